@@ -1,0 +1,1 @@
+//! An intrusive doubly linked list.

@@ -1,0 +1,103 @@
+//! The library's thread-locals: one block of plain cells per OS thread.
+//!
+//! There is one block, so that the thread-baton backend of [`crate::coroutine`] (which gives each coroutine an OS thread of
+//! its own) can lend the resumer's block to the thread that stands for the coroutine: "current task" then means the same on
+//! both backends. The block is const-initialised and has no destructor, so a user's thread-local destructor may still call
+//! into ecru.
+//!
+//! A slot belongs to one layer, named beside it; the others do not touch it. Pointers are untyped here because the types
+//! they point to live higher up.
+
+use std::cell::Cell;
+use std::ptr;
+
+/// What one logical thread knows. All cells start out empty.
+#[derive(Debug)]
+pub(crate) struct Local {
+    /// `coroutine`: the stack that is being executed on, null on the thread's own.
+    pub(crate) stack: Cell<*const ()>,
+    /// `coroutine`: scopes, timeouts and the like that are open in the coroutine being executed; it must not suspend then.
+    pub(crate) open_frames: Cell<u32>,
+    /// `park`: depth of `no_suspend` sections.
+    pub(crate) no_suspend: Cell<u32>,
+    /// `park`: how waits of this thread are carried out; null means that they block it.
+    pub(crate) context: Cell<*const ()>,
+    /// `task`: the header of the task being executed.
+    pub(crate) task: Cell<*const ()>,
+    /// `task`: the innermost cancel node.
+    pub(crate) cancel: Cell<*const ()>,
+    /// `task`: the innermost task-local binding.
+    pub(crate) bindings: Cell<*const ()>,
+    /// `sched`: the worker that this thread is.
+    pub(crate) worker: Cell<*const ()>,
+}
+
+impl Local {
+    const fn new() -> Local {
+        Local {
+            stack: Cell::new(ptr::null()),
+            open_frames: Cell::new(0),
+            no_suspend: Cell::new(0),
+            context: Cell::new(ptr::null()),
+            task: Cell::new(ptr::null()),
+            cancel: Cell::new(ptr::null()),
+            bindings: Cell::new(ptr::null()),
+            worker: Cell::new(ptr::null()),
+        }
+    }
+}
+
+#[cfg(not(any(ecru_baton, miri, loom)))]
+mod imp {
+    use super::Local;
+
+    thread_local! {
+        static LOCAL: Local = const { Local::new() };
+    }
+
+    /// Reads or writes this thread's block.
+    #[inline(always)]
+    pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
+        LOCAL.with(f)
+    }
+}
+
+#[cfg(any(ecru_baton, miri, loom))]
+mod imp {
+    #![expect(unsafe_code, reason = "the baton lends one thread's block to another")]
+
+    use super::Local;
+    use std::cell::Cell;
+    use std::ptr;
+
+    thread_local! {
+        static OWN: Local = const { Local::new() };
+        static LENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
+    }
+
+    /// Reads or writes the block of the logical thread that is running here.
+    pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
+        let lent = LENT.get();
+        if lent.is_null() {
+            return OWN.with(f);
+        }
+        // SAFETY: B1 (baton): the lender waits, blocked, for as long as its block is lent, so the block is alive and
+        // nobody else touches it.
+        f(unsafe { &*lent })
+    }
+
+    /// The block of the logical thread that is running here, to be lent to a coroutine's thread.
+    pub(crate) fn lend() -> *const Local {
+        with(ptr::from_ref)
+    }
+
+    /// Makes this OS thread stand for the logical thread whose block this is.
+    ///
+    /// # Safety
+    /// B1: the lender must not touch its block, nor end, until this thread has given the baton back.
+    pub(crate) unsafe fn borrow(block: *const Local) {
+        LENT.set(block);
+    }
+}
+
+pub(crate) use imp::*;

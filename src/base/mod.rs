@@ -1,0 +1,9 @@
+//! Layer 0: what every other module may lean on, and that has no policy of its own.
+//!
+//! - [`sync`]: atomics and locks, `std`'s or loom's, so that the concurrent modules above can be model-checked.
+//! - [`local`]: the one block of thread-locals, shared by all layers.
+//! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
+
+pub(crate) mod list;
+pub(crate) mod local;
+pub(crate) mod sync;

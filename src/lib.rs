@@ -1,0 +1,2 @@
+//! Direct-style structured concurrency.
+mod base;

@@ -1,0 +1,2 @@
+//! The project's own checks: `cargo xtask`.
+fn main() {}
