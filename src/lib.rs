@@ -1,2 +1,3 @@
 //! Direct-style structured concurrency.
 mod base;
+pub mod coroutine;
