@@ -9,6 +9,7 @@ pub(crate) use std::sync::atomic;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
 
+pub(crate) mod futex;
 mod lock;
 mod signal;
 

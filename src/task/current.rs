@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, Kind};
 use super::header::Header;
-use crate::base::local;
+use crate::base::{clock, local};
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 
 /// A task's number, unique in the process.
@@ -349,7 +349,7 @@ fn note_expired_deadlines() {
         return;
     }
     if let Some((deadline, node)) = nearest_deadline()
-        && Instant::now() >= deadline
+        && clock::now() >= deadline
     {
         // SAFETY: K1: the frame is open.
         cancel::cancel(unsafe { &*node }, CancelReason::Deadline);

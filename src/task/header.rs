@@ -1,6 +1,7 @@
 //! The part of a task that does not depend on its types, and its state word.
 #![expect(unsafe_code, reason = "frees the box that it heads, and wakes joiners on other stacks")]
 
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -33,8 +34,10 @@ pub(crate) const TAKEN: u32 = 2;
 pub(crate) const JOINED: u32 = 4;
 /// The handle is gone: nobody will ask for the result.
 pub(crate) const DETACHED: u32 = 8;
+/// The task panicked, and its scope knows: the result stays until it has looked.
+const PANICKED: u32 = 16;
 /// One reference.
-const REFERENCE: u32 = 16;
+const REFERENCE: u32 = 32;
 
 /// What depends on the task's types, and on the layers above.
 #[derive(Debug)]
@@ -42,8 +45,14 @@ pub(crate) struct VTable {
     /// Runs (or drops) the closure on the task's own stack, stores the result and announces it. Returns whether the
     /// reference of the running task was given back with the announcement.
     pub(crate) run: unsafe fn(*const Header) -> bool,
+    /// Ends the task without having run it, because it cannot start: the text says why.
+    pub(crate) refuse: unsafe fn(*const Header, String),
     /// Moves the result to where the second pointer says: a `Result<T, Failure>`.
     pub(crate) take: unsafe fn(*const Header, *mut ()),
+    /// Moves the payload of a panic out, if that is what the result is; else drops the result.
+    pub(crate) take_panic: unsafe fn(*const Header) -> Option<Box<dyn Any + Send>>,
+    /// Drops the result where it is.
+    pub(crate) discard: unsafe fn(*const Header),
     /// Drops whatever is in the box, and frees it.
     pub(crate) free: unsafe fn(*const Header),
     /// The task has panicked; its result says how. For the scope to remember.
@@ -70,7 +79,9 @@ pub(crate) struct Header {
     pub(crate) started: AtomicBool,
     /// A message about a cancellation is on its way to the task's worker.
     pub(crate) cancel_queued: AtomicBool,
-    /// Dropped unrun when cancelled before it starts? Daemons are not: they always begin.
+    /// Runs even if it was cancelled before it started.
+    pub(crate) always_begins: bool,
+    /// How its scope counts it.
     pub(crate) daemon: bool,
     /// Whether the task sits in the fiber slot below.
     pub(crate) has_fiber: Cell<bool>,
@@ -112,12 +123,14 @@ unsafe impl Send for Header {}
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Header {
+    #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]
     /// A header with two references: one for the handle, one for the queue and then the worker.
     pub(crate) fn new(
         vtable: &'static VTable,
         scope: *const (),
         group: *const CancelNode,
         bindings: *const (),
+        always_begins: bool,
         daemon: bool,
         extra: Option<Box<Extra>>,
         spawned_at: &'static Location<'static>,
@@ -126,6 +139,7 @@ impl Header {
             state: AtomicU32::new(2 * REFERENCE),
             started: AtomicBool::new(false),
             cancel_queued: AtomicBool::new(false),
+            always_begins,
             daemon,
             has_fiber: Cell::new(false),
             vtable,
@@ -195,24 +209,26 @@ impl Header {
 
     /// Announces that the result is in the box, wakes who waits for it, and drops it if nobody ever will.
     ///
-    /// With `may_release` the running task's own reference is given back in the same step where that is possible. Returns
-    /// whether it was; then the header must not be touched again.
+    /// If it has never switched away, the running task's own reference is given back in the same step where that is possible.
+    /// Returns whether it was; then the header must not be touched again.
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack, after it has stored the result.
-    pub(crate) unsafe fn announce(this: *const Header, may_release: bool, drop_result: impl FnOnce()) -> bool {
+    pub(crate) unsafe fn announce(this: *const Header, panicked: bool, drop_result: impl FnOnce()) -> bool {
         // SAFETY: T2: the task holds a reference.
         let header = unsafe { &*this };
+        let done = if panicked { DONE | PANICKED } else { DONE };
+        let may_release = !header.has_fiber.get() && !panicked;
         let mut state = header.state.load(Ordering::Relaxed);
         loop {
-            if state & DETACHED != 0 {
+            if state & DETACHED != 0 && !panicked {
                 // Nobody can ask for it any more. It may borrow from outside the scope: drop it before the scope can end.
                 drop_result();
                 header.state.fetch_or(DONE | TAKEN, Ordering::Release);
                 return false;
             }
             let release = may_release && state & JOINED == 0 && state / REFERENCE > 1;
-            let next = (state | DONE) - if release { REFERENCE } else { 0 };
+            let next = (state | done) - if release { REFERENCE } else { 0 };
             // Release: whoever sees DONE sees the result. Acquire: the task sees what a joiner has put in the list.
             match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
                 Err(seen) => state = seen,
@@ -300,7 +316,7 @@ impl Header {
                 Err(seen) => state = seen,
             }
         }
-        if state & TAKEN == 0 && header.claim_result() {
+        if state & (TAKEN | PANICKED) == 0 && header.claim_result() {
             drop_result();
         }
         // SAFETY: T2, the caller's promise.

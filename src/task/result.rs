@@ -63,7 +63,7 @@ impl<B: Body> TaskBox<B> {
         let Stage::Waiting(body) = std::mem::replace(stage, Stage::Empty) else { unreachable!("a task runs once") };
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
-        let asked = if header.daemon { None } else { current::cancelled() };
+        let asked = if header.always_begins { None } else { current::cancelled() };
         let result = match asked {
             None => body.run(),
             Some(cancelled) => {
@@ -77,8 +77,35 @@ impl<B: Body> TaskBox<B> {
                 }
             }
         };
+        // SAFETY: T3, the caller's promise.
+        unsafe { Self::end(this, result) }
+    }
+
+    /// See [`VTable::refuse`](super::VTable).
+    ///
+    /// # Safety
+    /// T3: instead of [`TaskBox::run`].
+    pub(crate) unsafe fn refuse(this: *const Header, why: String) {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1: the task owns its stage until it announces the result.
+        let body = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(body)));
+        // SAFETY: T2: the caller holds the running task's reference; with it the result is not released early.
+        unsafe { (*boxed).header.has_fiber.set(true) };
+        // SAFETY: T3, the caller's promise.
+        unsafe { Self::end(this, Err(Failure::Panicked(Box::new(why)))) };
+    }
+
+    /// Stores the result and announces it.
+    ///
+    /// # Safety
+    /// T3: once, by the task.
+    unsafe fn end(this: *const Header, result: Result<B::Output, Failure>) -> bool {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T2: the running task holds a reference.
+        let header = unsafe { &*this };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
-        // SAFETY: T1, as above.
+        // SAFETY: T1: the running task owns its stage until it announces the result.
         unsafe { *(*boxed).stage.get() = Stage::Ended(result) };
         // From here on nobody reaches the node any more.
         cancel::unlink(&header.node);
@@ -86,13 +113,12 @@ impl<B: Body> TaskBox<B> {
             // SAFETY: T3: the result is stored, the scope is alive.
             unsafe { (header.vtable.panicked)(this) };
         }
-        let may_release = !header.has_fiber.get() && !panicked;
         let drop_result = || {
             // SAFETY: T1: nobody asks for the result, so the task still owns it.
             unsafe { TaskBox::<B>::discard(this) };
         };
         // SAFETY: T3: the result is stored and this is the task's own stack.
-        unsafe { Header::announce(this, may_release, drop_result) }
+        unsafe { Header::announce(this, panicked, drop_result) }
     }
 
     /// Drops the result where it is; a panic of its destructor goes no further.
@@ -103,12 +129,6 @@ impl<B: Body> TaskBox<B> {
         let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
-        if let Stage::Ended(Err(Failure::Panicked(_))) = &stage {
-            // The scope still wants to know how it panicked.
-            // SAFETY: T1, the caller's promise.
-            unsafe { *(*boxed).stage.get() = stage };
-            return;
-        }
         // What else could be done with it? The task has no result any more, and its scope did not fail.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(stage)));
     }
@@ -124,6 +144,20 @@ impl<B: Body> TaskBox<B> {
         let Stage::Ended(result) = stage else { unreachable!("a result is taken once, after it was announced") };
         // SAFETY: T1: room for it is the caller's promise.
         unsafe { ptr::write(to.cast(), result) };
+    }
+
+    /// See [`VTable::take_panic`](super::VTable).
+    ///
+    /// # Safety
+    /// T1: the caller owns the result.
+    pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1, the caller's promise.
+        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        match stage {
+            Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
+            _ => None,
+        }
     }
 
     /// See [`VTable::free`](super::VTable).

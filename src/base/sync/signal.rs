@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::atomic::{AtomicU32, Ordering};
+use super::futex;
 
 /// A flag that is raised once and can be slept on.
 ///
@@ -44,64 +45,16 @@ impl Signal {
     pub(crate) fn raise(&self) {
         let word = std::ptr::from_ref(&self.raised);
         self.raised.store(RAISED, Ordering::Release);
-        imp::wake(word);
+        futex::wake(word);
     }
 
     /// Sleeps until the flag is up (`true`) or the deadline has passed (`false`).
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
         while !self.is_raised() {
-            if !imp::sleep(&self.raised, LOWERED, deadline) {
+            if !futex::sleep(&self.raised, LOWERED, deadline) {
                 return self.is_raised();
             }
         }
         true
     }
-}
-
-#[cfg(all(target_os = "linux", not(loom), not(miri)))]
-mod imp {
-    #![expect(unsafe_code, reason = "futex on an address that may be gone")]
-
-    use super::AtomicU32;
-    use std::time::Instant;
-
-    /// Returns false when the deadline has passed.
-    pub(super) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
-        let timeout = match deadline {
-            None => None,
-            Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
-                None => return false,
-                Some(left) => rustix::thread::Timespec::try_from(left).ok(),
-            },
-        };
-        let flags = rustix::thread::futex::Flags::PRIVATE;
-        // Interrupted, already changed or timed out: the caller looks again in any case.
-        let _ = rustix::thread::futex::wait(word, flags, expected, timeout.as_ref());
-        true
-    }
-
-    pub(super) fn wake(word: *const AtomicU32) {
-        // SAFETY: L2: FUTEX_WAKE takes an address, not a value: the kernel does not read it, and an address without a
-        // mapping is an error that is ignored here.
-        unsafe {
-            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
-        }
-    }
-}
-
-#[cfg(any(not(target_os = "linux"), loom, miri))]
-mod imp {
-    use super::AtomicU32;
-    use std::time::Instant;
-
-    /// Where there is no futex, a look every now and then: model checkers and other platforms only.
-    pub(super) fn sleep(_: &AtomicU32, _: u32, deadline: Option<Instant>) -> bool {
-        #[cfg(loom)]
-        loom::thread::yield_now();
-        #[cfg(not(loom))]
-        std::thread::sleep(std::time::Duration::from_micros(50));
-        deadline.is_none_or(|deadline| Instant::now() < deadline)
-    }
-
-    pub(super) fn wake(_: *const AtomicU32) {}
 }

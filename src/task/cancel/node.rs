@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::{CancelReason, Cancelled};
 use crate::base::list::{Link, List};
 use crate::base::sync::SpinLock;
-use crate::base::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::task::Header;
 
 /// What a node stands for, where the walk or a wait has to know.
@@ -31,9 +31,11 @@ const INHERITED: u8 = 0x80;
 pub(crate) struct CancelNode {
     /// In the parent's `children`; guarded by the parent's lock.
     pub(super) link: Link,
-    pub(super) parent: Cell<*const CancelNode>,
+    /// Null at a root and at a shield; a shield that has run out gets one late.
+    parent: AtomicPtr<CancelNode>,
     pub(super) children: SpinLock<List>,
-    /// The task on whose stack (or in whose header) the node is: whom to tell. Null: a plain thread.
+    /// The task on whose stack (or in whose header) the node is: whom to tell. Null: a plain thread. Guarded by this node's
+    /// own lock once others know the node.
     pub(super) owner: Cell<*const Header>,
     flag: AtomicU8,
     /// Written under the parent's lock; read by the owner without it.
@@ -44,12 +46,10 @@ pub(crate) struct CancelNode {
 }
 
 impl CancelNode {
-    pub(crate) const ROOT: *const CancelNode = ptr::null();
-
     pub(crate) fn new(parent: *const CancelNode, owner: *const Header, kind: Kind) -> CancelNode {
         CancelNode {
             link: Link::new(),
-            parent: Cell::new(parent),
+            parent: AtomicPtr::new(parent.cast_mut()),
             children: SpinLock::new(List::new()),
             owner: Cell::new(owner),
             flag: AtomicU8::new(0),
@@ -84,9 +84,15 @@ impl CancelNode {
         self.owner.set(owner);
     }
 
+    /// Forgets the task: the frame that the node stood for is gone.
+    pub(crate) fn orphan(&self) {
+        let _children = self.children.lock();
+        self.owner.set(ptr::null());
+    }
+
     /// Hangs the node below another one. Only while it is not linked.
     pub(crate) fn set_parent(&self, parent: *const CancelNode) {
-        self.parent.set(parent);
+        self.parent.store(parent.cast_mut(), Ordering::Release);
     }
 
     pub(crate) fn kind(&self) -> Kind {
@@ -94,7 +100,7 @@ impl CancelNode {
     }
 
     pub(crate) fn parent(&self) -> *const CancelNode {
-        self.parent.get()
+        self.parent.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_linked(&self) -> bool {
@@ -111,6 +117,11 @@ impl CancelNode {
         self.delivered.load(Ordering::Relaxed)
     }
 }
+
+// SAFETY: K1: the cells are guarded by locks, named beside them.
+unsafe impl Sync for CancelNode {}
+// SAFETY: K1, as above.
+unsafe impl Send for CancelNode {}
 
 /// A node with something to run when a request arrives.
 #[derive(Debug)]

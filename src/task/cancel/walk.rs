@@ -14,7 +14,7 @@ use crate::task::Header;
 /// # Safety
 /// K1: the node stays where it is until [`unlink`]ed, and its parent (and the parent's parents) outlive that.
 pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
-    let parent = node.parent.get();
+    let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
     let Some(parent) = (unsafe { parent.as_ref() }) else { return node.cancelled() };
     let children = parent.children.lock();
@@ -38,7 +38,7 @@ pub(crate) fn unlink(node: &CancelNode) {
         return;
     }
     // SAFETY: K1: a linked node has a parent, which outlives it.
-    let parent = unsafe { &*node.parent.get() };
+    let parent = unsafe { &*node.parent() };
     let children = parent.children.lock();
     // SAFETY: L3: `linked` says that it is in the list, and the lock is held.
     unsafe { children.remove(&raw const node.link) };
@@ -76,7 +76,7 @@ fn visit(root: &CancelNode, guard: SpinGuard<'_, List>, reason: CancelReason) ->
         if child.is_null() {
             // SAFETY: K1: `at` is on the path, whose nodes' parents are locked, so that it cannot leave.
             let node = unsafe { &*at };
-            let (next, parent) = (node.link.next(), node.parent.get());
+            let (next, parent) = (node.link.next(), node.parent());
             // SAFETY: L1: the lock was taken on the way down and its guard forgotten.
             unsafe { SpinLock::force_unlock(&node.children) };
             if ptr::eq(at, root) {
@@ -143,7 +143,7 @@ pub(crate) unsafe fn flagged_by<'a>(node: *const CancelNode) -> Option<&'a Cance
         if node.is_origin() {
             return Some(node);
         }
-        at = node.parent.get();
+        at = node.parent();
     }
     None
 }
