@@ -7,8 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 
 use super::Yielder;
-use super::control::{CLOSED, COMPLETE, Control, Ending, RUNNING, SUSPENDED, SUSPENDING};
-use super::control::{UNSTARTED, UNWINDING};
+use super::control::{COMPLETE, Control, Ending, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING};
 use super::frames;
 use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
@@ -69,7 +68,7 @@ pub enum CoroutineStatus {
 /// assert_eq!(reader.resume(0), CoroutineState::Complete(3));
 /// ```
 pub struct Coroutine<'a, In, Yield, Out> {
-    /// Borrowed mutably only by whoever moved the control block's state to `RUNNING` or `UNWINDING`.
+    /// Borrowed mutably only by whoever moved the gate from a state of rest to "running" or `UNWINDING`.
     fiber: UnsafeCell<Fiber<In, Yield, Out>>,
     control: NonNull<Control>,
     /// The body's captures; and it stays on its thread.
@@ -132,7 +131,7 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
             // SAFETY: C6: the control block lies in the head of the stack that this runs on.
             let control = unsafe { control.as_ref() };
             let _ending = Ending(control);
-            body(&Yielder::new(suspender, control), first)
+            body(Yielder::of(control, suspender), first)
         };
         // SAFETY: C7: `'a`, and with it every borrow of the body and of the values, outlasts this value, which is the only
         // one that runs, unwinds or frees the fiber.
@@ -158,19 +157,18 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     #[track_caller]
     pub fn resume(&self, value: In) -> CoroutineState<Yield, Out> {
         let control = self.control();
-        if control.state.get() > SUSPENDED {
+        if control.gate.get() < SUSPENDED {
             self.refuse();
         }
-        control.state.set(RUNNING);
-        control.base.set(frames::open());
-        // SAFETY: C5: it was at rest, and the state `RUNNING` keeps everybody else away.
+        control.gate.set(frames::open());
+        // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
         let fiber = unsafe { &mut *self.fiber.get() };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
-                control.state.set(SUSPENDED);
-                if let Some(function) = control.after.take() {
-                    self.call_after(function);
+                if control.gate.get() == SUSPENDING {
+                    self.call_after();
                 }
+                control.gate.set(SUSPENDED);
                 CoroutineState::Yielded(value)
             }
             FiberState::Complete(value) => CoroutineState::Complete(value),
@@ -180,29 +178,30 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     /// Calls the function of a `suspend_with`.
     #[cold]
     #[inline(never)]
-    fn call_after(&self, mut function: NonNull<dyn FnMut()>) {
-        /// Puts the coroutine to rest again, also if the function panics.
+    fn call_after(&self) {
+        /// Puts the coroutine to rest, also if the function panics.
         struct Rest<'c>(&'c Control);
         impl Drop for Rest<'_> {
             fn drop(&mut self) {
-                self.0.state.set(SUSPENDED);
+                self.0.gate.set(SUSPENDED);
             }
         }
-        let control = self.control();
-        control.state.set(SUSPENDING);
-        control.base.set(CLOSED);
-        let _rest = Rest(control);
-        // SAFETY: C5: the coroutine is at rest in the very call that owns the function, and `SUSPENDING` keeps it there.
-        let function = unsafe { function.as_mut() };
-        function();
+        let _rest = Rest(self.control());
+        if let Some(mut function) = self.control().after.take() {
+            // SAFETY: C5: the coroutine is at rest in the very call that owns the function, and `SUSPENDING` keeps it there.
+            let function = unsafe { function.as_mut() };
+            function();
+        }
     }
 
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn refuse(&self) -> ! {
-        match self.control().state.get() {
-            RUNNING => panic!("`resume` called from inside of the coroutine that it would resume"),
+        match self.control().gate.get() {
+            ..COMPLETE => {
+                panic!("`resume` called from inside of the coroutine that it would resume")
+            }
             SUSPENDING => panic!(
                 "`resume` called by the function of the coroutine's own `suspend_with`: enter it into a queue there, and resume it \
                  afterwards"
@@ -226,11 +225,11 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     /// assert_eq!(coroutine.state(), CoroutineStatus::Complete);
     /// ```
     pub fn state(&self) -> CoroutineStatus {
-        match self.control().state.get() {
+        match self.control().gate.get() {
             UNSTARTED => CoroutineStatus::Unstarted,
             SUSPENDED | SUSPENDING => CoroutineStatus::Suspended,
-            RUNNING | UNWINDING => CoroutineStatus::Running,
-            _ => CoroutineStatus::Complete,
+            COMPLETE => CoroutineStatus::Complete,
+            _ => CoroutineStatus::Running,
         }
     }
 
@@ -245,7 +244,7 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     #[track_caller]
     pub fn into_stack(self) -> Stack {
         assert!(
-            self.control().state.get() == COMPLETE,
+            self.control().gate.get() == COMPLETE,
             "`into_stack` called on a coroutine that is not complete"
         );
         let this = ManuallyDrop::new(self);
@@ -265,9 +264,8 @@ impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
     #[inline]
     fn drop(&mut self) {
         let control = self.control();
-        if control.state.get() == SUSPENDED && cfg!(panic = "unwind") {
-            control.state.set(UNWINDING);
-            control.base.set(CLOSED);
+        if control.gate.get() == SUSPENDED && cfg!(panic = "unwind") {
+            control.gate.set(UNWINDING);
             self.fiber.get_mut().unwind();
         }
         // The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.

@@ -1,10 +1,11 @@
 //! The inside of a coroutine: how its body gives values out and waits to be resumed.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
-use super::control::{Control, RUNNING, UNWINDING};
+use super::control::{COMPLETE, Control, SUSPENDING, UNWINDING};
 use super::frames;
 use super::switch::Suspender;
 
@@ -12,14 +13,20 @@ use super::switch::Suspender;
 ///
 /// It may be lent to functions, and to coroutines that the body resumes in turn: suspending from inside of those puts all
 /// of them to rest, and the next resumption goes on there.
+#[repr(transparent)]
 pub struct Yielder<In, Yield> {
-    suspender: NonNull<Suspender<In, Yield>>,
-    control: NonNull<Control>,
+    /// A yielder is the control block under another name: lending it costs nothing, and asking it one load.
+    control: Control,
+    types: PhantomData<fn(Yield) -> In>,
 }
 
 impl<In, Yield> Yielder<In, Yield> {
-    pub(super) fn new(suspender: &Suspender<In, Yield>, control: &Control) -> Yielder<In, Yield> {
-        Yielder { suspender: NonNull::from(suspender), control: NonNull::from(control) }
+    /// The yielder of the coroutine whose control block and way back these are.
+    #[inline]
+    pub(super) fn of<'c>(control: &'c Control, suspender: &'c Suspender<In, Yield>) -> &'c Self {
+        control.suspender.set(ptr::from_ref(suspender).cast());
+        // SAFETY: a transparent wrapper of exactly this type.
+        unsafe { &*ptr::from_ref(control).cast() }
     }
 
     /// Goes back to whoever resumed the coroutine, with `value`, and returns what the next resumption passes.
@@ -89,14 +96,15 @@ impl<In, Yield> Yielder<In, Yield> {
         let call = unsafe {
             mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut() + 'static>>(call)
         };
-        self.control().after.set(Some(call));
+        self.control.after.set(Some(call));
+        self.control.gate.set(SUSPENDING);
         self.suspender().suspend(value)
     }
 
     #[inline]
     #[track_caller]
     fn check(&self) {
-        if frames::open() != self.control().base.get() {
+        if frames::open() != self.control.gate.get() {
             self.refuse();
         }
     }
@@ -105,8 +113,8 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline(never)]
     #[track_caller]
     fn refuse(&self) -> ! {
-        match self.control().state.get() {
-            RUNNING => panic!(
+        match self.control.gate.get() {
+            ..COMPLETE => panic!(
                 "`suspend` called while a scope, timeout, shield or the like that was opened in this coroutine is open: \
                  close it first"
             ),
@@ -120,14 +128,9 @@ impl<In, Yield> Yielder<In, Yield> {
 
     #[inline]
     fn suspender(&self) -> &Suspender<In, Yield> {
-        // SAFETY: C6: a yielder is lent to the coroutine's body only, and its suspender lives as long as that runs.
-        unsafe { self.suspender.as_ref() }
-    }
-
-    #[inline]
-    fn control(&self) -> &Control {
-        // SAFETY: C6: as above; the control block lives in the head of the same stack.
-        unsafe { self.control.as_ref() }
+        // SAFETY: C6: a yielder is lent to the coroutine's body only; its suspender has these types and lives as long as that
+        // runs.
+        unsafe { &*self.control.suspender.get().cast() }
     }
 }
 
