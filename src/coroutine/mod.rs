@@ -29,6 +29,7 @@
 //!   nothing runs on its stack. The state in its control block admits one user at a time.
 //! - C6: what a `Yielder` or a `Coroutine` points to lies on the coroutine's stack, which the `Coroutine` owns, and a `Yielder` is
 //!   reachable only from the body, which ends before.
+//! - C8: what the signal handler reads is written before it can be seen and does not change afterwards.
 //! - C7: a body's borrows outlast every moment at which it can run: they outlast the `Coroutine`, which alone can run, unwind or
 //!   free it. A forgotten one does none of these any more.
 
