@@ -43,6 +43,7 @@ use std::ptr::NonNull;
 
 pub use self::bounds::remaining_stack;
 pub(crate) use self::cache::StackCache;
+pub(crate) use self::geometry::page_size;
 pub use self::pool::{StackPool, StackStatistics};
 
 /// The smallest stack that is accepted, in usable bytes.
