@@ -1,2 +1,7 @@
 //! Direct-style structured concurrency.
 mod base;
+mod driver;
+pub mod net;
+mod sched;
+
+pub use driver::DriverKind;
