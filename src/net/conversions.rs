@@ -3,6 +3,8 @@
 //! - `TryFrom<std::net::X>` takes the socket into non-blocking mode, and its time-outs along. If it was in non-blocking mode
 //!   already, its calls wait from now on; see `set_nonblocking`.
 //! - `TryFrom<ecru::net::X>` for std's type gives it back in the mode that `set_nonblocking` says, blocking as a rule.
+//!   (The mode belongs to the socket and not to the fd: duplicates, whoever has them, change with it. So give away a socket
+//!   only together with its clones.)
 //! - `From<OwnedFd>` and `FromRawFd` cannot report an error; what is not a socket says so at its first use.
 //! - `From<ecru::net::X> for OwnedFd` and `IntoRawFd` leave the fd in non-blocking mode.
 #![expect(unsafe_code, reason = "implements FromRawFd")]
