@@ -6,7 +6,8 @@
 //! - A *driver* ([`Driver`]) carries the ops of one worker, on that worker's thread. It knows neither tasks nor sockets.
 //!
 //! # Protocol
-//! 1. The caller tries the op at once ([`Op::attempt`]); only an op that would wait is submitted.
+//! 1. The caller tries the op at once ([`Op::attempt`]) unless it is [not worth it](Op::is_worth_attempting); only an op
+//!    that would wait is submitted. A `Connect` must have been tried: that begins it.
 //! 2. `submit` queues it. The kernel may hear of it then or at the next `poll`; the caller need not care which.
 //! 3. `poll` hands out completions. A result of [`Completion::RETRY`] says that what the op waited for has come, or that
 //!    the kernel gave up half way: attempt it again, and submit it again if it would wait again. A driver that only

@@ -5,6 +5,7 @@
 
 use super::address::RawAddress;
 use super::settings::{Direction, Settings, check_timeout};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::{Op, clamp_length};
 use crate::sched::io::{perform, perform_before};
 use rustix::fs::OFlags;
@@ -24,9 +25,15 @@ const MOST_BUFFERS: usize = 1024;
 pub(super) struct Socket {
     fd: OwnedFd,
     settings: Settings,
+    /// The last read got less than it had room for, so the next one will probably wait. A hint, hence relaxed.
+    drained: AtomicBool,
 }
 
 impl Socket {
+    fn new(fd: OwnedFd, settings: Settings) -> Socket {
+        Socket { fd, settings, drained: AtomicBool::new(false) }
+    }
+
     /// A new stream socket that suits the address.
     pub(super) fn stream_for(address: &SocketAddr) -> io::Result<Socket> {
         let family = match address {
@@ -35,13 +42,13 @@ impl Socket {
         };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-        Ok(Socket { fd, settings: Settings::default() })
+        Ok(Socket::new(fd, Settings::default()))
     }
 
     /// Takes a socket from elsewhere: into non-blocking mode, with the time-outs that it brings along.
     pub(super) fn adopt(fd: OwnedFd) -> io::Result<Socket> {
         set_nonblocking_mode(fd.as_fd(), true)?;
-        let socket = Socket { fd, settings: Settings::default() };
+        let socket = Socket::new(fd, Settings::default());
         for (direction, which) in
             [(Direction::Read, Timeout::Recv), (Direction::Write, Timeout::Send)]
         {
@@ -53,7 +60,7 @@ impl Socket {
     /// [`Socket::adopt`] where no error can be returned: what is not a socket will say so at its first use.
     pub(super) fn adopt_silently(fd: OwnedFd) -> Socket {
         let _ = set_nonblocking_mode(fd.as_fd(), true);
-        let socket = Socket { fd, settings: Settings::default() };
+        let socket = Socket::new(fd, Settings::default());
         for (direction, which) in
             [(Direction::Read, Timeout::Recv), (Direction::Write, Timeout::Send)]
         {
@@ -75,7 +82,7 @@ impl Socket {
     }
 
     pub(super) fn duplicate(&self) -> io::Result<Socket> {
-        Ok(Socket { fd: self.fd.try_clone()?, settings: self.settings.share() })
+        Ok(Socket::new(self.fd.try_clone()?, self.settings.share()))
     }
 
     pub(super) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
@@ -83,9 +90,15 @@ impl Socket {
             return Ok(0);
         }
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        let op = Op::Recv { fd: self.fd.as_raw_fd(), buf, len, flags };
+        let drained = self.drained.load(Ordering::Relaxed);
+        let op = Op::Recv { fd: self.fd.as_raw_fd(), buf, len, flags, drained };
         // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
-        unsafe { self.transfer(op, Direction::Read) }
+        let count = unsafe { self.transfer(op, Direction::Read)? };
+        let leaves_nothing = count < len as usize && flags & libc::MSG_PEEK == 0;
+        if leaves_nothing != drained {
+            self.drained.store(leaves_nothing, Ordering::Relaxed);
+        }
+        Ok(count)
     }
 
     pub(super) fn receive_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
@@ -128,7 +141,7 @@ impl Socket {
         let fd = RawFd::try_from(fd).expect("the kernel's fds are non-negative ints");
         // SAFETY: the op's result is a new fd that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok((Socket { fd, settings: Settings::default() }, address.to_socket_address()?))
+        Ok((Socket::new(fd, Settings::default()), address.to_socket_address()?))
     }
 
     pub(super) fn connect(

@@ -21,17 +21,21 @@ pub(crate) unsafe fn perform(op: Op) -> io::Result<u32> {
 /// # Safety
 /// As [`perform`].
 pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Result<u32> {
+    let mut attempts = op.is_worth_attempting();
     loop {
-        // SAFETY: the caller's promise, passed on.
-        match unsafe { op.attempt() } {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            outcome => return outcome,
+        if attempts {
+            // SAFETY: the caller's promise, passed on.
+            match unsafe { op.attempt() } {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return outcome,
+            }
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        if left.is_some_and(|left| left.is_zero()) {
+        if attempts && left.is_some_and(|left| left.is_zero()) {
             return Err(io::ErrorKind::TimedOut.into());
         }
         // SAFETY: the caller promises that the fd is open.
         unsafe { op.block_until_ready(left)? };
+        attempts = true;
     }
 }

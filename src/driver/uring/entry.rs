@@ -7,7 +7,8 @@ use io_uring::squeue::Entry;
 use io_uring::types::Fd;
 use rustix::event::PollFlags;
 
-/// "Do not try first, wait for readiness at once": the caller has just tried. From the kernel's UAPI; Linux 5.19.
+/// "Do not try first, wait for readiness at once": the caller has just tried, or knows better. From the kernel's UAPI;
+/// Linux 5.19. What is ready already is noticed all the same.
 const RECVSEND_POLL_FIRST: u16 = 1;
 
 /// The entry for an op, its user data still unset. `poll_first`: whether the kernel knows [`RECVSEND_POLL_FIRST`].
@@ -17,7 +18,7 @@ const RECVSEND_POLL_FIRST: u16 = 1;
 pub(super) unsafe fn of(op: &Op, poll_first: bool) -> Entry {
     let how = if poll_first { RECVSEND_POLL_FIRST } else { 0 };
     match *op {
-        Op::Recv { fd, buf, len, flags } => {
+        Op::Recv { fd, buf, len, flags, .. } => {
             opcode::Recv::new(Fd(fd), buf, len).flags(flags).ioprio(how).build()
         }
         Op::Send { fd, buf, len, flags } => {

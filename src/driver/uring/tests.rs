@@ -43,6 +43,7 @@ fn recv(stream: &impl AsRawFd, buffer: &mut [u8]) -> Op {
         buf: buffer.as_mut_ptr(),
         len: clamp_length(buffer.len()),
         flags: 0,
+        drained: false,
     }
 }
 
@@ -234,7 +235,7 @@ fn readiness_completes_with_the_events() {
 fn what_the_kernel_refuses_completes_with_the_refusal() {
     in_each_mode(8, |driver| {
         let mut buffer = [0; 8];
-        let op = Op::Recv { fd: -1, buf: buffer.as_mut_ptr(), len: 8, flags: 0 };
+        let op = Op::Recv { fd: -1, buf: buffer.as_mut_ptr(), len: 8, flags: 0, drained: false };
         submit(driver, &op, 9);
         assert_eq!(collect_one(driver, 9), -libc::EBADF);
     });
@@ -548,4 +549,107 @@ fn cancelling_reads_at_random_moments_loses_no_byte_and_writes_none_late() {
     attack(Mode::Deferred, 2_000, 1);
     attack(Mode::Cooperative, 500, 2);
     attack(Mode::Plain, 500, 3);
+}
+
+#[test]
+fn a_signal_ends_a_wait_early_and_is_no_error() {
+    extern "C" fn ignore(_: i32) {}
+    // SAFETY: zeroes are a valid action: no flags, SA_RESTART least of all, and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ignore as extern "C" fn(i32) as usize;
+    // SAFETY: the handler does nothing.
+    let installed =
+        unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(installed, 0);
+    in_each_mode(8, |driver| {
+        // SAFETY: no precondition.
+        let this = unsafe { libc::pthread_self() };
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    // SAFETY: the thread waits for this one before it ends.
+                    unsafe { libc::pthread_kill(this, libc::SIGUSR2) };
+                    thread::yield_now();
+                }
+            });
+            let start = Instant::now();
+            let mut completions = Vec::new();
+            let outcome = driver.poll(Wait::For(GUARD), &mut completions);
+            done.store(true, Ordering::Relaxed);
+            outcome.unwrap();
+            assert!(start.elapsed() < GUARD && completions.is_empty());
+        });
+    });
+}
+
+#[test]
+fn the_ring_is_not_inherited() {
+    in_each_mode(8, |driver| {
+        // SAFETY: the driver keeps its ring open.
+        let ring = unsafe { std::os::fd::BorrowedFd::borrow_raw(driver.ring.as_raw_fd()) };
+        assert!(rustix::io::fcntl_getfd(ring).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let flags = maps
+            .split("VmFlags:")
+            .zip(maps.split("VmFlags:").skip(1))
+            .filter(|(head, _)| head.lines().any(|line| line.ends_with("anon_inode:[io_uring]")))
+            .map(|(_, flags)| flags.lines().next().unwrap_or_default())
+            .collect::<Vec<_>>();
+        assert!(flags.len() >= 2, "the queues and the entries: {flags:?}");
+        assert!(
+            flags.iter().all(|flags| flags.contains(" dc")),
+            "none is copied by fork: {flags:?}"
+        );
+    });
+}
+
+/// Makes the kernel refuse io_uring to the calling thread, and to nobody else, for as long as the thread lives.
+fn forbid_io_uring(errno: i32) {
+    const RETURN_ERRNO: u32 = 0x0005_0000;
+    const RETURN_ALLOW: u32 = 0x7fff_0000;
+    let setup = u32::try_from(libc::SYS_io_uring_setup).unwrap();
+    let refusal = RETURN_ERRNO | errno.cast_unsigned();
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let jump_if_equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let give = libc::BPF_RET | libc::BPF_K;
+    let step = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let mut filter = [
+        step(load, 0, 0),
+        step(jump_if_equal, 1, setup),
+        step(give, 0, refusal),
+        step(give, 0, RETURN_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
+    // SAFETY: plain integers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: the program is valid and is copied by the call.
+    let outcome =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
+    assert_eq!(outcome, 0, "{}", io::Error::last_os_error());
+}
+
+#[test]
+fn where_the_kernel_refuses_io_uring_the_error_says_what_to_do() {
+    for (errno, kind, hint) in [
+        (libc::EPERM, io::ErrorKind::PermissionDenied, "kernel.io_uring_disabled"),
+        (libc::ENOSYS, io::ErrorKind::Unsupported, "built without io_uring"),
+    ] {
+        let refused = thread::spawn(move || {
+            forbid_io_uring(errno);
+            (Uring::open().unwrap_err(), crate::driver::probe(crate::DriverKind::Auto).unwrap_err())
+        });
+        let (opening, probing) = refused.join().unwrap();
+        for error in [opening, probing] {
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(hint), "{error}");
+            assert!(error.to_string().contains("seccomp"), "{error}");
+            assert!(
+                error
+                    .to_string()
+                    .contains("allows io_uring_setup, io_uring_enter and io_uring_register"),
+                "{error}"
+            );
+        }
+    }
 }
