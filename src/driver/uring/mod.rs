@@ -25,7 +25,7 @@ mod setup;
 mod tests;
 
 use super::{Completion, Driver, Op, Token, Wait, Waker};
-use io_uring::types::{SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use setup::Mode;
 use std::collections::{HashSet, VecDeque};
@@ -259,6 +259,20 @@ impl Uring {
         }
     }
 
+    /// Cancels everything and waits for it, throwing the completions away.
+    fn drain(&mut self) -> io::Result<()> {
+        if self.in_flight > 0 {
+            let any = CancelBuilder::any();
+            self.queue(opcode::AsyncCancel2::new(any).build().user_data(CANCEL_ALL));
+        }
+        let mut completions = Vec::new();
+        while self.in_flight > 0 {
+            self.poll(Wait::Forever, &mut completions)?;
+            completions.clear();
+        }
+        Ok(())
+    }
+
     /// Whether the kernel has completions that only an enter brings.
     fn has_deferred_work(&mut self) -> bool {
         match self.mode {
@@ -325,21 +339,12 @@ impl Driver for Uring {
 /// until then, whatever happens to the ring.
 impl Drop for Uring {
     fn drop(&mut self) {
-        if self.in_flight == 0 {
-            return;
-        }
-        let any = io_uring::types::CancelBuilder::any();
-        self.queue(opcode::AsyncCancel2::new(any).build().user_data(CANCEL_ALL));
-        let mut completions = Vec::new();
-        while self.in_flight > 0 {
-            if let Err(error) = self.poll(Wait::Forever, &mut completions) {
-                // Going on would let the kernel write to memory that has another owner by now (S3).
-                eprintln!(
-                    "ecru: operations are in flight and the io_uring driver is broken ({error}): aborting"
-                );
-                std::process::abort();
-            }
-            completions.clear();
+        if let Err(error) = self.drain() {
+            // Going on would let the kernel write to memory that has another owner by now (S3).
+            eprintln!(
+                "ecru: operations are in flight and the io_uring driver is broken ({error}): aborting"
+            );
+            std::process::abort();
         }
     }
 }

@@ -259,7 +259,9 @@ fn polling_without_waiting_makes_no_system_call_when_there_is_nothing_to_fetch()
         }
         assert_eq!(driver.enters, 1, "nothing has happened to the op in flight");
         theirs.write_all(b"x").unwrap();
+        let end = Instant::now() + GUARD;
         while completions.is_empty() {
+            assert!(Instant::now() < end, "the completion is never fetched");
             driver.poll(Wait::Poll, &mut completions).unwrap();
         }
         assert!(driver.enters <= 2, "one call fetches the completion");
@@ -459,6 +461,12 @@ fn dropping_a_driver_ends_the_ops_in_flight_before_their_memory_is_given_back() 
         for (token, buffer) in buffers.iter_mut().enumerate() {
             submit(&mut driver, &recv(&ours, buffer), token as u64);
         }
+        driver.drain().unwrap();
+        assert_eq!(
+            driver.in_flight(),
+            0,
+            "the drop, which does no more than this, leaves nothing in flight"
+        );
         drop(driver);
         theirs.write_all(b"too late").unwrap();
         assert!(buffers.iter().all(|buffer| *buffer == [0; 8]));
