@@ -98,7 +98,7 @@ mod tests {
         for error in [
             choose(DriverKind::Poll, None).unwrap_err(),
             choose(DriverKind::Auto, Some(OsStr::new("poll"))).unwrap_err(),
-            crate::driver::open(DriverKind::Poll).unwrap_err(),
+            crate::driver::open(DriverKind::Poll, None).unwrap_err(),
         ] {
             assert_eq!(error.kind(), io::ErrorKind::Unsupported);
             assert!(error.to_string().contains("not part of this version"), "{error}");

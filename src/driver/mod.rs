@@ -21,10 +21,6 @@
 //!
 //! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
 
-#![cfg_attr(
-    not(test),
-    allow(dead_code, reason = "the scheduler is the only user, and uses what it needs")
-)]
 
 mod kind;
 mod op;
@@ -35,7 +31,6 @@ use std::io;
 use std::time::Duration;
 
 pub use kind::DriverKind;
-#[allow(unused_imports, reason = "the scheduler is the only user, and uses what it needs")]
 pub(crate) use {
     kind::{Choice, probe},
     op::{Interest, Op, clamp_length},
@@ -129,13 +124,13 @@ pub(crate) enum AnyDriver {
     Uring(uring::Uring),
 }
 
-/// Opens a driver for the calling thread.
+/// Opens a driver for the calling thread, which watches `waker`, or one of its own.
 ///
 /// # Errors
 /// The kernel refuses, or this version has no such driver. The text says which, the likely reason, and what to do.
-pub(crate) fn open(kind: DriverKind) -> io::Result<AnyDriver> {
+pub(crate) fn open(kind: DriverKind, waker: Option<Waker>) -> io::Result<AnyDriver> {
     match probe(kind)?.kind {
-        DriverKind::Auto | DriverKind::Uring => uring::Uring::open().map(AnyDriver::Uring),
+        DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
         DriverKind::Poll => Err(kind::poll_is_missing()),
     }
 }

@@ -150,14 +150,14 @@ impl Op {
         }
     }
 
-    /// Blocks the calling thread by poll(2) until the op is worth attempting again, or the time is up. May return early.
+    /// Blocks the calling thread by poll(2) until the op is worth attempting again (true), or the time is up. May return early.
     ///
     /// # Errors
     /// Those of poll(2). Errors of the fd show when the op is attempted.
     ///
     /// # Safety
     /// The op's fd is open until this returns.
-    pub(crate) unsafe fn block_until_ready(&self, timeout: Option<Duration>) -> io::Result<()> {
+    pub(crate) unsafe fn block_until_ready(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let (fd, interest) = self.readiness();
         // SAFETY: the caller promises that the fd is open.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
@@ -165,7 +165,8 @@ impl Op {
         // What does not fit is centuries away.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

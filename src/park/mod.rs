@@ -30,5 +30,7 @@
 mod host;
 mod waiter;
 
-pub(crate) use host::{Host, enter_host, host, no_suspend, refuse_if_no_suspend};
-pub(crate) use waiter::{CANCELLED, Mode, PENDING, TIMED_OUT, Waiter, WOKEN};
+pub use host::no_suspend;
+
+pub(crate) use host::{Host, enter_host, host, refuse_if_no_suspend};
+pub(crate) use waiter::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};

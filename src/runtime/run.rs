@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::builder::Builder;
 use super::handle::Handle;
+use crate::base::sync::atomic::Ordering;
 use crate::coroutine::Stack;
 use crate::coroutine::STACK_DEFAULT;
 use crate::driver::DriverKind;
@@ -107,6 +108,7 @@ impl Runtime {
             None,
             Location::caller(),
         );
+        header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
         header.node_top.set(&raw const header.node);
         // SAFETY: T1: the header stays in this frame until the call has returned.

@@ -9,13 +9,12 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::RawFd;
 use std::time::Instant;
 
 use super::timers::Timer;
 use super::worker::{self, Worker};
 use crate::base::clock;
-use crate::driver::{self, AnyDriver, Completion, Driver, DriverKind, Interest, Op, Token, Wait};
+use crate::driver::{self, AnyDriver, Completion, Driver, DriverKind, Op, Token, Wait};
 use crate::park::{Mode, WOKEN, Waiter};
 use crate::task::{self, Cancelled, CancelReason, Header};
 
@@ -134,12 +133,16 @@ pub(crate) unsafe fn perform(op: Op) -> io::Result<u32> {
 /// S3, as [`perform`].
 pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Result<u32> {
     task::begin_wait()?;
+    let mut attempts = op.is_worth_attempting();
     loop {
-        // SAFETY: S3, the caller's promise.
-        match unsafe { op.attempt() } {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            other => return other,
+        if attempts {
+            // SAFETY: S3, the caller's promise.
+            match unsafe { op.attempt() } {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
         }
+        attempts = true;
         let result = match worker::current().zip(task::current_header()) {
             Some((worker, header)) => {
                 // SAFETY: S3, the caller's promise.
@@ -229,14 +232,15 @@ fn cancel(token: Token) {
 
 /// On a plain thread: poll(2), at most until the deadline, or the nearest enclosing one.
 fn wait_for_readiness(op: &Op, deadline: Option<Instant>) -> io::Result<()> {
-    let (fd, interest) = op.readiness();
     let enclosing = task::nearest_deadline().map(|(at, _)| at);
     let first = match (deadline, enclosing) {
         (Some(own), Some(other)) => Some(own.min(other)),
         (own, other) => own.or(other),
     };
     loop {
-        if poll_once(fd, interest, first)? {
+        let left = first.map(|at| at.saturating_duration_since(clock::now()));
+        // SAFETY: S3: the fd stays open for as long as the operation goes on.
+        if unsafe { op.block_until_ready(left) }? {
             return Ok(());
         }
         let now = clock::now();
@@ -247,28 +251,5 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>) -> io::Result<()> {
         if deadline.is_some_and(|at| now >= at) {
             return Err(io::ErrorKind::TimedOut.into());
         }
-    }
-}
-
-/// Whether the fd became ready before the deadline.
-fn poll_once(fd: RawFd, interest: Interest, deadline: Option<Instant>) -> io::Result<bool> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let flags = match interest {
-        Interest::Read => PollFlags::IN,
-        Interest::Write => PollFlags::OUT,
-    };
-    let timeout = match deadline {
-        None => None,
-        Some(deadline) => {
-            let left = deadline.saturating_duration_since(clock::now());
-            Some(Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?)
-        }
-    };
-    // SAFETY: D-contract of `Op`: the fd stays open for as long as the operation goes on.
-    let fd = unsafe { std::os::fd::BorrowedFd::borrow_raw(fd) };
-    match poll(&mut [PollFd::new(&fd, flags)], timeout.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }

@@ -27,7 +27,6 @@ mod unblock;
 mod worker;
 
 pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
-pub(crate) use shared::WorkerShared;
 pub(crate) use spawn::{Remote, current_pool, run_if_unstarted, spawn, spawn_local};
 pub(crate) use timers::Timer;
 pub use unblock::unblock;

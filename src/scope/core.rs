@@ -138,7 +138,7 @@ impl ScopeCore {
     }
 
     /// Takes the nodes out of the tree again.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
     }
 

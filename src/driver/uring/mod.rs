@@ -84,13 +84,16 @@ pub(super) fn probe() -> io::Result<()> {
 }
 
 impl Uring {
-    pub(super) fn open() -> io::Result<Uring> {
-        Uring::open_with(setup::ENTRIES, Mode::Deferred)
+    pub(super) fn open(waker: Option<Waker>) -> io::Result<Uring> {
+        Uring::open_with(setup::ENTRIES, Mode::Deferred, waker)
     }
 
-    fn open_with(entries: u32, best: Mode) -> io::Result<Uring> {
+    fn open_with(entries: u32, best: Mode, waker: Option<Waker>) -> io::Result<Uring> {
         let (ring, mode) = setup::open(entries, best)?;
-        let waker = Waker::new().map_err(|error| setup::explain(&error))?;
+        let waker = match waker {
+            Some(waker) => waker,
+            None => Waker::new().map_err(|error| setup::explain(&error))?,
+        };
         Ok(Uring {
             ring,
             mode,

@@ -21,7 +21,7 @@ const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
 fn in_each_mode(entries: u32, mut test: impl FnMut(&mut Uring)) {
     for mode in MODES {
         let mut driver =
-            Uring::open_with(entries, mode).expect("the tests need a kernel that allows io_uring");
+            Uring::open_with(entries, mode, None).expect("the tests need a kernel that allows io_uring");
         assert_eq!(driver.mode, mode);
         let link =
             std::fs::read_link(format!("/proc/self/fd/{}", driver.ring.as_raw_fd())).unwrap();
@@ -244,7 +244,7 @@ fn what_the_kernel_refuses_completes_with_the_refusal() {
 #[test]
 fn polling_without_waiting_makes_no_system_call_when_there_is_nothing_to_fetch() {
     for mode in [Mode::Deferred, Mode::Cooperative] {
-        let mut driver = Uring::open_with(8, mode).unwrap();
+        let mut driver = Uring::open_with(8, mode, None).unwrap();
         let mut completions = Vec::new();
         driver.poll(Wait::Poll, &mut completions).unwrap();
         assert_eq!(driver.enters, 0, "nothing in flight");
@@ -402,7 +402,7 @@ fn a_thousand_ops_go_through_a_ring_of_eight() {
 fn completions_that_overflow_are_fetched_in_the_same_poll() {
     const OPS: usize = 1_000;
     // Without deferral the kernel posts completions while nobody fetches them, so that they overflow a queue of 64.
-    let mut driver = Uring::open_with(8, Mode::Plain).unwrap();
+    let mut driver = Uring::open_with(8, Mode::Plain, None).unwrap();
     let mut buffer = vec![0; OPS];
     let (ours, mut theirs) = pair();
     theirs.write_all(&[b'x'; OPS]).unwrap();
@@ -457,7 +457,7 @@ fn dropping_a_driver_ends_the_ops_in_flight_before_their_memory_is_given_back() 
     for mode in MODES {
         let (ours, mut theirs) = pair();
         let mut buffers = vec![[0_u8; 8]; 100];
-        let mut driver = Uring::open_with(8, mode).unwrap();
+        let mut driver = Uring::open_with(8, mode, None).unwrap();
         for (token, buffer) in buffers.iter_mut().enumerate() {
             submit(&mut driver, &recv(&ours, buffer), token as u64);
         }
@@ -480,7 +480,7 @@ fn dropping_a_driver_ends_the_ops_in_flight_before_their_memory_is_given_back() 
 fn attack(mode: Mode, rounds: u64, seed: u64) {
     const UNTOUCHED: u8 = 0xEE;
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut driver = Uring::open_with(16, mode).unwrap();
+    let mut driver = Uring::open_with(16, mode, None).unwrap();
     let (ours, mut theirs) = pair();
     let stop = Arc::new(AtomicBool::new(false));
     let peer = thread::spawn({
@@ -645,7 +645,7 @@ fn where_the_kernel_refuses_io_uring_the_error_says_what_to_do() {
     ] {
         let refused = thread::spawn(move || {
             forbid_io_uring(errno);
-            (Uring::open().unwrap_err(), crate::driver::probe(crate::DriverKind::Auto).unwrap_err())
+            (Uring::open(None).unwrap_err(), crate::driver::probe(crate::DriverKind::Auto).unwrap_err())
         });
         let (opening, probing) = refused.join().unwrap();
         for error in [opening, probing] {
