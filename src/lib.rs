@@ -4,6 +4,7 @@ mod base;
 pub mod coroutine;
 mod driver;
 pub mod net;
+pub mod par;
 mod park;
 mod runtime;
 mod sched;

@@ -88,6 +88,19 @@ impl Waiter {
         }
     }
 
+    /// Claims a waiter for [`WOKEN`] and lets its owner go on, for waits that nobody else claims: they have no deadline and cannot be
+    /// interrupted, so whoever holds the pointer is the only one who can.
+    ///
+    /// # Safety
+    /// S4: the wait is of that kind and has not been woken before; the caller does not touch the waiter afterwards.
+    pub(crate) unsafe fn wake(this: *const Waiter) {
+        // SAFETY: S4: the owner's frame stays until the unpark below.
+        let claimed = unsafe { &*this }.claim(WOKEN);
+        debug_assert!(claimed, "nobody else claims a wait that cannot be interrupted");
+        // SAFETY: S4: claimed just now.
+        unsafe { Waiter::unpark(this) };
+    }
+
     /// Waits until the waiter has been claimed and unparked; returns the outcome. On a task, `deadline` and (as `mode` says)
     /// cancellation claim it too; on a thread only the deadline does.
     ///

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Mode, WOKEN, Waiter};
+use crate::park::{self, Mode, Waiter};
 use crate::task;
 
 /// The most threads that a runtime's blocking pool has.
@@ -205,8 +205,6 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     });
     // SAFETY: U1, as above.
     unsafe { (*frame).result = Some(result) };
-    // SAFETY: S4: nobody else claims a wait that cannot be interrupted.
-    unsafe { (*frame).waiter.claim(WOKEN) };
-    // SAFETY: S4: claimed just now, and the last access.
-    unsafe { Waiter::unpark(&raw const (*frame).waiter) };
+    // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
+    unsafe { Waiter::wake(&raw const (*frame).waiter) };
 }

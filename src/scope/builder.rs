@@ -10,10 +10,10 @@ use crate::task::Extra;
 /// What a spawn may be told besides its closure.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    pub(super) daemon: bool,
+    pub(crate) daemon: bool,
     /// Begins even if it is cancelled before.
     pub(crate) always_begins: bool,
-    extra: Option<Box<Extra>>,
+    pub(crate) extra: Option<Box<Extra>>,
 }
 
 impl Options {

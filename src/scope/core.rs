@@ -20,7 +20,7 @@ use super::builder::Options;
 use super::frame::Opened;
 use super::join::JoinHandle;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::park::{Mode, WOKEN, Waiter};
+use crate::park::{Mode, Waiter};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, Body, CancelReason, Failure, Header, TaskBox, VTable};
@@ -184,9 +184,8 @@ impl ScopeCore {
                 Ok(_) if wakes => {
                     // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark below.
                     let waiter = unsafe { (*core.waiter.get()).as_ref() }.expect("written before the bit was set");
-                    waiter.claim(WOKEN);
                     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
-                    unsafe { Waiter::unpark(waiter) };
+                    unsafe { Waiter::wake(waiter) };
                     return;
                 }
                 Ok(_) => return,

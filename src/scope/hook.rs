@@ -18,7 +18,7 @@ use std::ptr;
 
 use super::frame::Opened;
 use crate::base::sync::atomic::Ordering;
-use crate::park::{self, Mode, WOKEN, Waiter};
+use crate::park::{self, Mode, Waiter};
 use crate::task;
 use crate::task::cancel::HookNode;
 
@@ -123,8 +123,7 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
     if frame.hook_node.state.swap(HookNode::OVER, Ordering::AcqRel) == AWAITED {
         // SAFETY: K3: written before the state became AWAITED; the frame waits for the unpark below.
         let waiter = unsafe { (*frame.waiter.get()).as_ref() }.expect("written before the state was changed");
-        waiter.claim(WOKEN);
         // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
-        unsafe { Waiter::unpark(waiter) };
+        unsafe { Waiter::wake(waiter) };
     }
 }

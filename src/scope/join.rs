@@ -132,6 +132,11 @@ impl<T> JoinHandle<'_, T> {
         self.header().name()
     }
 
+    /// Waits until the task has ended, and leaves its result where it is.
+    pub(crate) fn wait_finished(&self) -> Result<(), JoinError> {
+        self.wait_until_done(None).map(drop)
+    }
+
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
     #[inline]
     #[track_caller]

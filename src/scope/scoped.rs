@@ -168,6 +168,17 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(move || drop(f())), Options::daemon(), Start::Anywhere);
     }
 
+    /// Spawns a task that runs even if it is cancelled before it starts.
+    #[track_caller]
+    pub(crate) fn spawn_always<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
+        let options = Options { always_begins: true, ..Options::default() };
+        self.core.spawn(Plain(f), options, Start::Anywhere)
+    }
+
     /// Names the task that is spawned next, or gives it another stack.
     pub fn builder(&'scope self) -> Builder<'scope, 'env> {
         Builder::new(self)

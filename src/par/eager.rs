@@ -1,0 +1,158 @@
+//! The functions: they return when every item is done.
+
+use std::sync::{Mutex, PoisonError};
+use std::panic;
+
+use super::window::{Place, Window};
+use crate::scope::{self, JoinError, JoinHandle, Scope};
+
+/// Calls `f` for every item, all at once, each in a task of its own, and returns the results in the order of the items.
+///
+/// Every item is run, cancelled or not: waits inside then fail, and what that means is up to `f`.
+///
+/// # Panics
+/// With the panic of the first item, in the order of the input, that panicked, after all have ended; outside a run.
+///
+/// # Cancellation
+/// No cancel point itself; a cancellation reaches the items.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let lengths = ecru::par::map(["one", "three"], |word| word.len());
+///     assert_eq!(lengths, [3, 5]);
+/// });
+/// ```
+#[track_caller]
+pub fn map<I, R, F>(items: I, f: F) -> Vec<R>
+where
+    I: IntoIterator<Item: Send>,
+    R: Send,
+    F: Fn(I::Item) -> R + Sync,
+{
+    let f = &f;
+    scope::scope(|s| {
+        let handles: Vec<_> = items.into_iter().map(|item| spawn(s, move || f(item))).collect();
+        handles.iter().map(value).collect::<Vec<_>>()
+    })
+    .into_iter()
+    .map(or_resume)
+    .collect()
+}
+
+/// Calls `f` for every item, at most `window` at a time, each in a task of its own, and returns the results in the order of the
+/// items. The window slides: as soon as one item is done the next one starts. Alias: `pmap`.
+///
+/// The items are taken from the iterator by the caller, one when there is a place for it.
+///
+/// # Panics
+/// As [`map`]; when `window` is 0.
+///
+/// # Cancellation
+/// As [`map`].
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let squares = ecru::par::map_buffered(2, 1..=4, |n| n * n);
+///     assert_eq!(squares, [1, 4, 9, 16]);
+/// });
+/// ```
+#[track_caller]
+pub fn map_buffered<I, R, F>(window: usize, items: I, f: F) -> Vec<R>
+where
+    I: IntoIterator<Item: Send>,
+    R: Send,
+    F: Fn(I::Item) -> R + Sync,
+{
+    assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+    let (f, places) = (&f, &Window::new(window));
+    scope::scope(|s| {
+        let mut handles = Vec::new();
+        let mut items = items.into_iter();
+        loop {
+            // First the place, then the item: so that items are not taken before they can be run.
+            places.enter();
+            let place = Place(places);
+            let Some(item) = items.next() else { break };
+            handles.push(spawn(s, move || {
+                let _place = place;
+                f(item)
+            }));
+        }
+        handles.iter().map(value).collect::<Vec<_>>()
+    })
+    .into_iter()
+    .map(or_resume)
+    .collect()
+}
+
+/// Calls `f` for every item, at most `window` at a time, each in a task of its own.
+///
+/// # Panics
+/// As [`map_buffered`].
+///
+/// # Cancellation
+/// As [`map_buffered`].
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::{AtomicU32, Ordering};
+///
+/// ecru::run(|| {
+///     let sum = AtomicU32::new(0);
+///     ecru::par::for_each(8, 1..=100, |n| {
+///         sum.fetch_add(n, Ordering::Relaxed);
+///     });
+///     assert_eq!(sum.into_inner(), 5050);
+/// });
+/// ```
+#[track_caller]
+pub fn for_each<I, F>(window: usize, items: I, f: F)
+where
+    I: IntoIterator<Item: Send>,
+    F: Fn(I::Item) + Sync,
+{
+    assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+    let (f, places) = (&f, &Window::new(window));
+    // One payload at most, and not a result for each item: there may be very many.
+    let first_panic = &Mutex::new(None);
+    scope::scope(|s| {
+        let mut items = items.into_iter();
+        loop {
+            places.enter();
+            let place = Place(places);
+            let Some(item) = items.next() else { break };
+            drop(spawn(s, move || {
+                let _place = place;
+                if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
+                    first_panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+                }
+            }));
+        }
+    });
+    if let Some(payload) = first_panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        panic::resume_unwind(payload);
+    }
+}
+
+#[track_caller]
+fn spawn<'scope, R: Send + 'scope>(
+    s: &'scope Scope<'scope, '_>,
+    f: impl FnOnce() -> R + Send + 'scope,
+) -> JoinHandle<'scope, R> {
+    s.spawn_always(f)
+}
+
+/// What an item gave, waiting for it even if the caller has been cancelled.
+fn value<R>(handle: &JoinHandle<'_, R>) -> Result<R, JoinError> {
+    scope::shield(|| handle.join())
+}
+
+fn or_resume<R>(result: Result<R, JoinError>) -> R {
+    match result {
+        Ok(value) => value,
+        Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
+        Err(other) => unreachable!("an item that always begins, joined once under a shield: {other}"),
+    }
+}

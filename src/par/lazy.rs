@@ -1,0 +1,233 @@
+//! The iterators: methods of a scope that run ahead of whoever reads them.
+
+use std::collections::VecDeque;
+use std::iter::FusedIterator;
+
+use crate::coroutine::OpenFrame;
+use crate::scope::{JoinError, JoinHandle, Scope};
+
+impl<'scope> Scope<'scope, '_> {
+    /// Calls `f` for every item, each in a task of the scope's, all launched by this call. The iterator gives the results in the
+    /// order of the items, waiting for each; what went wrong with one item stands at that item's place.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let halves: Vec<_> = s.map([8, 0, 4], |n| 8 / n).map(|half| half.ok()).collect();
+    ///         assert_eq!(halves, [Some(1), None, Some(2)]);
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn map<I, R, F>(&'scope self, items: I, f: F) -> Mapped<'scope, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> R + Send + Sync + 'scope,
+    {
+        let f = std::sync::Arc::new(f);
+        let spawn = |item| {
+            let f = std::sync::Arc::clone(&f);
+            self.spawn(move || f(item))
+        };
+        Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
+    }
+
+    /// Calls `f` for every item, each in a task of the scope's, at most `window` of them ahead of the reader. Nothing is taken from
+    /// `items`, and nothing starts, before the first result is asked for, so `items` may be endless.
+    ///
+    /// # Panics
+    /// When `window` is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let first: Vec<_> = s.map_buffered(4, 1.., |n| n * n).take(3).map(Result::unwrap).collect();
+    ///         assert_eq!(first, [1, 4, 9]);
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn map_buffered<I, R, F>(&'scope self, window: usize, items: I, f: F) -> MappedBuffered<'scope, I::IntoIter, F, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> R + Send + Sync + 'scope,
+    {
+        assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+        let f = std::sync::Arc::new(f);
+        let spawn = move |item| {
+            let f = std::sync::Arc::clone(&f);
+            self.spawn(move || f(item))
+        };
+        MappedBuffered {
+            items: items.into_iter(),
+            spawn: Box::new(spawn),
+            handles: VecDeque::new(),
+            window,
+            ended: false,
+            _frame: OpenFrame::enter(),
+            _f: std::marker::PhantomData,
+        }
+    }
+
+    /// Calls `f` for every item in chunks of `n`: an iterator of handles, lazy. A chunk starts when its first handle is asked for, and
+    /// that handle comes when the whole chunk has ended; the next chunk starts only when the reader gets there. Alias: `fmap`.
+    ///
+    /// # Panics
+    /// When `n` is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let mut handles = s.map_chunks(3, 0.., |n| n + 1);
+    ///         let first = handles.next().unwrap();
+    ///         assert!(first.is_finished());
+    ///         assert_eq!(first.join().unwrap(), 1);
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn map_chunks<I, R, F>(&'scope self, n: usize, items: I, f: F) -> Chunks<'scope, I::IntoIter, F, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> R + Send + Sync + 'scope,
+    {
+        assert!(n > 0, "a chunk of 0 items would never start anything; ask for at least 1");
+        Chunks { inner: self.map_buffered(n, items, f) }
+    }
+
+    /// Alias of [`map_chunks`](Scope::map_chunks).
+    ///
+    /// # Panics
+    /// When `n` is 0.
+    #[track_caller]
+    pub fn fmap<I, R, F>(&'scope self, n: usize, items: I, f: F) -> Chunks<'scope, I::IntoIter, F, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> R + Send + Sync + 'scope,
+    {
+        self.map_chunks(n, items, f)
+    }
+}
+
+/// The results of [`Scope::map`].
+///
+/// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
+#[derive(Debug)]
+pub struct Mapped<'scope, R> {
+    handles: VecDeque<JoinHandle<'scope, R>>,
+    ended: bool,
+}
+
+impl<R> Iterator for Mapped<'_, R> {
+    type Item = Result<R, JoinError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let result = self.handles.pop_front()?.join();
+        self.ended = matches!(result, Err(JoinError::CallerCancelled));
+        Some(result)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        if self.ended { (0, Some(0)) } else { (0, Some(self.handles.len())) }
+    }
+}
+
+impl<R> FusedIterator for Mapped<'_, R> {}
+
+/// The results of [`Scope::map_buffered`].
+///
+/// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
+#[must_use = "nothing starts before the first result is asked for"]
+pub struct MappedBuffered<'scope, I: Iterator, F, R> {
+    items: I,
+    spawn: Box<dyn Fn(I::Item) -> JoinHandle<'scope, R> + 'scope>,
+    handles: VecDeque<JoinHandle<'scope, R>>,
+    window: usize,
+    ended: bool,
+    _frame: OpenFrame,
+    _f: std::marker::PhantomData<fn() -> F>,
+}
+
+impl<'scope, I: Iterator, F, R> MappedBuffered<'scope, I, F, R> {
+    /// Fills the window; stops at the first `None` of the items for good.
+    fn fill(&mut self) {
+        while self.window > self.handles.len() {
+            let Some(item) = self.items.next() else {
+                self.window = 0;
+                return;
+            };
+            self.handles.push_back((self.spawn)(item));
+        }
+    }
+
+    fn next_handle(&mut self) -> Option<JoinHandle<'scope, R>> {
+        if self.ended { None } else { self.handles.pop_front() }
+    }
+}
+
+impl<I: Iterator, F, R> Iterator for MappedBuffered<'_, I, F, R> {
+    type Item = Result<R, JoinError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        self.fill();
+        let result = self.next_handle()?.join();
+        self.ended = matches!(result, Err(JoinError::CallerCancelled));
+        Some(result)
+    }
+}
+
+impl<I: Iterator, F, R> FusedIterator for MappedBuffered<'_, I, F, R> {}
+
+impl<I: Iterator, F, R> std::fmt::Debug for MappedBuffered<'_, I, F, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MappedBuffered").field("running", &self.handles.len()).finish_non_exhaustive()
+    }
+}
+
+/// The handles of [`Scope::map_chunks`].
+///
+/// When the caller is cancelled while it waits for a chunk, the iterator gives the chunk's handles all the same, some of
+/// them unfinished, and then ends.
+#[must_use = "nothing starts before the first handle is asked for"]
+pub struct Chunks<'scope, I: Iterator, F, R> {
+    inner: MappedBuffered<'scope, I, F, R>,
+}
+
+impl<'scope, I: Iterator, F, R> Iterator for Chunks<'scope, I, F, R> {
+    type Item = JoinHandle<'scope, R>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.inner.handles.is_empty() && !self.inner.ended {
+            self.inner.fill();
+            for handle in &self.inner.handles {
+                if handle.wait_finished().is_err() {
+                    // No further chunk.
+                    self.inner.window = 0;
+                    break;
+                }
+            }
+        }
+        self.inner.next_handle()
+    }
+}
+
+impl<I: Iterator, F, R> FusedIterator for Chunks<'_, I, F, R> {}
+
+impl<I: Iterator, F, R> std::fmt::Debug for Chunks<'_, I, F, R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chunks").field("running", &self.inner.handles.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! A bounded number of children at a time: the caller waits for a place, and a child that ends gives its place back.
+#![expect(unsafe_code, reason = "wakes a waiter on another stack")]
+
+use crate::base::sync::SpinLock;
+use crate::base::sync::atomic::{AtomicPtr, Ordering};
+use crate::park::{Mode, WOKEN, Waiter};
+use crate::task;
+use std::ptr;
+
+/// Places for children. One task takes them, any number of children give them back.
+#[derive(Debug)]
+pub(super) struct Window {
+    state: SpinLock<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// The caller's wait for a place.
+    waiter: AtomicPtr<Waiter>,
+}
+
+impl Window {
+    pub(super) fn new(places: usize) -> Window {
+        Window { state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }) }
+    }
+
+    /// Takes a place, waiting for one. No cancel point.
+    pub(super) fn enter(&self) {
+        let waiter = Waiter::new();
+        {
+            let mut state = self.state.lock();
+            if state.free > 0 {
+                state.free -= 1;
+                return;
+            }
+            state.waiter.store((&raw const waiter).cast_mut(), Ordering::Relaxed);
+        }
+        task::wait(&waiter, None, Mode::Uninterruptible);
+    }
+
+    /// Gives a place back, or hands it to the caller who waits for one.
+    pub(super) fn leave(&self) {
+        let waiter = {
+            let mut state = self.state.lock();
+            let waiter = state.waiter.swap(ptr::null_mut(), Ordering::Relaxed).cast_const();
+            if waiter.is_null() {
+                state.free += 1;
+            }
+            waiter
+        };
+        if !waiter.is_null() {
+            // SAFETY: S4: taken out under the lock, so nobody else has it; the wait cannot be interrupted.
+            unsafe { Waiter::wake(waiter) };
+        }
+    }
+}
+
+/// Gives a place back when dropped, also by a panic.
+#[derive(Debug)]
+pub(super) struct Place<'w>(pub(super) &'w Window);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
