@@ -1,0 +1,102 @@
+//! What stacks cost, and that it is given back. One test, as it looks at the memory of the whole process.
+
+#![cfg(not(ecru_baton))]
+
+use ecru::coroutine::{Coroutine, STACK_DEFAULT, StackPool, Yielder, remaining_stack};
+
+const PAGE: usize = 4096;
+
+/// Resident bytes of this process.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
+}
+
+/// Bytes of page tables of this process.
+fn page_tables() -> usize {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with("VmPTE:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+}
+
+fn mappings() -> usize {
+    std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
+}
+
+type Live = Coroutine<'static, (), (), ()>;
+
+/// Starts `count` coroutines, which use their stacks until `left` bytes remain, and suspend.
+fn start(pool: &StackPool, count: usize, left: usize) -> Vec<Live> {
+    fn touch(left: usize) {
+        let room = std::hint::black_box([1_u8; 512]);
+        if remaining_stack() > left {
+            touch(left);
+        }
+        std::hint::black_box(room);
+    }
+    let body = move |yielder: &Yielder<(), ()>, ()| {
+        if left > 0 {
+            touch(left);
+        }
+        yielder.suspend(());
+    };
+    let coroutine = || {
+        let coroutine = Coroutine::with_stack(pool.take().unwrap(), body);
+        coroutine.resume(());
+        coroutine
+    };
+    (0..count).map(|_| coroutine()).collect()
+}
+
+/// Idle coroutines cost a page each, and no mappings; what they cost is given back; what is in use is not disturbed.
+#[test]
+fn memory_is_taken_by_the_page_and_given_back() {
+    // A hundred thousand live coroutines: about a page and an eighth each, few mappings.
+    let pool = StackPool::new(STACK_DEFAULT).unwrap();
+    let (count, before, mapped, tables) = (100_000, resident(), mappings(), page_tables());
+    let live = start(&pool, count, 0);
+    let each = (resident() - before) / count;
+    let tables_each = (page_tables() - tables) / count;
+    eprintln!("{each} bytes resident and {tables_each} of page tables each");
+    assert!(each < PAGE + 200, "{each} bytes each");
+    assert!(tables_each < 600, "{tables_each} bytes of page tables each");
+    assert!(mappings() < mapped + 60, "{} mappings", mappings());
+
+    // They end: all is given back, without the pool being dropped.
+    live.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    drop(live);
+    assert_eq!((pool.statistics().live, pool.statistics().idle), (0, count));
+    pool.trim();
+    assert_eq!(pool.statistics().idle, 0);
+    assert!(resident() < before + (8 << 20), "{} more", resident() - before);
+    assert!(page_tables() < tables + (1 << 20), "{} more", page_tables() - tables);
+
+    // Some went deep and are idle, while their neighbours are in use: only what is below their top page goes.
+    let pool = StackPool::new(64 * 1024).unwrap();
+    let deep = start(&pool, 2000, 16 * 1024);
+    let with_all = resident();
+    let (mut used, mut idle) = (Vec::new(), Vec::new());
+    for (index, coroutine) in deep.into_iter().enumerate() {
+        let list = if index % 2 == 0 { &mut used } else { &mut idle };
+        list.push(coroutine);
+    }
+    idle.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    drop(idle);
+    assert_eq!(pool.statistics().live, 1000);
+    pool.trim();
+    let freed = with_all - resident();
+    assert!(freed > 900 * 40 * 1024, "{freed} bytes freed");
+    let again = resident();
+    pool.trim();
+    assert!(resident() <= again + PAGE, "the second trim has nothing to do");
+    used.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    assert_eq!(pool.statistics().live, 1000);
+    drop(used);
+
+    // The slots are used again, guards and all.
+    let live = start(&pool, 3000, 32 * 1024);
+    assert_eq!(pool.statistics().live, 3000);
+    drop(live);
+    drop(pool);
+    assert!(resident() < before + (16 << 20), "{} more", resident() - before);
+}
