@@ -195,23 +195,65 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
     });
 }
 
+/// A socket to connect to the listener, and the listener's address.
+fn unconnected(listener: &TcpListener) -> (OwnedFd, libc::sockaddr_storage) {
+    let flags = rustix::net::SocketFlags::NONBLOCK;
+    let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    // SAFETY: zeroes are valid for an address.
+    let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let v4 = libc::sockaddr_in {
+        sin_family: 2,
+        sin_port: listener.local_addr().unwrap().port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the storage is larger than any address and aligned for each.
+    unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(v4) };
+    (socket, address)
+}
+
+#[test]
+fn a_connect_without_an_answer_stays_in_flight_until_it_is_cancelled() {
+    in_each_mode(8, |driver| {
+        // A listener whose queue is full leaves further attempts unanswered.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _fills_the_queue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = unconnected(&listener);
+        let op = Op::Connect { fd: socket.as_raw_fd(), address: &raw const address, length: 16 };
+        // SAFETY: the address is valid.
+        assert_eq!(unsafe { op.attempt() }.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        submit(driver, &op, 1);
+        let mut completions = Vec::new();
+        driver.poll(Wait::For(Duration::from_millis(1)), &mut completions).unwrap();
+        assert_eq!(completions, []);
+        driver.cancel(Token::new(1));
+        assert_eq!(collect_one(driver, 1), Completion::CANCELLED);
+        assert!(driver.retrying.is_empty());
+    });
+}
+
+#[test]
+fn what_waits_in_the_backlog_is_not_overtaken() {
+    in_each_mode(8, |driver| {
+        let (ours, _theirs) = pair();
+        let mut buffer = [0; 8];
+        // As if the kernel had refused to take it.
+        // SAFETY: S3: see `submit`.
+        let entry = unsafe { entry::of(&recv(&ours, &mut buffer), false) }.user_data(5);
+        driver.in_flight += 1;
+        driver.backlog.push_back(entry);
+        driver.cancel(Token::new(5));
+        assert_eq!(collect_one(driver, 5), Completion::CANCELLED, "the cancel came behind its op");
+    });
+}
+
 #[test]
 fn a_connect_that_has_begun_is_told_to_try_again_and_then_succeeds() {
     in_each_mode(8, |driver| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let flags = rustix::net::SocketFlags::NONBLOCK;
-        let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
-        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
-        // SAFETY: zeroes are valid for an address.
-        let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let v4 = libc::sockaddr_in {
-            sin_family: 2,
-            sin_port: listener.local_addr().unwrap().port().to_be(),
-            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
-            sin_zero: [0; 8],
-        };
-        // SAFETY: the storage is larger than any address and aligned for each.
-        unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(v4) };
+        let (socket, address) = unconnected(&listener);
         let op = Op::Connect { fd: socket.as_raw_fd(), address: &raw const address, length: 16 };
         // SAFETY: the address is valid.
         let error = unsafe { op.attempt() }.unwrap_err();
@@ -580,6 +622,8 @@ fn a_signal_ends_a_wait_early_and_is_no_error() {
         unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) };
     assert_eq!(installed, 0);
     in_each_mode(8, |driver| {
+        // Arms the watch, so that the next enter submits nothing and has only the signal to report.
+        driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
         // SAFETY: no precondition.
         let this = unsafe { libc::pthread_self() };
         let done = AtomicBool::new(false);
