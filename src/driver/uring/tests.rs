@@ -75,6 +75,13 @@ fn collect_one(driver: &mut Uring, token: u64) -> i32 {
     completion.result
 }
 
+/// A wait that must be ended by a wake.
+fn expect_wake(driver: &mut Uring) {
+    let start = Instant::now();
+    driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+    assert!(start.elapsed() < GUARD, "the wake was lost");
+}
+
 /// What a worker does: try, submit, try again when told to.
 fn carry_out(driver: &mut Uring, op: &Op) -> io::Result<u32> {
     loop {
@@ -188,23 +195,65 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
     });
 }
 
+/// A socket to connect to the listener, and the listener's address.
+fn unconnected(listener: &TcpListener) -> (OwnedFd, libc::sockaddr_storage) {
+    let flags = rustix::net::SocketFlags::NONBLOCK;
+    let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
+    // SAFETY: zeroes are valid for an address.
+    let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+    let v4 = libc::sockaddr_in {
+        sin_family: 2,
+        sin_port: listener.local_addr().unwrap().port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    // SAFETY: the storage is larger than any address and aligned for each.
+    unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(v4) };
+    (socket, address)
+}
+
+#[test]
+fn a_connect_without_an_answer_stays_in_flight_until_it_is_cancelled() {
+    in_each_mode(8, |driver| {
+        // A listener whose queue is full leaves further attempts unanswered.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let _fills_the_queue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (socket, address) = unconnected(&listener);
+        let op = Op::Connect { fd: socket.as_raw_fd(), address: &raw const address, length: 16 };
+        // SAFETY: the address is valid.
+        assert_eq!(unsafe { op.attempt() }.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        submit(driver, &op, 1);
+        let mut completions = Vec::new();
+        driver.poll(Wait::For(Duration::from_millis(1)), &mut completions).unwrap();
+        assert_eq!(completions, []);
+        driver.cancel(Token::new(1));
+        assert_eq!(collect_one(driver, 1), Completion::CANCELLED);
+        assert!(driver.retrying.is_empty());
+    });
+}
+
+#[test]
+fn what_waits_in_the_backlog_is_not_overtaken() {
+    in_each_mode(8, |driver| {
+        let (ours, _theirs) = pair();
+        let mut buffer = [0; 8];
+        // As if the kernel had refused to take it.
+        // SAFETY: S3: see `submit`.
+        let entry = unsafe { entry::of(&recv(&ours, &mut buffer), false) }.user_data(5);
+        driver.in_flight += 1;
+        driver.backlog.push_back(entry);
+        driver.cancel(Token::new(5));
+        assert_eq!(collect_one(driver, 5), Completion::CANCELLED, "the cancel came behind its op");
+    });
+}
+
 #[test]
 fn a_connect_that_has_begun_is_told_to_try_again_and_then_succeeds() {
     in_each_mode(8, |driver| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let flags = rustix::net::SocketFlags::NONBLOCK;
-        let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
-        let socket = rustix::net::socket_with(family, kind, flags, None).unwrap();
-        // SAFETY: zeroes are valid for an address.
-        let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-        let v4 = libc::sockaddr_in {
-            sin_family: 2,
-            sin_port: listener.local_addr().unwrap().port().to_be(),
-            sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
-            sin_zero: [0; 8],
-        };
-        // SAFETY: the storage is larger than any address and aligned for each.
-        unsafe { (&raw mut address).cast::<libc::sockaddr_in>().write(v4) };
+        let (socket, address) = unconnected(&listener);
         let op = Op::Connect { fd: socket.as_raw_fd(), address: &raw const address, length: 16 };
         // SAFETY: the address is valid.
         let error = unsafe { op.attempt() }.unwrap_err();
@@ -303,6 +352,7 @@ fn a_wait_is_never_shorter_than_asked() {
 #[test]
 fn a_wait_longer_than_the_kernel_can_count_is_only_long() {
     in_each_mode(8, |driver| {
+        // A watch that is lost would make this hang, which is what the harness's own limit is for.
         driver.waker().wake();
         driver.poll(Wait::For(Duration::MAX), &mut Vec::new()).unwrap();
     });
@@ -316,7 +366,7 @@ fn a_wake_that_came_before_ends_the_next_wait() {
             waker.wake();
             waker.wake();
             driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
-            driver.poll(Wait::Forever, &mut Vec::new()).unwrap();
+            expect_wake(driver);
         }
     });
 }
@@ -356,14 +406,16 @@ fn a_watch_that_ends_is_armed_anew() {
     in_each_mode(8, |driver| {
         let waker = driver.waker();
         waker.wake();
-        driver.poll(Wait::Forever, &mut Vec::new()).unwrap();
+        expect_wake(driver);
         // Its last completion carries no F_MORE.
         driver.queue(opcode::AsyncCancel::new(WATCH).build().user_data(CANCEL));
+        let end = Instant::now() + GUARD;
         while driver.watching {
+            assert!(Instant::now() < end, "the end of the watch went unnoticed");
             driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
         }
         waker.wake();
-        driver.poll(Wait::Forever, &mut Vec::new()).unwrap();
+        expect_wake(driver);
         assert_eq!(driver.watches, 2);
     });
 }
@@ -570,6 +622,8 @@ fn a_signal_ends_a_wait_early_and_is_no_error() {
         unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) };
     assert_eq!(installed, 0);
     in_each_mode(8, |driver| {
+        // Arms the watch, so that the next enter submits nothing and has only the signal to report.
+        driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
         // SAFETY: no precondition.
         let this = unsafe { libc::pthread_self() };
         let done = AtomicBool::new(false);
