@@ -15,7 +15,7 @@ Exit status: 0 all is there, 1 at least one failed, 2 the command line is wrong,
 
 /// Download many files at once, in direct style: plain blocking-looking code, a task for each file.
 #[derive(Debug, Parser)]
-#[command(name = "downloads", after_help = AFTER_HELP)]
+#[command(name = "downloads", after_help = AFTER_HELP, args_override_self = true)]
 pub(crate) struct Args {
     /// What to download (http or https)
     pub(crate) urls: Vec<String>,

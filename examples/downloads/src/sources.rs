@@ -64,12 +64,14 @@ fn read(file: &Path) -> std::io::Result<String> {
 fn check(text: &str) -> Result<Uri, String> {
     // A fragment is the reader's affair, and no part of what a server is asked.
     let asked = text.split_once('#').map_or(text, |(before, _)| before);
-    let url: Uri = asked.parse().map_err(|error| format!("{error}"))?;
-    match url.scheme_str() {
-        Some("http" | "https") => {}
-        Some(scheme) => return Err(format!("`{scheme}` is neither http nor https")),
+    // Asked first, because the parser's own words about it help nobody.
+    match asked.split_once("://") {
+        Some((scheme, _))
+            if ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {}
+        Some((scheme, _)) => return Err(format!("`{scheme}` is neither http nor https")),
         None => return Err("http:// or https:// is missing at the front".into()),
     }
+    let url: Uri = asked.parse().map_err(|error| format!("{error}"))?;
     let authority = url.authority().ok_or("it names no host")?;
     if authority.host().is_empty() {
         return Err("it names no host".into());
