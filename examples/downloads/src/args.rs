@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Parser;
 
+use crate::units::parse_bytes;
+
 /// How many downloads at a time when nobody says.
 pub(crate) const DEFAULT_WINDOW: usize = 512;
 
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     pub(crate) files: usize,
 
     /// Own server: the size of a file, such as 6M or 512Ki
-    #[arg(long, value_name = "BYTES", default_value = "6M", value_parser = bytes)]
+    #[arg(long, value_name = "BYTES", default_value = "6M", value_parser = parse_bytes)]
     pub(crate) size: u64,
 
     /// Own server: what one connection gets a second, such as 500k
@@ -79,6 +81,10 @@ pub(crate) struct Args {
     /// Download one file alone, then `--files`, then `--many` through the window, and compare
     #[arg(long, conflicts_with_all = ["urls", "input"])]
     pub(crate) measure: bool,
+
+    /// End when the process that started this one does
+    #[arg(long, hide = true, requires = "serve")]
+    pub(crate) with_parent: bool,
 
     /// With --measure: how many files go through the window
     #[arg(long, value_name = "COUNT", default_value_t = 2000, value_parser = positive)]
@@ -103,51 +109,19 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 fn rate(text: &str) -> Result<u64, String> {
-    match bytes(text)? {
+    match parse_bytes(text)? {
         0 => Err("at 0 bytes a second nothing would ever arrive".into()),
         rate => Ok(rate),
     }
-}
-
-/// Decimal units as in nginx's and curl's prose (k, M, G), binary ones with an `i` (Ki, Mi, Gi).
-fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit {
-        "" | "B" => 1,
-        "k" | "K" | "kB" => 1_000,
-        "M" | "MB" => 1_000_000,
-        "G" | "GB" => 1_000_000_000,
-        "Ki" | "KiB" => 1 << 10,
-        "Mi" | "MiB" => 1 << 20,
-        "Gi" | "GiB" => 1 << 30,
-        _ => return Err(format!("the unit `{unit}` is none of k, M, G, Ki, Mi, Gi")),
-    };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "write a number with a unit, such as 6M or 512Ki".to_string())?;
-    number.checked_mul(factor).ok_or_else(|| "that is more than 64 bits can count".to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Units are decimal unless they say `i`.
+    /// What makes no sense is refused.
     #[test]
-    fn units() {
-        assert_eq!(bytes("6M"), Ok(6_000_000));
-        assert_eq!(bytes("500k"), Ok(500_000));
-        assert_eq!(bytes("2Ki"), Ok(2048));
-        assert_eq!(bytes("17"), Ok(17));
-    }
-
-    /// What is no size says what would be one.
-    #[test]
-    fn bad_sizes_are_refused() {
-        assert!(bytes("6X").unwrap_err().contains("`X`"));
-        assert!(bytes("M").unwrap_err().contains("6M"));
-        assert!(bytes("99999999999G").unwrap_err().contains("64 bits"));
+    fn bad_numbers_are_refused() {
         assert!(rate("0").is_err());
         assert!(positive("0").unwrap_err().contains("at least 1"));
         assert!(seconds("-1").is_err() && seconds("nan").is_err());

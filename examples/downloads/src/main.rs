@@ -17,7 +17,9 @@ mod progress;
 mod report;
 mod runtime;
 mod server;
+mod setup;
 mod sources;
+mod units;
 
 use std::process::ExitCode;
 
@@ -26,9 +28,9 @@ use clap::Parser as _;
 
 use args::Args;
 use batch::Batch;
-use client::Clients;
-use fetch::{Job, Manner};
+use fetch::Job;
 use progress::Show;
+use setup::{fit, manner};
 
 /// A download may have a socket, the connection kept from before it, and a file open.
 const FILES_EACH: u64 = 3;
@@ -84,24 +86,4 @@ fn download(args: &Args) -> anyhow::Result<u8> {
     }
     println!("{}", report::summary(&result.tally, &result.figures, &jobs));
     Ok(result.status())
-}
-
-/// How to download, from the command line.
-fn manner(args: &Args) -> anyhow::Result<Manner> {
-    Ok(Manner {
-        clients: Clients::new(args.timeout, args.ca.as_deref())?,
-        retries: args.retries,
-        backoff: args.backoff,
-        timeout: args.timeout,
-        resume: !args.no_resume,
-    })
-}
-
-/// The window that the limit of open files allows, said aloud where it is less than asked for.
-fn fit(window: usize, each: u64) -> usize {
-    let (window, line) = limits::fit(window, each);
-    if let Some(line) = line {
-        eprintln!("{line}");
-    }
-    window
 }

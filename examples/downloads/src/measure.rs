@@ -14,7 +14,9 @@ use crate::batch::{self, Batch};
 use crate::fetch::Manner;
 use crate::progress::Show;
 use crate::server::path;
-use crate::{fit, manner, own, report, runtime};
+use crate::setup::{fit, manner};
+use crate::units::bytes;
+use crate::{own, report, runtime};
 
 /// Its own socket, and nothing on disk.
 const FILES_EACH: u64 = 2;
@@ -35,7 +37,7 @@ pub(crate) fn measure(args: &Args) -> anyhow::Result<u8> {
     tell(&many, args.many, &format!("with window {window}"), unit, rounds);
     println!(
         "client's peak memory: {}",
-        report::peak_memory().map_or_else(|| "unknown".into(), report::bytes)
+        report::peak_memory().map_or_else(|| "unknown".into(), bytes)
     );
 
     let rounds = [one, at_once, many];
@@ -82,7 +84,7 @@ impl OtherProcess {
         let program = std::env::current_exe()
             .context("cannot find this program to start it as the server")?;
         let mut process = Command::new(program)
-            .args(["--serve", "127.0.0.1:0"])
+            .args(["--with-parent", "--serve", "127.0.0.1:0"])
             .args(["--files", &args.files.max(args.many).to_string()])
             .args(["--size", &args.size.to_string(), "--rate", &args.rate.to_string()])
             .stdout(Stdio::piped())

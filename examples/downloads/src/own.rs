@@ -10,7 +10,9 @@ use crate::fetch::{Into, Job};
 use crate::interrupt::Interrupt;
 use crate::progress::Show;
 use crate::server::{Offer, Server};
-use crate::{fit, manner, report, runtime};
+use crate::setup::{fit, manner};
+use crate::units::bytes;
+use crate::{report, runtime};
 
 /// Both ends of each connection are this process's.
 const FILES_EACH: u64 = 2;
@@ -41,8 +43,8 @@ pub(crate) fn download(args: &Args) -> anyhow::Result<u8> {
     eprintln!(
         "{} files of {} at {} a second each, {window} at a time, from http://{}",
         args.files,
-        report::bytes(args.size),
-        report::bytes(args.rate),
+        bytes(args.size),
+        bytes(args.rate),
         server.address
     );
     let expected = args.size.checked_mul(args.files as u64);
@@ -61,6 +63,9 @@ pub(crate) fn download(args: &Args) -> anyhow::Result<u8> {
 
 /// Serves until interrupted. The first line on standard output is the server's URL.
 pub(crate) fn serve(args: &Args, address: SocketAddr) -> anyhow::Result<u8> {
+    if args.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
     let server = Server::start(address, offer(args, args.files))
         .with_context(|| format!("cannot serve on {address}"))?;
     let stop = server.stopper();

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::report::bytes;
 use crate::runtime;
+use crate::units::bytes;
 
 /// So many files have a bar of their own.
 const BARS: usize = 8;
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// A download begins; it ends with [`Lane::ends`].
+    /// A download begins; it ends when the lane is dropped.
     pub(crate) fn lane(&self, name: &str) -> Lane<'_> {
         let active = self.active.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(active, Relaxed);
@@ -145,17 +145,24 @@ impl Progress {
             ProgressStyle::with_template(template).expect("the templates are constants")
         };
         let whole = match self.expected {
-            Some(_) => "{bar:40} {bytes}/{total_bytes} {binary_bytes_per_sec} {msg}",
-            None => "{spinner} {bytes} {binary_bytes_per_sec} {msg}",
+            Some(_) => {
+                "{bar:40} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} {msg}"
+            }
+            None => "{spinner} {decimal_bytes} {decimal_bytes_per_sec} {msg}",
         };
         let overall =
             self.screen.add(ProgressBar::new(self.expected.unwrap_or(0)).with_style(style(whole)));
-        let known = style("  {bar:38} {bytes}/{total_bytes} {wide_msg}");
-        let unknown = style("  {spinner} {bytes} {wide_msg}");
+        let known = style("  {bar:38} {decimal_bytes}/{decimal_total_bytes} {wide_msg}");
+        let unknown = style("  {spinner} {decimal_bytes} {wide_msg}");
         let mut bars: Vec<ProgressBar> = Vec::new();
         while runtime::sleep(DRAW_EVERY).is_ok() {
             overall.set_position(self.received());
-            overall.set_message(format!("{}/{} files", self.done.load(Relaxed), self.files));
+            overall.set_message(format!(
+                "{}/{} files, {} under way",
+                self.done.load(Relaxed),
+                self.files,
+                self.active.load(Relaxed)
+            ));
             let shown = self.shown.lock().expect("no panic under this lock").clone();
             for (row, file) in shown.iter().flatten().enumerate() {
                 if bars.len() == row {
@@ -201,9 +208,13 @@ impl Lane<'_> {
         }
     }
 
-    pub(crate) fn ends(self, failed: bool) {
-        let count = if failed { &self.progress.failed } else { &self.progress.done };
-        count.fetch_add(1, Relaxed);
+    /// The file is there.
+    pub(crate) fn succeeds(self) {
+        self.progress.done.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn fails(self) {
+        self.progress.failed.fetch_add(1, Relaxed);
     }
 }
 

@@ -3,17 +3,7 @@
 use std::time::Duration;
 
 use crate::fetch::{Into, Job, Outcome, Record};
-
-/// A number of bytes for people: decimal units, as transfer rates have.
-pub(crate) fn bytes(count: u64) -> String {
-    let count = count as f64;
-    match count {
-        c if c < 1e3 => format!("{c} B"),
-        c if c < 1e6 => format!("{:.1} kB", c / 1e3),
-        c if c < 1e9 => format!("{:.1} MB", c / 1e6),
-        c => format!("{:.2} GB", c / 1e9),
-    }
-}
+use crate::units::bytes;
 
 /// The line about a job that failed: the URL, what, and what to do.
 pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
@@ -131,15 +121,6 @@ pub(crate) fn peak_memory() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Bytes read well at every size.
-    #[test]
-    fn units() {
-        assert_eq!(bytes(999), "999 B");
-        assert_eq!(bytes(1_500), "1.5 kB");
-        assert_eq!(bytes(600_000_000), "600.0 MB");
-        assert_eq!(bytes(12_000_000_000), "12.00 GB");
-    }
 
     /// The kernel tells this process's peak.
     #[test]

@@ -201,6 +201,11 @@ impl TcpStream {
         self.0.set_nodelay(on)
     }
 }
+impl AsFd for TcpListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 impl AsFd for TcpStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

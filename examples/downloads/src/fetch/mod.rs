@@ -89,7 +89,11 @@ pub(crate) fn fetch(job: &Job, manner: &Manner, progress: &Progress) -> Record {
             }
         }
     };
-    lane.ends(matches!(outcome, Outcome::Failed { .. }));
+    match outcome {
+        Outcome::Done | Outcome::There => lane.succeeds(),
+        Outcome::Failed { .. } => lane.fails(),
+        Outcome::Cancelled { .. } => {}
+    }
     Record { outcome, elapsed: started.elapsed() }
 }
 

@@ -161,6 +161,10 @@ impl Trouble {
                 "connection refused",
                 "nothing listens there; check host and port, or try again later",
             ),
+            _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => Self::later(
+                format!("too many open files ({error})"),
+                "choose a smaller window (-c), or raise the limit (ulimit -n)",
+            ),
             // rustls reports what it dislikes about a peer in this kind.
             K::InvalidData => Self::tls(&error.to_string()),
             K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
