@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use support::{Folder, Ran, own_server, program, run};
 
@@ -45,7 +48,7 @@ fn few_open_files() {
 fn soft_limit_is_raised() {
     let ran = limited(
         "ulimit -Sn 100 && ulimit -Hn 1500",
-        &["--files", "300", "--size", "500", "--rate", "1k"],
+        &["--files", "300", "--size", "200", "--rate", "1k"],
     )
     .succeeded();
     assert!(ran.err.contains("raised the limit from 100 to 1500"), "{ran:?}");
@@ -65,13 +68,13 @@ fn measure() {
         "-c",
         "10",
         "--size",
-        "20k",
+        "5k",
         "--rate",
         "100k",
     ];
     let ran = run(&folder, &arguments).succeeded();
     for words in [
-        "1 file alone: 0.2",
+        "1 file alone: 0.0",
         "10 files at once",
         "20 files with window 10",
         "of 2 rounds",
@@ -107,6 +110,58 @@ fn serve() {
     run(&folder, &[&format!("{url}/file-3.bin")]).failed(1, &["404"]);
     server.signal(rustix::process::Signal::INT);
     assert_eq!(server.finish().status, Some(130));
+}
+
+/// One connection, several requests: what a client that knows HTTP may ask of the embedded server.
+#[test]
+fn requests() {
+    let (_server, url) = own_server(&["--files", "1", "--size", "100", "--rate", "100M"]);
+    let mut stream = TcpStream::connect(url.strip_prefix("http://").unwrap()).unwrap();
+    let mut ask = |request: &str, body: usize| {
+        stream.write_all(format!("{request}\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        let mut byte = [0];
+        while !answer.ends_with(b"\r\n\r\n") {
+            assert_eq!(stream.read(&mut byte).unwrap(), 1, "{request} after {answer:?}");
+            answer.push(byte[0]);
+        }
+        let mut bytes = vec![0; body];
+        stream.read_exact(&mut bytes).unwrap();
+        (String::from_utf8(answer).unwrap(), bytes)
+    };
+    let get = "GET /file-0.bin HTTP/1.1\r\nHost: x";
+    let (head, whole) = ask(get, 100);
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("ETag: \"0-100\"\r\n"), "{head}");
+    let (head, _) = ask("HEAD /file-0.bin HTTP/1.1\r\nHost: x", 0);
+    assert!(
+        head.starts_with("HTTP/1.1 200 ") && head.contains("Content-Length: 100\r\n"),
+        "{head}"
+    );
+    let (head, part) = ask(&format!("{get}\r\nRange: bytes=90-\r\nIf-Range: \"0-100\""), 10);
+    assert!(head.starts_with("HTTP/1.1 206 ") && head.contains("bytes 90-99/100\r\n"), "{head}");
+    assert_eq!(part, whole[90..]);
+    let (head, again) = ask(&format!("{get}\r\nRange: bytes=90-\r\nIf-Range: \"other\""), 100);
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    assert_eq!(again, whole);
+    let (head, _) = ask(&format!("{get}\r\nRange: bytes=100-"), 0);
+    assert!(head.starts_with("HTTP/1.1 416 ") && head.contains("bytes */100\r\n"), "{head}");
+    let (head, _) = ask("GET /file-1.bin HTTP/1.1\r\nHost: x", 0);
+    assert!(head.starts_with("HTTP/1.1 404 "), "{head}");
+    let (head, _) = ask("DELETE /file-0.bin HTTP/1.1\r\nHost: x", 0);
+    assert!(head.starts_with("HTTP/1.1 405 "), "{head}");
+    let (head, _) = ask("nonsense", 0);
+    assert!(head.starts_with("HTTP/1.1 400 ") && head.contains("Connection: close"), "{head}");
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+}
+
+/// No response is faster than its rate.
+#[test]
+fn rate() {
+    let (_server, url) = own_server(&["--files", "1", "--size", "20k", "--rate", "200k"]);
+    let folder = Folder::new();
+    let start = Instant::now();
+    run(&folder, &[&format!("{url}/file-0.bin")]).succeeded();
+    assert!(start.elapsed() >= Duration::from_millis(100));
 }
 
 /// An address that is taken is named.
