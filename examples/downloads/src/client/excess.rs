@@ -1,0 +1,82 @@
+//! Bytes beyond the announced body.
+//!
+//! ureq gives a connection up, silently, when something unread is left on it at the end of a body. Here that is made
+//! known: the transport that is dropped or found unfit with unread bytes raises the client's flag. A download looks at the
+//! flag only after it has read its body to the end; a connection dropped half-way may well have unread bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ureq::Error;
+use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
+
+/// The flag that a client and its transports share. They are used by one task at a time, so relaxed order is enough.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Excess(Arc<AtomicBool>);
+
+impl Excess {
+    pub(super) fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn forget(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn seen(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The last link of the chain of connectors: wraps what the others have made.
+#[derive(Debug)]
+pub(super) struct WatchExcess(pub(super) Excess);
+
+impl<In: Transport> Connector<In> for WatchExcess {
+    type Out = Watched<In>;
+
+    fn connect(
+        &self,
+        _: &ConnectionDetails,
+        chained: Option<In>,
+    ) -> Result<Option<Self::Out>, Error> {
+        Ok(chained.map(|inner| Watched { inner, excess: self.0.clone() }))
+    }
+}
+
+/// A transport, plain or TLS, that tells when it is dropped with input nobody has read.
+#[derive(Debug)]
+pub(super) struct Watched<T: Transport> {
+    inner: T,
+    excess: Excess,
+}
+
+impl<T: Transport> Transport for Watched<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.inner.await_input(timeout)
+    }
+
+    fn is_open(&mut self) -> bool {
+        self.inner.is_open()
+    }
+
+    fn is_tls(&self) -> bool {
+        self.inner.is_tls()
+    }
+}
+
+impl<T: Transport> Drop for Watched<T> {
+    fn drop(&mut self) {
+        if !self.inner.buffers().input().is_empty() {
+            self.excess.raise();
+        }
+    }
+}

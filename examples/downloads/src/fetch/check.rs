@@ -1,0 +1,63 @@
+//! The receiving end of the program's own job: every byte is compared with what the embedded server should have sent, and
+//! discarded. A failed attempt is continued where it stopped, as with a file.
+
+use super::target::{About, Have, Target};
+use super::trouble::Trouble;
+use crate::content;
+
+/// Checks file `index`.
+#[derive(Debug)]
+pub(crate) struct Check {
+    index: u64,
+    size: u64,
+    at: u64,
+    validator: Option<String>,
+}
+
+impl Check {
+    pub(crate) fn new(index: u64, size: u64) -> Self {
+        Self { index, size, at: 0, validator: None }
+    }
+}
+
+impl Target for Check {
+    fn have(&mut self) -> Result<Option<Have>, Trouble> {
+        let validator = self.validator.clone();
+        Ok(validator.filter(|_| self.at > 0).map(|validator| Have { bytes: self.at, validator }))
+    }
+
+    fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
+        self.at = offset;
+        self.validator = about.validator.clone();
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        if let Some(at) = content::first_difference(self.index, self.at, bytes) {
+            return Err(Trouble::never(
+                format!("byte {at} is wrong"),
+                "this is a fault of this program: report it",
+            ));
+        }
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), Trouble> {
+        if self.at == self.size {
+            return Ok(());
+        }
+        let what = format!("{} bytes came instead of {}", self.at, self.size);
+        Err(Trouble::never(what, "this is a fault of this program: report it"))
+    }
+
+    fn pause(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn discard(&mut self) -> Result<(), Trouble> {
+        self.at = 0;
+        self.validator = None;
+        Ok(())
+    }
+}

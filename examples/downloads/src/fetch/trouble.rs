@@ -1,0 +1,244 @@
+//! What can go wrong with one download: in words for the person who waits for it, and whether trying again may help.
+
+use std::io;
+use std::time::Duration;
+
+use ureq::Timeout;
+
+use crate::runtime;
+
+/// Why an attempt ended without the file.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The program was told to stop.
+    Cancelled,
+    Failed(Failure),
+}
+
+/// A failure: what happened, and what the reader can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) what: String,
+    pub(crate) advice: &'static str,
+    pub(crate) again: Again,
+}
+
+/// Whether another attempt may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    Never,
+    /// After the usual pause, and not before the server's own wish, if it has one.
+    Later(Option<Duration>),
+}
+
+/// The longest `Retry-After` that is followed.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+impl Trouble {
+    pub(crate) fn never(what: impl Into<String>, advice: &'static str) -> Self {
+        Self::Failed(Failure { what: what.into(), advice, again: Again::Never })
+    }
+
+    pub(crate) fn later(what: impl Into<String>, advice: &'static str) -> Self {
+        Self::Failed(Failure { what: what.into(), advice, again: Again::Later(None) })
+    }
+
+    /// A status that is no success.
+    pub(crate) fn status(status: u16, reason: &str, retry_after: Option<&str>) -> Self {
+        let what = format!("the server answered {status} {reason}").trim_end().to_string();
+        let (advice, transient) = match status {
+            401 | 403 | 407 => (
+                "it wants credentials, which this program does not send; download that one another way",
+                false,
+            ),
+            404 | 410 => ("nothing is there; check the URL", false),
+            408 | 425 | 429 => {
+                ("it asks for patience; try later, or with a smaller window (-c)", true)
+            }
+            500..=599 => ("the fault is the server's; try again later", true),
+            _ => ("nothing to download there; check the URL", false),
+        };
+        let wish =
+            retry_after.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
+        let again = if transient {
+            Again::Later(wish.map(|wish| wish.min(RETRY_AFTER_MAX)))
+        } else {
+            Again::Never
+        };
+        Self::Failed(Failure { what, advice, again })
+    }
+
+    /// An error of the file on this side; `doing` names the call and the file.
+    pub(crate) fn disk(doing: &str, error: &io::Error) -> Self {
+        let what = format!("{doing}: {error}");
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "make room on that disk, or choose another folder (-o), then run the same command again"
+            }
+            io::ErrorKind::FileTooLarge => {
+                "the file system or `ulimit -f` allows no larger file; choose another folder (-o)"
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                "choose a folder that you may write to (-o)"
+            }
+            _ => "see to the folder (-o), then run the same command again",
+        };
+        Self::never(what, advice)
+    }
+
+    /// An error on the way to the answer's head.
+    pub(crate) fn asking(error: ureq::Error, timeout: Duration) -> Self {
+        use ureq::Error as E;
+        match error {
+            E::Io(error) => Self::network(&error, "before an answer came"),
+            E::Timeout(Timeout::Connect) => Self::later(
+                format!("no connection within {} s", timeout.as_secs_f64()),
+                "the host does not answer; check its name and port, or wait longer (--timeout)",
+            ),
+            E::Timeout(_) => Self::silence(timeout),
+            E::HostNotFound => Self::never("the host has no address", "check the host's name"),
+            E::BadUri(why) => Self::never(format!("bad URL: {why}"), "correct the URL"),
+            E::TooManyRedirects => Self::never(
+                "redirected too often",
+                "the server sends this URL in circles; check it in a browser",
+            ),
+            E::RedirectFailed => Self::never(
+                "redirected to nowhere",
+                "the server's `Location` is missing or no URL; check it in a browser",
+            ),
+            E::LargeResponseHeader(size, most) => Self::never(
+                format!("the answer's head has {size} bytes, more than {most}"),
+                "this is hardly a web server; check the URL",
+            ),
+            E::Protocol(_) | E::Http(_) => Self::never(
+                format!("no HTTP came back ({error})"),
+                "this is hardly a web server; check the host and port",
+            ),
+            E::Rustls(_) | E::Tls(_) | E::Pem(_) => Self::tls(&error.to_string()),
+            other => Self::later(other.to_string(), "try again later"),
+        }
+    }
+
+    /// An error in the middle of a body, of which `got` bytes have arrived and `of` were announced.
+    pub(crate) fn reading(error: &io::Error, timeout: Duration, got: u64, of: Option<u64>) -> Self {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>());
+        let of = of.map_or_else(|| "an unknown number of".to_string(), |of| of.to_string());
+        match inner {
+            Some(ureq::Error::Timeout(_)) => Self::silence(timeout),
+            Some(ureq::Error::Protocol(why)) => Self::later(
+                format!("the body is garbled after {got} of {of} bytes ({why})"),
+                "try again later",
+            ),
+            _ if error.kind() == io::ErrorKind::UnexpectedEof => Self::later(
+                format!("the server closed after {got} of {of} bytes"),
+                "run the same command again later",
+            ),
+            _ => Self::network(error, &format!("after {got} of {of} bytes")),
+        }
+    }
+
+    fn silence(timeout: Duration) -> Self {
+        Self::later(
+            format!("the server was silent for {} s", timeout.as_secs_f64()),
+            "try again later, or wait longer (--timeout)",
+        )
+    }
+
+    fn tls(why: &str) -> Self {
+        Self::never(
+            format!("no trust in the server: {why}"),
+            "check the host's name; for a server with a certificate of its own, name that with --ca",
+        )
+    }
+
+    fn network(error: &io::Error, when: &str) -> Self {
+        use io::ErrorKind as K;
+        if runtime::is_cancellation(error) {
+            return Self::Cancelled;
+        }
+        match error.kind() {
+            K::ConnectionRefused => Self::later(
+                "connection refused",
+                "nothing listens there; check host and port, or try again later",
+            ),
+            _ if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => Self::later(
+                format!("too many open files ({error})"),
+                "choose a smaller window (-c), or raise the limit (ulimit -n)",
+            ),
+            // rustls reports what it dislikes about a peer in this kind.
+            K::InvalidData => Self::tls(&error.to_string()),
+            K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
+                Self::later(format!("the server closed {when} ({error})"), "try again later")
+            }
+            _ if error.to_string().contains("lookup address") => {
+                let what = format!("the host was not found ({error})");
+                // The resolver's error has no code in std, only getaddrinfo's words.
+                let again =
+                    if what.contains("emporary") { Again::Later(None) } else { Again::Never };
+                Self::Failed(Failure {
+                    what,
+                    advice: "check the host's name, and the network",
+                    again,
+                })
+            }
+            _ => Self::later(
+                format!("the network failed {when} ({error})"),
+                "check the network, then try again",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn again(trouble: Trouble) -> Again {
+        match trouble {
+            Trouble::Failed(failure) => failure.again,
+            Trouble::Cancelled => panic!("not cancelled"),
+        }
+    }
+
+    /// The server's faults are tried again, the asker's are not.
+    #[test]
+    fn which_statuses_are_tried_again() {
+        for status in [500, 502, 503, 504, 429, 408] {
+            assert_eq!(again(Trouble::status(status, "", None)), Again::Later(None), "{status}");
+        }
+        for status in [400, 401, 403, 404, 410, 418, 304] {
+            assert_eq!(again(Trouble::status(status, "", None)), Again::Never, "{status}");
+        }
+    }
+
+    /// A server may ask for patience in seconds, but not for hours.
+    #[test]
+    fn retry_after() {
+        assert_eq!(
+            again(Trouble::status(503, "", Some("7"))),
+            Again::Later(Some(Duration::from_secs(7)))
+        );
+        assert_eq!(
+            again(Trouble::status(503, "", Some("99999"))),
+            Again::Later(Some(RETRY_AFTER_MAX))
+        );
+        assert_eq!(again(Trouble::status(503, "", Some("Fri, 31 Dec 1999"))), Again::Later(None));
+    }
+
+    /// A full disk is named, with what to do.
+    #[test]
+    fn full_disk() {
+        let Trouble::Failed(failure) =
+            Trouble::disk("writing x.part", &io::Error::from_raw_os_error(libc::ENOSPC))
+        else {
+            panic!("not cancelled")
+        };
+        assert!(
+            failure.what.contains("writing x.part") && failure.what.contains("No space"),
+            "{}",
+            failure.what
+        );
+        assert!(failure.advice.contains("make room"));
+        assert_eq!(failure.again, Again::Never);
+    }
+}

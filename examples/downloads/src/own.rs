@@ -1,0 +1,76 @@
+//! The job without URLs: the embedded server's files, downloaded, checked and discarded.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::Context as _;
+
+use crate::args::Args;
+use crate::batch::Batch;
+use crate::fetch::{Into, Job};
+use crate::interrupt::Interrupt;
+use crate::progress::Show;
+use crate::server::{Offer, Server};
+use crate::setup::{fit, manner};
+use crate::units::bytes;
+use crate::{report, runtime};
+
+/// Both ends of each connection are this process's.
+const FILES_EACH: u64 = 2;
+
+/// What the command line has the server offer.
+pub(crate) fn offer(args: &Args, files: usize) -> Offer {
+    Offer { files: files as u64, size: args.size, rate: args.rate }
+}
+
+/// The jobs that bring and check the first `count` files of a server.
+pub(crate) fn jobs(count: usize, size: u64, url: impl Fn(u64) -> String) -> Vec<Job> {
+    let job = |index| Job {
+        url: url(index),
+        name: format!("file-{index}.bin"),
+        into: Into::Check { index, size },
+    };
+    (0..count as u64).map(job).collect()
+}
+
+/// Starts the server, downloads its files, and says how that went.
+pub(crate) fn download(args: &Args) -> anyhow::Result<u8> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::start(address, offer(args, args.files))
+        .context("cannot start the embedded server")?;
+    let manner = manner(args)?;
+    let jobs = jobs(args.files, args.size, |index| server.url(index));
+    let window = fit(args.window.min(jobs.len()), FILES_EACH);
+    eprintln!(
+        "{} files of {} at {} a second each, {window} at a time, from http://{}",
+        args.files,
+        bytes(args.size),
+        bytes(args.rate),
+        server.address
+    );
+    let expected = args.size.checked_mul(args.files as u64);
+    let batch = Batch { jobs: &jobs, window, expected, show: Show::choose(args.quiet) };
+    let result = runtime::run(args.workers, || batch.run(&manner))??;
+    if result.interrupted.is_some() {
+        eprintln!(
+            "interrupted: {} of {} files done; they were only checked, nothing is kept",
+            result.tally.done,
+            jobs.len()
+        );
+    }
+    println!("{}", report::summary(&result.tally, &result.figures, &jobs));
+    Ok(result.status())
+}
+
+/// Serves until interrupted. The first line on standard output is the server's URL.
+pub(crate) fn serve(args: &Args, address: SocketAddr) -> anyhow::Result<u8> {
+    if args.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
+    let server = Server::start(address, offer(args, args.files))
+        .with_context(|| format!("cannot serve on {address}"))?;
+    let stop = server.stopper();
+    let interrupt = Interrupt::watch(move || stop.cancel())?;
+    println!("http://{}", server.address);
+    server.wait();
+    Ok(interrupt.status().unwrap_or(1))
+}

@@ -1,0 +1,131 @@
+//! What is said at the end: a line for each failure, and the summary.
+
+use std::time::Duration;
+
+use crate::fetch::{Into, Job, Outcome, Record};
+use crate::units::bytes;
+
+/// The line about a job that failed: the URL, what, and what to do.
+pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
+    let Outcome::Failed { failure, attempts, kept } = &record.outcome else { return None };
+    let tries = if *attempts > 1 { format!(" ({attempts} attempts)") } else { String::new() };
+    let kept =
+        kept.map(|kept| format!("; {} stay in {}.part and will be resumed", bytes(kept), job.name));
+    Some(format!(
+        "failed: {}: {}{tries}; {}{}",
+        job.url,
+        failure.what,
+        failure.advice,
+        kept.unwrap_or_default()
+    ))
+}
+
+/// How a batch went.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) done: usize,
+    pub(crate) there: usize,
+    pub(crate) failed: usize,
+    pub(crate) cancelled: usize,
+    pub(crate) resumable: usize,
+    pub(crate) one_after_another: Duration,
+}
+
+impl Tally {
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut tally = Self::default();
+        for record in records {
+            match &record.outcome {
+                Outcome::Done => {
+                    tally.done += 1;
+                    tally.one_after_another += record.elapsed;
+                }
+                Outcome::There => tally.there += 1,
+                Outcome::Failed { kept, .. } => {
+                    tally.failed += 1;
+                    tally.resumable += usize::from(kept.is_some());
+                }
+                Outcome::Cancelled { kept } => {
+                    tally.cancelled += 1;
+                    tally.resumable += usize::from(kept.is_some());
+                }
+            }
+        }
+        tally
+    }
+}
+
+/// What the summary says beside the tally.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) wall: Duration,
+    pub(crate) received: u64,
+    pub(crate) peak_tasks: usize,
+}
+
+/// The closing summary.
+pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String {
+    let checked = jobs.iter().any(|job| matches!(job.into, Into::Check { .. }));
+    let wall = figures.wall.as_secs_f64();
+    let after = tally.one_after_another.as_secs_f64();
+    let mut lines = vec![format!(
+        "{} of {} files, {} in {wall:.2} s{}",
+        tally.done,
+        jobs.len(),
+        bytes(figures.received),
+        if checked { ", every byte checked" } else { "" }
+    )];
+    let mut rest = Vec::new();
+    for (count, what) in [
+        (tally.there, "already there"),
+        (tally.failed, "failed"),
+        (tally.cancelled, "not finished"),
+    ] {
+        if count > 0 {
+            rest.push(format!("{count} {what}"));
+        }
+    }
+    if !rest.is_empty() {
+        lines.push(rest.join(", "));
+    }
+    if tally.done > 1 {
+        lines.push(format!(
+            "one after another they would have taken {after:.1} s, {:.1} times as long",
+            after / wall
+        ));
+    }
+    let memory = peak_memory().map_or_else(|| "unknown".to_string(), bytes);
+    lines.push(format!("peak tasks {}, peak memory {memory}", figures.peak_tasks));
+    lines.join("\n")
+}
+
+/// What is said after Ctrl-C.
+pub(crate) fn interrupted(tally: &Tally) -> String {
+    let left = tally.cancelled + tally.failed;
+    let resume = if left == 0 { "" } else { "; run the same command again to go on" };
+    format!(
+        "interrupted: {} done, {} can be resumed, {} to be started{resume}",
+        tally.done + tally.there,
+        tally.resumable,
+        left - tally.resumable
+    )
+}
+
+/// The most memory this process has had resident.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel tells this process's peak.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory() {
+        assert!(peak_memory().unwrap() > 100_000);
+    }
+}

@@ -1,0 +1,152 @@
+//! The embedded server: a task for each connection, each response at its own limited rate.
+//!
+//! It runs on a thread and a runtime of its own, so that the client's figures are the client's. What it serves:
+//! `/file-N.bin` for N from 0, each as long as the others, with bytes that [`content`](crate::content) defines.
+
+mod pace;
+mod request;
+mod response;
+
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::runtime::{self, CancelHandle, TcpListener, TcpStream};
+use request::{Heads, Unreadable};
+
+/// A kept-alive connection that says nothing for this long is closed.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A client that takes nothing for this long is given up.
+const STALLED: Duration = Duration::from_secs(60);
+
+/// So many connections may wait to be accepted (as many as `net.core.somaxconn` allows by itself).
+const QUEUE: i32 = 4096;
+
+/// What is served, and how fast.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    pub(crate) files: u64,
+    pub(crate) size: u64,
+    /// Bytes a second for one response.
+    pub(crate) rate: u64,
+}
+
+/// The path of one file.
+pub(crate) fn path(index: u64) -> String {
+    format!("/file-{index}.bin")
+}
+
+/// A server that runs; it stops when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    stop: CancelHandle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Starts on `address` (port 0: any free one), with a runtime of one worker.
+    pub(crate) fn start(address: SocketAddr, offer: Offer) -> io::Result<Self> {
+        let (started, start) = mpsc::channel();
+        let failed = started.clone();
+        let thread = std::thread::Builder::new().name("server".into()).spawn(move || {
+            let ran = runtime::run(Some(1), || {
+                runtime::cancel_scope(|stop| listen(address, offer, stop, &started))
+            });
+            if let Err(error) = ran {
+                let _ = failed.send(Err(error));
+            }
+        })?;
+        let answer = start
+            .recv()
+            .map_err(|_| io::Error::other("the server's thread ended before it listened"))?;
+        let (address, stop) = answer?;
+        Ok(Self { address, stop, thread: Some(thread) })
+    }
+
+    /// The URL of one file.
+    pub(crate) fn url(&self, index: u64) -> String {
+        format!("http://{}{}", self.address, path(index))
+    }
+
+    /// Waits until the server ends, which it does only when it is stopped.
+    pub(crate) fn wait(mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+
+    /// What stops it, for another thread.
+    pub(crate) fn stopper(&self) -> CancelHandle {
+        self.stop.clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+type Started = mpsc::Sender<io::Result<(SocketAddr, CancelHandle)>>;
+
+fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, started: &Started) {
+    let bound = TcpListener::bind(address).and_then(|listener| {
+        // Listening once more only sets the length of the kernel's queue. A whole window connects
+        // at the same moment, and whoever finds the queue full tries again only after a second.
+        rustix::net::listen(&listener, QUEUE)?;
+        Ok((listener.local_addr()?, listener))
+    });
+    let listener = match bound {
+        Err(error) => return drop(started.send(Err(error))),
+        Ok((address, listener)) => {
+            let _ = started.send(Ok((address, stop)));
+            listener
+        }
+    };
+    // Out of files is the one error to expect: the connection waits in the kernel's queue until another has ended.
+    let mut said = false;
+    runtime::accept_each(
+        &listener,
+        |stream| {
+            // A client that goes away is its own business, and nobody reads a server's log in this program.
+            let _ = converse(&stream, offer);
+        },
+        |error| {
+            if !std::mem::replace(&mut said, true) && error.raw_os_error() != Some(libc::EMFILE) {
+                eprintln!("server: cannot accept a connection: {error}; it keeps trying");
+            }
+        },
+    );
+}
+
+/// Answers one request after another, until the client or an error ends it.
+fn converse(stream: &TcpStream, offer: Offer) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(IDLE))?;
+    stream.set_write_timeout(Some(STALLED))?;
+    let mut heads = Heads::new(stream);
+    loop {
+        match heads.next() {
+            Ok(None) => return Ok(()),
+            Ok(Some(request)) => {
+                let keep = request.keep_alive;
+                response::answer(stream, &request, offer)?;
+                if !keep {
+                    return Ok(());
+                }
+            }
+            Err(Unreadable::Io(error)) => return Err(error),
+            Err(Unreadable::Bad(status)) => {
+                let mut to = stream;
+                return to.write_all(response::plain(status, false).as_bytes());
+            }
+        }
+    }
+}
