@@ -2,11 +2,17 @@
 //!
 //! The child prints a line `metric value` for each metric, on standard output, and nothing else there.
 
+use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::pin::pin;
 use super::row::{Contender, Measure, Row};
+
+/// A child that takes longer than this has hung: the longest takes a few seconds.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// What became of one contender in one round.
 #[derive(Clone, Debug)]
@@ -52,9 +58,10 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     let this = std::env::current_exe().expect("the running program has a path");
     let mut command = Command::new(this);
     command.arg("--child").arg(format!("{}/{}", row.name(), contender.name));
-    let output = match command.stdin(Stdio::null()).output() {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = match command.spawn().and_then(output_in_time) {
         Ok(output) => output,
-        Err(error) => return Outcome::Died(format!("could not be started: {error}")),
+        Err(error) => return Outcome::Died(error.to_string()),
     };
     let printed = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
@@ -66,6 +73,22 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
         Some(values) => Outcome::Measured(values),
         None => Outcome::Died(format!("printed no full sample: {}", printed.trim())),
     }
+}
+
+/// What the child printed, once it has ended; one that hangs is killed.
+///
+/// A child prints a few lines, which fit in the pipes: nobody has to read them meanwhile.
+fn output_in_time(mut child: Child) -> io::Result<Output> {
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > LONGEST {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::other(format!("killed: did not end within {} s", LONGEST.as_secs())));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    child.wait_with_output()
 }
 
 /// The values of the row's metrics, in its order; `None` if one is missing.

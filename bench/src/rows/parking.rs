@@ -136,17 +136,19 @@ fn may(count: usize) -> Sample {
     peers::in_may(1, move || {
         let arrived = Arc::new(AtomicUsize::new(0));
         let park_all = || {
+            let waiting = may::coroutine::current();
             for _ in 0..count {
-                let arrived = arrived.clone();
+                let (arrived, waiting) = (arrived.clone(), waiting.clone());
                 let parked = may::go!(move || {
-                    arrived.fetch_add(1, Ordering::Relaxed);
+                    // may never gets to the last ones while another coroutine keeps yielding, so the last one wakes it.
+                    if arrived.fetch_add(1, Ordering::Relaxed) + 1 == count {
+                        waiting.unpark();
+                    }
                     may::coroutine::park();
                 });
                 drop(parked);
             }
-            while arrived.load(Ordering::Relaxed) < count {
-                may::coroutine::yield_now();
-            }
+            may::coroutine::park();
         };
         sample(count, may_pair, park_all)
     })

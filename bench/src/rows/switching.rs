@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use corosensei::stack::DefaultStack;
-use corosensei::{Coroutine, CoroutineResult};
+use corosensei::{Coroutine, CoroutineResult, ScopedCoroutine};
 use generator::Gn;
 
 use crate::harness::{Contender, Metric, Row, nanoseconds_per_operation};
@@ -30,7 +30,10 @@ pub(crate) fn recycle() -> Row {
         title: "coroutine: create, run, finish on a recycled stack".into(),
         cores: 1,
         metrics: &[Metric::TIME],
-        contenders: vec![Contender::timed("corosensei", recycle_corosensei)],
+        contenders: vec![
+            Contender::timed("corosensei", recycle_lent).note("the stack is lent to each"),
+            Contender::timed("corosensei-moved", recycle_moved).note("the stack is moved in and out"),
+        ],
         note: "the body reads its argument and returns",
         rounds_at_most: usize::MAX,
     }
@@ -69,7 +72,22 @@ fn switch_generator() -> f64 {
     pair / 2.0
 }
 
-fn recycle_corosensei() -> f64 {
+/// The stack stays where it is, and each coroutine borrows it.
+fn recycle_lent() -> f64 {
+    let mut stack = DefaultStack::default();
+    nanoseconds_per_operation(|operations| {
+        for operation in 0..operations {
+            let coroutine = ScopedCoroutine::<u64, (), u64, _>::with_stack(&mut stack, |_, first| first + 1);
+            coroutine.scope(|mut coroutine| {
+                let CoroutineResult::Return(value) = coroutine.resume(operation) else { unreachable!("it does not yield") };
+                black_box(value);
+            });
+        }
+    })
+}
+
+/// The stack is moved into each coroutine and out of it again.
+fn recycle_moved() -> f64 {
     let mut kept = Some(DefaultStack::default());
     nanoseconds_per_operation(|operations| {
         let mut stack = kept.take().expect("every batch puts it back");
