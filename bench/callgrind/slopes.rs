@@ -2,23 +2,42 @@
 //!
 //! The count at 2N less the count at N, divided by N, is the cost of one operation: start-up and end cancel out.
 
+#[cfg(feature = "ecru")]
+mod ecru_side;
+
 use std::hint::black_box;
 use std::process::ExitCode;
 
 use corosensei::{Coroutine, CoroutineResult};
 
+/// A kind of work, and the loop that does it so many times.
+type Work = (&'static str, fn(u64));
+
+/// What is always here.
+const PEERS: &[Work] = &[("corosensei-switch", corosensei_switch)];
+
+/// What is here with the feature `ecru`.
+#[cfg(feature = "ecru")]
+const OWN: &[Work] = ecru_side::WORKS;
+#[cfg(not(feature = "ecru"))]
+const OWN: &[Work] = &[];
+
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let work = arguments.next().unwrap_or_default();
-    let operations = arguments.next().and_then(|count| count.parse().ok());
-    let Some(operations) = operations else {
-        eprintln!("usage: ecru-slopes WORK N");
-        return ExitCode::FAILURE;
-    };
-    match work.as_str() {
-        "corosensei-switch" => corosensei_switch(operations),
+    let works = || PEERS.iter().chain(OWN);
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["--list"] => works().for_each(|(name, _)| println!("{name}")),
+        [name, operations] => {
+            let work = works().find(|(known, _)| *known == name);
+            let (Some((_, work)), Ok(operations)) = (work, operations.parse()) else {
+                eprintln!("ecru-slopes: no work `{name}`, or `{operations}` is no number");
+                return ExitCode::FAILURE;
+            };
+            work(operations);
+        }
         _ => {
-            eprintln!("ecru-slopes: no work named `{work}`");
+            eprintln!("usage: ecru-slopes WORK N | --list");
             return ExitCode::FAILURE;
         }
     }
@@ -38,4 +57,5 @@ fn corosensei_switch(operations: u64) {
         };
         black_box(value);
     }
+    coroutine.force_unwind();
 }
