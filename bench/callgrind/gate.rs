@@ -26,7 +26,9 @@ const OPERATIONS: u64 = 20_000;
 
 fn main() -> ExitCode {
     let bless = std::env::args().skip(1).any(|argument| argument == "--bless");
-    match measure_all().and_then(|measured| if bless { store(&measured) } else { compare(&measured) }) {
+    match measure_all()
+        .and_then(|measured| if bless { store(&measured) } else { compare(&measured) })
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("slopes-gate: {message}");
@@ -38,13 +40,21 @@ fn main() -> ExitCode {
 /// The slope of every kind of work that `ecru-slopes` knows.
 fn measure_all() -> Result<Slopes, String> {
     let version = Command::new("valgrind").arg("--version").output();
-    let version = version.map_err(|error| format!("valgrind does not run, and without it there is no gate: {error}"))?;
+    let version = version.map_err(|error| {
+        format!("valgrind does not run, and without it there is no gate: {error}")
+    })?;
     println!("{}", String::from_utf8_lossy(&version.stdout).trim());
     let program = program()?;
-    let list = Command::new(&program).arg("--list").output().map_err(|error| format!("{}: {error}", program.display()))?;
+    let list = Command::new(&program)
+        .arg("--list")
+        .output()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
     let works = String::from_utf8_lossy(&list.stdout).into_owned();
-    let slopes: Result<Slopes, String> = works.lines().map(|work| Ok((work.to_owned(), slope(&program, work)?))).collect();
-    slopes.and_then(|slopes| if slopes.is_empty() { Err("nothing was measured".into()) } else { Ok(slopes) })
+    let slopes: Result<Slopes, String> =
+        works.lines().map(|work| Ok((work.to_owned(), slope(&program, work)?))).collect();
+    slopes.and_then(
+        |slopes| if slopes.is_empty() { Err("nothing was measured".into()) } else { Ok(slopes) },
+    )
 }
 
 /// `ecru-slopes`, next to this program.
@@ -59,14 +69,17 @@ fn slope(program: &Path, work: &str) -> Result<f64, String> {
     let short = instructions(program, work, OPERATIONS)?;
     let long = instructions(program, work, 2 * OPERATIONS)?;
     if long < short + OPERATIONS {
-        return Err(format!("{work}: {short} instructions for {OPERATIONS} operations, {long} for twice as many: it did not do the work"));
+        return Err(format!(
+            "{work}: {short} instructions for {OPERATIONS} operations, {long} for twice as many: it did not do the work"
+        ));
     }
     Ok((long - short) as f64 / OPERATIONS as f64)
 }
 
 /// All instructions of one run, as callgrind counted them.
 fn instructions(program: &Path, work: &str, operations: u64) -> Result<u64, String> {
-    let counts = std::env::temp_dir().join(format!("ecru-slopes.{}.{work}.{operations}", std::process::id()));
+    let counts = std::env::temp_dir()
+        .join(format!("ecru-slopes.{}.{work}.{operations}", std::process::id()));
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--separate-threads=no", "--quiet"]);
     command.arg(format!("--callgrind-out-file={}", counts.display()));
@@ -75,7 +88,11 @@ fn instructions(program: &Path, work: &str, operations: u64) -> Result<u64, Stri
     let written = std::fs::read_to_string(&counts);
     let _gone_already = std::fs::remove_file(&counts);
     if !output.status.success() {
-        return Err(format!("{work} under valgrind: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()));
+        return Err(format!(
+            "{work} under valgrind: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
     }
     let written = written.map_err(|error| format!("{work}: callgrind wrote no counts: {error}"))?;
     let total = written.lines().find_map(|line| line.strip_prefix("totals:")?.trim().parse().ok());
@@ -84,8 +101,10 @@ fn instructions(program: &Path, work: &str, operations: u64) -> Result<u64, Stri
 
 /// Prints every slope beside the stored one; an error if one differs too much, or is on one side only.
 fn compare(measured: &Slopes) -> Result<(), String> {
-    let text = std::fs::read_to_string(STORED).map_err(|error| format!("{STORED}: {error}; --bless makes it"))?;
-    let stored: Slopes = serde_json::from_str(&text).map_err(|error| format!("{STORED}: {error}"))?;
+    let text = std::fs::read_to_string(STORED)
+        .map_err(|error| format!("{STORED}: {error}; --bless makes it"))?;
+    let stored: Slopes =
+        serde_json::from_str(&text).map_err(|error| format!("{STORED}: {error}"))?;
     let mut failures = Vec::new();
     for (work, &now) in measured {
         let Some(&before) = stored.get(work) else {
@@ -93,17 +112,26 @@ fn compare(measured: &Slopes) -> Result<(), String> {
             continue;
         };
         let change = now / before - 1.0;
-        println!("{work}: {now:.2} instructions per operation, stored {before:.2} ({:+.2}%)", change * 100.0);
+        println!(
+            "{work}: {now:.2} instructions per operation, stored {before:.2} ({:+.2}%)",
+            change * 100.0
+        );
         if change.abs() > TOLERANCE {
             failures.push(format!("{work}: {before:.2} became {now:.2} ({:+.2}%)", change * 100.0));
         }
     }
     let missing = stored.keys().filter(|work| !measured.contains_key(*work));
-    failures.extend(missing.map(|work| format!("{work}: stored, but this ecru-slopes does not know it (feature `ecru`?)")));
+    failures.extend(missing.map(|work| {
+        format!("{work}: stored, but this ecru-slopes does not know it (feature `ecru`?)")
+    }));
     if failures.is_empty() {
         return Ok(());
     }
-    Err(format!("over {}% of difference; if it is meant, --bless:\n  {}", TOLERANCE * 100.0, failures.join("\n  ")))
+    Err(format!(
+        "over {}% of difference; if it is meant, --bless:\n  {}",
+        TOLERANCE * 100.0,
+        failures.join("\n  ")
+    ))
 }
 
 /// Writes the slopes down.

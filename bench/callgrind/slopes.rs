@@ -3,6 +3,7 @@
 //! The count at 2N less the count at N, divided by N, is the cost of one operation: start-up and end cancel out.
 
 #[cfg(feature = "ecru")]
+#[path = "ecru_side.rs"]
 mod ecru_side;
 
 use std::hint::black_box;

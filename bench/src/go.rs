@@ -25,11 +25,18 @@ fn build() -> Result<PathBuf, String> {
     if is_newer(&program, &Path::new(SOURCES).join("main.go")) {
         return Ok(program);
     }
-    let built = Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(SOURCES).output();
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(SOURCES)
+        .output();
     match built {
         Err(_) => Err("go not found: skipped".into()),
         Ok(output) if output.status.success() => Ok(program),
-        Ok(output) => Err(format!("go build failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Ok(output) => {
+            Err(format!("go build failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
     }
 }
 

@@ -35,12 +35,22 @@ pub(crate) struct Goal {
 }
 
 /// A goal from its four parts.
-const fn goal(row: &'static str, metric: &'static str, bound: Bound, stands_for: &'static str) -> Goal {
+const fn goal(
+    row: &'static str,
+    metric: &'static str,
+    bound: Bound,
+    stands_for: &'static str,
+) -> Goal {
     Goal { row, metric, bound, stands_for, known_cost: false }
 }
 
 /// The same for a row in which a stack costs what it costs.
-const fn floor(row: &'static str, metric: &'static str, bound: Bound, stands_for: &'static str) -> Goal {
+const fn floor(
+    row: &'static str,
+    metric: &'static str,
+    bound: Bound,
+    stands_for: &'static str,
+) -> Goal {
     Goal { row, metric, bound, stands_for, known_cost: true }
 }
 
@@ -56,22 +66,72 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("yield", "time", SpeedAtLeast(4.0, "may"), "12 ns, may 48"),
     goal("spawn-join-1", "time", SpeedAtLeast(4.3, "tokio"), "18 M/s, tokio 4.17"),
     goal("spawn-join-2", "time", SpeedAtLeast(5.0, "go"), "15 M/s, Go 2.7"),
-    goal("spawn-join-2", "time", OwnRow(FIFTEEN_PERCENT_SLOWER, "spawn-join-1"), "at most 15% slower than one worker"),
+    goal(
+        "spawn-join-2",
+        "time",
+        OwnRow(FIFTEEN_PERCENT_SLOWER, "spawn-join-1"),
+        "at most 15% slower than one worker",
+    ),
     goal("spawn-batch-1", "time", SpeedAtLeast(2.6, "smol"), "12 M/s, smol 4.6"),
     goal("spawn-batch-2", "time", SpeedAtLeast(9.0, "tokio"), "10 M/s, tokio 1.1"),
-    goal("spawn-batch-2", "time", OwnRow(FIFTEEN_PERCENT_SLOWER, "spawn-batch-1"), "at most 15% slower than one worker"),
-    floor("create-park", "time", Absolute(2_400.0), "2,400 ns guarded; the page fault alone is 1,300-1,500"),
-    goal("coroutines-100000", "time", CostAtMost(1.2, "corosensei-slab"), "18-30 ns for corosensei on a slab"),
-    goal("coroutines-1000000", "time", CostAtMost(1.2, "corosensei-slab"), "23-35 ns for corosensei on a slab"),
-    goal("parked-10000", "with", OwnMetric(1.05, "without"), "parked tasks cost the others nothing"),
-    floor("parked-1000000", "memory", Absolute(4_900.0), "a stack page, page tables 512, control data"),
-    goal("parked-1000000", "with", SpeedAtLeast(2.6, "tokio"), "90 ns, tokio 236 (through channels)"),
-    goal("parked-1000000", "with", OwnMetric(1.05, "without"), "parked tasks cost the others nothing"),
+    goal(
+        "spawn-batch-2",
+        "time",
+        OwnRow(FIFTEEN_PERCENT_SLOWER, "spawn-batch-1"),
+        "at most 15% slower than one worker",
+    ),
+    floor(
+        "create-park",
+        "time",
+        Absolute(2_400.0),
+        "2,400 ns guarded; the page fault alone is 1,300-1,500",
+    ),
+    goal(
+        "coroutines-100000",
+        "time",
+        CostAtMost(1.2, "corosensei-slab"),
+        "18-30 ns for corosensei on a slab",
+    ),
+    goal(
+        "coroutines-1000000",
+        "time",
+        CostAtMost(1.2, "corosensei-slab"),
+        "23-35 ns for corosensei on a slab",
+    ),
+    goal(
+        "parked-10000",
+        "with",
+        OwnMetric(1.05, "without"),
+        "parked tasks cost the others nothing",
+    ),
+    floor(
+        "parked-1000000",
+        "memory",
+        Absolute(4_900.0),
+        "a stack page, page tables 512, control data",
+    ),
+    goal(
+        "parked-1000000",
+        "with",
+        SpeedAtLeast(2.6, "tokio"),
+        "90 ns, tokio 236 (through channels)",
+    ),
+    goal(
+        "parked-1000000",
+        "with",
+        OwnMetric(1.05, "without"),
+        "parked tasks cost the others nothing",
+    ),
     goal("timer-0", "time", SpeedAtLeast(3.5, "go"), "20 M/s, Go 5.6"),
     goal("timer-0", "time", SpeedAtLeast(2.2, "tokio"), "20 M/s, tokio 3.8-9.2"),
     goal("timer-100000", "time", SpeedAtLeast(3.5, "go"), "20 M/s, Go 4.4"),
     goal("timer-100000", "time", SpeedAtLeast(2.2, "tokio"), "20 M/s, tokio 9.2"),
-    floor("sleeps-1000000", "cpu", CostAtMost(0.8, "go"), "2.5 s, Go 3.0 (a page for each task to touch)"),
+    floor(
+        "sleeps-1000000",
+        "cpu",
+        CostAtMost(0.8, "go"),
+        "2.5 s, Go 3.0 (a page for each task to touch)",
+    ),
     goal("lone-timeout", "cpu", Absolute(0.001), "the seed took 0.045-0.169 s"),
     goal("fan-out", "time", SpeedAtLeast(0.2, "rayon"), "a fifth of rayon"),
     goal("fan-out", "time", SpeedAtLeast(3.0, "tokio"), "three times tokio"),

@@ -63,7 +63,9 @@ fn parse(mut arguments: Parser) -> Result<Options, String> {
             Arg::Long("rounds") => options.rounds = number(&text(&mut arguments)?)?.max(1),
             Arg::Long("json") => options.json = Some(text(&mut arguments)?.into()),
             Arg::Long("list") => options.list = true,
-            Arg::Long("help") | Arg::Short('h') => return Err(format!("{}\n\n{USAGE}", env!("CARGO_PKG_DESCRIPTION"))),
+            Arg::Long("help") | Arg::Short('h') => {
+                return Err(format!("{}\n\n{USAGE}", env!("CARGO_PKG_DESCRIPTION")));
+            }
             Arg::Value(value) => {
                 let value = value.string().map_err(|error| error.to_string())?;
                 match (value.parse(), selectors.last_mut()) {
@@ -94,14 +96,23 @@ fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
     for (prefix, size) in selectors {
         if size.is_some() {
             let row = rows::build(prefix, *size);
-            chosen.push(row.ok_or_else(|| format!("there is no family of rows `{prefix}` that takes such a number; see --list"))?);
+            chosen.push(row.ok_or_else(|| {
+                format!(
+                    "there is no family of rows `{prefix}` that takes such a number; see --list"
+                )
+            })?);
         }
     }
-    let usual = rows::ALL.iter().map(|&(family, number)| rows::build(family, number).expect("the list names what exists"));
+    let usual = rows::ALL
+        .iter()
+        .map(|&(family, number)| rows::build(family, number).expect("the list names what exists"));
     let mut usual: Vec<_> = usual.collect();
     if !selectors.is_empty() {
-        let prefixes: Vec<_> = selectors.iter().filter(|(_, size)| size.is_none()).map(|(prefix, _)| prefix).collect();
-        if let Some(unknown) = prefixes.iter().find(|prefix| !usual.iter().any(|row| row.name().starts_with(**prefix))) {
+        let prefixes: Vec<_> =
+            selectors.iter().filter(|(_, size)| size.is_none()).map(|(prefix, _)| prefix).collect();
+        if let Some(unknown) =
+            prefixes.iter().find(|prefix| !usual.iter().any(|row| row.name().starts_with(**prefix)))
+        {
             return Err(format!("there is no row `{unknown}`; see --list"));
         }
         usual.retain(|row| prefixes.iter().any(|prefix| row.name().starts_with(*prefix)));
@@ -134,7 +145,8 @@ fn run(options: &Options) -> Result<(), String> {
     let page = harness::markdown(&results, &machine);
     print!("{page}");
     if let Some(file) = &options.json {
-        let text = serde_json::to_string_pretty(&harness::json(&results, &machine)).expect("names and numbers make JSON");
+        let text = serde_json::to_string_pretty(&harness::json(&results, &machine))
+            .expect("names and numbers make JSON");
         write(file, &(text + "\n"))?;
         write(&file.with_extension("md"), &page)?;
     }
@@ -146,7 +158,8 @@ fn run_as_child(name: &str) -> Result<(), String> {
     let unknown = || format!("there is no contender `{name}`");
     let (row, contender) = name.rsplit_once('/').ok_or_else(unknown)?;
     let row = rows::named(row).ok_or_else(unknown)?;
-    let contender = row.contenders.iter().find(|candidate| candidate.name == contender).ok_or_else(unknown)?;
+    let contender =
+        row.contenders.iter().find(|candidate| candidate.name == contender).ok_or_else(unknown)?;
     harness::child_main(&row, contender)
 }
 

@@ -66,7 +66,8 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     let printed = String::from_utf8_lossy(&output.stdout);
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        let last =
+            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
         return Outcome::Died(format!("{}: {}", output.status, last.trim()));
     }
     match parse(row, &printed) {
@@ -84,7 +85,10 @@ fn output_in_time(mut child: Child) -> io::Result<Output> {
         if start.elapsed() > LONGEST {
             child.kill()?;
             child.wait()?;
-            return Err(io::Error::other(format!("killed: did not end within {} s", LONGEST.as_secs())));
+            return Err(io::Error::other(format!(
+                "killed: did not end within {} s",
+                LONGEST.as_secs()
+            )));
         }
         thread::sleep(Duration::from_millis(1));
     }

@@ -47,13 +47,16 @@ impl Machine {
 /// The value of the first `key : value` line of a file.
 fn line_of(path: &str, key: &str) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
-    let value = text.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
+    let value =
+        text.lines().find(|line| line.starts_with(key)).and_then(|line| line.split_once(':'));
     value.map_or_else(|| "unknown".into(), |(_, value)| value.trim().to_owned())
 }
 
 /// The first line a program prints.
 fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
-    let line = output.ok().and_then(|out| String::from_utf8_lossy(&out.stdout).lines().next().map(str::to_owned));
+    let line = output
+        .ok()
+        .and_then(|out| String::from_utf8_lossy(&out.stdout).lines().next().map(str::to_owned));
     line.unwrap_or_else(|| "unknown".into())
 }

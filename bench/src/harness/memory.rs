@@ -12,7 +12,10 @@ pub(crate) fn resident_bytes() -> f64 {
 
 /// The value of one line of the status file, in bytes.
 fn kibibytes(status: &str, key: &str) -> f64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("the kernel reports this line");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key))
+        .expect("the kernel reports this line");
     let number = line.split_whitespace().next().expect("a number follows the key");
     number.parse::<f64>().expect("the number is decimal") * 1024.0
 }

@@ -13,7 +13,10 @@ pub(crate) fn pin(cores: usize) -> Result<(), String> {
     let usable = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
     usable.take(cores).for_each(|core| chosen.set(core));
     if (chosen.count() as usize) < cores {
-        return Err(format!("this row wants {cores} cores, and only {} may be used here", chosen.count()));
+        return Err(format!(
+            "this row wants {cores} cores, and only {} may be used here",
+            chosen.count()
+        ));
     }
     sched_setaffinity(None, &chosen).map_err(|error| format!("sched_setaffinity: {error}"))
 }

@@ -31,7 +31,9 @@ impl Verdict {
         };
         let floor = if goal.known_cost { " (known cost: a floor)" } else { "" };
         let result = match (self.measured, self.missed_by) {
-            (Some(measured), Some(by)) if by > 0.0 => format!("{} MISSED by {:.0}%", short(measured), (by * 100.0).ceil()),
+            (Some(measured), Some(by)) if by > 0.0 => {
+                format!("{} MISSED by {:.0}%", short(measured), (by * 100.0).ceil())
+            }
             (Some(measured), _) => format!("{} MET", short(measured)),
             _ => "not measured".into(),
         };
@@ -51,7 +53,9 @@ fn verdict(goal: &'static Goal, row: &RowResult, all: &[RowResult]) -> Verdict {
     let measured = row.metric(goal.metric).and_then(|metric| match goal.bound {
         Bound::CostAtMost(_, peer) => ratio(row, metric, ECRU, peer, metric),
         Bound::SpeedAtLeast(_, peer) => ratio(row, metric, peer, ECRU, metric),
-        Bound::Absolute(_) => row.contender(ECRU)?.best_and_median(metric).map(|(_, median)| median),
+        Bound::Absolute(_) => {
+            row.contender(ECRU)?.best_and_median(metric).map(|(_, median)| median)
+        }
         Bound::OwnMetric(_, other) => ratio(row, metric, ECRU, ECRU, row.metric(other)?),
         Bound::OwnRow(_, other) => {
             let other = all.iter().find(|candidate| candidate.name == other)?;
@@ -62,18 +66,26 @@ fn verdict(goal: &'static Goal, row: &RowResult, all: &[RowResult]) -> Verdict {
     });
     let missed_by = measured.map(|measured| match goal.bound {
         Bound::SpeedAtLeast(times, _) => 1.0 - measured / times,
-        Bound::CostAtMost(limit, _) | Bound::Absolute(limit) | Bound::OwnMetric(limit, _) | Bound::OwnRow(limit, _) => {
-            measured / limit - 1.0
-        }
+        Bound::CostAtMost(limit, _)
+        | Bound::Absolute(limit)
+        | Bound::OwnMetric(limit, _)
+        | Bound::OwnRow(limit, _) => measured / limit - 1.0,
     });
     Verdict { goal, measured, missed_by }
 }
 
 /// The median, over the rounds, of one contender's value divided by another's in the same round.
-fn ratio(row: &RowResult, metric: usize, above: &str, below: &str, metric_below: usize) -> Option<f64> {
+fn ratio(
+    row: &RowResult,
+    metric: usize,
+    above: &str,
+    below: &str,
+    metric_below: usize,
+) -> Option<f64> {
     let (above, below) = (row.contender(above)?, row.contender(below)?);
     let rounds = above.rounds.iter().zip(&below.rounds);
-    let both = rounds.filter_map(|(above, below)| Some(above.as_ref()?[metric] / below.as_ref()?[metric_below]));
+    let both = rounds
+        .filter_map(|(above, below)| Some(above.as_ref()?[metric] / below.as_ref()?[metric_below]));
     median(both.collect())
 }
 
@@ -115,32 +127,46 @@ fn row_markdown(page: &mut String, row: &RowResult, all: &[RowResult]) -> std::f
 }
 
 /// The three cells of one metric: how many times ecru's cost, best, median.
-fn cells(page: &mut String, row: &RowResult, contender: &ContenderResult, metric: usize, unit: Unit) -> std::fmt::Result {
+fn cells(
+    page: &mut String,
+    row: &RowResult,
+    contender: &ContenderResult,
+    metric: usize,
+    unit: Unit,
+) -> std::fmt::Result {
     match ratio(row, metric, contender.name, ECRU, metric) {
         Some(times) => write!(page, " {} |", short(times))?,
         None => write!(page, " - |")?,
     }
     match contender.best_and_median(metric) {
-        Some((best, median)) => write!(page, " {} | {} |", with_unit(best, unit), with_unit(median, unit)),
+        Some((best, median)) => {
+            write!(page, " {} | {} |", with_unit(best, unit), with_unit(median, unit))
+        }
         None => write!(page, " - | - |"),
     }
 }
 
 /// Everything, as JSON; every round is kept.
 pub(crate) fn json(rows: &[RowResult], machine: &Machine) -> Value {
-    let machine: serde_json::Map<_, _> = machine.fields().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    let machine: serde_json::Map<_, _> =
+        machine.fields().into_iter().map(|(name, value)| (name.into(), value.into())).collect();
     let rows: Vec<_> = rows.iter().map(|row| row_json(row, rows)).collect();
     json!({ "machine": machine, "rows": rows })
 }
 
 /// One row.
 fn row_json(row: &RowResult, all: &[RowResult]) -> Value {
-    let metrics: Vec<_> = row.metrics.iter().map(|metric| json!({ "name": metric.name, "unit": metric.unit.name() })).collect();
+    let metrics: Vec<_> = row
+        .metrics
+        .iter()
+        .map(|metric| json!({ "name": metric.name, "unit": metric.unit.name() }))
+        .collect();
     let contender = |contender: &ContenderResult| {
-        let summary = (0..row.metrics.len()).map(|metric| match contender.best_and_median(metric) {
-            Some((best, median)) => json!({ "best": best, "median": median }),
-            None => Value::Null,
-        });
+        let summary =
+            (0..row.metrics.len()).map(|metric| match contender.best_and_median(metric) {
+                Some((best, median)) => json!({ "best": best, "median": median }),
+                None => Value::Null,
+            });
         json!({
             "name": contender.name,
             "note": contender.note,

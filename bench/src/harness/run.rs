@@ -69,12 +69,23 @@ pub(crate) fn run_row(row: &Row, rounds: usize, mut progress: impl FnMut(&str)) 
             }
         }
     }
-    RowResult { name: row.name(), title: row.title.clone(), note: row.note, metrics: row.metrics, contenders }
+    RowResult {
+        name: row.name(),
+        title: row.title.clone(),
+        note: row.note,
+        metrics: row.metrics,
+        contenders,
+    }
 }
 
 /// A contender before its first round.
 fn empty(contender: &super::row::Contender) -> ContenderResult {
-    ContenderResult { name: contender.name, note: contender.note, rounds: Vec::new(), failure: None }
+    ContenderResult {
+        name: contender.name,
+        note: contender.note,
+        rounds: Vec::new(),
+        failure: None,
+    }
 }
 
 /// The middle value, or the mean of the two in the middle.

@@ -8,12 +8,16 @@ pub(crate) mod tokio;
 pub(crate) const MAY_LIVE_AT_MOST: usize = 30_000;
 
 /// Tells a reader about [`MAY_LIVE_AT_MOST`].
-pub(crate) const MAY_NOTE: &str = "at 30,000: it dies at 32,750 live coroutines (two mappings each)";
+pub(crate) const MAY_NOTE: &str =
+    "at 30,000: it dies at 32,750 live coroutines (two mappings each)";
 
 /// Runs `work` in a coroutine of may, with that many workers.
 ///
 /// may's workers are set up once for a process; a child process does one row only.
-pub(crate) fn in_may<T: Send + 'static>(workers: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn in_may<T: Send + 'static>(
+    workers: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     may::config().set_workers(workers);
     may::go!(work).join().expect("the coroutine does not panic")
 }

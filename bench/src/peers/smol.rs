@@ -8,7 +8,10 @@ use event_listener::Event;
 use futures_lite::future::block_on;
 
 /// Gives `work` an executor that the calling thread and one more run.
-pub(crate) fn on_two_workers<T, F: Future<Output = T>>(executor: &Executor<'_>, work: impl FnOnce() -> F) -> T {
+pub(crate) fn on_two_workers<T, F: Future<Output = T>>(
+    executor: &Executor<'_>,
+    work: impl FnOnce() -> F,
+) -> T {
     let end = Event::new();
     let listener = end.listen();
     thread::scope(|threads| {

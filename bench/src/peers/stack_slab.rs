@@ -31,10 +31,13 @@ impl StackSlab {
         let length = count * STRIDE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let base = unsafe {
+            mmap_anonymous(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags)
+        };
         let base = base.expect("the address space has room for the slab");
         // SAFETY: the range is the mapping just made, and the advice does not change what it holds.
-        unsafe { madvise(base, length, Advice::LinuxNoHugepage) }.expect("the kernel takes the advice");
+        unsafe { madvise(base, length, Advice::LinuxNoHugepage) }
+            .expect("the kernel takes the advice");
         Self { base: base.expose_provenance(), count }
     }
 

@@ -14,6 +14,9 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
 }
 
 /// Runs `work` in a task, not in the caller of `block_on`, which is woken more expensively.
-pub(crate) fn in_task<T: Send + 'static>(runtime: &Runtime, work: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) fn in_task<T: Send + 'static>(
+    runtime: &Runtime,
+    work: impl Future<Output = T> + Send + 'static,
+) -> T {
     runtime.block_on(runtime.spawn(work)).expect("the task does not panic")
 }

@@ -16,7 +16,8 @@ pub(crate) fn row(count: usize) -> Row {
         cores: 1,
         metrics: &[Metric::TIME],
         contenders: vec![
-            Contender::timed("corosensei-slab", move || corosensei(count, false)).note("no guard pages"),
+            Contender::timed("corosensei-slab", move || corosensei(count, false))
+                .note("no guard pages"),
             Contender::timed("corosensei-slab-staggered", move || corosensei(count, true))
                 .note("no guard pages; stack tops spread over the cache sets"),
         ],
@@ -35,7 +36,8 @@ fn corosensei(count: usize, staggered: bool) -> f64 {
         })
     };
     // Unwinding every one of them at the end would take longer than the row; the process ends anyhow.
-    let mut coroutines: ManuallyDrop<Vec<_>> = ManuallyDrop::new(slab.stacks(staggered).map(create).collect());
+    let mut coroutines: ManuallyDrop<Vec<_>> =
+        ManuallyDrop::new(slab.stacks(staggered).map(create).collect());
     let pair = whole_rounds(count, || {
         for coroutine in coroutines.iter_mut() {
             let _suspended = coroutine.resume(());

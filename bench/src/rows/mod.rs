@@ -8,6 +8,16 @@ mod switching;
 mod timers;
 mod yielding;
 
+// What ecru's contenders share with the peers'.
+#[cfg(feature = "ecru")]
+pub(crate) use {
+    coroutines::whole_rounds,
+    fan_out::per_task,
+    parking::{CREATE_PARK_TASKS, create, sample},
+    spawning::{BATCH, second_batch},
+    timers::{NEVER, SLEEP, cpu_of, crowd},
+};
+
 use crate::harness::Row;
 
 /// Family and number of every row that a run without a selection has, in the order of running.

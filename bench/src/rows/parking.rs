@@ -12,7 +12,9 @@ use futures_lite::future::{block_on, yield_now};
 use tokio::sync::Notify;
 
 use super::yielding::{may_pair, smol_pair, tokio_pair};
-use crate::harness::{Contender, Metric, Row, Sample, Unit, nanoseconds_per_operation, resident_bytes, seconds};
+use crate::harness::{
+    Contender, Metric, Row, Sample, Unit, nanoseconds_per_operation, resident_bytes, seconds,
+};
 use crate::peers;
 use crate::peers::stack_slab::StackSlab;
 
@@ -39,7 +41,8 @@ pub(crate) fn create_park() -> Row {
         contenders: vec![
             Contender::timed("tokio", move || create(tokio(count))),
             Contender::timed("smol", move || create(smol(count))),
-            Contender::timed("corosensei-slab", move || corosensei_slab(count)).note("bare coroutines, no guard pages"),
+            Contender::timed("corosensei-slab", move || corosensei_slab(count))
+                .note("bare coroutines, no guard pages"),
             Contender::timed("corosensei", || corosensei_guarded(peers::MAY_LIVE_AT_MOST))
                 .note("bare coroutines, its own guarded stacks, at 30,000: it stops at 32,748"),
             Contender::timed("may", || create(may(peers::MAY_LIVE_AT_MOST))).note(peers::MAY_NOTE),
@@ -63,7 +66,9 @@ pub(crate) fn parked(count: usize) -> Row {
     Row {
         family: "parked",
         number: Some(count),
-        title: format!("{count} parked tasks: create (each), memory (each, with page tables), ping-pong without and with them"),
+        title: format!(
+            "{count} parked tasks: create (each), memory (each, with page tables), ping-pong without and with them"
+        ),
         cores: 1,
         metrics: METRICS,
         contenders,
@@ -73,20 +78,29 @@ pub(crate) fn parked(count: usize) -> Row {
 }
 
 /// The metric `create` alone.
-fn create(sample: Sample) -> f64 {
+pub(crate) fn create(sample: Sample) -> f64 {
     let found = sample.iter().find(|(metric, _)| *metric == "create");
     found.expect("every sample of this module has it").1
 }
 
 /// The order of measuring, the same for every contender: ping-pong, memory, tasks, memory, ping-pong.
-pub(crate) fn sample(count: usize, mut ping_pong: impl FnMut(u64), park_all: impl FnOnce()) -> Sample {
+pub(crate) fn sample(
+    count: usize,
+    mut ping_pong: impl FnMut(u64),
+    park_all: impl FnOnce(),
+) -> Sample {
     // A round trip is two yields.
     let without = 2.0 * nanoseconds_per_operation(&mut ping_pong);
     let before = resident_bytes();
     let (taken, ()) = seconds(park_all);
     let memory = (resident_bytes() - before) / count as f64;
     let with = 2.0 * nanoseconds_per_operation(ping_pong);
-    vec![("create", taken * 1e9 / count as f64), ("memory", memory), ("without", without), ("with", with)]
+    vec![
+        ("create", taken * 1e9 / count as f64),
+        ("memory", memory),
+        ("without", without),
+        ("with", with),
+    ]
 }
 
 fn tokio(count: usize) -> Sample {
@@ -166,10 +180,13 @@ fn corosensei_guarded(count: usize) -> f64 {
 }
 
 /// Nanoseconds for each coroutine, from its stack to its first suspend.
-fn create_and_suspend<S: corosensei::stack::Stack + 'static>(stacks: impl Iterator<Item = S>) -> f64 {
+fn create_and_suspend<S: corosensei::stack::Stack + 'static>(
+    stacks: impl Iterator<Item = S>,
+) -> f64 {
     let (taken, coroutines) = seconds(|| {
         let created = stacks.map(|stack| {
-            let mut coroutine = Coroutine::<(), (), (), S>::with_stack(stack, |yielder, ()| yielder.suspend(()));
+            let mut coroutine =
+                Coroutine::<(), (), (), S>::with_stack(stack, |yielder, ()| yielder.suspend(()));
             coroutine.resume(());
             coroutine
         });

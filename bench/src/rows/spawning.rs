@@ -22,7 +22,9 @@ pub(crate) fn one_after_another(workers: usize) -> Row {
         contenders: vec![
             Contender::timed("tokio", move || tokio_one(workers)),
             Contender::timed("smol", move || smol_one(workers)),
-            Contender::timed("may", move || peers::in_may(workers, || nanoseconds_per_operation(may_one))),
+            Contender::timed("may", move || {
+                peers::in_may(workers, || nanoseconds_per_operation(may_one))
+            }),
             Contender::timed("threads", || nanoseconds_per_operation(threads_one)),
             Contender::go(workers, &["spawn-join"]),
         ],
@@ -42,8 +44,10 @@ pub(crate) fn batch(workers: usize) -> Row {
         contenders: vec![
             Contender::timed("tokio", move || tokio_batch(workers)),
             Contender::timed("smol", move || smol_batch(workers)),
-            Contender::timed("may", move || peers::in_may(workers, || second_batch(peers::MAY_LIVE_AT_MOST, may_batch)))
-                .note(peers::MAY_NOTE),
+            Contender::timed("may", move || {
+                peers::in_may(workers, || second_batch(peers::MAY_LIVE_AT_MOST, may_batch))
+            })
+            .note(peers::MAY_NOTE),
             Contender::go(workers, &["spawn-batch", &BATCH.to_string()]),
         ],
         note: "the second batch of a process counts; the first warms the allocator",

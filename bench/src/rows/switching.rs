@@ -16,7 +16,10 @@ pub(crate) fn switch() -> Row {
         title: "context switch, one way".into(),
         cores: 1,
         metrics: &[Metric::TIME],
-        contenders: vec![Contender::timed("corosensei", switch_corosensei), Contender::timed("generator", switch_generator)],
+        contenders: vec![
+            Contender::timed("corosensei", switch_corosensei),
+            Contender::timed("generator", switch_generator),
+        ],
         note: "half of a resume and suspend; zigcoro, minicoro and boost are not run here",
         rounds_at_most: usize::MAX,
     }
@@ -32,7 +35,8 @@ pub(crate) fn recycle() -> Row {
         metrics: &[Metric::TIME],
         contenders: vec![
             Contender::timed("corosensei", recycle_lent).note("the stack is lent to each"),
-            Contender::timed("corosensei-moved", recycle_moved).note("the stack is moved in and out"),
+            Contender::timed("corosensei-moved", recycle_moved)
+                .note("the stack is moved in and out"),
         ],
         note: "the body reads its argument and returns",
         rounds_at_most: usize::MAX,
@@ -47,7 +51,9 @@ fn switch_corosensei() -> f64 {
     });
     let pair = nanoseconds_per_operation(|operations| {
         for operation in 0..operations {
-            let CoroutineResult::Yield(value) = coroutine.resume(operation) else { unreachable!("it loops for ever") };
+            let CoroutineResult::Yield(value) = coroutine.resume(operation) else {
+                unreachable!("it loops for ever")
+            };
             black_box(value);
         }
     });
@@ -77,9 +83,12 @@ fn recycle_lent() -> f64 {
     let mut stack = DefaultStack::default();
     nanoseconds_per_operation(|operations| {
         for operation in 0..operations {
-            let coroutine = ScopedCoroutine::<u64, (), u64, _>::with_stack(&mut stack, |_, first| first + 1);
+            let coroutine =
+                ScopedCoroutine::<u64, (), u64, _>::with_stack(&mut stack, |_, first| first + 1);
             coroutine.scope(|mut coroutine| {
-                let CoroutineResult::Return(value) = coroutine.resume(operation) else { unreachable!("it does not yield") };
+                let CoroutineResult::Return(value) = coroutine.resume(operation) else {
+                    unreachable!("it does not yield")
+                };
                 black_box(value);
             });
         }
@@ -93,7 +102,9 @@ fn recycle_moved() -> f64 {
         let mut stack = kept.take().expect("every batch puts it back");
         for operation in 0..operations {
             let mut coroutine = Coroutine::<u64, (), u64>::with_stack(stack, |_, first| first + 1);
-            let CoroutineResult::Return(value) = coroutine.resume(operation) else { unreachable!("it does not yield") };
+            let CoroutineResult::Return(value) = coroutine.resume(operation) else {
+                unreachable!("it does not yield")
+            };
             black_box(value);
             stack = coroutine.into_stack();
         }

@@ -5,14 +5,16 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use crate::harness::{Contender, Metric, Row, Sample, Unit, cpu_seconds, nanoseconds_per_operation, seconds};
+use crate::harness::{
+    Contender, Metric, Row, Sample, Unit, cpu_seconds, nanoseconds_per_operation, seconds,
+};
 use crate::peers;
 
 /// How long each of the crowd sleeps.
 pub(crate) const SLEEP: Duration = Duration::from_secs(2);
 
 /// Longer than any row runs.
-const NEVER: Duration = Duration::from_secs(3_600);
+pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
 /// What nearly every timeout does: it is set, and cancelled before it fires.
 pub(crate) fn set_and_cancel(live: usize) -> Row {
@@ -38,7 +40,10 @@ pub(crate) fn sleeps(count: usize) -> Row {
         number: Some(count),
         title: format!("{count} tasks sleeping 2 s: time over the 2 s, CPU"),
         cores: 1,
-        metrics: &[Metric { name: "over", unit: Unit::Seconds }, Metric { name: "cpu", unit: Unit::Seconds }],
+        metrics: &[
+            Metric { name: "over", unit: Unit::Seconds },
+            Metric { name: "cpu", unit: Unit::Seconds },
+        ],
         contenders: vec![
             Contender::sampled("tokio", move || tokio_sleeps(count)),
             Contender::go(1, &["sleeps", &count.to_string()]),
@@ -91,7 +96,8 @@ fn tokio_sleeps(count: usize) -> Sample {
     let runtime = peers::tokio::runtime(1);
     crowd(|| {
         peers::tokio::in_task(&runtime, async move {
-            let tasks: Vec<_> = (0..count).map(|_| tokio::spawn(tokio::time::sleep(SLEEP))).collect();
+            let tasks: Vec<_> =
+                (0..count).map(|_| tokio::spawn(tokio::time::sleep(SLEEP))).collect();
             for task in tasks {
                 task.await.expect("the task does not panic");
             }
@@ -116,7 +122,9 @@ pub(crate) fn cpu_of(work: impl FnOnce()) -> Sample {
 fn tokio_lone() -> Sample {
     let runtime = peers::tokio::runtime(1);
     cpu_of(|| {
-        let elapsed = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), pending::<()>()).await });
+        let elapsed = runtime.block_on(async {
+            tokio::time::timeout(Duration::from_secs(1), pending::<()>()).await
+        });
         assert!(elapsed.is_err(), "nothing else ends it");
     })
 }
