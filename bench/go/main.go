@@ -30,6 +30,8 @@ func main() {
 		createPark(size)
 	case "parked":
 		parked(size)
+	case "given-back":
+		givenBack(size)
 	case "timer":
 		timer(size)
 	case "sleeps":
@@ -143,8 +145,18 @@ func parked(size int) {
 	var g gate
 	print("create", float64(timed(func() { g.fill(size) }).Nanoseconds())/float64(size))
 	print("memory", (residentBytes()-before)/float64(size))
+	print("mappings", mappings())
 	print("with", 2*nanosecondsPerOperation(yieldPair))
 	g.open()
+}
+
+func givenBack(size int) {
+	before := residentBytes()
+	var g gate
+	g.fill(size)
+	g.open()
+	time.Sleep(5 * time.Second)
+	print("growth", residentBytes()/before-1)
 }
 
 func timer(live int) {
@@ -210,6 +222,14 @@ func cpuSeconds() float64 {
 		panic(err)
 	}
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+}
+
+func mappings() float64 {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		panic(err)
+	}
+	return float64(strings.Count(string(maps), "\n"))
 }
 
 // VmRSS and VmPTE, as the harness counts.

@@ -110,6 +110,8 @@ pub(crate) const GOALS: &[Goal] = &[
         Absolute(4_900.0),
         "a stack page, page tables 512, control data",
     ),
+    goal("parked-1000000", "mappings", Absolute(1_000.0), "the process may have 65,530"),
+    goal("given-back-1000000", "growth", Absolute(0.1), "within 10% of the start"),
     goal(
         "parked-1000000",
         "with",

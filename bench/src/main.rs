@@ -3,7 +3,7 @@
 //! ```text
 //! ecru-bench                      every row
 //! ecru-bench switch spawn         the rows whose names begin so
-//! ecru-bench coroutines 250000    a family of rows at another size (coroutines, parked, timer, sleeps)
+//! ecru-bench coroutines 250000    a family of rows at another size (coroutines, parked, given-back, timer, sleeps)
 //! ecru-bench --list               the rows
 //! ```
 //!
@@ -27,7 +27,7 @@ const USAGE: &str = "\
 usage: ecru-bench [ROW [NUMBER]]... [--rounds N] [--json FILE] [--list]
 
   ROW            the rows whose names begin with this; none given: all
-  NUMBER         run the family ROW (coroutines, parked, timer, sleeps) with this number instead of its usual ones
+  NUMBER         run the family ROW (coroutines, parked, given-back, timer, sleeps) with this number instead of its usual ones
   --rounds N     rounds of every row (default 5; rows that take seconds stop at fewer)
   --json FILE    write the results there, and as markdown next to it
   --list         print the rows and end";

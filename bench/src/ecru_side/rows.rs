@@ -11,8 +11,8 @@ use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool
 use crate::goals::ECRU;
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
 use crate::rows::{
-    BATCH, CREATE_PARK_TASKS, NEVER, SLEEP, cpu_of, create, crowd, per_task, sample, second_batch,
-    whole_rounds,
+    BATCH, CREATE_PARK_TASKS, NEVER, SLEEP, cpu_of, create, crowd, growth, per_task, sample,
+    second_batch, whole_rounds,
 };
 
 /// ecru's contender for a row.
@@ -32,6 +32,7 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
         }
         "coroutines" => Contender::timed(ECRU, move || coroutines(number)).note("guarded stacks"),
         "parked" => Contender::sampled(ECRU, move || parked(number)).note("guarded stacks"),
+        "given-back" => Contender::sampled(ECRU, move || given_back(number)),
         "timer" => {
             Contender::timed(ECRU, move || set_and_cancel(number)).note("`timeout` around nothing")
         }
@@ -149,6 +150,27 @@ fn parked(count: usize) -> Sample {
             scope.cancel();
             sample
         })
+    })
+}
+
+fn given_back(count: usize) -> Sample {
+    runtime(1).run(|| {
+        let come_and_go = || {
+            let arrived = AtomicUsize::new(0);
+            ecru::scope(|scope| {
+                for _ in 0..count {
+                    scope.spawn(|| {
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        ecru::sleep(NEVER).expect_err("it is cancelled long before");
+                    });
+                }
+                while arrived.load(Ordering::Relaxed) < count {
+                    ecru::yield_now().expect("nobody cancels it");
+                }
+                scope.cancel();
+            });
+        };
+        growth(come_and_go, |time| ecru::sleep(time).expect("nobody cancels it"))
     })
 }
 

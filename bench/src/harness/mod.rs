@@ -22,7 +22,7 @@ mod run;
 pub(crate) use child::child_main;
 pub(crate) use clock::{cpu_seconds, nanoseconds_per_operation, seconds};
 pub(crate) use machine::Machine;
-pub(crate) use memory::resident_bytes;
+pub(crate) use memory::{mappings, resident_bytes};
 pub(crate) use report::{json, markdown};
 pub(crate) use row::{Contender, Metric, Row, Sample, Unit};
 pub(crate) use run::{RowResult, run_row};

@@ -6,6 +6,10 @@ pub(crate) enum Unit {
     Nanoseconds,
     Bytes,
     Seconds,
+    /// How many.
+    Count,
+    /// How many times what there was at the start.
+    TimesTheStart,
 }
 
 impl Unit {
@@ -15,6 +19,8 @@ impl Unit {
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "bytes",
             Unit::Seconds => "s",
+            Unit::Count => "",
+            Unit::TimesTheStart => "x the start",
         }
     }
 }

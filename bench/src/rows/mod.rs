@@ -13,7 +13,7 @@ mod yielding;
 pub(crate) use {
     coroutines::whole_rounds,
     fan_out::per_task,
-    parking::{CREATE_PARK_TASKS, create, sample},
+    parking::{CREATE_PARK_TASKS, create, growth, sample},
     spawning::{BATCH, second_batch},
     timers::{NEVER, SLEEP, cpu_of, crowd},
 };
@@ -34,6 +34,7 @@ pub(crate) const ALL: &[(&str, Option<usize>)] = &[
     ("coroutines", Some(1_000_000)),
     ("parked", Some(10_000)),
     ("parked", Some(1_000_000)),
+    ("given-back", Some(1_000_000)),
     ("timer", Some(0)),
     ("timer", Some(100_000)),
     ("sleeps", Some(1_000_000)),
@@ -52,6 +53,7 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
         ("create-park", None) => parking::create_park(),
         ("coroutines", Some(count)) => coroutines::row(count),
         ("parked", Some(count)) => parking::parked(count),
+        ("given-back", Some(count)) => parking::given_back(count),
         ("timer", Some(live)) => timers::set_and_cancel(live),
         ("sleeps", Some(count)) => timers::sleeps(count),
         ("lone-timeout", None) => timers::lone_timeout(),

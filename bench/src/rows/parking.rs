@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use async_executor::LocalExecutor;
 use corosensei::Coroutine;
@@ -13,7 +14,8 @@ use tokio::sync::Notify;
 
 use super::yielding::{may_pair, smol_pair, tokio_pair};
 use crate::harness::{
-    Contender, Metric, Row, Sample, Unit, nanoseconds_per_operation, resident_bytes, seconds,
+    Contender, Metric, Row, Sample, Unit, mappings, nanoseconds_per_operation, resident_bytes,
+    seconds,
 };
 use crate::peers;
 use crate::peers::stack_slab::StackSlab;
@@ -25,6 +27,7 @@ pub(crate) const CREATE_PARK_TASKS: usize = 100_000;
 const METRICS: &[Metric] = &[
     Metric { name: "create", unit: Unit::Nanoseconds },
     Metric { name: "memory", unit: Unit::Bytes },
+    Metric { name: "mappings", unit: Unit::Count },
     Metric { name: "without", unit: Unit::Nanoseconds },
     Metric { name: "with", unit: Unit::Nanoseconds },
 ];
@@ -67,7 +70,7 @@ pub(crate) fn parked(count: usize) -> Row {
         family: "parked",
         number: Some(count),
         title: format!(
-            "{count} parked tasks: create (each), memory (each, with page tables), ping-pong without and with them"
+            "{count} parked tasks: create (each), memory (each, with page tables), mappings, ping-pong without and with them"
         ),
         cores: 1,
         metrics: METRICS,
@@ -75,6 +78,33 @@ pub(crate) fn parked(count: usize) -> Row {
         note: "the ping-pong is a round trip of two yields between two tasks, for every contender; may and corosensei stop near 32,750",
         rounds_at_most: 5,
     }
+}
+
+/// What is still resident once the crowd has gone.
+pub(crate) fn given_back(count: usize) -> Row {
+    Row {
+        family: "given-back",
+        number: Some(count),
+        title: format!(
+            "resident memory 5 s after {count} parked tasks have ended: growth over the start"
+        ),
+        cores: 1,
+        metrics: &[Metric { name: "growth", unit: Unit::TimesTheStart }],
+        contenders: vec![
+            Contender::sampled("tokio", move || tokio_given_back(count)),
+            Contender::go(1, &["given-back", &count.to_string()]),
+        ],
+        note: "page tables included; the runtime stays and is idle for the 5 s",
+        rounds_at_most: 2,
+    }
+}
+
+/// How much has stayed resident when `crowd` has come and gone and `idle` has waited for that long.
+pub(crate) fn growth(crowd: impl FnOnce(), idle: impl FnOnce(Duration)) -> Sample {
+    let before = resident_bytes();
+    crowd();
+    idle(Duration::from_secs(5));
+    vec![("growth", resident_bytes() / before - 1.0)]
 }
 
 /// The metric `create` alone.
@@ -94,10 +124,12 @@ pub(crate) fn sample(
     let before = resident_bytes();
     let (taken, ()) = seconds(park_all);
     let memory = (resident_bytes() - before) / count as f64;
+    let mappings = mappings();
     let with = 2.0 * nanoseconds_per_operation(ping_pong);
     vec![
         ("create", taken * 1e9 / count as f64),
         ("memory", memory),
+        ("mappings", mappings),
         ("without", without),
         ("with", with),
     ]
@@ -105,23 +137,53 @@ pub(crate) fn sample(
 
 fn tokio(count: usize) -> Sample {
     let runtime = peers::tokio::runtime(1);
-    let gate = Arc::new(Notify::new());
-    let arrived = Arc::new(AtomicUsize::new(0));
-    let park_all = || {
+    let crowd = TokioCrowd::default();
+    let park_all = || runtime.block_on(crowd.come(count));
+    sample(count, |operations| tokio_pair(&runtime, operations), park_all)
+}
+
+fn tokio_given_back(count: usize) -> Sample {
+    let runtime = peers::tokio::runtime(1);
+    let come_and_go = || {
         runtime.block_on(async {
-            for _ in 0..count {
-                let (gate, arrived) = (gate.clone(), arrived.clone());
-                tokio::spawn(async move {
-                    arrived.fetch_add(1, Ordering::Relaxed);
-                    gate.notified().await;
-                });
-            }
-            while arrived.load(Ordering::Relaxed) < count {
-                tokio::task::yield_now().await;
-            }
+            let crowd = TokioCrowd::default();
+            crowd.come(count).await;
+            crowd.go().await;
         });
     };
-    sample(count, |operations| tokio_pair(&runtime, operations), park_all)
+    growth(come_and_go, |time| runtime.block_on(async { tokio::time::sleep(time).await }))
+}
+
+/// Tasks of tokio at a gate.
+#[derive(Default)]
+struct TokioCrowd {
+    gate: Arc<Notify>,
+    present: Arc<AtomicUsize>,
+}
+
+impl TokioCrowd {
+    /// Spawns them, and returns when all have come to the gate.
+    async fn come(&self, count: usize) {
+        for _ in 0..count {
+            let (gate, present) = (self.gate.clone(), self.present.clone());
+            tokio::spawn(async move {
+                present.fetch_add(1, Ordering::Relaxed);
+                gate.notified().await;
+                present.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        while self.present.load(Ordering::Relaxed) < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Opens the gate, and returns when all have gone.
+    async fn go(&self) {
+        self.gate.notify_waiters();
+        while self.present.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 fn smol(count: usize) -> Sample {
