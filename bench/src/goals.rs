@@ -138,3 +138,37 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("fan-out", "time", SpeedAtLeast(0.2, "rayon"), "a fifth of rayon"),
     goal("fan-out", "time", SpeedAtLeast(3.0, "tokio"), "three times tokio"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rows;
+
+    #[test]
+    fn every_goal_names_a_row_a_metric_and_a_peer_that_exist() {
+        for goal in GOALS {
+            let row = rows::named(goal.row).unwrap_or_else(|| panic!("no row {}", goal.row));
+            let has_metric = |name| row.metrics.iter().any(|metric| metric.name == name);
+            assert!(has_metric(goal.metric), "{goal:?}");
+            match goal.bound {
+                CostAtMost(_, peer) | SpeedAtLeast(_, peer) => {
+                    assert!(
+                        row.contenders.iter().any(|contender| contender.name == peer),
+                        "{goal:?}"
+                    );
+                }
+                OwnMetric(_, other) => assert!(has_metric(other), "{goal:?}"),
+                OwnRow(_, other) => assert!(rows::named(other).is_some(), "{goal:?}"),
+                Absolute(limit) => assert!(limit > 0.0, "{goal:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_list_has_a_goal() {
+        for &(family, number) in rows::ALL {
+            let row = rows::build(family, number).expect("the list names what exists").name();
+            assert!(GOALS.iter().any(|goal| goal.row == row), "{row} has no goal");
+        }
+    }
+}

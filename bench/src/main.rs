@@ -111,14 +111,19 @@ fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
         let prefixes: Vec<_> =
             selectors.iter().filter(|(_, size)| size.is_none()).map(|(prefix, _)| prefix).collect();
         if let Some(unknown) =
-            prefixes.iter().find(|prefix| !usual.iter().any(|row| row.name().starts_with(**prefix)))
+            prefixes.iter().find(|prefix| !usual.iter().any(|row| begins(row, prefix)))
         {
             return Err(format!("there is no row `{unknown}`; see --list"));
         }
-        usual.retain(|row| prefixes.iter().any(|prefix| row.name().starts_with(*prefix)));
+        usual.retain(|row| prefixes.iter().any(|prefix| begins(row, prefix)));
     }
     chosen.extend(usual);
     Ok(chosen)
+}
+
+/// Whether a row's name begins with these words: `spawn-batch` and `spawn-batch-1` do with `spawn`, `parked-1000000` not with `parked-10000`.
+fn begins(row: &Row, words: &str) -> bool {
+    row.name().strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 /// Does what the options say.
@@ -166,4 +171,39 @@ fn run_as_child(name: &str) -> Result<(), String> {
 /// Writes a file, or says which one could not be written.
 fn write(file: &Path, text: &str) -> Result<(), String> {
     std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names of the rows that these arguments select.
+    fn selected(arguments: &[&str]) -> Result<Vec<String>, String> {
+        let options = parse(Parser::from_args(arguments))?;
+        Ok(options.rows.iter().map(Row::name).collect())
+    }
+
+    #[test]
+    fn words_select_every_row_that_begins_with_them() {
+        assert_eq!(selected(&["switch"]).unwrap(), ["switch"]);
+        let spawning = ["spawn-join-1", "spawn-join-2", "spawn-batch-1", "spawn-batch-2"];
+        assert_eq!(selected(&["spawn"]).unwrap(), spawning);
+        assert_eq!(selected(&["parked-10000"]).unwrap(), ["parked-10000"]);
+        assert_eq!(selected(&[]).unwrap().len(), rows::ALL.len());
+    }
+
+    #[test]
+    fn a_number_gives_a_family_another_size() {
+        assert_eq!(
+            selected(&["coroutines", "2500", "yield"]).unwrap(),
+            ["coroutines-2500", "yield"]
+        );
+    }
+
+    #[test]
+    fn what_does_not_exist_is_an_error_that_names_it() {
+        assert!(selected(&["swich"]).unwrap_err().contains("swich"));
+        assert!(selected(&["yield", "7"]).unwrap_err().contains("yield"));
+        assert!(selected(&["--rounds", "many"]).unwrap_err().contains("many"));
+    }
 }

@@ -209,3 +209,64 @@ fn short(value: f64) -> String {
 fn with_unit(value: f64, unit: Unit) -> String {
     format!("{} {}", short(value), unit.name())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::harness::row::Metric;
+
+    /// A row `yield` in which ecru and may took these times, round by round.
+    fn row(ecru: &[Option<f64>], may: &[Option<f64>]) -> RowResult {
+        let contender = |name, times: &[Option<f64>]| ContenderResult {
+            name,
+            note: None,
+            rounds: times.iter().map(|time| time.map(|time| vec![time])).collect(),
+            failure: None,
+        };
+        RowResult {
+            name: "yield".into(),
+            title: String::new(),
+            note: "",
+            metrics: &[Metric::TIME],
+            contenders: vec![contender(ECRU, ecru), contender("may", may)],
+        }
+    }
+
+    /// The only goal of the row: at least four times as fast as may.
+    fn only_verdict(row: &RowResult) -> Verdict {
+        let mut verdicts = verdicts(row, &[]);
+        assert_eq!(verdicts.len(), 1);
+        verdicts.remove(0)
+    }
+
+    #[test]
+    fn ratios_are_taken_within_a_round() {
+        // The machine is half as fast in the second and third rounds; each round alone says 5.
+        let verdict = only_verdict(&row(
+            &[Some(10.0), Some(20.0), Some(20.0)],
+            &[Some(50.0), Some(100.0), Some(100.0)],
+        ));
+        assert_eq!(verdict.measured, Some(5.0));
+        assert!(verdict.line().contains("5.00 MET"), "{}", verdict.line());
+    }
+
+    #[test]
+    fn a_miss_says_by_how_much() {
+        let verdict = only_verdict(&row(&[Some(10.0)], &[Some(30.0)]));
+        assert_eq!(verdict.missed_by, Some(0.25));
+        assert!(verdict.line().contains("3.00 MISSED by 25%"), "{}", verdict.line());
+    }
+
+    #[test]
+    fn a_round_that_one_side_lacks_does_not_count() {
+        let verdict = only_verdict(&row(&[Some(10.0), Some(1.0)], &[Some(50.0), None]));
+        assert_eq!(verdict.measured, Some(5.0));
+    }
+
+    #[test]
+    fn nothing_measured_is_neither_met_nor_missed() {
+        let verdict = only_verdict(&row(&[None], &[Some(50.0)]));
+        assert_eq!((verdict.measured, verdict.missed_by), (None, None));
+        assert!(verdict.line().contains("not measured"), "{}", verdict.line());
+    }
+}

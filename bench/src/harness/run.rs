@@ -98,3 +98,15 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
         _ => Some((values[middle - 1] + values[middle]) / 2.0),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle_or_the_mean_of_the_two_there() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
+        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    }
+}
