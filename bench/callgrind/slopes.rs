@@ -1,0 +1,62 @@
+//! The loops whose instructions callgrind counts: `ecru-slopes WORK N` does N operations of one kind, on one worker.
+//!
+//! The count at 2N less the count at N, divided by N, is the cost of one operation: start-up and end cancel out.
+
+#[cfg(feature = "ecru")]
+#[path = "ecru_side.rs"]
+mod ecru_side;
+
+use std::hint::black_box;
+use std::process::ExitCode;
+
+use corosensei::{Coroutine, CoroutineResult};
+
+/// A kind of work, and the loop that does it so many times.
+type Work = (&'static str, fn(u64));
+
+/// What is always here.
+const PEERS: &[Work] = &[("corosensei-switch", corosensei_switch)];
+
+/// What is here with the feature `ecru`.
+#[cfg(feature = "ecru")]
+const OWN: &[Work] = ecru_side::WORKS;
+#[cfg(not(feature = "ecru"))]
+const OWN: &[Work] = &[];
+
+fn main() -> ExitCode {
+    let works = || PEERS.iter().chain(OWN);
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        ["--list"] => works().for_each(|(name, _)| println!("{name}")),
+        [name, operations] => {
+            let work = works().find(|(known, _)| *known == name);
+            let (Some((_, work)), Ok(operations)) = (work, operations.parse()) else {
+                eprintln!("ecru-slopes: no work `{name}`, or `{operations}` is no number");
+                return ExitCode::FAILURE;
+            };
+            work(operations);
+        }
+        _ => {
+            eprintln!("usage: ecru-slopes WORK N | --list");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The floor under `switch`, and a check that callgrind copes with stacks that switch.
+fn corosensei_switch(operations: u64) {
+    let mut coroutine = Coroutine::<u64, u64, ()>::new(|yielder, mut value| {
+        loop {
+            value = yielder.suspend(value + 1);
+        }
+    });
+    for operation in 0..operations {
+        let CoroutineResult::Yield(value) = coroutine.resume(operation) else {
+            unreachable!("it loops for ever")
+        };
+        black_box(value);
+    }
+    coroutine.force_unwind();
+}

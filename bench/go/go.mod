@@ -1,0 +1,3 @@
+module ecru-bench-go
+
+go 1.25

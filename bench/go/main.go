@@ -1,0 +1,252 @@
+// The peer in Go: each subcommand does the work of one row once and prints its metrics, a line `metric value` each.
+// GOMAXPROCS and the pinning come from the harness that starts it.
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+func main() {
+	size := 0
+	if len(os.Args) > 2 {
+		size, _ = strconv.Atoi(os.Args[2])
+	}
+	switch os.Args[1] {
+	case "yield":
+		print("time", nanosecondsPerOperation(yieldPair))
+	case "spawn-join":
+		print("time", nanosecondsPerOperation(spawnJoin))
+	case "spawn-batch":
+		spawnBatch(size)
+	case "create-park":
+		createPark(size)
+	case "parked":
+		parked(size)
+	case "given-back":
+		givenBack(size)
+	case "timer":
+		timer(size)
+	case "sleeps":
+		sleeps(size)
+	case "lone-timeout":
+		loneTimeout()
+	case "fan-out":
+		fib(size)
+		print("time", float64(timed(func() { fib(size) }).Nanoseconds())/float64(tasks(size)))
+	default:
+		fmt.Fprintln(os.Stderr, "unknown subcommand", os.Args[1])
+		os.Exit(2)
+	}
+}
+
+func print(metric string, value float64) { fmt.Println(metric, value) }
+
+func timed(work func()) time.Duration {
+	start := time.Now()
+	work()
+	return time.Since(start)
+}
+
+// The same calibration and window as the harness uses for the peers in Rust.
+func nanosecondsPerOperation(batch func(int)) float64 {
+	operations := 1
+	var calibrated time.Duration
+	for {
+		calibrated = timed(func() { batch(operations) })
+		if calibrated >= 10*time.Millisecond {
+			break
+		}
+		operations *= 2
+	}
+	operations = max(1, int(float64(operations)*0.08/calibrated.Seconds()))
+	return float64(timed(func() { batch(operations) }).Nanoseconds()) / float64(operations)
+}
+
+// Two goroutines take turns; one operation is one yield.
+func yieldPair(operations int) {
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			for range operations / 2 {
+				runtime.Gosched()
+			}
+		})
+	}
+	both.Wait()
+}
+
+func spawnJoin(operations int) {
+	done := make(chan struct{})
+	for range operations {
+		go func() { done <- struct{}{} }()
+		<-done
+	}
+}
+
+// The second of two batches counts: the first one allocates the goroutines that the second reuses.
+func spawnBatch(size int) {
+	batch := func() {
+		var all sync.WaitGroup
+		all.Add(size)
+		for range size {
+			go all.Done()
+		}
+		all.Wait()
+	}
+	batch()
+	print("time", float64(timed(batch).Nanoseconds())/float64(size))
+}
+
+// Goroutines that wait at a gate until it is closed.
+type gate struct {
+	closed  chan struct{}
+	waiting atomic.Int64
+	left    sync.WaitGroup
+}
+
+// Starts size goroutines and returns when all have come to the gate.
+func (g *gate) fill(size int) {
+	g.closed = make(chan struct{})
+	g.left.Add(size)
+	for range size {
+		go func() {
+			g.waiting.Add(1)
+			<-g.closed
+			g.left.Done()
+		}()
+	}
+	for g.waiting.Load() < int64(size) {
+		runtime.Gosched()
+	}
+}
+
+func (g *gate) open() {
+	close(g.closed)
+	g.left.Wait()
+}
+
+func createPark(size int) {
+	var g gate
+	print("time", float64(timed(func() { g.fill(size) }).Nanoseconds())/float64(size))
+	g.open()
+}
+
+func parked(size int) {
+	print("without", 2*nanosecondsPerOperation(yieldPair))
+	before := residentBytes()
+	var g gate
+	print("create", float64(timed(func() { g.fill(size) }).Nanoseconds())/float64(size))
+	print("memory", (residentBytes()-before)/float64(size))
+	print("mappings", mappings())
+	print("with", 2*nanosecondsPerOperation(yieldPair))
+	g.open()
+}
+
+func givenBack(size int) {
+	before := residentBytes()
+	var g gate
+	g.fill(size)
+	g.open()
+	time.Sleep(5 * time.Second)
+	print("growth", residentBytes()/before-1)
+}
+
+func timer(live int) {
+	for range live {
+		time.AfterFunc(time.Hour, func() {})
+	}
+	print("time", nanosecondsPerOperation(func(operations int) {
+		for range operations {
+			time.AfterFunc(time.Minute, func() {}).Stop()
+		}
+	}))
+}
+
+func sleeps(size int) {
+	var all sync.WaitGroup
+	all.Add(size)
+	before := cpuSeconds()
+	taken := timed(func() {
+		for range size {
+			go func() {
+				time.Sleep(2 * time.Second)
+				all.Done()
+			}()
+		}
+		all.Wait()
+	})
+	print("over", taken.Seconds()-2)
+	print("cpu", cpuSeconds()-before)
+}
+
+func loneTimeout() {
+	before := cpuSeconds()
+	never := make(chan struct{})
+	select {
+	case <-never:
+	case <-time.After(time.Second):
+	}
+	print("cpu", cpuSeconds()-before)
+}
+
+// A goroutine for every call on the left.
+func fib(n int) int {
+	if n < 2 {
+		return n
+	}
+	left := make(chan int, 1)
+	go func() { left <- fib(n - 1) }()
+	right := fib(n - 2)
+	return <-left + right
+}
+
+// How many goroutines fib(n) starts.
+func tasks(n int) int {
+	if n < 2 {
+		return 0
+	}
+	return 1 + tasks(n-1) + tasks(n-2)
+}
+
+func cpuSeconds() float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+}
+
+func mappings() float64 {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		panic(err)
+	}
+	return float64(strings.Count(string(maps), "\n"))
+}
+
+// VmRSS and VmPTE, as the harness counts.
+func residentBytes() float64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		panic(err)
+	}
+	total := 0.0
+	for _, line := range strings.Split(string(status), "\n") {
+		if strings.HasPrefix(line, "VmRSS:") || strings.HasPrefix(line, "VmPTE:") {
+			kibibytes, err := strconv.ParseFloat(strings.Fields(line)[1], 64)
+			if err != nil {
+				panic(err)
+			}
+			total += kibibytes * 1024
+		}
+	}
+	return total
+}

@@ -1,0 +1,235 @@
+//! One function for each family of rows, of the same shape as its peers' functions in [`crate::rows`].
+
+use std::hint::black_box;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ecru::Runtime;
+use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool, Yielder};
+
+use crate::goals::ECRU;
+use crate::harness::{Contender, Sample, nanoseconds_per_operation};
+use crate::rows::{
+    BATCH, CREATE_PARK_TASKS, NEVER, SLEEP, cpu_of, create, crowd, growth, per_task, sample,
+    second_batch, whole_rounds,
+};
+
+/// ecru's contender for a row.
+pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
+    let contender = match family {
+        "switch" => Contender::timed(ECRU, switch),
+        "recycle" => Contender::timed(ECRU, recycle),
+        "yield" => Contender::timed(ECRU, || runtime(1).run(|| nanoseconds_per_operation(pair))),
+        "spawn-join" => Contender::timed(ECRU, move || {
+            runtime(number).run(|| nanoseconds_per_operation(one_after_another))
+        }),
+        "spawn-batch" => {
+            Contender::timed(ECRU, move || runtime(number).run(|| second_batch(BATCH, batch)))
+        }
+        "create-park" => {
+            Contender::timed(ECRU, || create(parked(CREATE_PARK_TASKS))).note("guarded stacks")
+        }
+        "coroutines" => Contender::timed(ECRU, move || coroutines(number)).note("guarded stacks"),
+        "parked" => Contender::sampled(ECRU, move || parked(number)).note("guarded stacks"),
+        "given-back" => Contender::sampled(ECRU, move || given_back(number)),
+        "timer" => {
+            Contender::timed(ECRU, move || set_and_cancel(number)).note("`timeout` around nothing")
+        }
+        "sleeps" => Contender::sampled(ECRU, move || sleeps(number)),
+        "lone-timeout" => Contender::sampled(ECRU, lone_timeout),
+        "fan-out" => Contender::timed(ECRU, || runtime(2).run(|| per_task(fib))),
+        _ => return None,
+    };
+    Some(contender)
+}
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().expect("the runtime starts")
+}
+
+fn switch() -> f64 {
+    let coroutine = Coroutine::new(|yielder: &Yielder<u64, u64>, mut value| -> () {
+        loop {
+            value = yielder.suspend(value + 1);
+        }
+    });
+    let pair = nanoseconds_per_operation(|operations| {
+        for operation in 0..operations {
+            let CoroutineState::Yielded(value) = coroutine.resume(operation) else {
+                unreachable!("it loops for ever")
+            };
+            black_box(value);
+        }
+    });
+    pair / 2.0
+}
+
+fn recycle() -> f64 {
+    let mut kept = Some(Stack::new(STACK_DEFAULT).expect("there is room for a stack"));
+    nanoseconds_per_operation(|operations| {
+        let mut stack = kept.take().expect("every batch puts it back");
+        for operation in 0..operations {
+            let coroutine = Coroutine::with_stack(stack, |_: &Yielder<u64, ()>, first| first + 1);
+            let CoroutineState::Complete(value) = coroutine.resume(operation) else {
+                unreachable!("it does not yield")
+            };
+            black_box(value);
+            stack = coroutine.into_stack();
+        }
+        kept = Some(stack);
+    })
+}
+
+fn coroutines(count: usize) -> f64 {
+    let pool = StackPool::new(STACK_DEFAULT).expect("the default size is a good one");
+    let create = |_| {
+        let stack = pool.take().expect("there is room for a stack");
+        Coroutine::with_stack(stack, |yielder: &Yielder<(), ()>, ()| -> () {
+            loop {
+                yielder.suspend(());
+            }
+        })
+    };
+    // Unwinding every one of them at the end would take longer than the row; the process ends anyhow.
+    let coroutines: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..count).map(create).collect());
+    let pair = whole_rounds(count, || {
+        for coroutine in coroutines.iter() {
+            let _suspended = coroutine.resume(());
+        }
+    });
+    pair / 2.0
+}
+
+/// Two tasks yield `operations` times together.
+fn pair(operations: u64) {
+    let turns = || {
+        for _ in 0..operations / 2 {
+            ecru::yield_now().expect("nobody cancels it");
+        }
+    };
+    ecru::scope(|scope| {
+        scope.spawn(turns);
+        scope.spawn(turns);
+    });
+}
+
+fn one_after_another(operations: u64) {
+    ecru::scope(|scope| {
+        for _ in 0..operations {
+            scope.spawn(|| {}).join().expect("nobody cancels it");
+        }
+    });
+}
+
+fn batch(size: usize) {
+    ecru::scope(|scope| {
+        let tasks: Vec<_> = (0..size).map(|_| scope.spawn(|| {})).collect();
+        for task in tasks {
+            task.join().expect("nobody cancels it");
+        }
+    });
+}
+
+fn parked(count: usize) -> Sample {
+    runtime(1).run(|| {
+        let arrived = AtomicUsize::new(0);
+        ecru::scope(|scope| {
+            let park_all = || {
+                for _ in 0..count {
+                    scope.spawn(|| {
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        ecru::sleep(NEVER).expect_err("it is cancelled long before");
+                    });
+                }
+                while arrived.load(Ordering::Relaxed) < count {
+                    ecru::yield_now().expect("nobody cancels it");
+                }
+            };
+            let sample = sample(count, pair, park_all);
+            scope.cancel();
+            sample
+        })
+    })
+}
+
+fn given_back(count: usize) -> Sample {
+    runtime(1).run(|| {
+        let come_and_go = || {
+            let arrived = AtomicUsize::new(0);
+            ecru::scope(|scope| {
+                for _ in 0..count {
+                    scope.spawn(|| {
+                        arrived.fetch_add(1, Ordering::Relaxed);
+                        ecru::sleep(NEVER).expect_err("it is cancelled long before");
+                    });
+                }
+                while arrived.load(Ordering::Relaxed) < count {
+                    ecru::yield_now().expect("nobody cancels it");
+                }
+                scope.cancel();
+            });
+        };
+        growth(come_and_go, |time| ecru::sleep(time).expect("nobody cancels it"))
+    })
+}
+
+fn set_and_cancel(live: usize) -> f64 {
+    runtime(1).run(|| {
+        let arrived = AtomicUsize::new(0);
+        ecru::scope(|scope| {
+            for _ in 0..live {
+                scope.spawn(|| {
+                    arrived.fetch_add(1, Ordering::Relaxed);
+                    ecru::sleep(NEVER).expect_err("it is cancelled long before");
+                });
+            }
+            while arrived.load(Ordering::Relaxed) < live {
+                ecru::yield_now().expect("nobody cancels it");
+            }
+            let time = nanoseconds_per_operation(|operations| {
+                for operation in 0..operations {
+                    let value = ecru::timeout(Duration::from_secs(60), || operation);
+                    black_box(value.expect("a minute has not passed"));
+                }
+            });
+            scope.cancel();
+            time
+        })
+    })
+}
+
+fn sleeps(count: usize) -> Sample {
+    runtime(1).run(|| {
+        crowd(|| {
+            ecru::scope(|scope| {
+                let tasks: Vec<_> =
+                    (0..count).map(|_| scope.spawn(|| ecru::sleep(SLEEP))).collect();
+                for task in tasks {
+                    task.join().expect("nobody cancels it").expect("nobody cancels it");
+                }
+            });
+        })
+    })
+}
+
+fn lone_timeout() -> Sample {
+    runtime(1).run(|| {
+        cpu_of(|| {
+            let elapsed = ecru::timeout(Duration::from_secs(1), || ecru::sleep(NEVER).is_err());
+            assert!(elapsed.is_err(), "nothing else ends it");
+        })
+    })
+}
+
+/// A task for every call on the left.
+fn fib(number: u64) -> u64 {
+    if number < 2 {
+        return number;
+    }
+    ecru::scope(|scope| {
+        let left = scope.spawn(move || fib(number - 1));
+        let right = fib(number - 2);
+        left.join().expect("nobody cancels it") + right
+    })
+}

@@ -1,0 +1,47 @@
+//! The peer in Go: one program with a subcommand for each row, built when it is first needed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the sources are.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
+
+/// The built program.
+///
+/// # Errors
+///
+/// The reason why there is none: no Go here, or it did not build.
+pub(crate) fn program() -> Result<PathBuf, String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM.get_or_init(build).clone()
+}
+
+/// Builds next to this program: `target/release/ecru-bench-go`. Go's own cache makes the second time quick, and a child process
+/// finds what its parent built.
+fn build() -> Result<PathBuf, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = this.with_file_name("ecru-bench-go");
+    if is_newer(&program, &Path::new(SOURCES).join("main.go")) {
+        return Ok(program);
+    }
+    let built = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(".")
+        .current_dir(SOURCES)
+        .output();
+    match built {
+        Err(_) => Err("go not found: skipped".into()),
+        Ok(output) if output.status.success() => Ok(program),
+        Ok(output) => {
+            Err(format!("go build failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+        }
+    }
+}
+
+/// Whether the program exists and was built after its source was written.
+fn is_newer(program: &Path, source: &Path) -> bool {
+    let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    written(program).is_some_and(|built| written(source).is_some_and(|source| built > source))
+}

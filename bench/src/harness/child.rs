@@ -1,0 +1,105 @@
+//! Both ends of a child process: the program that measures one contender once, and the call that starts it.
+//!
+//! The child prints a line `metric value` for each metric, on standard output, and nothing else there.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::pin::pin;
+use super::row::{Contender, Measure, Row};
+
+/// A child that takes longer than this has hung: the longest takes a few seconds.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// What became of one contender in one round.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    /// The metrics it printed, in the row's order.
+    Measured(Vec<f64>),
+    /// It cannot run here, for this reason.
+    Skipped(String),
+    /// It ended without a full sample, for this reason.
+    Died(String),
+}
+
+/// The child's side: measures and prints. Does not return for a contender in Go, whose program takes the process over.
+///
+/// # Errors
+///
+/// When the cores cannot be had, or the Go program cannot be started.
+pub(crate) fn child_main(row: &Row, contender: &Contender) -> Result<(), String> {
+    pin(row.cores)?;
+    match &contender.measure {
+        Measure::Here(measure) => {
+            for (metric, value) in measure() {
+                println!("{metric} {value}");
+            }
+            Ok(())
+        }
+        Measure::Go { arguments, processors } => {
+            let program = crate::go::program()?;
+            let mut command = Command::new(&program);
+            command.args(arguments).env("GOMAXPROCS", processors.to_string());
+            Err(format!("{}: {}", program.display(), command.exec()))
+        }
+    }
+}
+
+/// The parent's side: one round of one contender.
+pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
+    if matches!(contender.measure, Measure::Go { .. })
+        && let Err(reason) = crate::go::program()
+    {
+        return Outcome::Skipped(reason);
+    }
+    let this = std::env::current_exe().expect("the running program has a path");
+    let mut command = Command::new(this);
+    command.arg("--child").arg(format!("{}/{}", row.name(), contender.name));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = match command.spawn().and_then(output_in_time) {
+        Ok(output) => output,
+        Err(error) => return Outcome::Died(error.to_string()),
+    };
+    let printed = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last =
+            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+        return Outcome::Died(format!("{}: {}", output.status, last.trim()));
+    }
+    match parse(row, &printed) {
+        Some(values) => Outcome::Measured(values),
+        None => Outcome::Died(format!("printed no full sample: {}", printed.trim())),
+    }
+}
+
+/// What the child printed, once it has ended; one that hangs is killed.
+///
+/// A child prints a few lines, which fit in the pipes: nobody has to read them meanwhile.
+fn output_in_time(mut child: Child) -> io::Result<Output> {
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > LONGEST {
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::other(format!(
+                "killed: did not end within {} s",
+                LONGEST.as_secs()
+            )));
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    child.wait_with_output()
+}
+
+/// The values of the row's metrics, in its order; `None` if one is missing.
+fn parse(row: &Row, printed: &str) -> Option<Vec<f64>> {
+    let value_of = |name: &str| {
+        let lines = printed.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(metric, _)| *metric == name).find_map(|(_, value)| value.trim().parse().ok())
+    };
+    row.metrics.iter().map(|metric| value_of(metric.name)).collect()
+}

@@ -1,0 +1,258 @@
+//! Parked tasks: what it takes to create them, what they hold, and what they cost the others.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_executor::LocalExecutor;
+use corosensei::Coroutine;
+use corosensei::stack::DefaultStack;
+use futures_lite::future::{block_on, yield_now};
+use tokio::sync::Notify;
+
+use super::yielding::{may_pair, smol_pair, tokio_pair};
+use crate::harness::{
+    Contender, Metric, Row, Sample, Unit, mappings, nanoseconds_per_operation, resident_bytes,
+    seconds,
+};
+use crate::peers;
+use crate::peers::stack_slab::StackSlab;
+
+/// How many tasks the row `create-park` parks.
+pub(crate) const CREATE_PARK_TASKS: usize = 100_000;
+
+/// The metrics of the rows `parked-*`.
+const METRICS: &[Metric] = &[
+    Metric { name: "create", unit: Unit::Nanoseconds },
+    Metric { name: "memory", unit: Unit::Bytes },
+    Metric { name: "mappings", unit: Unit::Count },
+    Metric { name: "without", unit: Unit::Nanoseconds },
+    Metric { name: "with", unit: Unit::Nanoseconds },
+];
+
+/// Each task is new, and has run to its first wait when the clock stops.
+pub(crate) fn create_park() -> Row {
+    let count = CREATE_PARK_TASKS;
+    Row {
+        family: "create-park",
+        number: None,
+        title: "create + park a fresh task".into(),
+        cores: 1,
+        metrics: &[Metric::TIME],
+        contenders: vec![
+            Contender::timed("tokio", move || create(tokio(count))),
+            Contender::timed("smol", move || create(smol(count))),
+            Contender::timed("corosensei-slab", move || corosensei_slab(count))
+                .note("bare coroutines, no guard pages"),
+            Contender::timed("corosensei", || corosensei_guarded(peers::MAY_LIVE_AT_MOST))
+                .note("bare coroutines, its own guarded stacks, at 30,000: it stops at 32,748"),
+            Contender::timed("may", || create(may(peers::MAY_LIVE_AT_MOST))).note(peers::MAY_NOTE),
+            Contender::go(1, &["create-park", &count.to_string()]),
+        ],
+        note: "nothing is recycled: a stack's first page is touched for the first time",
+        rounds_at_most: usize::MAX,
+    }
+}
+
+/// Many tasks wait while two others take turns.
+pub(crate) fn parked(count: usize) -> Row {
+    let mut contenders = vec![
+        Contender::sampled("tokio", move || tokio(count)),
+        Contender::sampled("smol", move || smol(count)),
+        Contender::go(1, &["parked", &count.to_string()]),
+    ];
+    if count <= peers::MAY_LIVE_AT_MOST {
+        contenders.push(Contender::sampled("may", move || may(count)));
+    }
+    Row {
+        family: "parked",
+        number: Some(count),
+        title: format!(
+            "{count} parked tasks: create (each), memory (each, with page tables), mappings, ping-pong without and with them"
+        ),
+        cores: 1,
+        metrics: METRICS,
+        contenders,
+        note: "the ping-pong is a round trip of two yields between two tasks, for every contender; may and corosensei stop near 32,750",
+        rounds_at_most: 5,
+    }
+}
+
+/// What is still resident once the crowd has gone.
+pub(crate) fn given_back(count: usize) -> Row {
+    Row {
+        family: "given-back",
+        number: Some(count),
+        title: format!(
+            "resident memory 5 s after {count} parked tasks have ended: growth over the start"
+        ),
+        cores: 1,
+        metrics: &[Metric { name: "growth", unit: Unit::TimesTheStart }],
+        contenders: vec![
+            Contender::sampled("tokio", move || tokio_given_back(count)),
+            Contender::go(1, &["given-back", &count.to_string()]),
+        ],
+        note: "page tables included; the runtime stays and is idle for the 5 s",
+        rounds_at_most: 2,
+    }
+}
+
+/// How much has stayed resident when `crowd` has come and gone and `idle` has waited for that long.
+pub(crate) fn growth(crowd: impl FnOnce(), idle: impl FnOnce(Duration)) -> Sample {
+    let before = resident_bytes();
+    crowd();
+    idle(Duration::from_secs(5));
+    vec![("growth", resident_bytes() / before - 1.0)]
+}
+
+/// The metric `create` alone.
+pub(crate) fn create(sample: Sample) -> f64 {
+    let found = sample.iter().find(|(metric, _)| *metric == "create");
+    found.expect("every sample of this module has it").1
+}
+
+/// The order of measuring, the same for every contender: ping-pong, memory, tasks, memory, ping-pong.
+pub(crate) fn sample(
+    count: usize,
+    mut ping_pong: impl FnMut(u64),
+    park_all: impl FnOnce(),
+) -> Sample {
+    // A round trip is two yields.
+    let without = 2.0 * nanoseconds_per_operation(&mut ping_pong);
+    let before = resident_bytes();
+    let (taken, ()) = seconds(park_all);
+    let memory = (resident_bytes() - before) / count as f64;
+    let mappings = mappings();
+    let with = 2.0 * nanoseconds_per_operation(ping_pong);
+    vec![
+        ("create", taken * 1e9 / count as f64),
+        ("memory", memory),
+        ("mappings", mappings),
+        ("without", without),
+        ("with", with),
+    ]
+}
+
+fn tokio(count: usize) -> Sample {
+    let runtime = peers::tokio::runtime(1);
+    let crowd = TokioCrowd::default();
+    let park_all = || runtime.block_on(crowd.come(count));
+    sample(count, |operations| tokio_pair(&runtime, operations), park_all)
+}
+
+fn tokio_given_back(count: usize) -> Sample {
+    let runtime = peers::tokio::runtime(1);
+    let come_and_go = || {
+        runtime.block_on(async {
+            let crowd = TokioCrowd::default();
+            crowd.come(count).await;
+            crowd.go().await;
+        });
+    };
+    growth(come_and_go, |time| runtime.block_on(async { tokio::time::sleep(time).await }))
+}
+
+/// Tasks of tokio at a gate.
+#[derive(Default)]
+struct TokioCrowd {
+    gate: Arc<Notify>,
+    present: Arc<AtomicUsize>,
+}
+
+impl TokioCrowd {
+    /// Spawns them, and returns when all have come to the gate.
+    async fn come(&self, count: usize) {
+        for _ in 0..count {
+            let (gate, present) = (self.gate.clone(), self.present.clone());
+            tokio::spawn(async move {
+                present.fetch_add(1, Ordering::Relaxed);
+                gate.notified().await;
+                present.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        while self.present.load(Ordering::Relaxed) < count {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Opens the gate, and returns when all have gone.
+    async fn go(&self) {
+        self.gate.notify_waiters();
+        while self.present.load(Ordering::Relaxed) > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn smol(count: usize) -> Sample {
+    let executor = LocalExecutor::new();
+    let gate = Rc::new(peers::smol::Gate::default());
+    let arrived = Rc::new(Cell::new(0));
+    let park_all = || {
+        block_on(executor.run(async {
+            for _ in 0..count {
+                let (gate, arrived) = (gate.clone(), arrived.clone());
+                let task = executor.spawn(async move {
+                    arrived.set(arrived.get() + 1);
+                    gate.wait().await;
+                });
+                task.detach();
+            }
+            while arrived.get() < count {
+                yield_now().await;
+            }
+        }));
+    };
+    sample(count, |operations| smol_pair(&executor, operations), park_all)
+}
+
+fn may(count: usize) -> Sample {
+    peers::in_may(1, move || {
+        let arrived = Arc::new(AtomicUsize::new(0));
+        let park_all = || {
+            let waiting = may::coroutine::current();
+            for _ in 0..count {
+                let (arrived, waiting) = (arrived.clone(), waiting.clone());
+                let parked = may::go!(move || {
+                    // may never gets to the last ones while another coroutine keeps yielding, so the last one wakes it.
+                    if arrived.fetch_add(1, Ordering::Relaxed) + 1 == count {
+                        waiting.unpark();
+                    }
+                    may::coroutine::park();
+                });
+                drop(parked);
+            }
+            may::coroutine::park();
+        };
+        sample(count, may_pair, park_all)
+    })
+}
+
+fn corosensei_slab(count: usize) -> f64 {
+    let slab = StackSlab::new(count);
+    create_and_suspend(slab.stacks(false))
+}
+
+fn corosensei_guarded(count: usize) -> f64 {
+    // The stack is made inside the measured loop, as a program without a pool of its own would.
+    let stacks = (0..count).map(|_| DefaultStack::default());
+    create_and_suspend(stacks)
+}
+
+/// Nanoseconds for each coroutine, from its stack to its first suspend.
+fn create_and_suspend<S: corosensei::stack::Stack + 'static>(
+    stacks: impl Iterator<Item = S>,
+) -> f64 {
+    let (taken, coroutines) = seconds(|| {
+        let created = stacks.map(|stack| {
+            let mut coroutine =
+                Coroutine::<(), (), (), S>::with_stack(stack, |yielder, ()| yielder.suspend(()));
+            coroutine.resume(());
+            coroutine
+        });
+        created.collect::<Vec<_>>()
+    });
+    taken * 1e9 / coroutines.len() as f64
+}
