@@ -7,7 +7,7 @@ use crate::lexer::lex;
 use crate::outcome::Outcome;
 use crate::paths::named;
 use crate::table;
-use crate::tree::Tree;
+use crate::tree::{Tree, module_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PROSE: &str = "ARCHITECTURE.md";
@@ -90,7 +90,11 @@ impl Check<'_> {
     fn read_sources(&mut self, tree: &Tree) {
         for (file, source) in tree.matching("src/", ".rs") {
             let module = module_of(file);
-            for path in named(&lex(source), &module) {
+            let mut seen = BTreeSet::new();
+            for path in named(&lex(source), &module)
+                .iter()
+                .filter(|path| seen.insert((path.line, path.segments.clone())))
+            {
                 let place = format!("{file}:{}", path.line);
                 match path.segments[0].as_str() {
                     "crate" | "ecru" => {
@@ -198,16 +202,6 @@ fn modules(tree: &Tree) -> Graph {
         .filter_map(|(file, _)| module_of(file).first().cloned())
         .map(|m| (m, BTreeSet::new()))
         .collect()
-}
-
-/// The path of the module that a file under src/ stands for; empty for the crate root.
-fn module_of(file: &str) -> Vec<String> {
-    let path = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
-    let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
-    if module.last().is_some_and(|last| last == "mod") || module == ["lib"] {
-        module.pop();
-    }
-    module
 }
 
 /// The number of modules in the largest group in which each leads to each.

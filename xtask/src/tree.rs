@@ -58,3 +58,13 @@ impl Tree {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 }
+
+/// The path of the module that a file under src/ stands for; empty for the crate root.
+pub(crate) fn module_of(file: &str) -> Vec<String> {
+    let path = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
+    if module.last().is_some_and(|last| last == "mod") || module == ["lib"] {
+        module.pop();
+    }
+    module
+}

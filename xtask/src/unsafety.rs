@@ -1,12 +1,13 @@
 //! `cargo xtask unsafe`: every piece of unsafe code says which invariant makes it sound.
 //!
 //! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, every id there is cited somewhere,
-//! and the module opens with `#![expect(unsafe_code, ..)]`. Elsewhere (benches, examples) the comment alone will do.
+//! and the module, or one around it, opens with `#![expect(unsafe_code, ..)]` (a single item may carry it itself, where
+//! rustc sees to it that nothing else does). Elsewhere (benches, examples) the comment alone will do.
 
 use crate::lexer::{Kind, Lexed, Token, lex};
 use crate::outcome::Outcome;
 use crate::table;
-use crate::tree::Tree;
+use crate::tree::{Tree, module_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 const INDEX: &str = "doc/unsafe.md";
@@ -26,13 +27,18 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
             check.problems.push(format!("{INDEX}:{line}: {} stands there twice", cells[0]));
         }
     }
+    for (file, source) in tree.matching("src/", ".rs") {
+        if opened(&lex(source).tokens).last() == Some(&true) {
+            check.opened.insert(module_of(file));
+        }
+    }
     for (file, source) in tree.matching("", ".rs") {
         check.file(file, source);
     }
     for (id, _) in check.cited.iter().filter(|(_, count)| **count == 0) {
         check.problems.push(format!("{INDEX}: {id} is cited nowhere"));
     }
-    let Check { cited, blocks, impls, files, all_files, elsewhere, problems } = check;
+    let Check { cited, blocks, impls, files, all_files, elsewhere, problems, .. } = check;
     Outcome {
         cases: blocks + impls,
         summary: format!(
@@ -46,6 +52,8 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
 #[derive(Default)]
 struct Check<'a> {
     cited: BTreeMap<&'a str, usize>,
+    /// The modules whose file opens with the expectation.
+    opened: BTreeSet<Vec<String>>,
     blocks: usize,
     impls: usize,
     /// Files of src/ with unsafe code, and all of them.
@@ -63,6 +71,9 @@ impl Check<'_> {
         let in_library = file.starts_with("src/");
         self.all_files += usize::from(in_library);
         let opened = opened(&lexed.tokens);
+        let module = module_of(file);
+        let around = (1..=module.len()).any(|len| self.opened.contains(&module[..len]))
+            || has_outer_opening(&lexed.tokens);
         let mut has_unsafe = false;
         for (at, token) in lexed.tokens.iter().enumerate().filter(|(_, t)| t.text == "unsafe") {
             let next = lexed.tokens.get(at + 1).map_or("", |t| t.text);
@@ -87,34 +98,46 @@ impl Check<'_> {
                 Some(reason) if in_library => self.citations(&place, what, &reason),
                 Some(_) => {}
             }
-            if in_library && !opened[at] {
+            if in_library && !around && !opened[at] {
                 self.problems.push(format!(
                     "{place}: the module does not open with `#![expect(unsafe_code, reason = ..)]`"
                 ));
             }
         }
         self.files += usize::from(in_library && has_unsafe);
-        if in_library && has_outer_opening(&lexed.tokens) {
-            self.problems.push(format!("{file}: unsafe_code is allowed for a whole module, by `#![expect(..)]`, or not at all"));
+        if in_library
+            && (0..lexed.tokens.len())
+                .any(|at| texts(&lexed.tokens, at, ["allow", "(", "unsafe_code"]))
+        {
+            self.problems
+                .push(format!("{file}: unsafe_code is expected where it is, never allowed"));
         }
     }
 
     fn citations(&mut self, place: &str, what: &str, reason: &str) {
         let families: BTreeSet<char> =
             self.cited.keys().filter_map(|id| id.chars().next()).collect();
-        let mut cites = false;
+        let mut known = 0;
+        let mut unknown = vec![];
         for word in reason.split(|c: char| !c.is_alphanumeric()).filter(|w| is_id(w)) {
-            if let Some(count) = self.cited.get_mut(word) {
-                *count += 1;
-                cites = true;
-            } else if word.starts_with(|c| families.contains(&c)) {
-                self.problems.push(format!("{place}: {word} does not stand in {INDEX}"));
+            match self.cited.get_mut(word) {
+                Some(count) => {
+                    *count += 1;
+                    known += 1;
+                }
+                None => unknown.push(word),
             }
         }
-        if !cites {
+        if known == 0 && unknown.is_empty() {
             self.problems.push(format!(
                 "{place}: the SAFETY comment of this {what} cites no invariant of {INDEX}"
             ));
+        }
+        // `U8` and the like beside a known id are no citations.
+        for word in
+            unknown.iter().filter(|w| known == 0 || w.starts_with(|c| families.contains(&c)))
+        {
+            self.problems.push(format!("{place}: {word} does not stand in {INDEX}"));
         }
     }
 }
@@ -175,13 +198,9 @@ fn opened(tokens: &[Token<'_>]) -> Vec<bool> {
     opened
 }
 
-/// True if something other than a whole module is allowed to contain unsafe code.
+/// True if a single item is expected to contain unsafe code.
 fn has_outer_opening(tokens: &[Token<'_>]) -> bool {
-    (0..tokens.len()).any(|at| {
-        texts(tokens, at, ["[", "expect", "(", "unsafe_code"])
-            && (at == 0 || tokens[at - 1].text != "!")
-            || texts(tokens, at, ["[", "allow", "(", "unsafe_code"])
-    })
+    (0..tokens.len()).any(|at| texts(tokens, at, ["#", "[", "expect", "(", "unsafe_code"]))
 }
 
 fn texts<const N: usize>(tokens: &[Token<'_>], at: usize, texts: [&str; N]) -> bool {
@@ -269,8 +288,19 @@ unsafe fn h() { \"unsafe { }\" }";
             &with("mod a { #![expect(unsafe_code)] }\n// SAFETY: S1\nunsafe impl Sync for T {}"),
             "does not open with",
         );
-        complains(&with("#[expect(unsafe_code)]\nfn f() {}"), "or not at all");
-        complains(&with("#![allow(unsafe_code)]\n"), "or not at all");
+        complains(&with("#![allow(unsafe_code)]\n"), "never allowed");
+        let item = "#[expect(unsafe_code)]\n// SAFETY: S1\nunsafe impl Sync for T {}";
+        assert!(with(item).stands());
+        let parent = [
+            ("src/c/mod.rs", "#![expect(unsafe_code)]"),
+            ("src/c/d.rs", "// SAFETY: S1\nunsafe impl Sync for T {}"),
+        ];
+        assert!(
+            check(&Tree::of(
+                &[&[("doc/unsafe.md", INDEX), ("src/both.rs", BOTH)], &parent[..]].concat()
+            ))
+            .stands()
+        );
         let inline =
             "mod a {\n#![expect(unsafe_code)]\n// SAFETY: S1\nunsafe impl Sync for T {}\n}";
         assert!(with(inline).stands());
