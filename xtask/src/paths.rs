@@ -18,6 +18,8 @@ pub(crate) struct Named {
     pub(crate) line: usize,
     /// It is the name of a macro being called.
     pub(crate) is_macro: bool,
+    /// The module that it stands in, inline modules included.
+    pub(crate) module: Vec<String>,
 }
 
 /// All paths in a file that stands for `module` (its path from the crate root).
@@ -37,7 +39,8 @@ struct Reader<'a> {
     tokens: &'a [Token<'a>],
     module: Vec<String>,
     found: Vec<Named>,
-    aliases: HashMap<String, Vec<String>>,
+    /// What a name brought in by `use` stands for, in its module.
+    aliases: HashMap<(Vec<String>, String), Vec<String>>,
     in_use: bool,
 }
 
@@ -132,10 +135,10 @@ impl<'a> Reader<'a> {
         }
         let segments = self.absolute(path);
         if self.in_use && alias != "_" && alias != "*" {
-            self.aliases.insert(alias, segments.clone());
+            self.aliases.insert((self.module.clone(), alias), segments.clone());
         }
         let is_macro = self.text(at) == "!";
-        self.found.push(Named { segments, line, is_macro });
+        self.found.push(Named { segments, line, is_macro, module: self.module.clone() });
         at
     }
 
@@ -173,10 +176,16 @@ impl<'a> Reader<'a> {
 
     fn follow_aliases(self) -> Vec<Named> {
         let Reader { found, aliases, .. } = self;
+        // An inline module may have its parent's names, by `use super::*`.
+        let meaning = |module: &[String], name: &String| {
+            (0..=module.len())
+                .rev()
+                .find_map(|len| aliases.get(&(module[..len].to_vec(), name.clone())))
+        };
         let follow = |mut named: Named| {
             // A name may stand for a path that begins with another such name; a few rounds end every chain seen.
             for _ in 0..4 {
-                match named.segments.first().and_then(|first| aliases.get(first)) {
+                match meaning(&named.module, &named.segments[0]) {
                     Some(path) if path[0] != named.segments[0] => {
                         named.segments.splice(0..1, path.iter().cloned());
                     }
@@ -232,6 +241,14 @@ mod tests {
         );
         assert!(seen.contains(&"std::sync::atomic::fence".to_owned()), "{seen:?}");
         assert!(seen.contains(&"std::time::Instant::now".to_owned()), "{seen:?}");
+    }
+
+    #[test]
+    fn a_name_means_what_its_own_module_says() {
+        let source = "use crate::base::atomic; fn f() { atomic::fence() } mod tests { use std::sync::atomic; fn f() { atomic::fence() } }";
+        let seen = paths(source, &["a"]);
+        assert_eq!(seen[1], "crate::base::atomic::fence");
+        assert_eq!(seen[3], "std::sync::atomic::fence");
     }
 
     #[test]
