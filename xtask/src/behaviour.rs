@@ -1,7 +1,7 @@
 //! `cargo xtask behaviour`: the tables under doc/behaviour/ and the tests say the same.
 //!
 //! A row's id reads `topic_07_words`, its topic being the file's name. A test belongs to the row with whose id its own name
-//! begins; one row may have several tests (other workers, other drivers).
+//! begins; one row may have several tests (other workers, other drivers). Other pages name rows that exist.
 
 use crate::lexer::{Kind, Token, lex};
 use crate::outcome::Outcome;
@@ -40,6 +40,13 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
                         problems.push(format!("{file}:{line}: {id} has the number of {other}"));
                     }
                 }
+            }
+        }
+    }
+    for (file, text) in tree.matching("", ".md").filter(|(file, _)| !file.starts_with(FOLDER)) {
+        for id in table::code(text).filter(|code| number(code).is_some()) {
+            if number(id).and_then(|key| rows.get(key)).is_none_or(|(row, _)| *row != id) {
+                problems.push(format!("{file}: no row in {FOLDER} is called {id}"));
             }
         }
     }
@@ -243,6 +250,22 @@ mod tests {
         complains(
             &with(&format!("{SCOPE}| `scope_03_x` | a | | c |\n"), TESTS),
             "four filled cells",
+        );
+    }
+
+    #[test]
+    fn other_pages_name_rows_that_exist() {
+        let with_page = |page| {
+            check(&Tree::of(&[
+                ("doc/behaviour/scope.md", SCOPE),
+                ("tests/a.rs", TESTS),
+                ("SOUNDNESS.md", page),
+            ]))
+        };
+        assert!(with_page("see `scope_01_waits` and `other` words").stands());
+        complains(
+            &with_page("see `scope_01_wait`"),
+            "SOUNDNESS.md: no row in doc/behaviour/ is called scope_01_wait",
         );
     }
 

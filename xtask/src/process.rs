@@ -62,6 +62,11 @@ impl Said {
     pub(crate) fn number_before(&self, word: &str) -> Option<usize> {
         self.lines.iter().rev().find_map(|line| before(line, word))
     }
+
+    /// How many lines hold these words.
+    pub(crate) fn lines_with(&self, words: &str) -> usize {
+        self.lines.iter().filter(|line| line.contains(words)).count()
+    }
 }
 
 /// The number that stands right before `word`.
@@ -97,5 +102,6 @@ mod tests {
         assert!(run(&mut Command::new("no-such-program-anywhere")).is_err());
         let said = run(Command::new("sh").args(["-c", "echo 7 slopes"])).unwrap();
         assert_eq!(said.number_before(" slopes"), Some(7));
+        assert_eq!((said.lines_with("slopes"), said.lines_with("loops")), (1, 0));
     }
 }
