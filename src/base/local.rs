@@ -28,8 +28,12 @@ pub(crate) struct Local {
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
+    /// `task`: how many tasks of this thread are parked in the middle of an unwinding.
+    pub(crate) unwinding_parked: Cell<u32>,
     /// `sched`: the worker that this thread is.
     pub(crate) worker: Cell<*const ()>,
+    /// `sched`: waits that the current task may still get through without yielding.
+    pub(crate) budget: Cell<u32>,
 }
 
 impl Local {
@@ -42,7 +46,9 @@ impl Local {
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
+            unwinding_parked: Cell::new(0),
             worker: Cell::new(ptr::null()),
+            budget: Cell::new(0),
         }
     }
 }

@@ -1,7 +1,37 @@
 //! Atomics and blocking, through one door: `std`'s, or loom's when the crate is built with `--cfg loom`.
+//!
+//! [`SpinLock`] guards the short lists of the modules above: nothing that can wait, and no user code, runs under it.
+//! [`Signal`] is what a parked OS thread sleeps on.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic;
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
+
+pub(crate) mod futex;
+mod lock;
+mod signal;
+
+pub(crate) use lock::{SpinGuard, SpinLock};
+pub(crate) use signal::Signal;
+
+/// Lets somebody else run: what a spinning loop calls between two looks.
+#[inline]
+pub(crate) fn relax(round: u32) {
+    #[cfg(loom)]
+    {
+        let _ = round;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(loom))]
+    if round < SPINS_BEFORE_YIELD {
+        std::hint::spin_loop();
+    } else {
+        // The holder may have been preempted, and on a machine with two cores it may be waiting for this very one.
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(not(loom))]
+const SPINS_BEFORE_YIELD: u32 = 64;

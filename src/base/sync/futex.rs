@@ -1,0 +1,54 @@
+//! Sleeping on a word, and waking who sleeps on it.
+//!
+//! [`sleep`] may return for no reason: its callers look at the word again.
+
+#[cfg(all(target_os = "linux", not(loom), not(miri)))]
+mod imp {
+    #![expect(unsafe_code, reason = "futex on an address that may be gone")]
+
+    use crate::base::sync::atomic::AtomicU32;
+    use std::time::Instant;
+
+    /// Sleeps while the word holds `expected`, at most until the deadline. False: it has passed.
+    pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
+        let timeout = match deadline {
+            None => None,
+            Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                None => return false,
+                Some(left) => rustix::thread::Timespec::try_from(left).ok(),
+            },
+        };
+        let flags = rustix::thread::futex::Flags::PRIVATE;
+        // Interrupted, already changed or timed out: the caller looks again in any case.
+        let _ = rustix::thread::futex::wait(word, flags, expected, timeout.as_ref());
+        true
+    }
+
+    /// Wakes one sleeper. The address need not be mapped any more.
+    pub(crate) fn wake(word: *const AtomicU32) {
+        // SAFETY: L2: FUTEX_WAKE takes an address, not a value: the kernel does not read it, and an address without a
+        // mapping is an error that is ignored here.
+        unsafe {
+            libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
+        }
+    }
+}
+
+#[cfg(any(not(target_os = "linux"), loom, miri))]
+mod imp {
+    use crate::base::sync::atomic::AtomicU32;
+    use std::time::Instant;
+
+    /// Where there is no futex, a look every now and then: model checkers and other platforms only.
+    pub(crate) fn sleep(_: &AtomicU32, _: u32, deadline: Option<Instant>) -> bool {
+        #[cfg(loom)]
+        loom::thread::yield_now();
+        #[cfg(not(loom))]
+        std::thread::sleep(std::time::Duration::from_micros(50));
+        deadline.is_none_or(|deadline| Instant::now() < deadline)
+    }
+
+    pub(crate) fn wake(_: *const AtomicU32) {}
+}
+
+pub(crate) use imp::{sleep, wake};

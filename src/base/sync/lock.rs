@@ -1,0 +1,104 @@
+//! A spin lock for critical sections of a few instructions.
+#![expect(unsafe_code, reason = "hands out the guarded value")]
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::atomic::{AtomicBool, Ordering};
+use super::relax;
+
+/// Guards `T` for a few instructions. Uncontended: one atomic exchange to lock, one plain store to unlock, which is half of
+/// what a lock that can sleep costs.
+pub(crate) struct SpinLock<T> {
+    locked: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: L1: the flag lets one thread at a time reach the value, which may therefore move between threads, but is never
+// shared by two.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
+// SAFETY: L1: the lock owns its value.
+unsafe impl<T: Send> Send for SpinLock<T> {}
+
+impl<T> SpinLock<T> {
+    #[cfg(not(loom))]
+    pub(crate) const fn new(value: T) -> SpinLock<T> {
+        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new(value: T) -> SpinLock<T> {
+        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock. Acquire pairs with the release in [`SpinGuard::drop`].
+    #[inline]
+    pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
+        if self.locked.swap(true, Ordering::Acquire) {
+            self.lock_contended();
+        }
+        SpinGuard { lock: self }
+    }
+
+    /// Unlocks a lock whose guard was forgotten.
+    ///
+    /// # Safety
+    /// L1: this thread holds the lock, and no guard of it exists any more.
+    #[inline]
+    pub(crate) unsafe fn force_unlock(&self) {
+        self.locked.store(false, Ordering::Release);
+    }
+
+    #[cold]
+    fn lock_contended(&self) {
+        let mut round = 0;
+        loop {
+            while self.locked.load(Ordering::Relaxed) {
+                relax(round);
+                round = round.saturating_add(1);
+            }
+            if !self.locked.swap(true, Ordering::Acquire) {
+                return;
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for SpinLock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SpinLock")
+    }
+}
+
+/// The right to touch what a [`SpinLock`] guards.
+#[derive(Debug)]
+pub(crate) struct SpinGuard<'a, T> {
+    lock: &'a SpinLock<T>,
+}
+
+impl<T> Deref for SpinGuard<'_, T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: L1: this guard is the only one.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for SpinGuard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: L1: this guard is the only one, and it is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for SpinGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // The last access to the lock: whoever guards its own life with it may free it from here on.
+        self.lock.locked.store(false, Ordering::Release);
+    }
+}

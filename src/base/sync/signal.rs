@@ -1,0 +1,60 @@
+//! What a parked OS thread sleeps on: a flag and a futex.
+
+use std::time::Instant;
+
+use super::atomic::{AtomicU32, Ordering};
+use super::futex;
+
+/// A flag that is raised once and can be slept on.
+///
+/// It usually lives on the sleeper's stack, and the sleeper may return as soon as the flag is up. The wake-up that follows
+/// names only its address: the kernel looks the address up in its table of sleepers and never reads it, so at worst a
+/// stranger who sleeps at the same address wakes for nothing, as every futex user must expect.
+#[derive(Debug)]
+pub(crate) struct Signal {
+    raised: AtomicU32,
+}
+
+const LOWERED: u32 = 0;
+const RAISED: u32 = 1;
+
+impl Signal {
+    #[cfg(not(loom))]
+    pub(crate) const fn new() -> Signal {
+        Signal { raised: AtomicU32::new(LOWERED) }
+    }
+
+    #[cfg(loom)]
+    pub(crate) fn new() -> Signal {
+        Signal { raised: AtomicU32::new(LOWERED) }
+    }
+
+    /// Whether the flag is up. Acquire: pairs with the release in [`Signal::raise`].
+    #[inline]
+    pub(crate) fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire) == RAISED
+    }
+
+    /// Takes the flag down again, for reuse by its only sleeper.
+    #[inline]
+    pub(crate) fn lower(&self) {
+        self.raised.store(LOWERED, Ordering::Relaxed);
+    }
+
+    /// Raises the flag and wakes the sleeper. The store is the last access to the flag itself.
+    pub(crate) fn raise(&self) {
+        let word = std::ptr::from_ref(&self.raised);
+        self.raised.store(RAISED, Ordering::Release);
+        futex::wake(word);
+    }
+
+    /// Sleeps until the flag is up (`true`) or the deadline has passed (`false`).
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
+        while !self.is_raised() {
+            if !futex::sleep(&self.raised, LOWERED, deadline) {
+                return self.is_raised();
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,279 @@
+//! The outside of a coroutine.
+
+use std::cell::UnsafeCell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+
+use super::Yielder;
+use super::control::{COMPLETE, Control, Ending, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING};
+use super::frames;
+use super::stack::{STACK_DEFAULT, Stack};
+use super::switch::{Fiber, FiberState, Suspender};
+
+/// What [`Coroutine::resume`] came back with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CoroutineState<Yield, Out> {
+    /// The coroutine suspended itself with this value, and can be resumed.
+    Yielded(Yield),
+    /// The coroutine returned this value, and is done.
+    Complete(Out),
+}
+
+/// Where a [`Coroutine`] stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CoroutineStatus {
+    /// It has not been resumed yet.
+    Unstarted,
+    /// It waits in [`Yielder::suspend`] to be resumed.
+    Suspended,
+    /// It is being executed, or waits for another coroutine that it has resumed.
+    Running,
+    /// It has returned, panicked or been unwound.
+    Complete,
+}
+
+/// A computation that suspends itself in the middle, with a value, and is resumed later, with another.
+///
+/// It runs on a stack of its own and may suspend from any depth of calls. It belongs to the thread that made it, runs only
+/// inside of [`Coroutine::resume`], and needs no runtime. A panic in it goes on in the resumer.
+///
+/// # Dropping
+/// Dropping a suspended coroutine unwinds it: the destructors of its frames run. A panic hook is not called for that. With
+/// `panic = "abort"` nothing can be unwound; the stack then stays as it is for ever and is counted
+/// ([`leaked_stacks`](super::leaked_stacks)).
+///
+/// # Forgetting
+/// A suspended coroutine may be forgotten (`std::mem::forget`, a cycle of `Rc`). Its frames are then never run again and
+/// never freed, so that what it borrows for `'a` is not used once the forgotten value is gone (invariant C7). Whatever of
+/// ecru's must end with its frame keeps the coroutine from suspending. The same cannot be known of code outside of ecru whose
+/// soundness rests on its caller's frames coming to an end, such as `std::thread::scope`: **do not suspend inside of
+/// it**. See `doc/decisions/0003-forgotten-coroutines.md`.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineState};
+///
+/// let words = ["ecru", "is", "undyed"];
+/// let reader = Coroutine::new(|yielder, skip: usize| {
+///     let mut at = skip;
+///     while at < words.len() {
+///         at += 1 + yielder.suspend(words[at]);
+///     }
+///     at
+/// });
+/// assert_eq!(reader.resume(0), CoroutineState::Yielded("ecru"));
+/// assert_eq!(reader.resume(1), CoroutineState::Yielded("undyed"));
+/// assert_eq!(reader.resume(0), CoroutineState::Complete(3));
+/// ```
+pub struct Coroutine<'a, In, Yield, Out> {
+    /// Borrowed mutably only by whoever moved the gate from a state of rest to "running" or `UNWINDING`.
+    fiber: UnsafeCell<Fiber<In, Yield, Out>>,
+    control: NonNull<Control>,
+    /// The body's captures; and it stays on its thread.
+    body: PhantomData<(&'a (), *mut ())>,
+}
+
+impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
+    /// Makes a coroutine on a stack of [`STACK_DEFAULT`] bytes. Nothing runs before the first [`Coroutine::resume`], whose
+    /// value is the body's second argument.
+    ///
+    /// # Panics
+    /// If the system refuses a stack; [`Coroutine::with_stack`] leaves that to be handled.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::{Coroutine, CoroutineState};
+    ///
+    /// let double = Coroutine::new(|yielder, mut number: u32| {
+    ///     for _ in 0..2 {
+    ///         number = yielder.suspend(number * 2);
+    ///     }
+    /// });
+    /// assert_eq!(double.resume(2), CoroutineState::Yielded(4));
+    /// assert_eq!(double.resume(5), CoroutineState::Yielded(10));
+    /// assert_eq!(double.resume(0), CoroutineState::Complete(()));
+    /// ```
+    #[must_use]
+    pub fn new<F>(body: F) -> Self
+    where
+        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'a,
+    {
+        match Stack::new(STACK_DEFAULT) {
+            Ok(stack) => Coroutine::with_stack(stack, body),
+            Err(error) => panic!("no stack for a coroutine: {error}"),
+        }
+    }
+
+    /// Makes a coroutine on a stack of the caller's choice. [`Coroutine::into_stack`] gives it back.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::{Coroutine, Stack, Yielder};
+    ///
+    /// let mut stack = Stack::new(16 * 1024)?;
+    /// for round in 0..3 {
+    ///     let coroutine = Coroutine::with_stack(stack, move |_: &Yielder<(), ()>, ()| round);
+    ///     coroutine.resume(());
+    ///     stack = coroutine.into_stack();
+    /// }
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn with_stack<F>(stack: Stack, body: F) -> Self
+    where
+        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'a,
+    {
+        let control = Control::write(&stack);
+        let body = move |suspender: &Suspender<In, Yield>, first: In| {
+            // SAFETY: C6: the control block lies in the head of the stack that this runs on.
+            let control = unsafe { control.as_ref() };
+            let _ending = Ending(control);
+            body(Yielder::of(control, suspender), first)
+        };
+        // SAFETY: C7: `'a`, and with it every borrow of the body and of the values, outlasts this value, which is the only
+        // one that runs, unwinds or frees the fiber.
+        let fiber = unsafe { Fiber::new(stack, body) };
+        Coroutine { fiber: UnsafeCell::new(fiber), control, body: PhantomData }
+    }
+
+    /// Runs the coroutine until it suspends or returns.
+    ///
+    /// # Panics
+    /// If the coroutine is complete, or running (it was called from inside of it), or about to be suspended (it was called by
+    /// the function of its [`Yielder::suspend_with`]). A panic of the coroutine goes on here, with its payload.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
+    ///
+    /// let coroutine = Coroutine::new(|yielder: &Yielder<i32, i32>, first| yielder.suspend(first + 1) * 2);
+    /// assert_eq!(coroutine.resume(1), CoroutineState::Yielded(2));
+    /// assert_eq!(coroutine.resume(21), CoroutineState::Complete(42));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn resume(&self, value: In) -> CoroutineState<Yield, Out> {
+        let control = self.control();
+        if control.gate.get() < SUSPENDED {
+            self.refuse();
+        }
+        control.gate.set(frames::open());
+        // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
+        let fiber = unsafe { &mut *self.fiber.get() };
+        match fiber.resume(value) {
+            FiberState::Suspended(value) => {
+                if control.gate.get() == SUSPENDING {
+                    self.call_after();
+                }
+                control.gate.set(SUSPENDED);
+                CoroutineState::Yielded(value)
+            }
+            FiberState::Complete(value) => CoroutineState::Complete(value),
+        }
+    }
+
+    /// Calls the function of a `suspend_with`.
+    #[cold]
+    #[inline(never)]
+    fn call_after(&self) {
+        /// Puts the coroutine to rest, also if the function panics.
+        struct Rest<'c>(&'c Control);
+        impl Drop for Rest<'_> {
+            fn drop(&mut self) {
+                self.0.gate.set(SUSPENDED);
+            }
+        }
+        let _rest = Rest(self.control());
+        if let Some(mut function) = self.control().after.take() {
+            // SAFETY: C5: the coroutine is at rest in the very call that owns the function, and `SUSPENDING` keeps it there.
+            let function = unsafe { function.as_mut() };
+            function();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn refuse(&self) -> ! {
+        match self.control().gate.get() {
+            ..COMPLETE => {
+                panic!("`resume` called from inside of the coroutine that it would resume")
+            }
+            SUSPENDING => panic!(
+                "`resume` called by the function of the coroutine's own `suspend_with`: enter it into a queue there, and resume it \
+                 afterwards"
+            ),
+            UNWINDING => panic!("`resume` called while the coroutine is being dropped"),
+            _ => panic!("`resume` called on a coroutine that is complete"),
+        }
+    }
+
+    /// Where the coroutine stands. May be asked from inside of it, too.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::{Coroutine, CoroutineStatus, Yielder};
+    ///
+    /// let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| yielder.suspend(()));
+    /// assert_eq!(coroutine.state(), CoroutineStatus::Unstarted);
+    /// coroutine.resume(());
+    /// assert_eq!(coroutine.state(), CoroutineStatus::Suspended);
+    /// coroutine.resume(());
+    /// assert_eq!(coroutine.state(), CoroutineStatus::Complete);
+    /// ```
+    pub fn state(&self) -> CoroutineStatus {
+        match self.control().gate.get() {
+            UNSTARTED => CoroutineStatus::Unstarted,
+            SUSPENDED | SUSPENDING => CoroutineStatus::Suspended,
+            COMPLETE => CoroutineStatus::Complete,
+            _ => CoroutineStatus::Running,
+        }
+    }
+
+    /// The stack of a complete coroutine, for the next one.
+    ///
+    /// # Panics
+    /// If the coroutine is not complete.
+    ///
+    /// # Examples
+    /// See [`Coroutine::with_stack`].
+    #[inline]
+    #[track_caller]
+    pub fn into_stack(self) -> Stack {
+        assert!(
+            self.control().gate.get() == COMPLETE,
+            "`into_stack` called on a coroutine that is not complete"
+        );
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is neither used nor dropped after this.
+        let fiber = unsafe { ptr::read(&raw const this.fiber) };
+        fiber.into_inner().into_stack()
+    }
+
+    #[inline]
+    fn control(&self) -> &Control {
+        // SAFETY: C6: it lies in the head of the stack that the fiber owns.
+        unsafe { self.control.as_ref() }
+    }
+}
+
+impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
+    #[inline]
+    fn drop(&mut self) {
+        let control = self.control();
+        if control.gate.get() == SUSPENDED && cfg!(panic = "unwind") {
+            control.gate.set(UNWINDING);
+            self.fiber.get_mut().unwind();
+        }
+        // The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.
+    }
+}
+
+impl<In, Yield, Out> fmt::Debug for Coroutine<'_, In, Yield, Out> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Coroutine").field("state", &self.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+//! An iterator written as a coroutine.
+
+use std::fmt;
+use std::iter::FusedIterator;
+
+use super::{Coroutine, CoroutineState, CoroutineStatus, Stack, Yielder};
+
+/// An iterator whose items a function gives out one by one, from any depth of calls: for trees, parsers, walks.
+///
+/// Dropping one that was not read to its end unwinds the function, as dropping a [`Coroutine`] does; what is said there
+/// about forgetting holds here, too. A panic of the function reaches the caller of `next`; afterwards the iterator is
+/// at its end.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Generator, Yielder};
+///
+/// struct Tree {
+///     value: u32,
+///     branches: Vec<Tree>,
+/// }
+///
+/// fn walk(tree: &Tree, yielder: &Yielder<(), u32>) {
+///     yielder.suspend(tree.value);
+///     tree.branches.iter().for_each(|branch| walk(branch, yielder));
+/// }
+///
+/// let leaf = |value| Tree { value, branches: Vec::new() };
+/// let tree = Tree { value: 1, branches: vec![leaf(2), Tree { value: 3, branches: vec![leaf(4)] }] };
+/// let values = Generator::new(|yielder| walk(&tree, yielder));
+/// assert_eq!(values.collect::<Vec<_>>(), [1, 2, 3, 4]);
+/// ```
+pub struct Generator<'a, T> {
+    coroutine: Coroutine<'a, (), T, ()>,
+}
+
+impl<'a, T> Generator<'a, T> {
+    /// Makes a generator on a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes. Nothing runs before the first `next`.
+    ///
+    /// # Panics
+    /// If the system refuses a stack; [`Generator::with_stack`] leaves that to be handled.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::Generator;
+    ///
+    /// let squares = Generator::new(|yielder| (1..).for_each(|n: u64| yielder.suspend(n * n)));
+    /// assert_eq!(squares.take(4).sum::<u64>(), 30);
+    /// ```
+    #[must_use]
+    pub fn new<F>(body: F) -> Self
+    where
+        F: FnOnce(&Yielder<(), T>) + 'a,
+    {
+        Generator { coroutine: Coroutine::new(|yielder: &Yielder<(), T>, ()| body(yielder)) }
+    }
+
+    /// Makes a generator on a stack of the caller's choice.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::coroutine::{Generator, Stack};
+    ///
+    /// let stack = Stack::new(16 * 1024)?;
+    /// let mut bytes = Generator::with_stack(stack, |yielder| b"ab".iter().for_each(|byte| yielder.suspend(*byte)));
+    /// assert_eq!((bytes.next(), bytes.next(), bytes.next()), (Some(b'a'), Some(b'b'), None));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_stack<F>(stack: Stack, body: F) -> Self
+    where
+        F: FnOnce(&Yielder<(), T>) + 'a,
+    {
+        Generator {
+            coroutine: Coroutine::with_stack(stack, |yielder: &Yielder<(), T>, ()| body(yielder)),
+        }
+    }
+}
+
+impl<T> Iterator for Generator<'_, T> {
+    type Item = T;
+
+    #[inline]
+    fn next(&mut self) -> Option<T> {
+        if self.coroutine.state() == CoroutineStatus::Complete {
+            return None;
+        }
+        match self.coroutine.resume(()) {
+            CoroutineState::Yielded(item) => Some(item),
+            CoroutineState::Complete(()) => None,
+        }
+    }
+}
+
+impl<T> FusedIterator for Generator<'_, T> {}
+
+impl<T> fmt::Debug for Generator<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generator").field("state", &self.coroutine.state()).finish_non_exhaustive()
+    }
+}

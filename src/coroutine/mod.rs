@@ -1,0 +1,56 @@
+//! Coroutines and generators: computations that are suspended in the middle and resumed later, without a runtime.
+//!
+//! - [`Coroutine`]: a function on a stack of its own. [`Coroutine::resume`] runs it until it calls [`Yielder::suspend`] or
+//!   returns; values go both ways.
+//! - [`Generator`]: one that only gives values out, as an iterator.
+//! - [`Stack`], [`StackPool`]: where they run, guarded against overflow and recycled.
+//!
+//! ```
+//! use ecru::coroutine::Generator;
+//!
+//! let countdown = Generator::new(|yielder| {
+//!     for n in (1..=3).rev() {
+//!         yielder.suspend(n);
+//!     }
+//! });
+//! assert_eq!(countdown.collect::<Vec<_>>(), [3, 2, 1]);
+//! ```
+//!
+//! # Parts, ground floor first
+//! - [`stack`]: memory to run on; `remaining_stack`.
+//! - [`overflow`]: what is said when a stack was too small.
+//! - [`switch`]: the machine: `Fiber` and `Suspender`, with two backends. Tasks stand on it, too.
+//! - `frames`: what must not be left open by a coroutine that may be forgotten.
+//! - `control`, `yielder`, `coroutine`, `generator`: the public face.
+//!
+//! # Invariants
+//! - C1 to C3: see [`stack`]. C4: see [`stack::registry`].
+//! - C5: a coroutine's frames change only between `resume` and the switch back: while it is at rest, suspending or complete,
+//!   nothing runs on its stack. The state in its control block admits one user at a time.
+//! - C6: what a `Yielder` or a `Coroutine` points to lies on the coroutine's stack, which the `Coroutine` owns, and a `Yielder` is
+//!   reachable only from the body, which ends before.
+//! - C8: what the signal handler reads is written before it can be seen and does not change afterwards.
+//! - C7: a body's borrows outlast every moment at which it can run: they outlast the `Coroutine`, which alone can run, unwind or
+//!   free it. A forgotten one does none of these any more.
+
+#![expect(unsafe_code, reason = "coroutines stand on raw stacks and switch between them")]
+
+mod control;
+#[expect(clippy::module_inception, reason = "the type's name is the layer's name")]
+mod coroutine;
+pub(crate) mod frames;
+mod generator;
+pub(crate) mod leaked;
+pub(crate) mod overflow;
+pub(crate) mod stack;
+pub(crate) mod switch;
+mod yielder;
+
+pub use self::coroutine::{Coroutine, CoroutineState, CoroutineStatus};
+pub(crate) use self::frames::OpenFrame;
+pub use self::generator::Generator;
+pub use self::leaked::leaked_stacks;
+pub use self::stack::{
+    STACK_DEFAULT, STACK_FLOOR, Stack, StackPool, StackStatistics, remaining_stack,
+};
+pub use self::yielder::Yielder;

@@ -1,0 +1,129 @@
+//! The signal handler: reports an overflow, and always goes on with the handler that was there before.
+
+use std::cell::UnsafeCell;
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+use std::sync::Once;
+// Not `base::sync`: read in a signal handler.
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{c_int, c_void, sigaction, siginfo_t};
+
+use super::report::Report;
+use crate::coroutine::stack::registry;
+
+/// The signals that an access to a guard may raise.
+const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
+
+/// What was installed before, for each of [`SIGNALS`].
+struct Previous {
+    action: UnsafeCell<MaybeUninit<sigaction>>,
+    known: AtomicBool,
+}
+
+// SAFETY: C8: written once, by `install`, before `known` is set (Release); read only after it was seen set (Acquire).
+unsafe impl Sync for Previous {}
+
+static PREVIOUS: [Previous; 2] = [const {
+    Previous { action: UnsafeCell::new(MaybeUninit::uninit()), known: AtomicBool::new(false) }
+}; 2];
+
+/// Installs the handler, once per process.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        for (&signal, previous) in SIGNALS.iter().zip(&PREVIOUS) {
+            install_for(signal, previous);
+        }
+    });
+}
+
+fn install_for(signal: c_int, previous: &Previous) {
+    // SAFETY: C8: this runs once, and nobody reads before `known` is set.
+    let before = unsafe { &mut *previous.action.get() };
+    // SAFETY: asks for the present action and changes nothing.
+    if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
+        return;
+    }
+    previous.known.store(true, Ordering::Release);
+    // SAFETY: all zero is a valid action: no flags, an empty mask, no function.
+    let mut action: sigaction = unsafe { mem::zeroed() };
+    action.sa_sigaction = handle as extern "C" fn(_, _, _) as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+    // SAFETY: the handler is async-signal-safe and lives as long as the process. Should it not be installed, overflows
+    // still end the process, only without a message.
+    unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+}
+
+extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    // SAFETY: with SA_SIGINFO the kernel passes a valid `info`.
+    let by_fault = unsafe { (*info).si_code } > 0;
+    let mut overflow = false;
+    if by_fault {
+        // SAFETY: as above; a fault carries its address.
+        let address = unsafe { (*info).si_addr() }.addr();
+        if let Some(place) = registry::find(address)
+            && place.in_guard
+        {
+            overflow = true;
+            let mut report = Report::new(place.limit, place.usable);
+            write(report.compose());
+        }
+    }
+    chain(signal, info, context, by_fault);
+    if overflow {
+        // Whatever the previous handler did, there is no stack to go on with: the access is made again, and ends the process.
+        set_default(signal);
+    }
+}
+
+/// Goes on with the previous handler.
+fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, by_fault: bool) {
+    let index = SIGNALS.iter().position(|&other| other == signal);
+    let Some(previous) = index.and_then(|index| PREVIOUS.get(index)) else { return };
+    if !previous.known.load(Ordering::Acquire) {
+        return set_default(signal);
+    }
+    // SAFETY: C8: it was written before `known` was set, and does not change any more.
+    let action = unsafe { (*previous.action.get()).assume_init_ref() };
+    match action.sa_sigaction {
+        libc::SIG_IGN if !by_fault => {}
+        libc::SIG_DFL | libc::SIG_IGN => {
+            set_default(signal);
+            if !by_fault {
+                // Nothing would raise it again by itself. It is blocked here, and so arrives after the return.
+                // SAFETY: raising a signal is async-signal-safe.
+                unsafe { libc::raise(signal) };
+            }
+        }
+        function if action.sa_flags & libc::SA_SIGINFO != 0 => {
+            type Function = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+            // SAFETY: SA_SIGINFO says that the handler has this type.
+            let function = unsafe { mem::transmute::<usize, Function>(function) };
+            function(signal, info, context);
+        }
+        function => {
+            // SAFETY: without SA_SIGINFO a handler has this type.
+            let function = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(function) };
+            function(signal);
+        }
+    }
+}
+
+fn set_default(signal: c_int) {
+    // SAFETY: all zero is `SIG_DFL` with no flags and an empty mask.
+    let action: sigaction = unsafe { mem::zeroed() };
+    // SAFETY: setting an action is async-signal-safe.
+    unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
+}
+
+fn write(mut text: &[u8]) {
+    while !text.is_empty() {
+        // SAFETY: the text is readable for its length.
+        let written = unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
+        match usize::try_from(written) {
+            Ok(written) if written > 0 => text = &text[written.min(text.len())..],
+            _ => return,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The text of an overflow, put together without allocating.
+
+use std::mem;
+use std::ptr;
+// Not `base::sync`: read in a signal handler, and takes part in no protocol.
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// Room for the text; what does not fit is cut off.
+const ROOM: usize = 1024;
+
+/// Says who overflowed. It runs in a signal handler: no lock, no allocation, no panic.
+pub(crate) type Describe = fn(&mut Report);
+
+/// A text of bounded length, for a signal handler to fill.
+#[derive(Debug)]
+pub(crate) struct Report {
+    text: [u8; ROOM],
+    len: usize,
+    stack: (usize, usize),
+}
+
+static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+/// Lets the task layer say which task overflowed. The hook pushes something like `task 'name' (3), spawned at file:1:2`, or
+/// nothing if the stack in question is not a task's.
+pub(crate) fn set_describe(describe: Describe) {
+    DESCRIBE.store(describe as *mut (), Ordering::Release);
+}
+
+impl Report {
+    /// An empty report about a stack.
+    pub(super) fn new(limit: usize, size: usize) -> Report {
+        Report { text: [0; ROOM], len: 0, stack: (limit, size) }
+    }
+
+    /// Adds text.
+    pub(crate) fn push(&mut self, text: &str) {
+        for &byte in text.as_bytes() {
+            if let Some(place) = self.text.get_mut(self.len) {
+                *place = byte;
+                self.len += 1;
+            }
+        }
+    }
+
+    /// Adds a number in decimal.
+    pub(crate) fn push_number(&mut self, number: u64) {
+        let mut digits = [0_u8; 20];
+        let (mut rest, mut first) = (number, digits.len());
+        loop {
+            first -= 1;
+            // A remainder of a division by ten is one digit.
+            digits[first] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.push(str::from_utf8(&digits[first..]).unwrap_or("?"));
+    }
+
+    /// Whether an address lies on the stack that overflowed: so a hook tells a task's own stack from that of a coroutine
+    /// which the task was resuming.
+    pub(crate) fn is_about(&self, address: usize) -> bool {
+        let (limit, size) = self.stack;
+        address.wrapping_sub(limit) < size
+    }
+
+    /// The whole message.
+    pub(super) fn compose(&mut self) -> &[u8] {
+        self.push("\nstack overflow in ");
+        let before = self.len;
+        let describe = DESCRIBE.load(Ordering::Acquire);
+        if !describe.is_null() {
+            // SAFETY: C8: only `set_describe` stores here, and it stores a `Describe`.
+            let describe = unsafe { mem::transmute::<*mut (), Describe>(describe) };
+            describe(self);
+        }
+        if self.len == before {
+            self.push("a coroutine");
+        }
+        self.push(": its stack of ");
+        self.push_number(self.stack.1 as u64);
+        self.push(
+            " bytes was too small\nnote: give it more by `Runtime::builder().stack_size(..)` for all tasks, \
+             `s.builder().stack_size(..)` for one task, `Coroutine::with_stack(..)` for a coroutine\n",
+        );
+        &self.text[..self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers and texts come out as they went in, and what does not fit is cut.
+    #[test]
+    fn a_report_is_bounded() {
+        let mut report = Report::new(0x1000, 0x2000);
+        report.push_number(0);
+        report.push_number(u64::MAX);
+        assert_eq!(&report.text[..report.len], b"018446744073709551615");
+        assert!(report.is_about(0x1000) && report.is_about(0x2fff) && !report.is_about(0x3000));
+        report.push(&"x".repeat(2 * ROOM));
+        assert_eq!(report.compose().len(), ROOM);
+    }
+}

@@ -1,0 +1,73 @@
+//! How much stack is left, wherever the question is asked.
+
+use std::cell::Cell;
+
+use super::registry;
+
+thread_local! {
+    /// The lowest usable address of this thread's own stack; 0 until it was asked for, `usize::MAX` if it is unknown.
+    static OWN_LIMIT: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The bytes left on the stack that the caller runs on: a coroutine's, a task's, or a plain thread's.
+///
+/// An estimate from below: the frames of this very call are not subtracted. It is 0 on a thread whose limits the system
+/// does not tell.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineState, Stack, remaining_stack};
+///
+/// assert!(remaining_stack() > 16 * 1024);
+/// let stack = Stack::new(16 * 1024)?;
+/// let coroutine = Coroutine::with_stack(stack, |_, ()| remaining_stack());
+/// let CoroutineState::<(), usize>::Complete(left) = coroutine.resume(()) else { unreachable!() };
+/// assert!(left < 16 * 1024);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[inline(never)]
+#[must_use]
+pub fn remaining_stack() -> usize {
+    let here = 0_u8;
+    let address = std::hint::black_box(&raw const here).addr();
+    let limit = match registry::find(address) {
+        Some(place) if cfg!(not(any(ecru_baton, miri, loom))) => place.limit,
+        _ => own_limit(),
+    };
+    address.saturating_sub(limit)
+}
+
+fn own_limit() -> usize {
+    match OWN_LIMIT.get() {
+        0 => {
+            let limit = ask().unwrap_or(usize::MAX);
+            OWN_LIMIT.set(limit);
+            limit
+        }
+        limit => limit,
+    }
+}
+
+#[cfg(not(miri))]
+fn ask() -> Option<usize> {
+    let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: the calling thread exists, and the attributes may be written to.
+    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let (mut start, mut size, mut guard) = (std::ptr::null_mut(), 0, 0);
+    // SAFETY: the attributes were written above.
+    let told =
+        unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size) };
+    // SAFETY: as above.
+    unsafe { libc::pthread_attr_getguardsize(attributes.as_ptr(), &raw mut guard) };
+    // SAFETY: as above; this is their last use.
+    unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
+    // glibc counts the guard among the stack; where that is not so, this estimates from below.
+    (told == 0).then(|| start.addr() + guard)
+}
+
+#[cfg(miri)]
+fn ask() -> Option<usize> {
+    None
+}

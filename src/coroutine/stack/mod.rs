@@ -1,0 +1,246 @@
+//! Stacks: guarded, contiguous memory for a coroutine to run on, cheap enough to have a million of.
+//!
+//! Words used here:
+//! - a **slot** is a fixed stride of address space: the guard at its low end, the usable bytes above it;
+//! - a **slab** ([`slab`]) is one mapping that holds many slots; slots are handed out in order and guarded shortly before;
+//! - a **pool** ([`StackPool`]) owns the slabs of one stack size and the list of stacks that came back;
+//! - a **cache** ([`StackCache`]) is one worker's own stock, which it uses without a lock or an atomic operation.
+//!
+//! ```text
+//!   slot:   low                                                         high
+//!           | guard, 16 pages | usable, grows downwards  ...  | head | tint |
+//!                             ^ limit                          ^ top: where frames begin, below the head
+//! ```
+//!
+//! The **head** is [`HEAD_SIZE`] bytes at the top that frames never touch: the coroutine's control block lives there, in
+//! the same cache line as its first frame. The **tint** staggers the tops of neighbouring slots (see
+//! `doc/decisions/0002-stack-colouring.md`).
+//!
+//! Memory that a never-used stack would occupy is not touched before the stack runs. What ran stays resident until a trim
+//! gives it back.
+//!
+//! Invariants:
+//! - C1: a `Stack` value is the only owner of its slot: nothing else reads or writes it, except the coroutine that was
+//!   given that very value.
+//! - C2: a slab is unmapped, or its pages are given back, only for slots that no `Stack` value owns.
+//! - C3: every slot is guarded before a `Stack` value for it exists; there are no unguarded stacks.
+
+#![expect(unsafe_code, reason = "stacks are raw memory: mapped, guarded and recycled by hand")]
+
+mod bounds;
+mod cache;
+mod geometry;
+mod guard;
+mod map;
+mod pool;
+pub(crate) mod registry;
+mod shared;
+mod slab;
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+
+pub use self::bounds::remaining_stack;
+pub(crate) use self::cache::StackCache;
+pub(crate) use self::geometry::page_size;
+pub use self::pool::{StackPool, StackStatistics};
+
+/// The smallest stack that is accepted, in usable bytes.
+///
+/// A panic that prints its backtrace needs about 16 KiB.
+pub const STACK_FLOOR: usize = 16 * 1024;
+
+/// The usable bytes of a stack when nothing else is asked for: 192 KiB.
+///
+/// Together with its guard of 64 KiB such a stack takes 256 KiB of address space. Memory is taken page by page, as the
+/// stack is used.
+pub const STACK_DEFAULT: usize = 192 * 1024;
+
+/// Bytes at the top of every stack that frames never touch.
+pub(crate) const HEAD_SIZE: usize = 32;
+
+/// An owned stack for a coroutine, with a guard below it.
+///
+/// Dropping it gives it back to the pool that it came from, for reuse.
+///
+/// # Examples
+/// ```
+/// use ecru::coroutine::{Coroutine, CoroutineState, Stack};
+///
+/// let stack = Stack::new(64 * 1024)?;
+/// assert_eq!(stack.size(), 64 * 1024);
+/// let coroutine = Coroutine::with_stack(stack, |_, n: u32| n + 1);
+/// assert_eq!(coroutine.resume(1), CoroutineState::<(), u32>::Complete(2));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Stack {
+    top: NonNull<u8>,
+    pool: NonNull<pool::Pool>,
+}
+
+// SAFETY: C1: the value owns its slot alone, and a pool may be used from every thread.
+unsafe impl Send for Stack {}
+// SAFETY: C1: a shared reference gives nothing but numbers away.
+unsafe impl Sync for Stack {}
+
+impl Stack {
+    /// Takes a stack of at least `size` usable bytes, rounded up to whole pages.
+    ///
+    /// Stacks of equal size share slabs; one that was dropped is used again.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a size of 0, below [`STACK_FLOOR`] or beyond the address space; `OutOfMemory` if the system
+    /// refuses to map it, or to guard it.
+    ///
+    /// # Examples
+    /// ```
+    /// let error = ecru::coroutine::Stack::new(1000).unwrap_err();
+    /// assert!(error.to_string().contains("at least 16384"));
+    /// ```
+    pub fn new(size: usize) -> io::Result<Stack> {
+        shared::take(size)
+    }
+
+    /// Usable bytes.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.pool().geometry().usable()
+    }
+
+    /// The lowest usable address; the guard ends here.
+    #[inline]
+    pub(crate) fn limit(&self) -> usize {
+        self.pool().geometry().limit_of(self.top.addr().get())
+    }
+
+    /// The lowest address of the guard.
+    #[inline]
+    pub(crate) fn guard_start(&self) -> usize {
+        self.limit() - self.pool().geometry().guard()
+    }
+
+    /// The highest address, where the first frame may begin: a multiple of 16, below the head.
+    #[inline]
+    pub(crate) fn top(&self) -> NonNull<u8> {
+        self.top
+    }
+
+    /// [`HEAD_SIZE`] bytes, aligned to 16, which belong to whoever owns this value.
+    #[inline]
+    pub(crate) fn head(&self) -> NonNull<u8> {
+        // Frames begin at `top` and grow downwards, so that the head is what lies just above.
+        self.top
+    }
+
+    #[inline]
+    fn pool(&self) -> &pool::Pool {
+        // SAFETY: C2: a pool outlives every stack that is out of it.
+        unsafe { self.pool.as_ref() }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: C2: the pool is alive; C1: this value owned the slot and is gone after this call.
+        unsafe { pool::Pool::give_back(self.pool, &[self.top]) };
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").field("size", &self.size()).field("top", &self.top).finish()
+    }
+}
+
+const _: () = assert!(size_of::<Stack>() <= 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was given last is taken first, from a cache and from its pool; the stock goes back with the cache.
+    #[test]
+    fn last_in_first_out() {
+        let pool = StackPool::new(STACK_FLOOR).unwrap();
+        let mut cache = StackCache::new(pool.clone(), 4);
+        let (one, two) = (cache.take().unwrap(), cache.take().unwrap());
+        let (first, second) = (one.top(), two.top());
+        cache.give(one);
+        cache.give(two);
+        assert_eq!(cache.take().unwrap().top(), second);
+        assert_ne!(first, second);
+        drop(cache);
+        assert_eq!(pool.statistics().live, 0);
+        let last = pool.take().unwrap().top();
+        assert_eq!(pool.take().unwrap().top(), last);
+    }
+
+    /// A cache keeps what it is told to keep, and gives the surplus back.
+    #[test]
+    fn a_cache_gives_its_surplus_back() {
+        let pool = StackPool::new(STACK_FLOOR).unwrap();
+        let mut cache = StackCache::new(pool.clone(), 8);
+        let stacks: Vec<_> = (0..500).map(|_| cache.take().unwrap()).collect();
+        for stack in stacks {
+            cache.give(stack);
+        }
+        assert!(pool.statistics().live <= 8 + 32, "{:?}", pool.statistics());
+        cache.trim();
+        cache.trim();
+        assert_eq!(pool.statistics().live, 0);
+    }
+
+    /// A pool lives on while a stack of it does.
+    #[test]
+    fn a_stack_outlives_the_handles_of_its_pool() {
+        let pool = StackPool::new(STACK_FLOOR).unwrap();
+        let stack = pool.take().unwrap();
+        drop(pool);
+        assert_eq!(stack.size(), STACK_FLOOR);
+        // SAFETY: C1: the stack is ours.
+        unsafe { stack.top().sub(1).write(1) };
+        drop(stack);
+    }
+
+    /// Slots do not overlap, the limit is where the guard ends, and an address is found in its slot.
+    #[test]
+    fn slots_are_apart() {
+        let pool = StackPool::new(3 * STACK_FLOOR).unwrap();
+        let mut stacks: Vec<_> = (0..200).map(|_| pool.take().unwrap()).collect();
+        stacks.sort_by_key(|stack| stack.top());
+        for pair in stacks.windows(2) {
+            assert!(pair[0].top().addr().get() + HEAD_SIZE <= pair[1].guard_start());
+        }
+        for stack in &stacks {
+            assert_eq!(stack.top().addr().get() % 16, 0);
+            let place = registry::find(stack.limit()).unwrap();
+            assert_eq!((place.limit, place.usable), (stack.limit(), stack.size()));
+            assert!(!place.in_guard && registry::find(stack.limit() - 1).unwrap().in_guard);
+        }
+    }
+
+    /// A trim gives whole slabs back, keeps one for the next burst, and does not disturb what is in use.
+    #[test]
+    fn trim_gives_slabs_back() {
+        let pool = StackPool::new(STACK_FLOOR).unwrap();
+        let stacks: Vec<_> = (0..1000).map(|_| pool.take().unwrap()).collect();
+        let kept = pool.take().unwrap();
+        // SAFETY: C1: the stack is ours.
+        unsafe { kept.top().sub(1).write(7) };
+        let before = pool.statistics();
+        drop(stacks);
+        pool.trim_idle();
+        assert_eq!(pool.statistics().idle, 1000, "used since the last trim");
+        pool.trim_idle();
+        let after = pool.statistics();
+        assert!(after.mapped < before.mapped && after.idle < 1000, "{after:?}");
+        // SAFETY: C1: as above.
+        assert_eq!(unsafe { kept.top().sub(1).read() }, 7);
+        drop(kept);
+        pool.trim();
+        assert_eq!((pool.statistics().idle, pool.statistics().slabs), (0, 1));
+        let again: Vec<_> = (0..1000).map(|_| pool.take().unwrap()).collect();
+        assert_eq!((again.len(), pool.statistics().live), (1000, 1000));
+    }
+}

@@ -1,0 +1,134 @@
+//! The real switch, by `corosensei`.
+
+use std::mem::ManuallyDrop;
+use std::ptr;
+
+use corosensei::CoroutineResult;
+use corosensei::stack::StackPointer;
+
+use super::FiberState;
+use crate::coroutine::leaked;
+use crate::coroutine::overflow;
+use crate::coroutine::stack::Stack;
+
+// SAFETY: C3: every stack has its guard below `limit() - guard`; `top` is aligned to 16, `STACK_FLOOR` is above the minimum, and
+// C1 says that nobody else uses the memory.
+unsafe impl corosensei::stack::Stack for Stack {
+    #[inline]
+    fn base(&self) -> StackPointer {
+        self.top().addr()
+    }
+
+    #[inline]
+    fn limit(&self) -> StackPointer {
+        // Asked by trap handlers only, which ecru does not use.
+        StackPointer::new(self.guard_start()).expect("a guard is not at address 0")
+    }
+}
+
+/// A computation on a stack of its own.
+pub(crate) struct Fiber<In, Yield, Out> {
+    inner: ManuallyDrop<corosensei::Coroutine<In, Yield, Out, Stack>>,
+}
+
+/// The way back from inside a [`Fiber`].
+#[repr(transparent)]
+pub(crate) struct Suspender<In, Yield> {
+    inner: corosensei::Yielder<In, Yield>,
+}
+
+impl<In, Yield, Out> Fiber<In, Yield, Out> {
+    /// Prepares `f` to run on `stack`.
+    ///
+    /// # Safety
+    /// Whatever `f`, `In` and `Yield` borrow must stay valid until the fiber is complete, or is never resumed, unwound or
+    /// dropped again.
+    #[inline]
+    pub(crate) unsafe fn new<F>(stack: Stack, f: F) -> Self
+    where
+        F: FnOnce(&Suspender<In, Yield>, In) -> Out,
+    {
+        overflow::ensure_alternate_stack();
+        let body = move |yielder: &corosensei::Yielder<In, Yield>, first: In| {
+            // SAFETY: `Suspender` is a transparent wrapper of exactly this type.
+            let suspender = unsafe { &*ptr::from_ref(yielder).cast::<Suspender<In, Yield>>() };
+            f(suspender, first)
+        };
+        // SAFETY: the caller vouches for the borrows; a forgotten fiber's stack is never reused, as only `Drop` and
+        // `into_stack` give it back.
+        let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(stack, body) };
+        Fiber { inner: ManuallyDrop::new(inner) }
+    }
+
+    /// Runs it until it suspends or ends.
+    #[inline]
+    pub(crate) fn resume(&mut self, value: In) -> FiberState<Yield, Out> {
+        match self.inner.resume(value) {
+            CoroutineResult::Yield(value) => FiberState::Suspended(value),
+            CoroutineResult::Return(value) => FiberState::Complete(value),
+        }
+    }
+
+    /// Whether it has been resumed.
+    #[inline]
+    pub(crate) fn is_started(&self) -> bool {
+        self.inner.started()
+    }
+
+    /// Whether it has returned or unwound.
+    #[inline]
+    pub(crate) fn is_complete(&self) -> bool {
+        self.inner.done()
+    }
+
+    /// Unwinds a suspended one, or drops the closure of one that has not started; afterwards it is complete.
+    ///
+    /// # Panics
+    /// With the panic of a destructor. Not to be called under `panic = "abort"` once it has started.
+    pub(crate) fn unwind(&mut self) {
+        self.inner.force_unwind();
+    }
+
+    /// The stack of a complete one.
+    #[inline]
+    pub(crate) fn into_stack(self) -> Stack {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used or dropped after this.
+        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
+        inner.into_stack()
+    }
+
+    /// Gives up on a fiber: its stack, and what lives on it, stay as they are for ever.
+    #[cold]
+    pub(crate) fn leak(self) {
+        leaked::count();
+        let _ = ManuallyDrop::new(self);
+    }
+}
+
+impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
+    fn drop(&mut self) {
+        if cfg!(panic = "abort") && self.is_started() && !self.is_complete() {
+            leaked::count();
+            return;
+        }
+        // corosensei aborts if a destructor panics while it unwinds in its own `Drop`, so it is asked to beforehand; should
+        // that panic, the fiber is complete and the stack still goes back.
+        struct Finish<'f, In, Yield, Out>(&'f mut Fiber<In, Yield, Out>);
+        impl<In, Yield, Out> Drop for Finish<'_, In, Yield, Out> {
+            fn drop(&mut self) {
+                // SAFETY: this is the end of the fiber's own `Drop`; `inner` is not used afterwards.
+                unsafe { ManuallyDrop::drop(&mut self.0.inner) };
+            }
+        }
+        Finish(self).0.inner.force_unwind();
+    }
+}
+
+impl<In, Yield> Suspender<In, Yield> {
+    /// Goes back to whoever resumed last, and returns what the next resumption passes.
+    #[inline]
+    pub(crate) fn suspend(&self, value: Yield) -> In {
+        self.inner.suspend(value)
+    }
+}

@@ -1,0 +1,178 @@
+//! Opening a ring: the best mode that the kernel knows, and a clear text where it refuses.
+
+use io_uring::{Builder, IoUring};
+use std::io;
+
+/// Entries of the submission queue. More may be submitted between two polls: that costs a system call per so many.
+pub(super) const ENTRIES: u32 = 256;
+
+/// Entries of the completion queue, per entry of the submission queue. What does not fit is kept by the kernel, which
+/// is slower but loses nothing.
+const COMPLETIONS_PER_ENTRY: u32 = 8;
+
+/// Fewer entries than this are not worth trying when memory is short.
+const FEWEST_ENTRIES: u32 = 8;
+
+/// How the kernel hands completions to the worker, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mode {
+    /// One thread owns the ring; completions wait until it asks for them (Linux 6.1).
+    Deferred,
+    /// Completions are run at the next transition into the kernel, without an interrupt (Linux 5.19).
+    Cooperative,
+    /// Completions interrupt the worker.
+    Plain,
+}
+
+impl Mode {
+    const ALL: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
+
+    fn apply(self, builder: &mut Builder) {
+        match self {
+            Mode::Deferred => builder
+                .setup_single_issuer()
+                .setup_defer_taskrun()
+                .setup_taskrun_flag()
+                .setup_submit_all(),
+            Mode::Cooperative => {
+                builder.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all()
+            }
+            Mode::Plain => builder,
+        };
+    }
+}
+
+/// Opens a ring with at most so many entries, in the first mode from `best` on that the kernel knows.
+pub(super) fn open(entries: u32, best: Mode) -> io::Result<(IoUring, Mode)> {
+    let mut refusal = None;
+    for mode in Mode::ALL.into_iter().filter(|mode| *mode >= best) {
+        match open_in(mode, entries) {
+            Ok(ring) => {
+                require_features(&ring)?;
+                return Ok((ring, mode));
+            }
+            // The kernel does not know one of the flags.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => refusal = Some(error),
+            Err(error) => return Err(explain(&error)),
+        }
+    }
+    Err(explain(&refusal.unwrap_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))))
+}
+
+/// Opens a ring in this mode, with fewer entries if memory is short.
+fn open_in(mode: Mode, mut entries: u32) -> io::Result<IoUring> {
+    loop {
+        let mut builder = IoUring::builder();
+        builder.setup_clamp().setup_cqsize(entries * COMPLETIONS_PER_ENTRY).dontfork();
+        mode.apply(&mut builder);
+        match builder.build(entries) {
+            Err(error)
+                if error.raw_os_error() == Some(libc::ENOMEM) && entries > FEWEST_ENTRIES =>
+            {
+                entries = (entries / 2).max(FEWEST_ENTRIES);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// What the driver cannot do without: waits with a time-out, completions that are never dropped, and (marked by a feature
+/// that came with the same kernel, 5.13) polls that fire more than once.
+fn require_features(ring: &IoUring) -> io::Result<()> {
+    let parameters = ring.params();
+    if parameters.is_feature_ext_arg()
+        && parameters.is_feature_nodrop()
+        && parameters.is_feature_resource_tagging()
+    {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        "this kernel's io_uring is too old for ecru: Linux 5.13 or newer is needed, 6.1 or newer is best",
+    ))
+}
+
+/// Says what was refused, why that is likely, and what to do.
+pub(super) fn explain(error: &io::Error) -> io::Error {
+    let (kind, text) = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => (io::ErrorKind::PermissionDenied, denied()),
+        Some(libc::ENOSYS) => (
+            io::ErrorKind::Unsupported,
+            "the kernel is older than Linux 5.13 or built without io_uring, or a seccomp filter (a container's, as a rule) \
+             hides it: use a newer kernel, or a filter that allows io_uring_setup, io_uring_enter and io_uring_register"
+                .to_owned(),
+        ),
+        Some(libc::EINVAL) => (
+            io::ErrorKind::Unsupported,
+            "the kernel knows none of the modes that ecru can use: Linux 5.13 or newer is needed, 6.1 or newer is best"
+                .to_owned(),
+        ),
+        Some(libc::ENOMEM) => (
+            io::ErrorKind::OutOfMemory,
+            "there is no memory for the smallest ring, or the limit on locked memory is spent: raise `ulimit -l` or the \
+             container's memory limit, or use fewer workers"
+                .to_owned(),
+        ),
+        Some(libc::EMFILE) => (
+            io::ErrorKind::Other,
+            "this process has as many open files as it may, and each worker needs two for its driver: raise \
+             `ulimit -n`, or close some"
+                .to_owned(),
+        ),
+        Some(libc::ENFILE) => (
+            io::ErrorKind::Other,
+            "the whole system has as many open files as it may: raise the sysctl fs.file-max, or close some".to_owned(),
+        ),
+        _ => (error.kind(), "this is not a refusal that ecru knows; see io_uring_setup(2)".to_owned()),
+    };
+    io::Error::new(kind, format!("the kernel refuses to open an io_uring ({error}): {text}"))
+}
+
+fn denied() -> String {
+    let seccomp = "a seccomp filter forbids it, as those of Docker and containerd do by default: run the container with \
+                   a profile that allows io_uring_setup, io_uring_enter and io_uring_register";
+    let disabled =
+        std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").unwrap_or_default();
+    match disabled.trim() {
+        "0" => format!("the sysctl kernel.io_uring_disabled is 0, so {seccomp}"),
+        "1" => "the sysctl kernel.io_uring_disabled is 1: only members of the group in kernel.io_uring_group may use it; \
+                join that group, or set kernel.io_uring_disabled to 0"
+            .to_owned(),
+        "2" => "the sysctl kernel.io_uring_disabled is 2: nobody may use it; set kernel.io_uring_disabled to 0".to_owned(),
+        _ => format!("either the sysctl kernel.io_uring_disabled is not 0, or {seccomp}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text_of(errno: i32) -> (io::ErrorKind, String) {
+        let explained = explain(&io::Error::from_raw_os_error(errno));
+        (explained.kind(), explained.to_string())
+    }
+
+    #[test]
+    fn a_refusal_says_what_why_and_what_to_do() {
+        let (kind, text) = text_of(libc::EPERM);
+        assert_eq!(kind, io::ErrorKind::PermissionDenied);
+        assert!(text.contains("io_uring") && text.contains("kernel.io_uring_disabled"), "{text}");
+        let (kind, text) = text_of(libc::ENOSYS);
+        assert_eq!(kind, io::ErrorKind::Unsupported);
+        assert!(text.contains("seccomp") && text.contains("io_uring_setup"), "{text}");
+        let (kind, text) = text_of(libc::ENOMEM);
+        assert_eq!(kind, io::ErrorKind::OutOfMemory);
+        assert!(text.contains("ulimit -l"), "{text}");
+        let (_, text) = text_of(libc::EMFILE);
+        assert!(text.contains("ulimit -n") && text.contains("os error 24"), "{text}");
+    }
+
+    #[test]
+    fn each_mode_can_be_opened_here_and_is_what_was_asked_for() {
+        for best in Mode::ALL {
+            let (ring, mode) = open(8, best).unwrap();
+            assert_eq!(mode, best, "the tests run on a kernel that knows every mode");
+            assert_eq!(ring.params().is_setup_single_issuer(), mode == Mode::Deferred);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a socket and its clones have agreed on about waiting.
+//!
+//! std keeps these in the kernel's socket, where all duplicates of an fd share them. Here the kernel never waits, so they
+//! are kept beside the fd, shared by clones. Most sockets never have any: those pay one load per call.
+
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Which of the two limits.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Direction {
+    Read,
+    Write,
+}
+
+/// Relaxed throughout: a call in progress on another thread may see a change or not.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Nanoseconds; 0 is no limit.
+    read_timeout: AtomicU64,
+    /// Nanoseconds; 0 is no limit.
+    write_timeout: AtomicU64,
+    /// Calls fail with `WouldBlock` instead of waiting.
+    nonblocking: AtomicBool,
+}
+
+/// The settings of one socket. Empty until one is set or the socket is cloned.
+#[derive(Debug, Default)]
+pub(super) struct Settings(OnceLock<Arc<Shared>>);
+
+impl Settings {
+    fn shared(&self) -> &Arc<Shared> {
+        self.0.get_or_init(Arc::default)
+    }
+
+    /// The same settings for a duplicate of the fd: a change to one shows in both.
+    pub(super) fn share(&self) -> Settings {
+        Settings(OnceLock::from(Arc::clone(self.shared())))
+    }
+
+    pub(super) fn timeout(&self, direction: Direction) -> Option<Duration> {
+        match self.0.get()?.timeout(direction).load(Ordering::Relaxed) {
+            0 => None,
+            nanoseconds => Some(Duration::from_nanos(nanoseconds)),
+        }
+    }
+
+    /// Sets a limit, or takes it away.
+    pub(super) fn set_timeout(&self, direction: Direction, timeout: Option<Duration>) {
+        let nanoseconds =
+            timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        if nanoseconds != 0 || self.0.get().is_some() {
+            self.shared().timeout(direction).store(nanoseconds, Ordering::Relaxed);
+        }
+    }
+
+    /// When a call that starts now has to give up.
+    pub(super) fn deadline(&self, direction: Direction) -> Option<Instant> {
+        let timeout = self.timeout(direction)?;
+        Instant::now().checked_add(timeout)
+    }
+
+    pub(super) fn is_nonblocking(&self) -> bool {
+        self.0.get().is_some_and(|shared| shared.nonblocking.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set_nonblocking(&self, nonblocking: bool) {
+        if nonblocking || self.0.get().is_some() {
+            self.shared().nonblocking.store(nonblocking, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Shared {
+    fn timeout(&self, direction: Direction) -> &AtomicU64 {
+        match direction {
+            Direction::Read => &self.read_timeout,
+            Direction::Write => &self.write_timeout,
+        }
+    }
+}
+
+/// Refuses a limit of zero, as std does.
+pub(super) fn check_timeout(timeout: Option<Duration>) -> io::Result<()> {
+    if timeout == Some(Duration::ZERO) {
+        let text = "cannot set a 0 duration timeout; use None to wait without a limit";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! Layer 2: waiting, the one protocol under everything in ecru that waits.
+//!
+//! # Words
+//! - A [`Waiter`] is one wait of one task or OS thread. It lives on the stack of whoever waits.
+//! - To *claim* a waiter is to decide how its wait ends: with a value, by a deadline, by a cancellation. Exactly one claim
+//!   succeeds.
+//! - To *unpark* it is to let its owner go on.
+//! - The [`Host`] is whatever carries waits out for the current thread: a worker, or nothing, and then the thread blocks.
+//!
+//! # Protocol
+//! ```text
+//!   owner                                       somebody who has found the waiter
+//!   ------------------------------------        ------------------------------------
+//!   Waiter::new()          PENDING
+//!   put it where it can be found
+//!   park()                                      claim(outcome): PENDING -> outcome   (one CAS; the losers walk away)
+//!     the host runs others, or the thread sleeps  write what the outcome promises (the winner owns the waiter's frame)
+//!                                               unpark(waiter)       the last access to the waiter
+//!   park() returns the outcome
+//! ```
+//! - S4: nobody but the winner touches a waiter after its claim, and the winner does not after `unpark`. Therefore whoever
+//!   finds waiters in a list claims them under the list's lock, or takes them out of the list first; and an owner whose wait
+//!   ended by a deadline or a cancellation takes its waiter out of the list, under the same lock, before its frame goes.
+//! - There is exactly one `unpark` for each wait, and `park` returns only after it, also when the claim came first.
+//! - Orderings: the winner's CAS is AcqRel, `unpark` releases and `park` acquires: what the winner wrote is seen by the owner.
+//! - Cancellation and deadlines of a *task* are claims made by the task's own worker, which is the thread that would have to
+//!   run the task anyway. A canceller elsewhere raises the flag and then sends a message to that worker. So flag and parking
+//!   are never looked at by two threads at once, no fence is needed on the way into a wait, and no cancellation is lost.
+
+mod host;
+mod waiter;
+
+pub(crate) use host::{Host, enter_host, host, no_suspend, refuse_if_no_suspend};
+pub(crate) use waiter::{CANCELLED, Mode, PENDING, TIMED_OUT, Waiter, WOKEN};

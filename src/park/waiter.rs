@@ -1,0 +1,143 @@
+//! One wait of one task or thread.
+#![expect(unsafe_code, reason = "unpark reaches a frame that belongs to somebody else")]
+
+use std::ptr;
+use std::time::Instant;
+
+use super::host;
+use crate::base::sync::Signal;
+use crate::base::sync::atomic::{AtomicU32, Ordering};
+
+/// Not decided yet.
+pub(crate) const PENDING: u32 = 0;
+/// The wait was cancelled.
+pub(crate) const CANCELLED: u32 = 1;
+/// The deadline has passed.
+pub(crate) const TIMED_OUT: u32 = 2;
+/// What was waited for is there. Larger numbers are free for waits that tell several ends apart.
+pub(crate) const WOKEN: u32 = 3;
+
+/// What a cancellation may do to a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// End it.
+    Cancellable,
+    /// Nothing: the wait ends when what it waits for is there.
+    Uninterruptible,
+    /// Ask for it to end soon: the task's interrupt hook is called, the wait itself goes on (kernel operations).
+    Hook,
+}
+
+/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    claim: AtomicU32,
+    /// For an OS thread: what it sleeps on.
+    signal: Signal,
+    /// The waiting task as its host knows it; null: an OS thread.
+    owner: *const (),
+    unpark: unsafe fn(*const ()),
+}
+
+// SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host says that `unpark` may be called
+// from any thread.
+unsafe impl Sync for Waiter {}
+// SAFETY: S4, as above.
+unsafe impl Send for Waiter {}
+
+impl Waiter {
+    /// A pending wait of the current task, or of this thread where there is none.
+    #[inline]
+    pub(crate) fn new() -> Waiter {
+        let (owner, unpark) = match host() {
+            Some(host) => ((host.owner)(), host.unpark),
+            None => (ptr::null(), nobody as unsafe fn(*const ())),
+        };
+        Waiter { claim: AtomicU32::new(PENDING), signal: Signal::new(), owner, unpark }
+    }
+
+    /// Decides how the wait ends; false when somebody else already has. AcqRel: the winner sees what the owner wrote before
+    /// it registered, and its outcome is read with acquire.
+    #[inline]
+    pub(crate) fn claim(&self, outcome: u32) -> bool {
+        debug_assert_ne!(outcome, PENDING);
+        self.claim.compare_exchange(PENDING, outcome, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// How the wait ended, or [`PENDING`].
+    #[inline]
+    pub(crate) fn outcome(&self) -> u32 {
+        self.claim.load(Ordering::Acquire)
+    }
+
+    /// Lets the owner go on.
+    ///
+    /// # Safety
+    /// S4: the caller's claim of this waiter succeeded, it has not been unparked before, and the caller does not touch it
+    /// afterwards.
+    #[inline]
+    pub(crate) unsafe fn unpark(this: *const Waiter) {
+        // SAFETY: S4: the owner's frame stays until this very call has been acknowledged.
+        let waiter = unsafe { &*this };
+        let (owner, unpark) = (waiter.owner, waiter.unpark);
+        if owner.is_null() {
+            waiter.signal.raise();
+        } else {
+            // SAFETY: P2: the owner came from the same host as the function.
+            unsafe { unpark(owner) };
+        }
+    }
+
+    /// Waits until the waiter has been claimed and unparked; returns the outcome. On a task, `deadline` and (as `mode` says)
+    /// cancellation claim it too; on a thread only the deadline does.
+    ///
+    /// After [`TIMED_OUT`] or [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
+    #[inline]
+    pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
+        match host() {
+            Some(host) if !self.owner.is_null() => (host.park)(self, deadline, mode),
+            _ => self.block(deadline),
+        }
+        self.outcome()
+    }
+
+    /// Blocks the thread.
+    #[cold]
+    fn block(&self, deadline: Option<Instant>) {
+        if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
+            // Somebody claimed it at the last moment: their unpark is on its way.
+            self.signal.wait(None);
+        }
+    }
+}
+
+unsafe fn nobody(_: *const ()) {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_is_woken_by_the_winner_of_the_claim() {
+        let waiter = Waiter::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(waiter.claim(WOKEN));
+                assert!(!waiter.claim(CANCELLED));
+                // SAFETY: S4: the claim above succeeded and this is the last access.
+                unsafe { Waiter::unpark(&raw const waiter) };
+            });
+            assert_eq!(waiter.park(None, Mode::Cancellable), WOKEN);
+        });
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait_of_a_thread_and_never_early() {
+        let waiter = Waiter::new();
+        let deadline = Instant::now() + Duration::from_millis(3);
+        assert_eq!(waiter.park(Some(deadline), Mode::Cancellable), TIMED_OUT);
+        assert!(Instant::now() >= deadline);
+    }
+}

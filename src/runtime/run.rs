@@ -1,0 +1,230 @@
+//! The root task, and the end of a run.
+//!
+//! A run is a scope around the root task: `ecru::spawn` and [`Handle::spawn`](super::Handle::spawn) put their tasks into it. The
+//! runtime publishes that scope for as long as tasks may be added; it is withdrawn, under a lock, only when the count says
+//! that nobody is left.
+#![expect(unsafe_code, reason = "publishes a scope that lives on the stack of `run`")]
+
+use std::io;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::builder::Builder;
+use super::handle::Handle;
+use crate::coroutine::Stack;
+use crate::coroutine::STACK_DEFAULT;
+use crate::driver::DriverKind;
+use crate::sched::{self, Pool, Settings, Worker};
+use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
+use crate::task::{self, CancelReason, Header, VTable};
+
+/// Workers, stacks and a blocking pool, for one run at a time.
+///
+/// [`run`](crate::run) makes one for a single run; this is for other settings, and for several runs.
+///
+/// # Examples
+/// ```
+/// let runtime = ecru::Runtime::builder().workers(1).build()?;
+/// let sum = runtime.run(|| ecru::scope(|s| s.spawn(|| 1 + 2).join()));
+/// assert_eq!(sum.unwrap(), 3);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Runtime {
+    pool: Arc<Pool>,
+    /// Held for the length of a run.
+    turn: Mutex<()>,
+}
+
+/// Runs `root` as the root task of a new runtime with a worker for each core, and returns what it returned once every task has
+/// ended.
+///
+/// The root task runs on the calling thread and on its own stack. Several threads may each be in a `run` of their own.
+///
+/// # Panics
+/// With the panic of `root`, or when a task made by [`spawn`](crate::spawn) has panicked and nobody joined it; inside a task; and
+/// when the system refuses threads or memory.
+///
+/// # Examples
+/// ```
+/// let answer = ecru::run(|| 6 * 7);
+/// assert_eq!(answer, 42);
+/// ```
+#[track_caller]
+pub fn run<T>(root: impl FnOnce() -> T) -> T {
+    assert!(task::current_header().is_none(), "`ecru::run` called from inside a task; use `ecru::scope` there instead");
+    match Runtime::builder().build() {
+        Ok(runtime) => runtime.run(root),
+        Err(error) => panic!("`ecru::run` could not set up its runtime: {error}"),
+    }
+}
+
+impl Runtime {
+    /// Starts to describe a runtime.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    pub(super) fn new(settings: Settings) -> io::Result<Runtime> {
+        Ok(Runtime { pool: Pool::new(settings)?, turn: Mutex::new(()) })
+    }
+
+    /// Runs `root` as the root task, on the calling thread, which is one of the workers for as long; returns what it returned once
+    /// every task has ended. A second run on the same runtime waits for the first.
+    ///
+    /// # Panics
+    /// As [`run`](crate::run).
+    ///
+    /// # Examples
+    /// ```
+    /// let runtime = ecru::Runtime::builder().workers(1).build()?;
+    /// assert_eq!(runtime.run(|| "first"), "first");
+    /// assert_eq!(runtime.run(|| "second"), "second");
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn run<T>(&self, root: impl FnOnce() -> T) -> T {
+        assert!(
+            task::current_header().is_none(),
+            "`Runtime::run` called from inside a task; use `ecru::scope` there instead"
+        );
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.pool.start_threads() {
+            panic!("`run` could not start: {error}");
+        }
+        let stack = match Stack::new(STACK_DEFAULT) {
+            Ok(stack) => stack,
+            Err(error) => panic!("`run` could not start: no stack for the scheduler: {error}"),
+        };
+        let header = Header::new(
+            &ROOT,
+            ptr::null(),
+            task::current_node(),
+            task::bindings_now(),
+            true,
+            false,
+            None,
+            Location::caller(),
+        );
+        header.node.set_owner(&raw const header);
+        header.node_top.set(&raw const header.node);
+        // SAFETY: T1: the header stays in this frame until the call has returned.
+        unsafe { Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root)) }
+    }
+
+    /// The root task's body and its scope.
+    fn root<T>(&self, root: impl FnOnce() -> T) -> T {
+        let core = ScopeCore::new(task::current_node());
+        let opened = core.open();
+        self.publish(&raw const core);
+        let result = panic::catch_unwind(AssertUnwindSafe(root));
+        if result.is_err() {
+            core.cancel(CancelReason::Shutdown);
+        }
+        loop {
+            core.finish();
+            let mut published = self.published();
+            if core.is_over() {
+                // Nobody can add a task any more.
+                *published = ptr::null();
+                break;
+            }
+        }
+        core.close();
+        drop(opened);
+        let unclaimed = core.unclaimed_panic();
+        task::cancel::unlink(&task::current_header().expect("inside the root task").node);
+        match (result, unclaimed) {
+            (Err(payload), _) => panic::resume_unwind(payload),
+            (Ok(_), Some(payload)) => panic::resume_unwind(payload),
+            (Ok(value), None) => value,
+        }
+    }
+
+    fn published(&self) -> MutexGuard<'_, *const ()> {
+        self.pool.run.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publish(&self, core: *const ScopeCore) {
+        *self.published() = core.cast();
+    }
+
+    /// A handle by which other threads can spawn tasks into this runtime's run.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::new(&self.pool)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.pool.stop();
+    }
+}
+
+/// Spawns a task that belongs to the run itself: like a task of a scope around the whole of it, awaited at its end.
+///
+/// # Panics
+/// Outside a task.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let handle = ecru::spawn(|| String::from("from a task of the run"));
+///     assert_eq!(handle.join().unwrap().len(), 22);
+/// });
+/// ```
+#[track_caller]
+pub fn spawn<F, U>(f: F) -> JoinHandle<'static, U>
+where
+    F: FnOnce() -> U + Send + 'static,
+    U: Send + 'static,
+{
+    let Some(pool) = sched::current_pool() else {
+        panic!("`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`")
+    };
+    let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: S5: the caller is a task of the run, so its scope is there.
+    let core = unsafe { &*published.cast::<ScopeCore>() };
+    core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
+}
+
+/// Puts a task into the run of a pool, from any thread; the closure is dropped if there is none.
+#[track_caller]
+pub(super) fn spawn_into<F, U>(pool: &Arc<Pool>, f: F) -> Option<JoinHandle<'static, U>>
+where
+    F: FnOnce() -> U + Send + 'static,
+    U: Send + 'static,
+{
+    let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
+    let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
+    let task = core.allocate(Plain(f), Options::default(), Location::caller());
+    // SAFETY: T1: a new task; it is counted, so the run does not end before it.
+    unsafe { sched::Remote::new(pool).spawn(task) };
+    // SAFETY: T2: the handle's reference.
+    Some(unsafe { JoinHandle::new(task) })
+}
+
+/// The root task has no box: it is never queued before it runs, joined or freed.
+const ROOT: VTable = VTable {
+    run: |_| unreachable!("the root task runs on the thread's own stack"),
+    refuse: |_, _| unreachable!("the root task needs no stack"),
+    take: |_, _| unreachable!("the root task has no handle"),
+    take_panic: |_| None,
+    discard: |_| {},
+    free: |_| {},
+    panicked: |_| {},
+    ended: |_, _| {},
+    tell: sched::tell,
+};
+
+/// Which driver a runtime would use.
+impl Runtime {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn driver_kind(&self) -> DriverKind {
+        self.pool.settings.driver
+    }
+}

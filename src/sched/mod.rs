@@ -1,0 +1,34 @@
+//! Layer 5: workers, and how tasks get onto them.
+//!
+//! # Words
+//! - A *worker* is an OS thread that runs tasks. [`Worker`] is what only that thread touches, [`WorkerShared`] the rest.
+//! - A task is *started* on the worker that pops it and stays there (S2): see [`crate::task`].
+//! - The *scheduler* is the loop that picks the next task. On a background worker it runs on the thread's own stack; on the
+//!   thread that called `run`, whose own stack belongs to the root task, it runs on a coroutine, and "the root task is parked"
+//!   means that this coroutine has been resumed.
+//!
+//! # Order
+//! Started tasks that are ready go first in, first out; so do unstarted ones; a worker with both takes turns. A task that has
+//! had [`BUDGET`](crate::task::BUDGET) waits without having to wait yields. Every [`MAINTENANCE`](worker) turns, and whenever
+//! nothing is ready, the worker looks at its inboxes, its timers and its driver.
+//!
+//! `join` of a child that has not started yet and sits in the joiner's own queue starts it at once, on a stack of its own but
+//! resumed by the joiner: a call, in effect. So fan-out goes depth first and needs as many stacks as it is deep.
+
+mod deque;
+mod idle;
+pub(crate) mod io;
+mod pool;
+mod ready;
+mod shared;
+mod spawn;
+mod timers;
+mod unblock;
+mod worker;
+
+pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
+pub(crate) use shared::WorkerShared;
+pub(crate) use spawn::{Remote, current_pool, run_if_unstarted, spawn, spawn_local};
+pub(crate) use timers::Timer;
+pub use unblock::unblock;
+pub(crate) use worker::{Worker, cancel_timer, set_timer, tell};

@@ -1,0 +1,169 @@
+//! The workers of one runtime, as a whole: who they are, who watches for work while others have it, and their threads.
+//!
+//! # Placement
+//! A spawned task goes into its spawner's queue and is started there, in its turn, unless another worker has nothing to do.
+//! Moving work between cores costs far more than running a short task, so an idle worker does not jump at every spawn: it takes
+//! a task that has waited for a while, which shows that its owner is busy.
+//!
+//! At most one idle worker *watches*: it sleeps for [`WATCH_FIRST`], then twice as long, up to [`WATCH_LAST`], and after each
+//! nap takes what was in a queue before the nap and still is. When nothing was spawned for [`WATCH_PATIENCE`] naps it
+//! sleeps for good, after setting `watch_wanted`, and the next spawn wakes one to watch again: one system call, not one for
+//! each spawn. The flag and the queues are not ordered by a fence (that would cost every spawn); the watcher takes one more nap
+//! after it has set the flag, by which time a spawn that missed it is visible.
+
+#![expect(unsafe_code, reason = "holds a pointer for the layers above")]
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::shared::WorkerShared;
+use super::unblock::BlockingPool;
+use super::worker::Worker;
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::coroutine::StackPool;
+use crate::driver::DriverKind;
+
+/// The first nap of a worker that watches.
+pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
+/// The longest.
+pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
+/// Naps without any spawn before it gives up.
+pub(super) const WATCH_PATIENCE: u32 = 8;
+/// How many started tasks more than its own a worker must have for an idle one to take an unstarted task at once.
+pub(super) const CLEARLY_MORE: usize = 8;
+/// More workers than this make no sense on any machine there is.
+pub(crate) const WORKERS_MAX: usize = 1024;
+
+/// What a runtime was built with.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) workers: usize,
+    pub(crate) stack_size: usize,
+    pub(crate) driver: DriverKind,
+    pub(crate) name: String,
+    pub(crate) spread: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) settings: Settings,
+    pub(super) workers: Vec<&'static WorkerShared>,
+    pub(super) stacks: StackPool,
+    pub(crate) blocking: BlockingPool,
+    /// The scope of the run that is going on, for the layers above; null: none.
+    pub(crate) run: Mutex<*const ()>,
+    /// All idle workers sleep for good: the next spawn should wake one.
+    watch_wanted: AtomicBool,
+    /// 1 while a worker watches.
+    watching: AtomicU32,
+    pub(super) stopping: AtomicBool,
+    next: AtomicUsize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
+        let stacks = StackPool::new(settings.stack_size)?;
+        let workers = (0..settings.workers).map(|_| WorkerShared::obtain()).collect();
+        Ok(Arc::new(Pool {
+            blocking: BlockingPool::new(&settings.name),
+            workers,
+            stacks,
+            settings,
+            run: Mutex::new(std::ptr::null()),
+            watch_wanted: AtomicBool::new(false),
+            watching: AtomicU32::new(0),
+            stopping: AtomicBool::new(false),
+            next: AtomicUsize::new(0),
+            threads: Mutex::new(Vec::new()),
+        }))
+    }
+
+    /// Starts the threads of all workers but the first, which is whoever calls `run`. Once.
+    pub(crate) fn start_threads(self: &Arc<Pool>) -> io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in threads.len() + 1..self.workers.len() {
+            let pool = Arc::clone(self);
+            let name = format!("{}-{index}", self.settings.name);
+            let thread = thread::Builder::new().name(name).spawn(move || Worker::serve(pool, index)).map_err(|error| {
+                io::Error::new(error.kind(), format!("could not start the thread of worker {index}: {error}"))
+            })?;
+            threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// Ends the threads. No run is going on.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for worker in &self.workers {
+            worker.wake();
+        }
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A worker's own code does not panic; tasks' panics are caught.
+            let _ = thread.join();
+        }
+        self.blocking.stop();
+    }
+
+    /// The worker that gets a task from outside, or every task with `spread(true)`: in turn.
+    pub(super) fn next_worker(&self) -> &'static WorkerShared {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.workers[turn % self.workers.len()]
+    }
+
+    /// A spawner has queued something. Wakes a watcher if one is wanted.
+    #[inline]
+    pub(super) fn note_spawn(&self) {
+        if self.watch_wanted.load(Ordering::Relaxed) {
+            self.wake_watcher();
+        }
+    }
+
+    #[cold]
+    pub(super) fn wake_watcher(&self) {
+        if self.watch_wanted.swap(false, Ordering::SeqCst) {
+            match self.workers.iter().find(|worker| worker.is_asleep()) {
+                Some(worker) => worker.wake(),
+                // Still on its way to sleep: it looks at the queues once more, or the next spawn finds it.
+                None => self.want_watch(true),
+            }
+        }
+    }
+
+    /// Becomes the one that watches, unless there is one.
+    pub(super) fn start_watch(&self) -> bool {
+        self.workers.len() > 1 && self.watching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    pub(super) fn end_watch(&self, wanted: bool) {
+        self.watching.store(0, Ordering::Release);
+        self.want_watch(wanted);
+    }
+
+    pub(super) fn want_watch(&self, wanted: bool) {
+        if self.watch_wanted.load(Ordering::Relaxed) != wanted {
+            self.watch_wanted.store(wanted, Ordering::SeqCst);
+        }
+    }
+
+    pub(super) fn is_watch_wanted(&self) -> bool {
+        self.watch_wanted.load(Ordering::Relaxed)
+    }
+}
+
+// SAFETY: S5: the pointer in `run` is used under its lock only, while the scope that it names is there.
+unsafe impl Send for Pool {}
+// SAFETY: S5, as above.
+unsafe impl Sync for Pool {}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            worker.retire();
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The started tasks of a worker that are ready to go on: first in, first out, linked through their headers.
+#![expect(unsafe_code, reason = "links headers of tasks")]
+
+use std::cell::Cell;
+use std::ptr;
+
+use crate::base::sync::atomic::Ordering;
+use crate::task::Header;
+
+#[derive(Debug)]
+pub(super) struct ReadyQueue {
+    first: Cell<*const Header>,
+    last: Cell<*const Header>,
+}
+
+impl ReadyQueue {
+    pub(super) const fn new() -> ReadyQueue {
+        ReadyQueue { first: Cell::new(ptr::null()), last: Cell::new(ptr::null()) }
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.get().is_null()
+    }
+
+    /// # Safety
+    /// T1: the task is in no queue, belongs to this worker, and lives until it has been run.
+    #[inline]
+    pub(super) unsafe fn push(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        unsafe { &(*task).next }.store(ptr::null_mut(), Ordering::Relaxed);
+        let last = self.last.replace(task);
+        if last.is_null() {
+            self.first.set(task);
+        } else {
+            // SAFETY: T1: a queued task lives.
+            unsafe { &(*last).next }.store(task.cast_mut(), Ordering::Relaxed);
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop(&self) -> *const Header {
+        let first = self.first.get();
+        if !first.is_null() {
+            // SAFETY: T1: a queued task lives.
+            let next = unsafe { &(*first).next }.load(Ordering::Relaxed);
+            self.first.set(next);
+            if next.is_null() {
+                self.last.set(ptr::null());
+            }
+        }
+        first
+    }
+}

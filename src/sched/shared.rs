@@ -1,0 +1,199 @@
+//! What other threads may touch of a worker: its inboxes, its queue of unstarted tasks, and its sleep.
+//!
+//! # Inboxes
+//! Two stacks of task headers, linked through the headers: `woken` (tasks to run) and `cancelled` (tasks whose nodes have been
+//! flagged; each message owns a reference). Anybody pushes; the worker takes all at once and restores the order.
+//!
+//! # Sleep
+//! ```text
+//!   the worker                                    somebody with news
+//!   state <- ASLEEP or IN_DRIVER    (SeqCst)       push onto an inbox               (SeqCst)
+//!   look at the inboxes once more   (SeqCst)       state <- AWAKE, if it was not    (SeqCst)
+//!   sleep                                          if it was: wake by futex or by the driver's waker
+//!   state <- AWAKE
+//! ```
+//! One of the two sees the other: the news is found at the last look, or the sleeper is woken. Only the push that finds the
+//! inbox empty looks at the state; an earlier one has already.
+//!
+//! # Life
+//! S6: these are never freed, nor is the waker closed: a foreign thread may still be about to write to them long after it has
+//! made a task runnable. They are recycled when their pool goes.
+#![expect(unsafe_code, reason = "links headers of tasks into stacks")]
+
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Instant;
+
+use super::deque::Deque;
+use crate::base::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::futex;
+use crate::driver::Waker;
+use crate::task::Header;
+
+const AWAKE: u32 = 0;
+/// On the futex: no driver has been opened yet.
+const ASLEEP: u32 = 1;
+/// In the driver's poll.
+const IN_DRIVER: u32 = 2;
+
+/// See the module.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct WorkerShared {
+    woken: AtomicPtr<Header>,
+    cancelled: AtomicPtr<Header>,
+    sleep: AtomicU32,
+    /// How many started tasks it has, roughly: for placement only.
+    pub(super) load: AtomicUsize,
+    pub(super) waker: OnceLock<Waker>,
+    pub(super) unstarted: Deque<Header>,
+}
+
+static RETIRED: Mutex<Vec<&'static WorkerShared>> = Mutex::new(Vec::new());
+
+impl WorkerShared {
+    /// One that was used before, or a new one, which lives as long as the process.
+    pub(super) fn obtain() -> &'static WorkerShared {
+        let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        retired.unwrap_or_else(|| {
+            Box::leak(Box::new(WorkerShared {
+                woken: AtomicPtr::new(ptr::null_mut()),
+                cancelled: AtomicPtr::new(ptr::null_mut()),
+                sleep: AtomicU32::new(AWAKE),
+                load: AtomicUsize::new(0),
+                waker: OnceLock::new(),
+                unstarted: Deque::new(),
+            }))
+        })
+    }
+
+    /// For the next pool. Nothing is queued here any more.
+    pub(super) fn retire(&'static self) {
+        debug_assert!(!self.has_news());
+        self.load.store(0, Ordering::Relaxed);
+        RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+    }
+
+    /// A task that is to run here.
+    ///
+    /// # Safety
+    /// T1: the header's `next` is the caller's (it is in no queue), and the task lives until this worker has run it.
+    pub(super) unsafe fn send_woken(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        let link = unsafe { &(*task).next };
+        if push(&self.woken, task, link) {
+            self.wake();
+        }
+    }
+
+    /// A task whose nodes have been flagged.
+    ///
+    /// # Safety
+    /// T2: the caller gives a reference away, and has just set `cancel_queued`.
+    pub(super) unsafe fn send_cancelled(&self, task: *const Header) {
+        // SAFETY: T2, the caller's promise.
+        let link = unsafe { &(*task).cancel_next };
+        if push(&self.cancelled, task, link) {
+            self.wake();
+        }
+    }
+
+    /// Takes all woken tasks, oldest first, and calls `each`.
+    pub(super) fn receive_woken(&self, mut each: impl FnMut(*const Header)) {
+        if self.woken.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut task = reverse(self.woken.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.next);
+        while !task.is_null() {
+            // SAFETY: T1: a task in an inbox lives; `next` is read before it is handed on.
+            let next = unsafe { (*task).next.load(Ordering::Relaxed) };
+            each(task);
+            task = next;
+        }
+    }
+
+    /// Takes all messages about cancellations, oldest first; `each` gets the reference.
+    pub(super) fn receive_cancelled(&self, mut each: impl FnMut(*const Header)) {
+        if self.cancelled.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        let mut task = reverse(self.cancelled.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.cancel_next);
+        while !task.is_null() {
+            // SAFETY: T2: the message owns a reference; the link is read before it is handed on.
+            let next = unsafe { (*task).cancel_next.load(Ordering::Relaxed) };
+            each(task);
+            task = next;
+        }
+    }
+
+    pub(super) fn has_news(&self) -> bool {
+        !self.woken.load(Ordering::SeqCst).is_null() || !self.cancelled.load(Ordering::SeqCst).is_null()
+    }
+
+    /// Wakes the worker if it sleeps.
+    pub(super) fn wake(&self) {
+        if self.sleep.load(Ordering::SeqCst) == AWAKE {
+            return;
+        }
+        match self.sleep.swap(AWAKE, Ordering::SeqCst) {
+            ASLEEP => futex::wake(&raw const self.sleep),
+            IN_DRIVER => self.waker.get().expect("a worker polls a driver that has a waker").wake(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn is_asleep(&self) -> bool {
+        self.sleep.load(Ordering::Relaxed) != AWAKE
+    }
+
+    /// The worker announces that it is about to sleep; false: there is news, and it must not.
+    pub(super) fn fall_asleep(&self, in_driver: bool) -> bool {
+        self.sleep.store(if in_driver { IN_DRIVER } else { ASLEEP }, Ordering::SeqCst);
+        if self.has_news() {
+            self.sleep.store(AWAKE, Ordering::SeqCst);
+            return false;
+        }
+        true
+    }
+
+    /// Sleeps without a driver, after [`WorkerShared::fall_asleep`].
+    pub(super) fn sleep(&self, until: Option<Instant>) {
+        while self.sleep.load(Ordering::SeqCst) == ASLEEP {
+            if !futex::sleep(&self.sleep, ASLEEP, until) {
+                break;
+            }
+        }
+        self.sleep.store(AWAKE, Ordering::SeqCst);
+    }
+
+    /// The worker is back from its driver.
+    pub(super) fn wake_up(&self) {
+        self.sleep.store(AWAKE, Ordering::SeqCst);
+    }
+}
+
+/// Returns whether the stack was empty.
+fn push(stack: &AtomicPtr<Header>, task: *const Header, link: &AtomicPtr<Header>) -> bool {
+    let mut head = stack.load(Ordering::Relaxed);
+    loop {
+        link.store(head, Ordering::Relaxed);
+        // Release: the worker sees the link, and all that this thread did before. SeqCst: see "Sleep".
+        match stack.compare_exchange_weak(head, task.cast_mut(), Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => return head.is_null(),
+            Err(seen) => head = seen,
+        }
+    }
+}
+
+/// Turns a stack that was taken off around: oldest first.
+fn reverse(mut head: *mut Header, link: impl Fn(&Header) -> &AtomicPtr<Header>) -> *const Header {
+    let mut reversed: *mut Header = ptr::null_mut();
+    // SAFETY: T1/T2: tasks in an inbox live, and their links are the inbox's.
+    while let Some(task) = unsafe { head.as_ref() } {
+        let next = link(task).load(Ordering::Relaxed);
+        link(task).store(reversed, Ordering::Relaxed);
+        reversed = head;
+        head = next;
+    }
+    reversed
+}

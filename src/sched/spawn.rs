@@ -1,0 +1,142 @@
+//! How tasks get into queues, and how a join gets one out of turn.
+#![expect(unsafe_code, reason = "queues tasks by pointer")]
+
+use std::io;
+use std::ptr;
+use std::sync::{Arc, Weak};
+
+use super::pool::Pool;
+use super::worker::{self, Worker};
+use crate::base::sync::atomic::Ordering;
+use crate::task::Header;
+
+/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker.
+///
+/// # Safety
+/// T1: the task is new, and the caller gives the queue's reference away.
+#[inline]
+pub(crate) unsafe fn spawn(task: *const Header) -> bool {
+    let Some(worker) = worker::current() else { return false };
+    // SAFETY: T1: nobody else knows the task yet.
+    let header = unsafe { &*task };
+    if worker.pool.settings.spread {
+        // SAFETY: T1, the caller's promise.
+        unsafe { send(&worker.pool, task) };
+        return true;
+    }
+    header.worker.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+    worker.shared.unstarted.push(task);
+    worker.pool.note_spawn();
+    true
+}
+
+/// Queues a task that may only start on the current worker.
+///
+/// # Safety
+/// T1, as [`spawn`].
+pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
+    let Some(worker) = worker::current() else { return false };
+    // SAFETY: T1: nobody else knows the task yet.
+    unsafe { &(*task).worker }.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+    // SAFETY: T1, the caller's promise.
+    unsafe { worker.ready.push(task) };
+    true
+}
+
+/// # Safety
+/// T1, as [`spawn`].
+unsafe fn send(pool: &Pool, task: *const Header) {
+    let worker = pool.next_worker();
+    // SAFETY: T1: nobody else knows the task yet.
+    unsafe { &(*task).worker }.store(ptr::from_ref(worker).cast_mut().cast(), Ordering::Relaxed);
+    // SAFETY: T1, the caller's promise.
+    unsafe { worker.send_woken(task) };
+}
+
+/// A pool, seen from outside.
+#[derive(Clone, Debug)]
+pub(crate) struct Remote {
+    pool: Weak<Pool>,
+}
+
+impl Remote {
+    pub(crate) fn new(pool: &Arc<Pool>) -> Remote {
+        Remote { pool: Arc::downgrade(pool) }
+    }
+
+    /// Queues a task on one of the pool's workers.
+    ///
+    /// # Safety
+    /// T1, as [`spawn`]; a run is going on, and does not end before the task has.
+    pub(crate) unsafe fn spawn(&self, task: *const Header) {
+        if let Some(pool) = self.pool.upgrade() {
+            // SAFETY: T1, the caller's promise.
+            unsafe { send(&pool, task) };
+        }
+    }
+}
+
+/// The pool that the current thread works for.
+pub(crate) fn current_pool() -> Option<Arc<Pool>> {
+    worker::current().map(|worker| Arc::clone(&worker.pool))
+}
+
+/// Starts a task that has not started and is queued on the current worker, from within the caller's own frame: for `join`.
+/// Returns when it has ended or switched away; false if it is not that kind of task.
+///
+/// # Safety
+/// T2: the caller holds a reference to the task, of its own.
+#[inline]
+pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
+    // SAFETY: T2, the caller's promise.
+    let header = unsafe { &*task };
+    if header.started.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(worker) = worker::current() else { return false };
+    if !ptr::eq(header.worker.load(Ordering::Relaxed), ptr::from_ref(worker.shared).cast_mut().cast()) {
+        return false;
+    }
+    if ptr::eq(worker.shared.unstarted.newest(), task) {
+        if !ptr::eq(worker.shared.unstarted.pop_newest(), task) {
+            return false;
+        }
+        // Out of the queue: nobody else can start it, so no exchange is needed.
+        header.started.store(true, Ordering::Release);
+    } else {
+        // Somewhere in the middle, or in the ready queue, or stolen just now: the flag decides. The entry stays in its
+        // queue, with its reference, and is passed over there.
+        if header.started.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        header.retain();
+    }
+    // SAFETY: T3: this thread has set `started`.
+    unsafe { worker.start(task) };
+    true
+}
+
+/// Ends a task for which no stack could be had.
+#[cold]
+pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
+    // SAFETY: T3: the worker has set `started`, and there is no stack to run on: the scheduler's own must do. What the
+    // closure drops runs here, and must not wait.
+    let header = unsafe { &*task };
+    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+    let text = format!("a task could not start: {error}");
+    crate::park::no_suspend(|| {
+        // SAFETY: T3, as above.
+        unsafe { (header.vtable.refuse)(task, text) };
+    });
+    // SAFETY: T2: the running task's reference.
+    unsafe { Header::release(task) };
+    // SAFETY: S5: the last access to the scope.
+    unsafe { ended(scope, daemon) };
+}
+
+impl Worker {
+    /// The worker's pool.
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+}

@@ -1,0 +1,212 @@
+//! The blocking pool: threads for closures that block, so that workers need not.
+//!
+//! The pool starts a thread whenever there is work and no idle one, up to [`THREADS_MAX`]; past that, closures queue. An idle
+//! thread ends after [`LINGER`].
+//!
+//! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
+//! closure's own end ends the borrow).
+#![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use super::worker;
+use crate::base::local;
+use crate::park::{self, Mode, WOKEN, Waiter};
+use crate::task;
+
+/// The most threads that a runtime's blocking pool has.
+pub(crate) const THREADS_MAX: usize = 512;
+/// How long an idle thread stays.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct BlockingPool {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    name: String,
+    queue: Mutex<Queue>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    stopping: bool,
+}
+
+/// A closure on the stack of a task that waits for it.
+#[derive(Debug)]
+struct Job {
+    run: unsafe fn(*const ()),
+    data: *const (),
+}
+
+// SAFETY: U1: `unblock` requires its closure and result to be Send, and the frame waits.
+unsafe impl Send for Job {}
+
+impl BlockingPool {
+    pub(super) fn new(name: &str) -> BlockingPool {
+        let state = State { name: format!("{name}-unblock"), queue: Mutex::default(), news: Condvar::new() };
+        BlockingPool { state: Arc::new(state) }
+    }
+
+    /// Queues a job, with a thread for it if one can be had. The job is given back if there is no thread at all.
+    fn submit(&self, job: Job) -> Result<(), Job> {
+        let mut queue = self.state.lock();
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            drop(queue);
+            self.state.news.notify_one();
+            return Ok(());
+        }
+        if queue.threads < THREADS_MAX {
+            queue.threads += 1;
+            drop(queue);
+            let state = Arc::clone(&self.state);
+            let started = thread::Builder::new().name(self.state.name.clone()).spawn(move || state.work());
+            if started.is_err() {
+                let mut queue = self.state.lock();
+                queue.threads -= 1;
+                if queue.threads == 0
+                    && let Some(job) = queue.jobs.pop_back()
+                {
+                    return Err(job);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets idle threads end. No closure is running or queued: their tasks would still be there.
+    pub(super) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.state.news.notify_all();
+    }
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                // SAFETY: U1: the job's frame waits for it; it is run once.
+                unsafe { (job.run)(job.data) };
+                queue = self.lock();
+                continue;
+            }
+            if queue.stopping {
+                break;
+            }
+            queue.idle += 1;
+            let (guard, waited) = self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
+            queue = guard;
+            queue.idle -= 1;
+            if waited.timed_out() && queue.jobs.is_empty() {
+                break;
+            }
+        }
+        queue.threads -= 1;
+    }
+}
+
+/// What a job needs and gives, on the stack of its task.
+struct Frame<F, T> {
+    waiter: Waiter,
+    closure: Option<F>,
+    result: Option<Result<T, Box<dyn Any + Send>>>,
+    node: *const (),
+    bindings: *const (),
+}
+
+/// Runs a closure that blocks the thread, or computes for long, on a thread of its own, while the task waits and its worker
+/// goes on with others.
+///
+/// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's task-locals and cancel
+/// scope, so [`is_cancelled`](crate::is_cancelled) works in it; calls that wait block its thread. On a plain thread it
+/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn.
+///
+/// # Panics
+/// With the closure's panic; inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// Not a cancel point: a closure that has been handed over is awaited.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let mut words = vec!["undyed", "cloth"];
+///     let longest = ecru::unblock(|| {
+///         words.push("ecru");
+///         words.iter().map(|word| word.len()).max()
+///     });
+///     assert_eq!(longest, Some(6));
+///     assert_eq!(words.len(), 3);
+/// });
+/// ```
+#[track_caller]
+pub fn unblock<F, T>(closure: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    park::refuse_if_no_suspend();
+    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else { return closure() };
+    let mut frame = Frame {
+        waiter: Waiter::new(),
+        closure: Some(closure),
+        result: None,
+        node: task::current_node().cast(),
+        bindings: task::bindings_now(),
+    };
+    let job = Job { run: run_job::<F, T>, data: (&raw mut frame).cast_const().cast() };
+    match worker.pool.blocking.submit(job) {
+        Ok(()) => {
+            task::wait(&frame.waiter, None, Mode::Uninterruptible);
+        }
+        // Not even one thread could be started: better to hold up this worker than to fail.
+        Err(_) => frame.result = frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure))),
+    }
+    match frame.result.take().expect("the job has run") {
+        Ok(value) => value,
+        Err(payload) => panic::resume_unwind(payload),
+    }
+}
+
+unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
+    let frame = data.cast_mut().cast::<Frame<F, T>>();
+    // SAFETY: U1: the frame waits, and only this thread touches it until it unparks the waiter.
+    let (closure, node, bindings) = unsafe { ((*frame).closure.take(), (*frame).node, (*frame).bindings) };
+    let closure = closure.expect("a job runs once");
+    local::with(|local| {
+        local.cancel.set(node);
+        local.bindings.set(bindings);
+    });
+    let result = panic::catch_unwind(AssertUnwindSafe(closure));
+    local::with(|local| {
+        local.cancel.set(ptr::null());
+        local.bindings.set(ptr::null());
+    });
+    // SAFETY: U1, as above.
+    unsafe { (*frame).result = Some(result) };
+    // SAFETY: S4: nobody else claims a wait that cannot be interrupted.
+    unsafe { (*frame).waiter.claim(WOKEN) };
+    // SAFETY: S4: claimed just now, and the last access.
+    unsafe { Waiter::unpark(&raw const (*frame).waiter) };
+}

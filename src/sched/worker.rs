@@ -1,0 +1,550 @@
+//! A worker: the loop that picks the next task and runs it.
+//!
+//! Everything here belongs to one thread. No borrow of a part of the worker is held while a task runs, since the task may come
+//! back through [`current`].
+#![expect(unsafe_code, reason = "runs tasks by pointer")]
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::io::Io;
+use super::pool::Pool;
+use super::ready::ReadyQueue;
+use super::shared::WorkerShared;
+use super::timers::{Timer, Timers};
+use crate::base::sync::atomic::Ordering;
+use crate::base::{clock, local};
+use crate::coroutine::stack::{Stack, StackCache};
+use crate::coroutine::switch::{Fiber, FiberState, Suspender};
+use crate::driver::Wait;
+use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
+use crate::task::{BUDGET, Header, Intent};
+
+/// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
+/// into step with programs.
+const MAINTENANCE: u32 = 61;
+
+/// Stacks that a worker keeps for itself.
+const STACKS_KEPT: usize = 1024;
+
+/// What only the worker's own thread touches.
+pub(crate) struct Worker {
+    pub(super) pool: Arc<Pool>,
+    pub(super) index: usize,
+    pub(super) shared: &'static WorkerShared,
+    pub(super) ready: ReadyQueue,
+    pub(super) timers: Timers,
+    pub(super) io: RefCell<Io>,
+    pub(super) stacks: RefCell<StackCache>,
+    turns: Cell<u32>,
+    /// Whether the last task came from the ready queue.
+    took_ready: Cell<bool>,
+    /// The task that owns this thread's stack; null on a background worker.
+    root: Cell<*const Header>,
+    /// The scheduler's coroutine, where there is a root.
+    scheduler: Cell<*mut Fiber<(), (), ()>>,
+    /// The run is over: the scheduler returns.
+    pub(super) finished: Cell<bool>,
+}
+
+static HOST: Host = Host { park, unpark, owner, yield_now };
+
+/// The worker that the current thread is.
+#[inline]
+pub(crate) fn current<'a>() -> Option<&'a Worker> {
+    let worker = local::with(|local| local.worker.get()).cast::<Worker>();
+    // SAFETY: R1: set by `Worker::enter`, for as long as the worker is there.
+    unsafe { worker.as_ref() }
+}
+
+impl Worker {
+    fn new(pool: Arc<Pool>, index: usize) -> Worker {
+        let stacks = StackCache::new(pool.stacks.clone(), STACKS_KEPT);
+        Worker {
+            shared: pool.workers[index],
+            index,
+            ready: ReadyQueue::new(),
+            timers: Timers::new(clock::now()),
+            io: RefCell::new(Io::new(pool.settings.driver)),
+            stacks: RefCell::new(stacks),
+            turns: Cell::new(0),
+            took_ready: Cell::new(false),
+            root: Cell::new(ptr::null()),
+            scheduler: Cell::new(ptr::null_mut()),
+            finished: Cell::new(false),
+            pool,
+        }
+    }
+
+    /// Runs `body` with this thread as the worker.
+    fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
+        struct Leave(*const ());
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                local::with(|local| local.worker.set(self.0));
+            }
+        }
+        let _host = park::enter_host(&HOST);
+        let _leave = Leave(local::with(|local| local.worker.replace(ptr::from_ref(self).cast())));
+        body()
+    }
+
+    /// A background worker's life.
+    pub(super) fn serve(pool: Arc<Pool>, index: usize) {
+        let worker = Worker::new(pool, index);
+        worker.enter(|| {
+            while !worker.finished.get() {
+                worker.turn();
+            }
+        });
+    }
+
+    /// Makes the calling thread the first worker and runs the root task's `body` on its own stack. What `body` leaves behind
+    /// (there must be no task left) is not waited for.
+    ///
+    /// # Safety
+    /// T1: `root` is a header for this call alone and lives until it returns.
+    pub(crate) unsafe fn run_root<T>(pool: Arc<Pool>, root: *const Header, stack: Stack, body: impl FnOnce() -> T) -> T {
+        let worker = Worker::new(pool, 0);
+        worker.root.set(root);
+        // SAFETY: T1, the caller's promise.
+        let header = unsafe { &*root };
+        header.worker.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+        let at = &raw const worker;
+        let scheduler = move |suspender: &Suspender<(), ()>, ()| {
+            // SAFETY: R1: the worker outlives its scheduler, below.
+            let worker = unsafe { &*at };
+            worker.schedule(suspender);
+        };
+        // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer only, and the fiber ends before the worker goes.
+        let mut fiber = unsafe { Fiber::new(stack, scheduler) };
+        worker.scheduler.set(&raw mut fiber);
+        worker.enter(|| {
+            let outer = local::with(|local| {
+                local.budget.set(BUDGET);
+                (local.task.replace(root.cast()), local.open_frames.replace(0))
+            });
+            // Puts the thread back and ends the scheduler, also when the body panics.
+            struct Finish<'w>(&'w Worker, (*const (), u32));
+            impl Drop for Finish<'_> {
+                fn drop(&mut self) {
+                    self.0.finished.set(true);
+                    self.0.resume_scheduler();
+                    local::with(|local| {
+                        local.task.set(self.1.0);
+                        local.open_frames.set(self.1.1);
+                    });
+                }
+            }
+            let _finish = Finish(&worker, outer);
+            body()
+        })
+    }
+
+    /// The root's scheduler: runs tasks until the root itself is next.
+    fn schedule(&self, suspender: &Suspender<(), ()>) {
+        while !self.finished.get() {
+            if self.turn() {
+                suspender.suspend(());
+            }
+        }
+    }
+
+    /// The root waits: everybody else runs, until it is ready again.
+    fn resume_scheduler(&self) {
+        let root = self.root.get();
+        let frames = local::with(|local| {
+            local.task.set(ptr::null());
+            local.open_frames.replace(0)
+        });
+        // SAFETY: R1: set for as long as the root runs, and resumed by the root only, never by itself.
+        let state = unsafe { (*self.scheduler.get()).resume(()) };
+        debug_assert_eq!(matches!(state, FiberState::Complete(())), self.finished.get());
+        local::with(|local| {
+            local.task.set(root.cast());
+            local.open_frames.set(frames);
+            local.budget.set(BUDGET);
+        });
+    }
+
+    /// One turn of the loop; true when the root is to go on.
+    #[inline]
+    fn turn(&self) -> bool {
+        let turns = self.turns.get().wrapping_add(1);
+        self.turns.set(turns);
+        if turns.is_multiple_of(MAINTENANCE) {
+            self.look_around(Wait::Poll);
+        }
+        // A worker with ready and unstarted tasks takes turns.
+        let ready_first = !self.took_ready.get();
+        let mut task = if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
+        let mut from_ready = ready_first;
+        if task.is_null() {
+            from_ready = !ready_first;
+            task = if ready_first { self.shared.unstarted.pop_oldest() } else { self.ready.pop() };
+        }
+        if task.is_null() {
+            self.idle();
+            return false;
+        }
+        self.took_ready.set(from_ready);
+        if from_ready {
+            if task == self.root.get() {
+                return true;
+            }
+            // SAFETY: T1: it was ready on this worker.
+            unsafe { self.go_on(task) };
+        } else {
+            // SAFETY: T1: it was in this worker's queue.
+            unsafe { self.start_if_first(task) };
+        }
+        false
+    }
+
+    /// Runs a task from the ready queue: a suspended one, or one that may only start here.
+    unsafe fn go_on(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        if unsafe { &*task }.has_fiber.get() {
+            // SAFETY: T1, as above.
+            unsafe { self.resume(task) };
+        } else {
+            // SAFETY: T1, as above.
+            unsafe { self.start_if_first(task) };
+        }
+    }
+
+    /// Starts a task that came out of a queue, unless a join has started it meanwhile.
+    ///
+    /// # Safety
+    /// T1: the caller took the task, and the queue's reference with it, out of a queue.
+    pub(super) unsafe fn start_if_first(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        let header = unsafe { &*task };
+        if header.started.load(Ordering::Relaxed) || header.started.swap(true, Ordering::AcqRel) {
+            // SAFETY: T2: the queue's reference.
+            unsafe { Header::release(task) };
+            return;
+        }
+        // SAFETY: T3: this thread has set `started`.
+        unsafe { self.start(task) };
+    }
+
+    /// Gives a task a stack and runs it for the first time.
+    ///
+    /// # Safety
+    /// T3: the caller has set `started`, and owns the reference of the running task.
+    pub(super) unsafe fn start(&self, task: *const Header) {
+        // SAFETY: T3, the caller's promise.
+        let header = unsafe { &*task };
+        header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
+        let stack = match self.stack_for(header) {
+            Ok(stack) => stack,
+            Err(error) => {
+                super::spawn::fail_to_start(task, &error);
+                return;
+            }
+        };
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        let main = move |suspender: &Suspender<(), Intent>, ()| {
+            // SAFETY: T2: the running task holds a reference.
+            let header = unsafe { &*task };
+            header.suspender.set(suspender);
+            // SAFETY: T3: once, here, on the task's stack.
+            let released = unsafe { (header.vtable.run)(task) };
+            if !released && !header.has_fiber.get() {
+                // It never switched away, so nobody but this frame looks at the header any more.
+                // SAFETY: T2: the running task's reference.
+                unsafe { Header::release(task) };
+            }
+        };
+        // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives while it runs; a fiber is
+        // dropped only when complete (S1).
+        let mut fiber = unsafe { Fiber::new(stack, main) };
+        let outer = Outer::leave_for(task, 0);
+        match fiber.resume(()) {
+            FiberState::Complete(()) => {
+                outer.come_back();
+                let stack = fiber.into_stack();
+                if !own_size {
+                    self.stacks.borrow_mut().give(stack);
+                }
+                // SAFETY: S5: the last access to the scope.
+                unsafe { ended(scope, daemon) };
+            }
+            FiberState::Suspended(intent) => {
+                header.open_frames.set(outer.come_back());
+                // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
+                unsafe { (*header.fiber.get()).write(fiber) };
+                header.has_fiber.set(true);
+                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                // SAFETY: T1: it has just switched away.
+                unsafe { self.after(task, intent) };
+            }
+        }
+    }
+
+    /// Runs a suspended task further.
+    ///
+    /// # Safety
+    /// T1: the task is ready, in no queue, and belongs to this worker.
+    unsafe fn resume(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        let header = unsafe { &*task };
+        let outer = Outer::leave_for(task, header.open_frames.get());
+        // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
+        let state = unsafe { (*header.fiber.get()).assume_init_mut().resume(()) };
+        let frames = outer.come_back();
+        match state {
+            FiberState::Suspended(intent) => {
+                header.open_frames.set(frames);
+                // SAFETY: T1: it has just switched away.
+                unsafe { self.after(task, intent) };
+            }
+            FiberState::Complete(()) => {
+                let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+                let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+                // SAFETY: T1: it is there, and not used again.
+                let stack = unsafe { (*header.fiber.get()).assume_init_read() }.into_stack();
+                if !own_size {
+                    self.stacks.borrow_mut().give(stack);
+                }
+                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+                // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
+                unsafe { Header::release(task) };
+                // SAFETY: S5: the last access to the scope.
+                unsafe { ended(scope, daemon) };
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn after(&self, task: *const Header, intent: Intent) {
+        if intent == Intent::Yield {
+            // SAFETY: T1: it is in no queue.
+            unsafe { self.ready.push(task) };
+        }
+    }
+
+    fn stack_for(&self, header: &Header) -> std::io::Result<Stack> {
+        match header.extra.as_ref().and_then(|extra| extra.stack_size) {
+            Some(size) => Stack::new(size),
+            None => self.stacks.borrow_mut().take(),
+        }
+    }
+
+    /// Looks at inboxes, timers and the driver.
+    pub(super) fn look_around(&self, wait: Wait) {
+        self.io.borrow_mut().poll(self, wait);
+        self.receive();
+        if !self.timers.is_empty() {
+            self.timers.ring(clock::now());
+        }
+    }
+
+    /// Empties the inboxes.
+    pub(super) fn receive(&self) {
+        self.shared.receive_woken(|task| {
+            // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
+            unsafe { self.ready.push(task) };
+        });
+        self.shared.receive_cancelled(|task| {
+            // SAFETY: T2: the message's reference.
+            let header = unsafe { &*task };
+            header.cancel_queued.store(false, Ordering::Release);
+            interrupt(header);
+            // SAFETY: T2, as above.
+            unsafe { Header::release(task) };
+        });
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// What the thread was doing before it went over to a task.
+struct Outer {
+    task: *const (),
+    frames: u32,
+    budget: u32,
+}
+
+impl Outer {
+    #[inline]
+    fn leave_for(task: *const Header, frames: u32) -> Outer {
+        local::with(|local| Outer {
+            task: local.task.replace(task.cast()),
+            frames: local.open_frames.replace(frames),
+            budget: local.budget.replace(BUDGET),
+        })
+    }
+
+    /// Returns the task's count of open frames.
+    #[inline]
+    fn come_back(self) -> u32 {
+        local::with(|local| {
+            local.task.set(self.task);
+            local.budget.set(self.budget);
+            local.open_frames.replace(self.frames)
+        })
+    }
+}
+
+/// Switches away from the current task.
+#[inline]
+fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
+    if ptr::eq(header, worker.root.get()) {
+        if intent == Intent::Yield {
+            // SAFETY: T1: the running root is in no queue.
+            unsafe { worker.ready.push(header) };
+        }
+        worker.resume_scheduler();
+    } else {
+        // SAFETY: T1: the running task's suspender is on its own stack.
+        unsafe { &*header.suspender.get() }.suspend(intent);
+    }
+}
+
+/// [`Host::park`].
+fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
+    let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
+        unreachable!("a waiter with an owner waits on that owner's worker")
+    };
+    header.parked_on.set(waiter);
+    if mode == Mode::Cancellable {
+        header.interrupt.set(Some(interrupt_wait));
+    }
+    match deadline {
+        None => switch_away(worker, header, Intent::Park),
+        Some(deadline) => {
+            let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
+            // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
+            unsafe { worker.timers.set(&alarm.timer, deadline) };
+            switch_away(worker, header, Intent::Park);
+            worker.timers.cancel(&alarm.timer);
+        }
+    }
+    header.parked_on.set(ptr::null());
+    header.interrupt.set(None);
+}
+
+/// [`Host::yield_now`].
+fn yield_now() {
+    if let (Some(worker), Some(header)) = (current(), crate::task::current_header()) {
+        switch_away(worker, header, Intent::Yield);
+    }
+}
+
+/// [`Host::owner`].
+fn owner() -> *const () {
+    local::with(|local| local.task.get())
+}
+
+/// [`Host::unpark`].
+unsafe fn unpark(owner: *const ()) {
+    let task = owner.cast::<Header>();
+    // SAFETY: P2: a parked task lives until it has been run again.
+    let home = unsafe { &*task }.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
+    match current() {
+        Some(worker) if ptr::eq(worker.shared, home) => {
+            // SAFETY: T1: it is parked here, hence in no queue.
+            unsafe { worker.ready.push(task) };
+        }
+        _ => {
+            // SAFETY: S6: never freed. T1: it is parked, hence in no queue.
+            unsafe { (*home).send_woken(task) };
+        }
+    }
+}
+
+#[repr(C)]
+struct Alarm {
+    timer: Timer,
+    waiter: *const Waiter,
+}
+
+/// A wait's deadline has passed.
+unsafe fn ring_wait(timer: *const Timer) {
+    // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
+    let waiter = unsafe { (*timer.cast::<Alarm>()).waiter };
+    // SAFETY: S4: the frame stays until the wait is over, which it is not before somebody has claimed and unparked it.
+    if unsafe { &*waiter }.claim(TIMED_OUT) {
+        // SAFETY: S4: claimed just now.
+        unsafe { Waiter::unpark(waiter) };
+    }
+}
+
+/// A node of the task has been flagged: see [`crate::task::cancel`].
+///
+/// # Safety
+/// T1: the task lives.
+pub(crate) unsafe fn tell(task: *const Header) {
+    // SAFETY: T1, the caller's promise.
+    let header = unsafe { &*task };
+    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
+    if home.is_null() || !header.started.load(Ordering::Acquire) {
+        // It looks at its flag when it starts.
+        return;
+    }
+    match current() {
+        Some(worker) if ptr::eq(worker.shared, home) => interrupt(header),
+        _ => {
+            if !header.cancel_queued.swap(true, Ordering::AcqRel) {
+                header.retain();
+                // SAFETY: S6: never freed. T2: the reference goes with the message.
+                unsafe { (*home).send_cancelled(task) };
+            }
+        }
+    }
+}
+
+/// On the task's own worker: ends its wait, if that can be and its innermost node has been flagged.
+fn interrupt(header: &Header) {
+    if header.parked_on.get().is_null() {
+        return;
+    }
+    let Some(how) = header.interrupt.get() else { return };
+    // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
+    let node = unsafe { &*header.node_top.get() };
+    if node.cancelled().is_some() {
+        // SAFETY: T1: set together with `parked_on`, for this wait.
+        unsafe { how(header) };
+    }
+}
+
+/// The interrupt of a wait that a cancellation ends.
+unsafe fn interrupt_wait(header: &Header) {
+    let waiter = header.parked_on.get();
+    // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
+    if unsafe { &*waiter }.claim(CANCELLED) {
+        // SAFETY: S4: claimed just now.
+        unsafe { Waiter::unpark(waiter) };
+    }
+}
+
+/// Sets a timer of the current worker; false where there is none (a plain thread).
+///
+/// # Safety
+/// W1: as [`Timers::set`].
+pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
+    match current() {
+        None => false,
+        Some(worker) => {
+            // SAFETY: W1, the caller's promise.
+            unsafe { worker.timers.set(timer, deadline) };
+            true
+        }
+    }
+}
+
+/// Cancels a timer of the current worker.
+pub(crate) fn cancel_timer(timer: &Timer) {
+    if let Some(worker) = current() {
+        worker.timers.cancel(timer);
+    }
+}

@@ -1,0 +1,302 @@
+//! What all scopes have in common: the count of their children, the wait for it, and who panicked.
+//!
+//! # The count
+//! ```text
+//!   bit 63        62         61 .. 32     31 .. 0
+//!   WAIT_ALL   WAIT_CHILDREN  daemons    children + 1 (the scope's own hold)
+//! ```
+//! The scope keeps its hold to the end, so the low half never reaches zero while the core is used. To wait, it writes a
+//! waiter and sets one of the bits, unless what it waits for is already so. The child whose decrement makes it so clears the bit
+//! in the same exchange and then unparks the waiter: exactly one does, and the core stays until it has, because the
+//! scope returns only after that unpark (S5). For every other child the exchange is the last access.
+#![expect(unsafe_code, reason = "children reach the core by pointer")]
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::Location;
+use std::ptr;
+
+use super::builder::Options;
+use super::frame::Opened;
+use super::join::JoinHandle;
+use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::park::{Mode, WOKEN, Waiter};
+use crate::sched;
+use crate::task::cancel::{self, CancelNode, Kind};
+use crate::task::{self, Body, CancelReason, Failure, Header, TaskBox, VTable};
+
+const CHILD: u64 = 1;
+const DAEMON: u64 = 1 << 32;
+const CHILDREN_MASK: u64 = DAEMON - 1;
+const WAIT_CHILDREN: u64 = 1 << 62;
+const WAIT_ALL: u64 = 1 << 63;
+const DAEMONS_MASK: u64 = (WAIT_CHILDREN - 1) & !CHILDREN_MASK;
+
+/// See the module. Lives on the stack of the scope's task, and does not move.
+#[derive(Debug)]
+pub(crate) struct ScopeCore {
+    /// Above every child; what `s.cancel()` flags.
+    pub(super) group: CancelNode,
+    /// Above every daemon; flagged when the rest has ended.
+    pub(super) daemons: CancelNode,
+    count: AtomicU64,
+    /// Written before a WAIT bit is set, read by whoever clears it.
+    waiter: UnsafeCell<Option<Waiter>>,
+    /// The task-local bindings that children start with.
+    bindings: *const (),
+    /// Children that panicked, linked through `next`; each with a reference.
+    panicked: AtomicPtr<Header>,
+}
+
+// SAFETY: S5: what is not atomic is handed over by the count, as the module says.
+unsafe impl Sync for ScopeCore {}
+
+/// How a kind of scope starts its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// On any worker.
+    Anywhere,
+    /// On the spawner's.
+    Here,
+}
+
+impl ScopeCore {
+    /// A core whose children hang below `parent`.
+    pub(crate) fn new(parent: *const CancelNode) -> ScopeCore {
+        let owner = task::current_header().map_or(ptr::null(), ptr::from_ref);
+        ScopeCore {
+            group: CancelNode::new(parent, owner, Kind::Plain),
+            daemons: CancelNode::new(ptr::null(), owner, Kind::Plain),
+            count: AtomicU64::new(CHILD),
+            waiter: UnsafeCell::new(None),
+            bindings: task::bindings_now(),
+            panicked: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Links the core's nodes. From here on the core must not move.
+    pub(crate) fn open(&self) -> Opened<'_> {
+        self.daemons.set_parent(&raw const self.group);
+        let opened = Opened::below(&self.group);
+        // SAFETY: K1: both nodes are in this core, which stays until `close`.
+        unsafe { cancel::link(&self.daemons) };
+        opened
+    }
+
+    /// Makes a task of `body` and queues it.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn spawn<'scope, B>(&self, body: B, options: Options, start: Start) -> JoinHandle<'scope, B::Output>
+    where
+        B: Body,
+    {
+        let task = self.allocate(body, options, Location::caller());
+        // SAFETY: T1: a new task, whose queue reference is given away.
+        let queued = unsafe {
+            match start {
+                Start::Anywhere => sched::spawn(task),
+                Start::Here => sched::spawn_local(task),
+            }
+        };
+        if !queued {
+            refuse_to_spawn(task, start);
+        }
+        // SAFETY: T2: the handle's reference.
+        unsafe { JoinHandle::new(task) }
+    }
+
+    /// Counts a new child and boxes it.
+    #[inline]
+    pub(crate) fn allocate<B: Body>(&self, body: B, options: Options, at: &'static Location<'static>) -> *const Header {
+        let (unit, group) = if options.daemon { (DAEMON, &self.daemons) } else { (CHILD, &self.group) };
+        self.count.fetch_add(unit, Ordering::Relaxed);
+        let scope = ptr::from_ref(self).cast();
+        let begins = options.daemon || options.always_begins;
+        let vtable = &Erased::<B>::VTABLE;
+        let header =
+            Header::new(vtable, scope, group, self.bindings, begins, options.daemon, options.into_extra(), at);
+        TaskBox::allocate(header, body)
+    }
+
+    /// Asks every child to stop.
+    pub(crate) fn cancel(&self, reason: CancelReason) {
+        cancel::cancel(&self.group, reason);
+    }
+
+    /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
+    pub(crate) fn finish(&self) {
+        self.wait(WAIT_CHILDREN);
+        if self.count.load(Ordering::Acquire) & DAEMONS_MASK != 0 {
+            cancel::cancel(&self.daemons, CancelReason::ScopeEnd);
+            self.wait(WAIT_ALL);
+        }
+    }
+
+    /// Whether nothing but the scope's own hold is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.count.load(Ordering::Acquire) == CHILD
+    }
+
+    /// Takes the nodes out of the tree again.
+    pub(super) fn close(&self) {
+        cancel::unlink(&self.daemons);
+    }
+
+    fn wait(&self, bit: u64) {
+        let mut count = self.count.load(Ordering::Acquire);
+        if is_reached(count, bit) {
+            return;
+        }
+        // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
+        let waiter = unsafe { (*self.waiter.get()).insert(Waiter::new()) };
+        loop {
+            if is_reached(count, bit) {
+                return;
+            }
+            // Release: the child that clears the bit sees the waiter.
+            match self.count.compare_exchange_weak(count, count | bit, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => break,
+                Err(seen) => count = seen,
+            }
+        }
+        task::wait(waiter, None, Mode::Uninterruptible);
+    }
+
+    /// A child has ended. See the module for why this is its last access.
+    ///
+    /// # Safety
+    /// S5: called once for each child, as the last thing it does.
+    unsafe fn child_ended(this: *const ScopeCore, daemon: bool) {
+        // SAFETY: S5: the scope has not returned: this child is still counted.
+        let core = unsafe { &*this };
+        let unit = if daemon { DAEMON } else { CHILD };
+        let mut count = core.count.load(Ordering::Relaxed);
+        loop {
+            let mut next = count - unit;
+            let bit = next & (WAIT_CHILDREN | WAIT_ALL);
+            let wakes = bit != 0 && is_reached(next, bit);
+            if wakes {
+                next &= !bit;
+            }
+            // Release: what the child did happens before the scope returns. Acquire: the waiter.
+            match core.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Err(seen) => count = seen,
+                Ok(_) if wakes => {
+                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark below.
+                    let waiter = unsafe { (*core.waiter.get()).as_ref() }.expect("written before the bit was set");
+                    waiter.claim(WOKEN);
+                    // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
+                    unsafe { Waiter::unpark(waiter) };
+                    return;
+                }
+                Ok(_) => return,
+            }
+        }
+    }
+
+    /// Notes that a child has panicked, with a reference to it.
+    fn note_panic(&self, task: *const Header) {
+        // SAFETY: T2: the running task holds a reference, and is in no queue.
+        let header = unsafe { &*task };
+        header.retain();
+        let mut head = self.panicked.load(Ordering::Relaxed);
+        loop {
+            header.next.store(head, Ordering::Relaxed);
+            match self.panicked.compare_exchange_weak(head, task.cast_mut(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => head = seen,
+            }
+        }
+    }
+
+    /// The payload of the first panic that nobody has taken by joining. Call it after [`ScopeCore::finish`].
+    pub(crate) fn unclaimed_panic(&self) -> Option<Box<dyn Any + Send>> {
+        let mut first = None;
+        let mut task = self.panicked.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
+        while !task.is_null() {
+            // SAFETY: T2: the list holds a reference to each.
+            let header = unsafe { &*task };
+            let next = header.next.load(Ordering::Relaxed);
+            if header.claim_result() {
+                // SAFETY: T1: claimed just now. The type does not matter for a panic, see `take_panic`.
+                first = unsafe { (header.vtable.take_panic)(task) }.or(first);
+            }
+            // SAFETY: T2: the list's reference.
+            unsafe { Header::release(task) };
+            task = next;
+        }
+        first
+    }
+}
+
+#[inline]
+fn is_reached(count: u64, bit: u64) -> bool {
+    let children = count & CHILDREN_MASK == CHILD;
+    if bit == WAIT_CHILDREN { children } else { children && count & DAEMONS_MASK == 0 }
+}
+
+/// The functions of a task whose body is a `B`.
+struct Erased<B>(B);
+
+impl<B: Body> Erased<B> {
+    const VTABLE: VTable = VTable {
+        run: TaskBox::<B>::run,
+        refuse: TaskBox::<B>::refuse,
+        take: TaskBox::<B>::take,
+        take_panic: TaskBox::<B>::take_panic,
+        discard: TaskBox::<B>::discard,
+        free: TaskBox::<B>::free,
+        panicked: note_panic,
+        ended: child_ended,
+        tell: sched::tell,
+    };
+}
+
+unsafe fn note_panic(task: *const Header) {
+    // SAFETY: T2/S5: the running task holds a reference, and its scope waits for it.
+    let core = unsafe { &*(*task).scope.cast::<ScopeCore>() };
+    core.note_panic(task);
+}
+
+unsafe fn child_ended(scope: *const (), daemon: bool) {
+    // SAFETY: S5, the caller's promise.
+    unsafe { ScopeCore::child_ended(scope.cast(), daemon) };
+}
+
+/// A scope is used off the workers of its run, where nothing could be queued.
+#[cold]
+#[track_caller]
+fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
+    // SAFETY: T3: nobody else has started it, nor can.
+    let header = unsafe { &*task };
+    header.started.store(true, Ordering::Relaxed);
+    let (scope, daemon) = (header.scope, header.daemon);
+    // SAFETY: T3, as above.
+    unsafe { (header.vtable.refuse)(task, String::new()) };
+    // Nobody is to hear of this one: the spawner does, below.
+    header.claim_result();
+    // SAFETY: T2: the queue's and the handle's references.
+    unsafe {
+        Header::release(task);
+        Header::release(task);
+    }
+    // SAFETY: S5: the last access to the scope.
+    unsafe { child_ended(scope, daemon) };
+    match start {
+        Start::Anywhere => panic!("`spawn` called on a thread that runs no tasks; spawn from inside the run, or use `Handle::spawn`"),
+        Start::Here => panic!("`spawn_local` called on a thread that is no worker; it starts tasks on the caller's own worker"),
+    }
+}
+
+/// What a child that failed left behind, as text for the panic of its scope.
+pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
+    match super::join_error::message_of(payload) {
+        Some(text) => format!("a task of this scope panicked: {text}"),
+        None => String::from("a task of this scope panicked"),
+    }
+}
+
+/// Runs a closure as a plain task does: its panic is its failure.
+pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure)).map_err(Failure::Panicked)
+}

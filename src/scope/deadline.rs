@@ -1,0 +1,163 @@
+//! Time limits.
+#![expect(unsafe_code, reason = "sets a timer on the stack")]
+
+use std::time::{Duration, Instant};
+use std::{error, fmt, io};
+
+use super::frame::Opened;
+use crate::base::clock;
+use crate::sched::{self, Timer};
+use crate::task::cancel::{self, CancelNode, Kind};
+use crate::task::{self, CancelReason};
+
+/// The error of a [`timeout`]: its body was interrupted because its time was up.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// let slow = ecru::timeout(Duration::from_millis(1), || ecru::sleep(Duration::from_secs(3600)));
+/// assert_eq!(slow.unwrap_err().to_string(), "time limit reached");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Elapsed(());
+
+impl fmt::Display for Elapsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("time limit reached")
+    }
+}
+
+impl error::Error for Elapsed {}
+
+impl From<Elapsed> for io::Error {
+    fn from(elapsed: Elapsed) -> io::Error {
+        io::Error::new(io::ErrorKind::TimedOut, elapsed)
+    }
+}
+
+/// Runs `body` in place, for at most `limit`: when that is over, what `body` waits for is cancelled, with the reason
+/// [`Deadline`](CancelReason::Deadline), and so are the tasks of the scopes that it has opened.
+///
+/// The body is awaited in any case; code that ignores the cancellation is not stopped. Limits nest, and the earliest wins.
+/// `limit` counts from the call. On a plain thread a limit is one for each blocking call inside.
+///
+/// # Errors
+/// [`Elapsed`] if the expiry interrupted a wait of `body`, or a task below it. A body in which nothing was interrupted gives its
+/// value, even if it took longer. The expiry of an outer limit is the outer `timeout`'s error, not this one's.
+///
+/// # Panics
+/// With the body's panic.
+///
+/// # Cancellation
+/// No cancel point itself.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// ecru::run(|| {
+///     let quick = ecru::timeout(Duration::from_secs(3600), || 7);
+///     assert_eq!(quick, Ok(7));
+///
+///     let slow = ecru::timeout(Duration::from_millis(2), || ecru::sleep(Duration::from_secs(3600)));
+///     assert!(slow.is_err());
+/// });
+/// ```
+pub fn timeout<T>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    match clock::now().checked_add(limit) {
+        Some(deadline) => timeout_at(deadline, body),
+        // Past the end of time: no limit.
+        None => Ok(body()),
+    }
+}
+
+/// [`timeout`] with the moment at which the time is up.
+///
+/// # Errors
+/// As `timeout`.
+///
+/// # Panics
+/// With the body's panic.
+///
+/// # Examples
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// let deadline = Instant::now() + Duration::from_secs(3600);
+/// assert_eq!(ecru::timeout_at(deadline, || "in time"), Ok("in time"));
+/// ```
+pub fn timeout_at<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    let limit = Limit::new(deadline);
+    let value = {
+        let _set = limit.set(deadline);
+        let _opened = Opened::inside(&limit.node);
+        body()
+    };
+    if limit.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }
+}
+
+/// [`timeout`] for bodies that return a `Result`: one `?` instead of two.
+///
+/// # Errors
+/// The body's, or an [`Elapsed`] made into one.
+///
+/// # Panics
+/// With the body's panic.
+///
+/// # Examples
+/// ```
+/// use std::io;
+/// use std::time::Duration;
+///
+/// fn answer() -> io::Result<u32> {
+///     ecru::try_timeout(Duration::from_secs(3600), || Ok(42))
+/// }
+/// assert_eq!(answer().unwrap(), 42);
+/// ```
+pub fn try_timeout<T, E>(limit: Duration, body: impl FnOnce() -> Result<T, E>) -> Result<T, E>
+where
+    E: From<Elapsed>,
+{
+    match timeout(limit, body) {
+        Ok(result) => result,
+        Err(elapsed) => Err(elapsed.into()),
+    }
+}
+
+/// A node that is flagged when its time is up.
+#[repr(C)]
+struct Limit {
+    timer: Timer,
+    node: CancelNode,
+}
+
+impl Limit {
+    fn new(deadline: Instant) -> Limit {
+        let owner = task::current_header().map_or(std::ptr::null(), std::ptr::from_ref);
+        let node = CancelNode::new(task::current_node(), owner, Kind::Deadline(deadline));
+        Limit { timer: Timer::new(ring), node }
+    }
+
+    /// Sets the timer until the guard is dropped. On a plain thread there is none: waits read the deadline off the node.
+    fn set(&self, deadline: Instant) -> TimerGuard<'_> {
+        // SAFETY: W1: the guard cancels it before the frame goes.
+        unsafe { sched::set_timer(&self.timer, deadline) };
+        TimerGuard(&self.timer)
+    }
+}
+
+/// Cancels a timer when dropped.
+pub(super) struct TimerGuard<'t>(pub(super) &'t Timer);
+
+impl Drop for TimerGuard<'_> {
+    fn drop(&mut self) {
+        sched::cancel_timer(self.0);
+    }
+}
+
+unsafe fn ring(timer: *const Timer) {
+    // SAFETY: W1: the timer is the first field of a limit, whose frame is still open.
+    let limit = unsafe { &*timer.cast::<Limit>() };
+    cancel::cancel(&limit.node, CancelReason::Deadline);
+}

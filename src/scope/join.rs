@@ -1,0 +1,205 @@
+//! Handles: waiting for what a task returns.
+#![expect(unsafe_code, reason = "owns a reference to a task's box")]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+use super::join_error::{JoinError, PanicPayload};
+use crate::base::clock;
+use crate::park::{Mode, TIMED_OUT, WOKEN};
+use crate::sched;
+use crate::task::{self, CancelReason, DONE, Failure, Header, Joiner, TAKEN, cancel};
+
+/// The right to wait for a task and to take what it returns.
+///
+/// Dropping it, forgetting it or sending it elsewhere does not matter to the task: its scope waits for it in any case.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let handle = s.spawn(|| 6 * 7);
+///         assert_eq!(handle.join().unwrap(), 42);
+///         assert!(handle.is_finished());
+///     });
+/// });
+/// ```
+pub struct JoinHandle<'scope, T> {
+    task: *const Header,
+    _scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
+    _result: PhantomData<T>,
+}
+
+// SAFETY: T1: a handle gives out nothing but the result, once.
+unsafe impl<T: Send> Send for JoinHandle<'_, T> {}
+// SAFETY: T1: through a shared handle the result is moved out, once: it must be Send, and need not be Sync.
+unsafe impl<T: Send> Sync for JoinHandle<'_, T> {}
+
+impl<T> JoinHandle<'_, T> {
+    /// # Safety
+    /// T2: gives the handle a reference of its own, to a task whose result is a `T`.
+    #[inline]
+    pub(crate) unsafe fn new(task: *const Header) -> Self {
+        JoinHandle { task, _scope: PhantomData, _result: PhantomData }
+    }
+
+    #[inline]
+    fn header(&self) -> &Header {
+        // SAFETY: T2: the handle's reference keeps it alive.
+        unsafe { &*self.task }
+    }
+
+    /// Waits until the task has ended and takes what it returned.
+    ///
+    /// A task that has not started and waits in the caller's own queue is started at once, in the caller's place.
+    ///
+    /// # Errors
+    /// - [`JoinError::Panicked`] with the task's panic; joining it keeps the panic from its scope.
+    /// - [`JoinError::Cancelled`]: it was cancelled before it began. A task that was cancelled later returns what it returns.
+    /// - [`JoinError::Failed`]: it failed in a [`try_scope`](crate::try_scope), which has its error.
+    /// - [`JoinError::Taken`]: somebody has joined it before.
+    /// - [`JoinError::CallerCancelled`]: the caller was cancelled while it waited.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point of the caller. Nothing is lost: the handle stays good and the task goes on.
+    #[inline]
+    #[track_caller]
+    pub fn join(&self) -> Result<T, JoinError> {
+        match self.wait_until_done(None) {
+            Ok(true) => self.take(),
+            Ok(false) => unreachable!("there is no deadline"),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// [`join`](JoinHandle::join), for at most `timeout`; none: the task has not ended by then, and the handle stays good.
+    ///
+    /// # Errors
+    /// As `join`.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `join`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let slow = s.spawn(|| ecru::sleep(Duration::from_secs(3600)));
+    ///         assert!(slow.join_timeout(Duration::from_millis(1)).is_none());
+    ///         slow.cancel();
+    ///         assert!(slow.join().unwrap().is_err());
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
+        // A duration that leads past the end of time is none at all.
+        let deadline = clock::now().checked_add(timeout);
+        match self.wait_until_done(deadline) {
+            Ok(true) => Some(self.take()),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Asks the task to stop: its waits return [`Cancelled`](crate::Cancelled) from now on. If it has not started yet it never
+    /// will. To a task that has ended nothing happens.
+    pub fn cancel(&self) {
+        if self.header().state() & DONE == 0 {
+            cancel::cancel(&self.header().node, CancelReason::Explicit);
+        }
+    }
+
+    /// Whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.header().state() & DONE != 0
+    }
+
+    /// The name that the task was given by [`Builder::name`](crate::Builder::name), if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.header().name()
+    }
+
+    /// Whether the task has ended, after waiting for it; false: the deadline came first.
+    #[inline]
+    #[track_caller]
+    fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
+        if task::begin_wait().is_err() {
+            return Err(JoinError::CallerCancelled);
+        }
+        let header = self.header();
+        // Starting it here would hold the caller up for as long as the task likes to run: not with a deadline.
+        if header.state() & DONE == 0 && deadline.is_none() {
+            // SAFETY: T2: the handle's reference.
+            unsafe { sched::run_if_unstarted(self.task) };
+        }
+        if header.state() & DONE != 0 { Ok(true) } else { self.wait_slow(deadline) }
+    }
+
+    fn wait_slow(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
+        let header = self.header();
+        let joiner = Joiner::new();
+        // SAFETY: J1: this frame stays until the wait is over and the joiner is out of the list.
+        if !unsafe { header.add_joiner(&joiner) } {
+            return Ok(true);
+        }
+        match task::wait(&joiner.waiter, deadline, Mode::Cancellable) {
+            WOKEN => Ok(true),
+            TIMED_OUT => {
+                header.forget_joiner(&joiner);
+                Ok(false)
+            }
+            _ => {
+                header.forget_joiner(&joiner);
+                task::cancelled_wait();
+                Err(JoinError::CallerCancelled)
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&self) -> Result<T, JoinError> {
+        let header = self.header();
+        if header.state() & TAKEN != 0 || !header.claim_result() {
+            return Err(JoinError::Taken);
+        }
+        let mut result = MaybeUninit::<Result<T, Failure>>::uninit();
+        // SAFETY: T1: claimed just now; the handle's type is the task's.
+        unsafe { (header.vtable.take)(self.task, result.as_mut_ptr().cast()) };
+        // SAFETY: T1: written by the call above.
+        match unsafe { result.assume_init() } {
+            Ok(value) => Ok(value),
+            Err(Failure::Panicked(payload)) => Err(JoinError::Panicked(PanicPayload::new(payload))),
+            Err(Failure::NeverRan(_)) => Err(JoinError::Cancelled),
+            Err(Failure::Failed) => Err(JoinError::Failed),
+        }
+    }
+}
+
+impl<T> Drop for JoinHandle<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        let task = self.task;
+        let discard = self.header().vtable.discard;
+        // SAFETY: T2: the handle's reference; T1: `detach` calls the closure only if the result is the handle's.
+        unsafe { Header::detach(task, || discard(task)) };
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle").field("name", &self.name()).field("finished", &self.is_finished()).finish()
+    }
+}

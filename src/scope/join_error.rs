@@ -1,0 +1,102 @@
+//! Why a join gives no value.
+
+use std::any::Any;
+use std::sync::{Mutex, PoisonError};
+use std::{error, fmt, io};
+
+use super::deadline::Elapsed;
+use crate::task::Cancelled;
+
+/// Why a [`join`](crate::JoinHandle::join) gives no value.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The task was cancelled before it began; its body never ran.
+    Cancelled,
+    /// The task panicked.
+    Panicked(PanicPayload),
+    /// The task failed in a [`try_scope`](crate::try_scope), which has its error.
+    Failed,
+    /// The caller was cancelled while it waited. The handle stays good.
+    CallerCancelled,
+    /// The result has been taken before.
+    Taken,
+    /// There was no task to wait for: a combinator was given none.
+    Empty,
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Cancelled => f.write_str("the task was cancelled before it began"),
+            JoinError::Panicked(payload) => match payload.message() {
+                Some(message) => write!(f, "the task panicked: {message}"),
+                None => f.write_str("the task panicked"),
+            },
+            JoinError::Failed => f.write_str("the task failed; its scope returns the error"),
+            JoinError::CallerCancelled => f.write_str("cancelled while waiting for a task"),
+            JoinError::Taken => f.write_str("the task's result has been taken before"),
+            JoinError::Empty => f.write_str("there was no task to wait for"),
+        }
+    }
+}
+
+impl error::Error for JoinError {}
+
+impl From<JoinError> for io::Error {
+    fn from(error: JoinError) -> io::Error {
+        match (&error, crate::task::cancelled()) {
+            (JoinError::CallerCancelled, Some(cancelled)) => cancelled.into(),
+            _ => io::Error::other(error),
+        }
+    }
+}
+
+impl From<Cancelled> for JoinError {
+    fn from(_: Cancelled) -> JoinError {
+        JoinError::CallerCancelled
+    }
+}
+
+impl From<Elapsed> for JoinError {
+    fn from(_: Elapsed) -> JoinError {
+        JoinError::CallerCancelled
+    }
+}
+
+/// What a task panicked with.
+pub struct PanicPayload {
+    /// A payload is Send but not Sync; errors are both. The text is copied out so that it can be borrowed.
+    payload: Mutex<Box<dyn Any + Send>>,
+    message: Option<String>,
+}
+
+impl PanicPayload {
+    pub(crate) fn new(payload: Box<dyn Any + Send>) -> PanicPayload {
+        let message = message_of(&*payload).map(String::from);
+        PanicPayload { payload: Mutex::new(payload), message }
+    }
+
+    /// The panic's text, if it was one.
+    #[must_use]
+    pub fn message(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// The payload itself, for [`std::panic::resume_unwind`].
+    #[must_use]
+    pub fn into_inner(self) -> Box<dyn Any + Send> {
+        self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PanicPayload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PanicPayload").field("message", &self.message).finish_non_exhaustive()
+    }
+}
+
+/// The text of a panic, if it has one.
+pub(super) fn message_of(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload.downcast_ref::<&'static str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}

@@ -1,0 +1,206 @@
+//! The plain scope: it waits for its tasks, and a failure of one is nobody else's business.
+
+use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe};
+
+use super::builder::{Builder, Options};
+use super::core::{self, ScopeCore, Start};
+use super::join::JoinHandle;
+use crate::task::{self, Body, CancelReason, Failure};
+
+/// The tasks of a [`scope`]. Handed to the scope's body by reference; tasks may use it too, to spawn siblings.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let total = std::sync::atomic::AtomicU32::new(0);
+///     ecru::scope(|s| {
+///         s.spawn(|| {
+///             // A task may spawn into the scope that it belongs to.
+///             s.spawn(|| total.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+///         });
+///     });
+///     assert_eq!(total.into_inner(), 1);
+/// });
+/// ```
+#[derive(Debug)]
+pub struct Scope<'scope, 'env: 'scope> {
+    pub(super) core: ScopeCore,
+    /// Invariance over both, as `std::thread::Scope` has it: otherwise a scope could be passed off as a longer-lived one.
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// Opens a scope, runs `body` in it, and returns what `body` returned once every task of the scope has ended.
+///
+/// Tasks may borrow what outlives the scope, mutably too, and run on other workers at the same time.
+///
+/// # Panics
+/// - With the body's panic, after the tasks have been cancelled and awaited.
+/// - When a task has panicked and nobody joined it, after all tasks have ended.
+/// - Outside a run: there is nobody to run tasks. Inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// The wait at the end is no cancel point. Whatever cancels the caller cancels the tasks of the scope too.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let words = vec!["stack", "ful"];
+///     let (long, short) = ecru::scope(|s| {
+///         let long = s.spawn(|| words.iter().map(|word| word.len()).max());
+///         let short = s.spawn(|| words.iter().map(|word| word.len()).min());
+///         (long.join().unwrap(), short.join().unwrap())
+///     });
+///     assert_eq!((long, short), (Some(5), Some(3)));
+/// });
+/// ```
+#[track_caller]
+pub fn scope<'env, F, T>(body: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+{
+    crate::park::refuse_if_no_suspend();
+    assert!(
+        task::current_header().is_some(),
+        "`ecru::scope` called outside a run; wrap the program in `ecru::run(|| ..)`"
+    );
+    let scope = Scope { core: ScopeCore::new(task::current_node()), _scope: PhantomData, _env: PhantomData };
+    let opened = scope.core.open();
+    let result = panic::catch_unwind(AssertUnwindSafe(|| body(&scope)));
+    if result.is_err() {
+        scope.core.cancel(CancelReason::Sibling);
+    }
+    scope.core.finish();
+    scope.core.close();
+    drop(opened);
+    let unclaimed = scope.core.unclaimed_panic();
+    match result {
+        Err(payload) => panic::resume_unwind(payload),
+        Ok(value) => match unclaimed {
+            None => value,
+            Some(payload) => panic!("{}", core::describe(&*payload)),
+        },
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Spawns a task. It starts when its turn comes, on any worker, and may borrow from outside the scope.
+    ///
+    /// Until it starts it is a small box without a stack. Dropping the handle does not matter to the task.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     let mut counts = [0; 4];
+    ///     ecru::scope(|s| {
+    ///         for (n, count) in counts.iter_mut().enumerate() {
+    ///             s.spawn(move || *count = n * n);
+    ///         }
+    ///     });
+    ///     assert_eq!(counts, [0, 1, 4, 9]);
+    /// });
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn spawn<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.core.spawn(Plain(f), Options::default(), Start::Anywhere)
+    }
+
+    /// Spawns a task that starts on the caller's own worker, so that neither its closure nor its result need be `Send`.
+    ///
+    /// # Panics
+    /// On a thread that is no worker.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::cell::Cell;
+    /// use std::rc::Rc;
+    ///
+    /// ecru::run(|| {
+    ///     let shared = Rc::new(Cell::new(1));
+    ///     ecru::scope(|s| {
+    ///         let other = Rc::clone(&shared);
+    ///         s.spawn_local(move || other.set(2));
+    ///     });
+    ///     assert_eq!(shared.get(), 2);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_local<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + 'scope,
+        U: 'scope,
+    {
+        self.core.spawn(Plain(f), Options::default(), Start::Here)
+    }
+
+    /// Spawns a daemon: a task that the scope does not wait for. When the body and all other tasks have ended, daemons are
+    /// cancelled and then awaited. A daemon always begins, if need be already cancelled; its result is dropped.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks. A daemon's panic is its scope's, at the end.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         s.spawn_daemon(|| while ecru::sleep(Duration::from_secs(60)).is_ok() { /* report something */ });
+    ///     });
+    ///     // The scope did not wait for the next minute.
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_daemon<F, U>(&'scope self, f: F)
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: 'scope,
+    {
+        self.core.spawn(Plain(move || drop(f())), Options::daemon(), Start::Anywhere);
+    }
+
+    /// Names the task that is spawned next, or gives it another stack.
+    pub fn builder(&'scope self) -> Builder<'scope, 'env> {
+        Builder::new(self)
+    }
+
+    /// Asks every task of the scope to stop, but not the body. It stays asked: a task that has not started yet, or is spawned
+    /// later, is dropped without having run.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::JoinError;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         s.cancel();
+    ///         let late = s.spawn(|| unreachable!());
+    ///         assert!(matches!(late.join(), Err(JoinError::Cancelled)));
+    ///     });
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        self.core.cancel(CancelReason::Explicit);
+    }
+}
+
+/// The body of a task of a plain scope.
+pub(crate) struct Plain<F>(pub(crate) F);
+
+impl<F: FnOnce() -> U, U> Body for Plain<F> {
+    type Output = U;
+
+    #[inline]
+    fn run(self) -> Result<U, Failure> {
+        core::catch(self.0)
+    }
+}

@@ -1,0 +1,235 @@
+//! The fail-fast scope: the first error stops everybody and is returned.
+#![expect(unsafe_code, reason = "asks which node a request came from")]
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+
+use super::builder::{Options, TryBuilder};
+use super::core::{ScopeCore, Start};
+use super::frame::Opened;
+use super::join::JoinHandle;
+use crate::base::sync::SpinLock;
+use crate::task::cancel::{self, CancelNode, Kind};
+use crate::task::{self, Body, CancelReason, Failure};
+
+/// The tasks of a [`try_scope`].
+#[derive(Debug)]
+pub struct TryScope<'scope, 'env: 'scope, E> {
+    core: ScopeCore,
+    /// Above the body and every child: what the first failure flags.
+    all: CancelNode,
+    outcome: SpinLock<Outcome<E>>,
+    _scope: PhantomData<&'scope mut &'scope ()>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+struct Outcome<E> {
+    /// The best error so far, and whether it came from somebody who had already been asked to stop.
+    error: Option<(bool, E)>,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// Opens a scope whose tasks return `Result`, runs `body` in it, and returns when every task has ended: with the body's value,
+/// or with the first error.
+///
+/// The first `Err`, of a task or of the body, cancels the body and all tasks, with the reason
+/// [`Sibling`](CancelReason::Sibling); a panic does the same and is resumed at the end. An error from somebody who had already
+/// been asked to stop ranks below one from somebody who had not, so what comes out is the cause and not its echoes. A task
+/// that was cancelled on purpose (by its handle, by `s.cancel()`, as a daemon at the end) does not fail the scope.
+///
+/// # Errors
+/// The first error of the highest rank.
+///
+/// # Panics
+/// With the first panic of a task or of the body; outside a run; inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// As [`scope`](crate::scope): the wait at the end is no cancel point.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// ecru::run(|| {
+///     let result: Result<(), String> = ecru::try_scope(|s| {
+///         s.spawn(|| {
+///             ecru::sleep(Duration::from_secs(3600)).map_err(|cancelled| cancelled.to_string())?;
+///             Ok(())
+///         });
+///         s.spawn(|| Err::<(), _>(String::from("no such host")));
+///         Ok(())
+///     });
+///     assert_eq!(result, Err(String::from("no such host")));
+/// });
+/// ```
+#[track_caller]
+pub fn try_scope<'env, F, T, E>(body: F) -> Result<T, E>
+where
+    F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
+    E: Send + 'env,
+{
+    crate::park::refuse_if_no_suspend();
+    let Some(header) = task::current_header() else {
+        panic!("`ecru::try_scope` called outside a run; wrap the program in `ecru::run(|| ..)`")
+    };
+    let scope = TryScope {
+        core: ScopeCore::new(ptr::null()),
+        all: CancelNode::new(task::current_node(), header, Kind::Plain),
+        outcome: SpinLock::new(Outcome { error: None, panic: None }),
+        _scope: PhantomData,
+        _env: PhantomData,
+    };
+    scope.core.group.set_parent(&raw const scope.all);
+    let result = {
+        let _all = Opened::inside(&scope.all);
+        let opened = scope.core.open();
+        let result = match panic::catch_unwind(AssertUnwindSafe(|| body(&scope))) {
+            Ok(Ok(value)) => Some(value),
+            Ok(Err(error)) => {
+                scope.fail(error, task::cancelled().is_some());
+                None
+            }
+            Err(payload) => {
+                scope.fail_by_panic(payload);
+                None
+            }
+        };
+        scope.core.finish();
+        scope.core.close();
+        drop(opened);
+        result
+    };
+    // Of bodies that never ran, say: their closures' destructors.
+    let unclaimed = scope.core.unclaimed_panic();
+    let outcome = std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
+    if let Some(payload) = outcome.panic.or(unclaimed) {
+        panic::resume_unwind(payload);
+    }
+    match (outcome.error, result) {
+        (Some((_, error)), _) => Err(error),
+        (None, Some(value)) => Ok(value),
+        (None, None) => unreachable!("a body without a value has left an error or a panic"),
+    }
+}
+
+impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
+    /// Spawns a task; see [`Scope::spawn`](crate::Scope::spawn). Its `Err` fails the scope, and its `join` then gives
+    /// [`JoinError::Failed`](crate::JoinError::Failed).
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks.
+    #[track_caller]
+    pub fn spawn<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> Result<U, E> + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.spawn_with(f, Options::default(), Start::Anywhere)
+    }
+
+    /// Spawns a task on the caller's own worker; see [`Scope::spawn_local`](crate::Scope::spawn_local).
+    ///
+    /// # Panics
+    /// On a thread that is no worker.
+    #[track_caller]
+    pub fn spawn_local<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> Result<U, E> + 'scope,
+        U: 'scope,
+    {
+        self.spawn_with(f, Options::default(), Start::Here)
+    }
+
+    /// Spawns a daemon; see [`Scope::spawn_daemon`](crate::Scope::spawn_daemon). An `Err` before the end fails the scope.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks.
+    #[track_caller]
+    pub fn spawn_daemon<F>(&'scope self, f: F)
+    where
+        F: FnOnce() -> Result<(), E> + Send + 'scope,
+    {
+        self.spawn_with(f, Options::daemon(), Start::Anywhere);
+    }
+
+    /// Names the task that is spawned next, or gives it another stack.
+    pub fn builder(&'scope self) -> TryBuilder<'scope, 'env, E> {
+        TryBuilder::new(self)
+    }
+
+    /// Asks every task of the scope to stop, but not the body; see [`Scope::cancel`](crate::Scope::cancel). What they then
+    /// return does not fail the scope.
+    pub fn cancel(&self) {
+        self.core.cancel(CancelReason::Explicit);
+    }
+
+    #[track_caller]
+    pub(super) fn spawn_with<F, U>(&'scope self, f: F, options: Options, start: Start) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> Result<U, E> + 'scope,
+    {
+        self.core.spawn(Trying { closure: f, scope: self }, options, start)
+    }
+}
+
+impl<E> TryScope<'_, '_, E> {
+    fn fail(&self, error: E, asked: bool) {
+        let dropped = {
+            let mut outcome = self.outcome.lock();
+            match &outcome.error {
+                Some((better, _)) if !*better || asked => Some(error),
+                _ => outcome.error.replace((asked, error)).map(|(_, worse)| worse),
+            }
+        };
+        // A destructor is user code: not under the lock.
+        drop(dropped);
+        cancel::cancel(&self.all, CancelReason::Sibling);
+    }
+
+    fn fail_by_panic(&self, payload: Box<dyn Any + Send>) {
+        let dropped = {
+            let mut outcome = self.outcome.lock();
+            if outcome.panic.is_some() { Some(payload) } else { outcome.panic.replace(payload) }
+        };
+        drop(dropped);
+        cancel::cancel(&self.all, CancelReason::Sibling);
+    }
+
+    /// Whether the running task was cancelled on purpose: it, its group or the daemons, and nothing above.
+    fn on_purpose(&self) -> bool {
+        let Some(header) = task::current_header() else { return false };
+        // SAFETY: K1: the running task's ancestors outlive it.
+        let origin = unsafe { cancel::flagged_by(&raw const header.node) };
+        origin.is_some_and(|origin| {
+            [&header.node, &self.core.group, &self.core.daemons].into_iter().any(|node| ptr::eq(node, origin))
+        })
+    }
+}
+
+impl<E> std::fmt::Debug for Outcome<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outcome").field("failed", &self.error.is_some()).finish_non_exhaustive()
+    }
+}
+
+/// The body of a task of a fail-fast scope.
+struct Trying<'s, 'scope, 'env, F, E> {
+    closure: F,
+    scope: &'s TryScope<'scope, 'env, E>,
+}
+
+impl<F: FnOnce() -> Result<U, E>, U, E> Body for Trying<'_, '_, '_, F, E> {
+    type Output = U;
+
+    fn run(self) -> Result<U, Failure> {
+        match panic::catch_unwind(AssertUnwindSafe(self.closure)) {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) if self.scope.on_purpose() => drop(error),
+            Ok(Err(error)) => self.scope.fail(error, task::cancelled().is_some()),
+            Err(payload) => self.scope.fail_by_panic(payload),
+        }
+        Err(Failure::Failed)
+    }
+}

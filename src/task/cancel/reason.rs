@@ -1,0 +1,114 @@
+//! The error value of a cancelled wait.
+
+use std::{error, fmt, io};
+
+/// Why a wait was cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum CancelReason {
+    /// Somebody called `cancel` on a handle or a scope.
+    Explicit = 1,
+    /// The deadline of an enclosing [`timeout`](crate::timeout) has passed.
+    Deadline = 2,
+    /// Another task of the same scope failed, or the body of the scope did.
+    Sibling = 3,
+    /// The scope has ended and takes its daemons along.
+    ScopeEnd = 4,
+    /// The run is shutting down.
+    Shutdown = 5,
+}
+
+impl CancelReason {
+    pub(super) fn from_bits(bits: u8) -> Option<CancelReason> {
+        [Self::Explicit, Self::Deadline, Self::Sibling, Self::ScopeEnd, Self::Shutdown]
+            .into_iter()
+            .find(|reason| *reason as u8 == bits)
+    }
+}
+
+impl fmt::Display for CancelReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CancelReason::Explicit => "on request",
+            CancelReason::Deadline => "its deadline has passed",
+            CancelReason::Sibling => "another task of its scope failed",
+            CancelReason::ScopeEnd => "its scope has ended",
+            CancelReason::Shutdown => "the run is shutting down",
+        })
+    }
+}
+
+/// What a wait returns once its task, or a scope around it, has been cancelled.
+///
+/// It is an ordinary error value: nothing unwinds. Every further wait in the same place returns it again, so it does no harm
+/// to drop one, and code that passes errors on with `?` stops by itself.
+///
+/// # Examples
+/// ```
+/// use ecru::{CancelReason, Cancelled};
+///
+/// ecru::run(|| {
+///     let slept: Result<(), Cancelled> = ecru::cancel_scope(|c| {
+///         c.cancel();
+///         ecru::sleep(std::time::Duration::from_secs(3600))
+///     });
+///     assert_eq!(slept.unwrap_err().reason(), CancelReason::Explicit);
+/// });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cancelled {
+    reason: CancelReason,
+}
+
+impl Cancelled {
+    pub(crate) const fn new(reason: CancelReason) -> Cancelled {
+        Cancelled { reason }
+    }
+
+    /// Why.
+    #[must_use]
+    pub fn reason(&self) -> CancelReason {
+        self.reason
+    }
+
+    /// The cancellation inside an [`io::Error`], if that is what it is: ecru's IO reports cancellation as an error of kind
+    /// [`io::ErrorKind::Other`] with this type as its payload, which passes unchanged through `BufReader`, `io::copy`, rustls
+    /// and their like. An error that such code has wrapped is looked into.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Cancelled;
+    /// use std::io;
+    ///
+    /// assert!(Cancelled::find(&io::Error::other("disk on fire")).is_none());
+    /// ```
+    #[must_use]
+    pub fn find(error: &io::Error) -> Option<Cancelled> {
+        let mut next: Option<&(dyn error::Error + 'static)> = error.get_ref().map(|inner| inner as _);
+        while let Some(inner) = next {
+            if let Some(cancelled) = inner.downcast_ref::<Cancelled>() {
+                return Some(*cancelled);
+            }
+            if let Some(nested) = inner.downcast_ref::<io::Error>() {
+                return Cancelled::find(nested);
+            }
+            next = inner.source();
+        }
+        None
+    }
+}
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cancelled: {}", self.reason)
+    }
+}
+
+impl error::Error for Cancelled {}
+
+impl From<Cancelled> for io::Error {
+    fn from(cancelled: Cancelled) -> io::Error {
+        io::Error::other(cancelled)
+    }
+}

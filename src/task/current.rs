@@ -1,0 +1,357 @@
+//! What the code that runs right now may ask about itself, and the first and last steps of every wait.
+#![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
+
+use std::fmt;
+use std::ptr;
+use std::thread;
+use std::time::Instant;
+
+use super::cancel::{self, CancelNode, CancelReason, Cancelled, Kind};
+use super::header::Header;
+use crate::base::{clock, local};
+use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
+
+/// A task's number, unique in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(u64);
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.0)
+    }
+}
+
+/// The task that is running: what [`current`] gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    id: TaskId,
+    name: Option<String>,
+}
+
+impl Task {
+    /// Its number, unique in the process.
+    #[must_use]
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// The name that it was given by [`Builder::name`](crate::Builder::name), if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+/// The task that is running.
+///
+/// # Panics
+/// Outside a task: a plain thread has no task.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let task = s.builder().name("indexer").spawn(|| ecru::task::current());
+///         assert_eq!(task.join().unwrap().name(), Some("indexer"));
+///     });
+/// });
+/// ```
+#[must_use]
+#[track_caller]
+pub fn current() -> Task {
+    let Some(header) = current_header() else {
+        panic!("`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there")
+    };
+    Task { id: TaskId(header.id()), name: header.name().map(String::from) }
+}
+
+/// The header of the task that is running.
+#[inline]
+pub(crate) fn current_header<'a>() -> Option<&'a Header> {
+    let header = local::with(|local| local.task.get()).cast::<Header>();
+    // SAFETY: T4: the cell names the running task, which stays alive while it runs; callers use it for no longer.
+    unsafe { header.as_ref() }
+}
+
+/// The innermost cancel node.
+#[inline]
+pub(crate) fn current_node() -> *const CancelNode {
+    match current_header() {
+        Some(header) => header.node_top.get(),
+        None => local::with(|local| local.cancel.get()).cast(),
+    }
+}
+
+/// Makes another node the innermost one; returns the one before.
+#[inline]
+pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
+    match current_header() {
+        Some(header) => header.node_top.replace(node),
+        None => local::with(|local| local.cancel.replace(node.cast())).cast(),
+    }
+}
+
+/// The innermost task-local binding.
+pub(crate) fn bindings_now() -> *const () {
+    match current_header() {
+        Some(header) => header.bindings.get(),
+        None => local::with(|local| local.bindings.get()),
+    }
+}
+
+/// Makes another binding the innermost one; returns the one before.
+pub(crate) fn set_bindings(bindings: *const ()) -> *const () {
+    match current_header() {
+        Some(header) => header.bindings.replace(bindings),
+        None => local::with(|local| local.bindings.replace(bindings)),
+    }
+}
+
+/// Whether the running code has been asked to stop.
+#[inline]
+pub(crate) fn cancelled() -> Option<Cancelled> {
+    let node = current_node();
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
+    let node = unsafe { node.as_ref() }?;
+    if let Some(cancelled) = node.cancelled() {
+        return Some(cancelled);
+    }
+    if node.is_linked() {
+        return None;
+    }
+    cancelled_unlinked(node)
+}
+
+/// A node that requests cannot reach asks its parent: a task's own before its first wait, and all on plain threads, where
+/// deadlines are read off the clock.
+fn cancelled_unlinked(node: &CancelNode) -> Option<Cancelled> {
+    // SAFETY: K1: parents outlive their children.
+    if let Some(cancelled) = unsafe { node.parent().as_ref() }.and_then(CancelNode::cancelled) {
+        return Some(cancelled);
+    }
+    None
+}
+
+/// The node whose flag [`cancelled`] saw.
+pub(crate) fn flagged_node() -> *const CancelNode {
+    let node = current_node();
+    // SAFETY: K1, as in `cancelled`.
+    match unsafe { node.as_ref() } {
+        Some(own) if own.cancelled().is_none() => own.parent(),
+        _ => node,
+    }
+}
+
+/// Whether the running code has been asked to stop: true once a wait in its place would return
+/// [`Cancelled`](crate::Cancelled).
+///
+/// For long computations that want to end early; waits look by themselves.
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     let done = ecru::cancel_scope(|c| {
+///         let mut rounds = 0;
+///         while !ecru::is_cancelled() {
+///             rounds += 1;
+///             if rounds == 10 {
+///                 c.cancel();
+///             }
+///         }
+///         rounds
+///     });
+///     assert_eq!(done, 10);
+/// });
+/// ```
+#[must_use]
+pub fn is_cancelled() -> bool {
+    if current_header().is_none() {
+        note_expired_deadlines();
+    }
+    cancelled().is_some()
+}
+
+/// Returns an error once the running code has been asked to stop, as a wait would, but never waits.
+///
+/// # Errors
+/// [`Cancelled`](crate::Cancelled), with the reason.
+///
+/// # Cancellation
+/// A cancel point. Like every cancelled wait it lets the other tasks run, so that a loop which ignores the error does not
+/// starve them.
+///
+/// # Panics
+/// Inside [`no_suspend`](crate::no_suspend).
+///
+/// # Examples
+/// ```
+/// fn search(haystack: &[u32], needle: u32) -> Result<bool, ecru::Cancelled> {
+///     for chunk in haystack.chunks(1024) {
+///         ecru::checkpoint()?;
+///         if chunk.contains(&needle) {
+///             return Ok(true);
+///         }
+///     }
+///     Ok(false)
+/// }
+/// assert_eq!(search(&[1, 2, 3], 3), Ok(true));
+/// ```
+#[track_caller]
+pub fn checkpoint() -> Result<(), Cancelled> {
+    begin_wait()
+}
+
+/// The first step of every wait that can be cancelled: refuses under `no_suspend`, answers a request, and yields when the
+/// task has had its share.
+#[inline]
+#[track_caller]
+pub(crate) fn begin_wait() -> Result<(), Cancelled> {
+    park::refuse_if_no_suspend();
+    if current_header().is_none() {
+        note_expired_deadlines();
+    }
+    if let Some(cancelled) = cancelled() {
+        return Err(answer(cancelled));
+    }
+    spend_budget();
+    Ok(())
+}
+
+/// How many waits a task may get through without having to wait before it lets others run.
+pub(crate) const BUDGET: u32 = 128;
+
+/// Counts one operation, and lets the others run when the task has had its share.
+#[inline]
+pub(crate) fn spend_budget() {
+    let spent = local::with(|local| {
+        let left = local.budget.get();
+        local.budget.set(left.wrapping_sub(1));
+        left == 0
+    });
+    if spent {
+        out_of_budget();
+    }
+}
+
+#[cold]
+fn out_of_budget() {
+    local::with(|local| local.budget.set(BUDGET));
+    if let Some(host) = park::host()
+        && !is_unwinding()
+    {
+        (host.yield_now)();
+    }
+}
+
+/// The last step of a wait that a request has ended: the request counts as delivered, and the others may run.
+#[cold]
+pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
+    deliver();
+    if let Some(host) = park::host()
+        && !is_unwinding()
+    {
+        (host.yield_now)();
+    }
+    cancelled
+}
+
+/// Notes at the node that asked that a wait has answered.
+pub(crate) fn deliver() {
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
+    if let Some(origin) = unsafe { cancel::flagged_by(flagged_node()) } {
+        origin.mark_delivered();
+    }
+}
+
+/// What a wait that was cancelled returns. The flag is there: it came before the claim.
+#[cold]
+pub(crate) fn cancelled_wait() -> Cancelled {
+    let cancelled = cancelled().unwrap_or(Cancelled::new(CancelReason::Shutdown));
+    deliver();
+    cancelled
+}
+
+/// Whether the running task is being unwound. `thread::panicking` alone does not tell: the thread's count goes on while an
+/// unwinding task is parked, and leaks to its siblings. So those are counted, and while there is one the answer is no.
+pub(crate) fn is_unwinding() -> bool {
+    thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
+}
+
+/// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
+///
+/// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
+pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
+    let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
+    if mode == Mode::Cancellable && (is_unwinding() || reach(header).is_some()) && waiter.claim(CANCELLED) {
+        return CANCELLED;
+    }
+    // A task that parks while it unwinds (at a scope's end, for a lock) leaves the thread's panic count up.
+    let unwinding = is_unwinding();
+    if unwinding {
+        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
+    }
+    let outcome = waiter.park(deadline, mode);
+    if unwinding {
+        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+    }
+    outcome
+}
+
+/// Makes sure that requests reach the task: links its own node, which was not worth it before. See [`super::cancel`].
+#[inline]
+pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
+    if !header.node.is_linked() {
+        // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
+        unsafe { cancel::link(&header.node) };
+    }
+    cancelled()
+}
+
+/// A plain thread takes the nearest enclosing deadline as its own.
+#[cold]
+fn wait_on_thread(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
+    let enclosing = if mode == Mode::Uninterruptible { None } else { nearest_deadline() };
+    let (first, expires) = match (deadline, enclosing) {
+        (Some(own), Some((at, node))) if at < own => (Some(at), node),
+        (None, Some((at, node))) => (Some(at), node),
+        _ => (deadline, ptr::null()),
+    };
+    let outcome = waiter.park(first, mode);
+    // SAFETY: K1: the enclosing frames are open.
+    match unsafe { expires.as_ref() } {
+        Some(node) if outcome == TIMED_OUT => {
+            cancel::cancel(node, CancelReason::Deadline);
+            CANCELLED
+        }
+        _ => outcome,
+    }
+}
+
+/// The earliest deadline of the frames around the running code, up to the next shield, and its node.
+pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
+    let mut nearest: Option<(Instant, *const CancelNode)> = None;
+    let mut at = current_node();
+    // SAFETY: K1: the frames around the running code are open.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if let Kind::Deadline(deadline) = node.kind()
+            && nearest.is_none_or(|(other, _)| deadline <= other)
+        {
+            nearest = Some((deadline, at));
+        }
+        at = node.parent();
+    }
+    nearest
+}
+
+/// On a plain thread nobody's timer fires: whoever asks reads the clock.
+fn note_expired_deadlines() {
+    if current_node().is_null() {
+        return;
+    }
+    if let Some((deadline, node)) = nearest_deadline()
+        && clock::now() >= deadline
+    {
+        // SAFETY: K1: the frame is open.
+        cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
+    }
+}

@@ -1,0 +1,354 @@
+//! The part of a task that does not depend on its types, and its state word.
+#![expect(unsafe_code, reason = "frees the box that it heads, and wakes joiners on other stacks")]
+
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
+use std::panic::Location;
+use std::ptr;
+
+use super::cancel::CancelNode;
+use crate::base::list::{Link, List};
+use crate::base::sync::SpinLock;
+use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::coroutine::switch::{Fiber, Suspender};
+use crate::park::{WOKEN, Waiter};
+
+/// What a task wants when it switches away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Somebody will unpark it.
+    Park,
+    /// It is ready, but others go first.
+    Yield,
+}
+
+/// A started task that is not being executed.
+pub(crate) type TaskFiber = Fiber<(), Intent, ()>;
+
+/// The result is in the box.
+pub(crate) const DONE: u32 = 1;
+/// The result has been taken out of the box, or dropped.
+pub(crate) const TAKEN: u32 = 2;
+/// Somebody waits for the result.
+pub(crate) const JOINED: u32 = 4;
+/// The handle is gone: nobody will ask for the result.
+pub(crate) const DETACHED: u32 = 8;
+/// The task panicked, and its scope knows: the result stays until it has looked.
+const PANICKED: u32 = 16;
+/// One reference.
+const REFERENCE: u32 = 32;
+
+/// What depends on the task's types, and on the layers above.
+#[derive(Debug)]
+pub(crate) struct VTable {
+    /// Runs (or drops) the closure on the task's own stack, stores the result and announces it. Returns whether the
+    /// reference of the running task was given back with the announcement.
+    pub(crate) run: unsafe fn(*const Header) -> bool,
+    /// Ends the task without having run it, because it cannot start: the text says why.
+    pub(crate) refuse: unsafe fn(*const Header, String),
+    /// Moves the result to where the second pointer says: a `Result<T, Failure>`.
+    pub(crate) take: unsafe fn(*const Header, *mut ()),
+    /// Moves the payload of a panic out, if that is what the result is; else drops the result.
+    pub(crate) take_panic: unsafe fn(*const Header) -> Option<Box<dyn Any + Send>>,
+    /// Drops the result where it is.
+    pub(crate) discard: unsafe fn(*const Header),
+    /// Drops whatever is in the box, and frees it.
+    pub(crate) free: unsafe fn(*const Header),
+    /// The task has panicked; its result says how. For the scope to remember.
+    pub(crate) panicked: unsafe fn(*const Header),
+    /// The task is over; the last thing it does to its scope.
+    pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
+    /// A node of the task has been flagged: wake it if it waits.
+    pub(crate) tell: unsafe fn(*const Header),
+}
+
+/// What few tasks have.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    pub(crate) name: Option<String>,
+    /// In bytes; none: the runtime's default.
+    pub(crate) stack_size: Option<usize>,
+}
+
+/// The head of every task's box. See [`crate::task`] for who may touch what.
+#[repr(C)]
+pub(crate) struct Header {
+    state: AtomicU32,
+    /// Whoever sets this runs the task.
+    pub(crate) started: AtomicBool,
+    /// A message about a cancellation is on its way to the task's worker.
+    pub(crate) cancel_queued: AtomicBool,
+    /// Runs even if it was cancelled before it started.
+    pub(crate) always_begins: bool,
+    /// How its scope counts it.
+    pub(crate) daemon: bool,
+    /// Whether the task sits in the fiber slot below.
+    pub(crate) has_fiber: Cell<bool>,
+    pub(crate) vtable: &'static VTable,
+    /// Link of the queue or the inbox that holds the task.
+    pub(crate) next: AtomicPtr<Header>,
+    /// Link of the inbox for messages about cancellations.
+    pub(crate) cancel_next: AtomicPtr<Header>,
+    /// The worker that has it: before its start the one in whose queue it was put, afterwards the one it is pinned to.
+    pub(crate) worker: AtomicPtr<()>,
+    pub(crate) suspender: Cell<*const Suspender<(), Intent>>,
+    /// The wait that the task is parked on.
+    pub(crate) parked_on: Cell<*const Waiter>,
+    /// What a cancellation does to that wait; none: nothing.
+    pub(crate) interrupt: Cell<Option<unsafe fn(&Header)>>,
+    /// Scopes and the like that are open; see [`crate::coroutine`].
+    pub(crate) open_frames: Cell<u32>,
+    /// Calls of `no_suspend` cannot be open while a task is switched away, so there is no slot for them.
+    pub(crate) node: CancelNode,
+    /// The innermost node.
+    pub(crate) node_top: Cell<*const CancelNode>,
+    /// The innermost task-local binding.
+    pub(crate) bindings: Cell<*const ()>,
+    /// The scope's core.
+    pub(crate) scope: *const (),
+    joiners: SpinLock<List>,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+    id: AtomicU64,
+    /// The suspended fiber, while `has_fiber`.
+    pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
+}
+
+// SAFETY: T1: the fields that are not atomic have one owner at a time, named in the module's table.
+unsafe impl Sync for Header {}
+// SAFETY: T1, as above.
+unsafe impl Send for Header {}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+impl Header {
+    #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]
+    /// A header with two references: one for the handle, one for the queue and then the worker.
+    pub(crate) fn new(
+        vtable: &'static VTable,
+        scope: *const (),
+        group: *const CancelNode,
+        bindings: *const (),
+        always_begins: bool,
+        daemon: bool,
+        extra: Option<Box<Extra>>,
+        spawned_at: &'static Location<'static>,
+    ) -> Header {
+        Header {
+            state: AtomicU32::new(2 * REFERENCE),
+            started: AtomicBool::new(false),
+            cancel_queued: AtomicBool::new(false),
+            always_begins,
+            daemon,
+            has_fiber: Cell::new(false),
+            vtable,
+            next: AtomicPtr::new(ptr::null_mut()),
+            cancel_next: AtomicPtr::new(ptr::null_mut()),
+            worker: AtomicPtr::new(ptr::null_mut()),
+            suspender: Cell::new(ptr::null()),
+            parked_on: Cell::new(ptr::null()),
+            interrupt: Cell::new(None),
+            open_frames: Cell::new(0),
+            node: CancelNode::new(group, ptr::null(), super::cancel::Kind::Plain),
+            node_top: Cell::new(ptr::null()),
+            bindings: Cell::new(bindings),
+            scope,
+            joiners: SpinLock::new(List::new()),
+            extra,
+            spawned_at,
+            id: AtomicU64::new(0),
+            fiber: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
+
+    /// The task's number: unique in the process, given out the first time that somebody asks.
+    pub(crate) fn id(&self) -> u64 {
+        let id = self.id.load(Ordering::Relaxed);
+        if id != 0 {
+            return id;
+        }
+        let fresh = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(other) => other,
+        }
+    }
+
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.extra.as_ref()?.name.as_deref()
+    }
+
+    /// The state bits. Acquire: who sees DONE sees the result.
+    #[inline]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    /// Adds a reference, on the strength of one that the caller holds.
+    #[inline]
+    pub(crate) fn retain(&self) {
+        self.state.fetch_add(REFERENCE, Ordering::Relaxed);
+    }
+
+    /// Gives a reference back; the last one frees the box.
+    ///
+    /// # Safety
+    /// T2: the caller owns the reference and does not use the header afterwards.
+    #[inline]
+    pub(crate) unsafe fn release(this: *const Header) {
+        // SAFETY: T2: the reference keeps it alive.
+        let header = unsafe { &*this };
+        // A sole owner needs no atomic read-modify-write: nobody is left who could change the count.
+        let sole = header.state.load(Ordering::Acquire) / REFERENCE == 1;
+        if sole || header.state.fetch_sub(REFERENCE, Ordering::AcqRel) / REFERENCE == 1 {
+            // SAFETY: T2: it was the last reference.
+            unsafe { (header.vtable.free)(this) };
+        }
+    }
+
+    /// Announces that the result is in the box, wakes who waits for it, and drops it if nobody ever will.
+    ///
+    /// If it has never switched away, the running task's own reference is given back in the same step where that is possible.
+    /// Returns whether it was; then the header must not be touched again.
+    ///
+    /// # Safety
+    /// T3: called once, by the task, on its own stack, after it has stored the result.
+    pub(crate) unsafe fn announce(this: *const Header, panicked: bool, drop_result: impl FnOnce()) -> bool {
+        // SAFETY: T2: the task holds a reference.
+        let header = unsafe { &*this };
+        let done = if panicked { DONE | PANICKED } else { DONE };
+        let may_release = !header.has_fiber.get() && !panicked;
+        let mut state = header.state.load(Ordering::Relaxed);
+        loop {
+            if state & DETACHED != 0 && !panicked {
+                // Nobody can ask for it any more. It may borrow from outside the scope: drop it before the scope can end.
+                drop_result();
+                header.state.fetch_or(DONE | TAKEN, Ordering::Release);
+                return false;
+            }
+            let release = may_release && state & JOINED == 0 && state / REFERENCE > 1;
+            let next = (state | done) - if release { REFERENCE } else { 0 };
+            // Release: whoever sees DONE sees the result. Acquire: the task sees what a joiner has put in the list.
+            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Err(seen) => state = seen,
+                Ok(_) => {
+                    if state & JOINED != 0 {
+                        header.wake_joiners();
+                    }
+                    return release;
+                }
+            }
+        }
+    }
+
+    fn wake_joiners(&self) {
+        let mut woken: *const Joiner = ptr::null();
+        let joiners = self.joiners.lock();
+        loop {
+            let joiner = joiners.pop_front().cast::<Joiner>();
+            // SAFETY: J1: a joiner in the list stays until it has taken itself out under this lock.
+            let Some(node) = (unsafe { joiner.as_ref() }) else { break };
+            node.listed.set(false);
+            if node.waiter.claim(WOKEN) {
+                node.next_woken.set(woken);
+                woken = joiner;
+            }
+        }
+        drop(joiners);
+        while !woken.is_null() {
+            // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
+            let next = unsafe { (*woken).next_woken.get() };
+            // SAFETY: S4: claimed above, unparked once, not touched again.
+            unsafe { Waiter::unpark(&raw const (*woken).waiter) };
+            woken = next;
+        }
+    }
+
+    /// Puts a joiner in the list; false when the task is done already.
+    ///
+    /// # Safety
+    /// J1: the joiner stays where it is until its wait has ended and, unless it was woken, [`Header::forget_joiner`] ran.
+    pub(crate) unsafe fn add_joiner(&self, joiner: &Joiner) -> bool {
+        let joiners = self.joiners.lock();
+        if self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0 {
+            return false;
+        }
+        joiner.listed.set(true);
+        // SAFETY: L3: in no list, stays (J1), and the lock is held.
+        unsafe { joiners.push_back(&raw const joiner.link) };
+        true
+    }
+
+    /// Takes a joiner out of the list whose wait ended in another way.
+    pub(crate) fn forget_joiner(&self, joiner: &Joiner) {
+        let joiners = self.joiners.lock();
+        if joiner.listed.replace(false) {
+            // SAFETY: L3: `listed` is written under this lock only.
+            unsafe { joiners.remove(&raw const joiner.link) };
+        }
+    }
+
+    /// Claims the result for the caller; false when there is none (yet, or any more).
+    #[inline]
+    pub(crate) fn claim_result(&self) -> bool {
+        let state = self.state.load(Ordering::Acquire);
+        if state & (DONE | TAKEN) != DONE {
+            return false;
+        }
+        self.state.fetch_or(TAKEN, Ordering::AcqRel) & TAKEN == 0
+    }
+
+    /// The handle is going: drops the result if it is there, or tells the task to.
+    ///
+    /// # Safety
+    /// T2: gives back the handle's reference; the caller does not use the header afterwards.
+    #[inline]
+    pub(crate) unsafe fn detach(this: *const Header, drop_result: impl FnOnce()) {
+        // SAFETY: T2: the handle holds a reference.
+        let header = unsafe { &*this };
+        let mut state = header.state.load(Ordering::Acquire);
+        while state & DONE == 0 {
+            // Still to run, and its own reference outlives this one.
+            let next = (state | DETACHED) - REFERENCE;
+            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(seen) => state = seen,
+            }
+        }
+        if state & (TAKEN | PANICKED) == 0 && header.claim_result() {
+            drop_result();
+        }
+        // SAFETY: T2, the caller's promise.
+        unsafe { Header::release(this) };
+    }
+
+    /// A node of this task has been flagged.
+    pub(crate) fn tell_cancelled(header: &Header) {
+        // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that keeps it so.
+        unsafe { (header.vtable.tell)(header) };
+    }
+}
+
+impl std::fmt::Debug for Header {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Header").field("state", &self.state).field("spawned_at", &self.spawned_at).finish_non_exhaustive()
+    }
+}
+
+/// One wait for a task's result.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Joiner {
+    link: Link,
+    pub(crate) waiter: Waiter,
+    /// Guarded by the lock of the list.
+    listed: Cell<bool>,
+    next_woken: Cell<*const Joiner>,
+}
+
+impl Joiner {
+    pub(crate) fn new() -> Joiner {
+        Joiner { link: Link::new(), waiter: Waiter::new(), listed: Cell::new(false), next_woken: Cell::new(ptr::null()) }
+    }
+}

@@ -1,0 +1,45 @@
+//! Layer 3: what a task is, and how it is told to stop.
+//!
+//! # Words
+//! - A task is *unstarted* while it is a small box in a queue, without a stack; *started* from the moment a worker runs it.
+//!   A started task never changes its worker (S2).
+//! - The [`Header`] is the part of that box that does not depend on the types of its closure and its result. Everything that
+//!   another thread may name lives in it; waiters and the running closure live on the task's stack.
+//! - A [`CancelNode`] is a place in the tree of cancellation; see [`cancel`].
+//!
+//! # States
+//! ```text
+//!              start (once)             the body has returned, its result is in the box
+//!   UNSTARTED ---------------> STARTED --------------------------------------------------> DONE
+//!                                                                                            | somebody takes the result
+//!                                                                                            v
+//!                                                                                          TAKEN
+//! ```
+//! `started` is a flag of its own (who sets it may run the task), the rest are bits of `state`, beside the count of references.
+//!
+//! # Who may touch what
+//! | field | owner |
+//! |---|---|
+//! | `state`, `started`, `cancel_queued` | anybody, atomically |
+//! | `next` | the queue that holds the task |
+//! | `fiber`, `parked_on`, `interrupt`, `node_top`, `bindings` | the task's worker |
+//! | the result | before DONE the task; after it whoever sets TAKEN |
+//! | `node` | its own lock, see [`cancel`] |
+//! | `joiners` | its lock |
+
+pub(crate) mod cancel;
+mod current;
+mod header;
+mod locals;
+mod result;
+
+pub use cancel::{CancelReason, Cancelled};
+pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
+pub use locals::LocalKey;
+
+pub(crate) use current::{
+    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header, current_node, deliver,
+    is_unwinding, nearest_deadline, reach, set_bindings, set_node, spend_budget, wait,
+};
+pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, TAKEN, TaskFiber, VTable};
+pub(crate) use result::{Body, Failure, TaskBox};

@@ -1,0 +1,171 @@
+//! The typed part of a task's box: its closure, then its result.
+#![expect(unsafe_code, reason = "the box is erased to its header")]
+
+use std::any::Any;
+use std::cell::UnsafeCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+
+use super::header::Header;
+use super::{Cancelled, cancel, current};
+
+/// Why there is no value.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The body panicked.
+    Panicked(Box<dyn Any + Send>),
+    /// It was cancelled before it began.
+    NeverRan(Cancelled),
+    /// The body gave its error to the scope.
+    Failed,
+}
+
+/// What a task does: a closure, with the scope's way of treating its failures.
+pub(crate) trait Body {
+    type Output;
+    /// Runs it; panics are caught.
+    fn run(self) -> Result<Self::Output, Failure>;
+}
+
+enum Stage<B: Body> {
+    Waiting(B),
+    Ended(Result<B::Output, Failure>),
+    Empty,
+}
+
+/// A task's box.
+#[repr(C)]
+pub(crate) struct TaskBox<B: Body> {
+    header: Header,
+    stage: UnsafeCell<Stage<B>>,
+}
+
+impl<B: Body> TaskBox<B> {
+    /// Boxes a task. The pointer owns two references: see [`Header::new`].
+    pub(crate) fn allocate(header: Header, body: B) -> *const Header {
+        let boxed = Box::new(TaskBox { header, stage: UnsafeCell::new(Stage::Waiting(body)) });
+        let raw = Box::into_raw(boxed);
+        // SAFETY: T2: just allocated, nobody else knows it.
+        let header = unsafe { &(*raw).header };
+        header.node.set_owner(header);
+        header.node_top.set(&raw const header.node);
+        raw.cast_const().cast()
+    }
+
+    /// See [`VTable::run`](super::VTable).
+    ///
+    /// # Safety
+    /// T3: called once, by the worker that started the task, on the task's stack.
+    pub(crate) unsafe fn run(this: *const Header) -> bool {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1: the running task owns its stage until it announces the result.
+        let stage = unsafe { &mut *(*boxed).stage.get() };
+        let Stage::Waiting(body) = std::mem::replace(stage, Stage::Empty) else { unreachable!("a task runs once") };
+        // SAFETY: T2: the running task holds a reference.
+        let header = unsafe { &*this };
+        let asked = if header.always_begins { None } else { current::cancelled() };
+        let result = match asked {
+            None => body.run(),
+            Some(cancelled) => {
+                // SAFETY: K1: a task's ancestors outlive it.
+                if let Some(origin) = unsafe { cancel::flagged_by(current::flagged_node()) } {
+                    origin.mark_delivered();
+                }
+                match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {
+                    Ok(()) => Err(Failure::NeverRan(cancelled)),
+                    Err(payload) => Err(Failure::Panicked(payload)),
+                }
+            }
+        };
+        // SAFETY: T3, the caller's promise.
+        unsafe { Self::end(this, result) }
+    }
+
+    /// See [`VTable::refuse`](super::VTable).
+    ///
+    /// # Safety
+    /// T3: instead of [`TaskBox::run`].
+    pub(crate) unsafe fn refuse(this: *const Header, why: String) {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1: the task owns its stage until it announces the result.
+        let body = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(body)));
+        // SAFETY: T2: the caller holds the running task's reference; with it the result is not released early.
+        unsafe { (*boxed).header.has_fiber.set(true) };
+        // SAFETY: T3, the caller's promise.
+        unsafe { Self::end(this, Err(Failure::Panicked(Box::new(why)))) };
+    }
+
+    /// Stores the result and announces it.
+    ///
+    /// # Safety
+    /// T3: once, by the task.
+    unsafe fn end(this: *const Header, result: Result<B::Output, Failure>) -> bool {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T2: the running task holds a reference.
+        let header = unsafe { &*this };
+        let panicked = matches!(result, Err(Failure::Panicked(_)));
+        // SAFETY: T1: the running task owns its stage until it announces the result.
+        unsafe { *(*boxed).stage.get() = Stage::Ended(result) };
+        // From here on nobody reaches the node any more.
+        cancel::unlink(&header.node);
+        if panicked {
+            // SAFETY: T3: the result is stored, the scope is alive.
+            unsafe { (header.vtable.panicked)(this) };
+        }
+        let drop_result = || {
+            // SAFETY: T1: nobody asks for the result, so the task still owns it.
+            unsafe { TaskBox::<B>::discard(this) };
+        };
+        // SAFETY: T3: the result is stored and this is the task's own stack.
+        unsafe { Header::announce(this, panicked, drop_result) }
+    }
+
+    /// Drops the result where it is; a panic of its destructor goes no further.
+    ///
+    /// # Safety
+    /// T1: the caller owns the result.
+    pub(crate) unsafe fn discard(this: *const Header) {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1, the caller's promise.
+        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        // What else could be done with it? The task has no result any more, and its scope did not fail.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(stage)));
+    }
+
+    /// See [`VTable::take`](super::VTable).
+    ///
+    /// # Safety
+    /// T1: the caller owns the result ([`Header::claim_result`]), and `to` points to room for a `Result<B::Output, Failure>`.
+    pub(crate) unsafe fn take(this: *const Header, to: *mut ()) {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1, the caller's promise.
+        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        let Stage::Ended(result) = stage else { unreachable!("a result is taken once, after it was announced") };
+        // SAFETY: T1: room for it is the caller's promise.
+        unsafe { ptr::write(to.cast(), result) };
+    }
+
+    /// See [`VTable::take_panic`](super::VTable).
+    ///
+    /// # Safety
+    /// T1: the caller owns the result.
+    pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
+        let boxed = this.cast::<TaskBox<B>>();
+        // SAFETY: T1, the caller's promise.
+        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        match stage {
+            Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
+            _ => None,
+        }
+    }
+
+    /// See [`VTable::free`](super::VTable).
+    ///
+    /// # Safety
+    /// T2: nobody has a reference any more.
+    pub(crate) unsafe fn free(this: *const Header) {
+        // SAFETY: T2: it was allocated as this very type.
+        drop(unsafe { Box::from_raw(this.cast_mut().cast::<TaskBox<B>>()) });
+    }
+}

@@ -1,0 +1,501 @@
+//! What a coroutine, a generator and their stacks promise.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use ecru::coroutine::{
+    Coroutine, CoroutineState, CoroutineStatus, Generator, STACK_DEFAULT, STACK_FLOOR, Stack,
+    StackPool, Yielder, remaining_stack,
+};
+
+use CoroutineState::{Complete, Yielded};
+
+/// Adds to a count when dropped.
+struct Counted<'c>(&'c Cell<u32>);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => (*text).to_owned(),
+        (_, Some(text)) => text.clone(),
+        _ => panic!("a payload without text"),
+    }
+}
+
+/// Inside and outside take turns, step by step, and the status is right at each of them.
+#[test]
+fn eight_steps_interleave() {
+    let steps = RefCell::new(Vec::new());
+    let this: Rc<OnceCell<Coroutine<'_, (), (), ()>>> = Rc::new(OnceCell::new());
+    let step = |number: u32| {
+        let status = this.get().map(Coroutine::state);
+        steps.borrow_mut().push((number, status.unwrap()));
+    };
+    let weak = Rc::downgrade(&this);
+    let steps = &steps;
+    let body = move |yielder: &Yielder<(), ()>, ()| {
+        let inside = |number: u32| {
+            let status = weak.upgrade().unwrap().get().map(Coroutine::state);
+            steps.borrow_mut().push((number, status.unwrap()));
+        };
+        inside(2);
+        yielder.suspend(());
+        inside(4);
+        yielder.suspend(());
+        inside(6);
+    };
+    this.set(Coroutine::new(body)).unwrap();
+    let coroutine = this.get().unwrap();
+    step(1);
+    assert_eq!(coroutine.resume(()), Yielded(()));
+    step(3);
+    assert_eq!(coroutine.resume(()), Yielded(()));
+    step(5);
+    assert_eq!(coroutine.resume(()), Complete(()));
+    step(7);
+    assert!(catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))).is_err());
+    step(8);
+    use CoroutineStatus as Status;
+    let expected = [
+        (1, Status::Unstarted),
+        (2, Status::Running),
+        (3, Status::Suspended),
+        (4, Status::Running),
+        (5, Status::Suspended),
+        (6, Status::Running),
+        (7, Status::Complete),
+        (8, Status::Complete),
+    ];
+    assert_eq!(*steps.borrow(), expected);
+}
+
+/// Values go in and out; the sums are those of the seed's iterator: 1, then +3 gives 4, then +2 gives 6, then the end.
+#[test]
+fn values_go_both_ways() {
+    let adder = Coroutine::new(|yielder, start: u32| {
+        let mut sum = start;
+        while sum < 28 {
+            sum += yielder.suspend(sum);
+        }
+        sum == 28
+    });
+    assert_eq!(adder.resume(1), Yielded(1));
+    assert_eq!(adder.resume(3), Yielded(4));
+    assert_eq!(adder.resume(2), Yielded(6));
+    assert_eq!(adder.resume(22), Complete(true));
+}
+
+/// Values that are large, have destructors, or are zero-sized arrive once and whole.
+#[test]
+fn values_of_all_kinds_arrive_whole() {
+    let large = Coroutine::new(|yielder: &Yielder<[u64; 100], String>, first| {
+        let second = yielder.suspend(format!("{}", first[99]));
+        second.iter().sum::<u64>()
+    });
+    assert_eq!(large.resume([3; 100]), Yielded("3".to_owned()));
+    assert_eq!(large.resume([2; 100]), Complete(200));
+
+    let dropped = Cell::new(0);
+    let counted = Coroutine::new(|yielder: &Yielder<Counted<'_>, Counted<'_>>, first| {
+        let second = yielder.suspend(first);
+        drop(second);
+    });
+    let Yielded(back) = counted.resume(Counted(&dropped)) else { panic!("not yielded") };
+    assert_eq!(dropped.get(), 0);
+    assert!(matches!(counted.resume(back), Complete(())));
+    assert_eq!(dropped.get(), 1);
+}
+
+/// A coroutine that is complete, or that would resume itself, says so.
+#[test]
+fn wrong_resumes_are_refused() {
+    let done = Coroutine::new(|_: &Yielder<(), ()>, ()| ());
+    done.resume(());
+    let error = catch_unwind(AssertUnwindSafe(|| done.resume(()))).unwrap_err();
+    assert!(panic_text(&*error).contains("complete"));
+
+    let this: Rc<OnceCell<Coroutine<'_, (), (), String>>> = Rc::new(OnceCell::new());
+    let weak = Rc::downgrade(&this);
+    let own = Coroutine::new(move |_: &Yielder<(), ()>, ()| {
+        let this = weak.upgrade().unwrap();
+        let this = this.get().unwrap();
+        panic_text(&*catch_unwind(AssertUnwindSafe(|| this.resume(()))).unwrap_err())
+    });
+    this.set(own).unwrap();
+    let Complete(text) = this.get().unwrap().resume(()) else { panic!("not complete") };
+    assert!(text.contains("from inside"), "{text}");
+}
+
+/// The function of `suspend_with` runs when the coroutine is suspended already, on the resumer's stack, and may arrange
+/// for it to be resumed at once.
+#[test]
+fn suspend_with_runs_its_function_after_the_switch() {
+    let (ready, seen) = (&RefCell::new(Vec::new()), &Cell::new(None));
+    let inside = &Cell::new(0);
+    let this: Rc<OnceCell<Coroutine<'_, u32, &str, u32>>> = Rc::new(OnceCell::new());
+    let weak = Rc::downgrade(&this);
+    let body = move |yielder: &Yielder<u32, &'static str>, _| {
+        inside.set(remaining_stack());
+        yielder.suspend_with("value", || {
+            let this = weak.upgrade().unwrap();
+            let elsewhere = remaining_stack().abs_diff(inside.get()) > 64 * 1024;
+            seen.set(Some((this.get().unwrap().state(), elsewhere)));
+            let refused = catch_unwind(AssertUnwindSafe(|| this.get().unwrap().resume(1)));
+            assert!(panic_text(&*refused.unwrap_err()).contains("suspend_with"));
+            let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend("from outside")));
+            assert!(panic_text(&*refused.unwrap_err()).contains("outside"));
+            ready.borrow_mut().push(5);
+        })
+    };
+    let stack = Stack::new(1 << 20).unwrap();
+    this.set(Coroutine::with_stack(stack, body)).unwrap();
+    let coroutine = this.get().unwrap();
+    assert_eq!(coroutine.resume(0), Yielded("value"));
+    assert_eq!(seen.get(), Some((CoroutineStatus::Suspended, true)));
+    let value = ready.borrow_mut().pop().unwrap();
+    assert_eq!(coroutine.resume(value), Complete(5));
+}
+
+/// If that function panics, the resumer gets the panic, and the coroutine stays as it was.
+#[test]
+fn a_panic_of_the_function_reaches_the_resumer() {
+    let coroutine = Coroutine::new(|yielder: &Yielder<u8, ()>, _| {
+        yielder.suspend_with((), || std::panic::resume_unwind(Box::new("oops")))
+    });
+    let error = catch_unwind(AssertUnwindSafe(|| coroutine.resume(0))).unwrap_err();
+    assert_eq!(panic_text(&*error), "oops");
+    assert_eq!(coroutine.state(), CoroutineStatus::Suspended);
+    assert_eq!(coroutine.resume(9), Complete(9));
+}
+
+/// A panic goes on in the resumer with its payload; the coroutine is complete then, and its stack usable.
+#[test]
+fn a_panic_reaches_the_resumer() {
+    let dropped = Cell::new(0);
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _counted = Counted(&dropped);
+        yielder.suspend(());
+        std::panic::resume_unwind(Box::new(42_u64));
+    });
+    coroutine.resume(());
+    let error = catch_unwind(AssertUnwindSafe(|| coroutine.resume(()))).unwrap_err();
+    assert_eq!(error.downcast_ref(), Some(&42_u64));
+    assert_eq!((coroutine.state(), dropped.get()), (CoroutineStatus::Complete, 1));
+    let again = Coroutine::with_stack(coroutine.into_stack(), |_: &Yielder<(), ()>, ()| 7);
+    assert_eq!(again.resume(()), Complete(7));
+}
+
+/// Dropping a suspended coroutine runs the destructors of its frames, inner ones first; captures go, too.
+#[test]
+fn dropping_unwinds() {
+    struct Note<'n>(&'n RefCell<Vec<&'static str>>, &'static str);
+    impl Drop for Note<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().push(self.1);
+        }
+    }
+    let notes = RefCell::new(Vec::new());
+    let captured = Note(&notes, "captured");
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _captured = captured;
+        let _outer = Note(&notes, "outer");
+        let inner = || {
+            let _inner = Note(&notes, "inner");
+            yielder.suspend(());
+            notes.borrow_mut().push("not reached");
+        };
+        inner();
+    });
+    coroutine.resume(());
+    assert!(notes.borrow().is_empty());
+    drop(coroutine);
+    assert_eq!(*notes.borrow(), ["inner", "outer", "captured"]);
+
+    let unstarted = Note(&notes, "unstarted");
+    drop(Coroutine::new(move |_: &Yielder<(), ()>, ()| drop(unstarted)));
+    assert_eq!(notes.borrow().last(), Some(&"unstarted"));
+    assert_eq!(ecru::coroutine::leaked_stacks(), 0);
+}
+
+/// A body that catches the unwinding may end, but not suspend again: the one who drops it hears of that.
+#[test]
+fn a_dropped_coroutine_does_not_suspend_again() {
+    let caught = Cell::new(false);
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        caught.set(catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err());
+    });
+    coroutine.resume(());
+    drop(coroutine);
+    assert!(caught.get());
+
+    let stubborn = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+        yielder.suspend(());
+    });
+    stubborn.resume(());
+    let error = catch_unwind(AssertUnwindSafe(|| drop(stubborn))).unwrap_err();
+    assert!(panic_text(&*error).contains("being dropped"));
+}
+
+/// A destructor that tries to suspend during that unwinding gets a panic, which it may catch; the rest is unwound as usual.
+#[test]
+fn a_destructor_cannot_suspend_while_unwinding() {
+    struct Suspends<'y>(&'y Yielder<(), ()>, &'y RefCell<String>);
+    impl Drop for Suspends<'_> {
+        fn drop(&mut self) {
+            let error = catch_unwind(AssertUnwindSafe(|| self.0.suspend(()))).unwrap_err();
+            self.1.replace(panic_text(&*error));
+        }
+    }
+    let (text, dropped) = (RefCell::new(String::new()), Cell::new(0));
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _counted = Counted(&dropped);
+        let _suspends = Suspends(yielder, &text);
+        yielder.suspend(());
+    });
+    coroutine.resume(());
+    drop(coroutine);
+    assert!(text.borrow().contains("being dropped"));
+    assert_eq!(dropped.get(), 1);
+}
+
+/// A panic of a destructor during that unwinding reaches the one who drops, and the stack is used again.
+#[test]
+fn a_panic_while_unwinding_after_a_catch_reaches_the_dropper() {
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+        std::panic::resume_unwind(Box::new("from the body"));
+    });
+    coroutine.resume(());
+    let error = catch_unwind(AssertUnwindSafe(|| drop(coroutine))).unwrap_err();
+    assert_eq!(panic_text(&*error), "from the body");
+}
+
+/// Coroutines nest, each returns to its own resumer.
+#[test]
+fn coroutines_nest() {
+    fn depth(levels: u32) -> u32 {
+        let inner = Coroutine::new(move |yielder: &Yielder<(), u32>, ()| {
+            let below = if levels == 0 { 0 } else { depth(levels - 1) };
+            yielder.suspend(below);
+            below + 1
+        });
+        let Yielded(first) = inner.resume(()) else { panic!("not yielded") };
+        let Complete(last) = inner.resume(()) else { panic!("not complete") };
+        assert_eq!(first + 1, last);
+        last
+    }
+    assert_eq!(depth(50), 51);
+}
+
+/// The outer coroutine suspends from within the inner one: both rest, and the inner one goes on when the outer is resumed.
+#[test]
+fn the_outer_suspends_from_within_the_inner() {
+    let outer = Coroutine::new(|out: &Yielder<u32, String>, first: u32| {
+        let items = Generator::new(|give: &Yielder<(), u32>| {
+            let mut value = first;
+            for _ in 0..3 {
+                value = out.suspend(format!("need one after {value}"));
+                give.suspend(value * 10);
+            }
+        });
+        items.collect::<Vec<_>>()
+    });
+    assert_eq!(outer.resume(1), Yielded("need one after 1".into()));
+    assert_eq!(outer.resume(2), Yielded("need one after 2".into()));
+    assert_eq!(outer.resume(3), Yielded("need one after 3".into()));
+    assert_eq!(outer.resume(4), Complete(vec![20, 30, 40]));
+}
+
+/// Dropping such an outer coroutine unwinds through the inner one.
+#[test]
+fn dropping_the_outer_unwinds_the_inner() {
+    let dropped = Cell::new(0);
+    let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
+        let _outer = Counted(&dropped);
+        let mut inner = Generator::new(|_: &Yielder<(), ()>| {
+            let _inner = Counted(&dropped);
+            out.suspend(());
+        });
+        inner.next();
+    });
+    outer.resume(());
+    assert_eq!(dropped.get(), 0);
+    drop(outer);
+    assert_eq!(dropped.get(), 2);
+}
+
+/// A generator is an iterator, ends for good, and unwinds when it is dropped half way.
+#[test]
+fn generators_iterate_and_unwind() {
+    let mut three = Generator::new(|yielder| (1..=3).for_each(|n| yielder.suspend(n)));
+    assert_eq!(three.by_ref().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!((three.next(), three.next()), (None, None));
+
+    let dropped = Cell::new(0);
+    let mut endless = Generator::new(|yielder| {
+        let _counted = Counted(&dropped);
+        (0_u64..).for_each(|n| yielder.suspend(n));
+    });
+    assert_eq!(endless.by_ref().take(1000).sum::<u64>(), 999 * 500);
+    assert_eq!(dropped.get(), 0);
+    drop(endless);
+    assert_eq!(dropped.get(), 1);
+}
+
+/// A generator whose function panics hands the panic to `next`, and is at its end then.
+#[test]
+fn a_panicking_generator_ends() {
+    let mut generator = Generator::new(|yielder: &Yielder<(), u8>| {
+        yielder.suspend(1);
+        std::panic::resume_unwind(Box::new("no more"));
+    });
+    assert_eq!(generator.next(), Some(1));
+    assert!(catch_unwind(AssertUnwindSafe(|| generator.next())).is_err());
+    assert_eq!(generator.next(), None);
+}
+
+/// A forgotten coroutine's frames stay as they are; nothing runs.
+#[test]
+fn a_forgotten_coroutine_is_never_run() {
+    let dropped = Cell::new(0);
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+        let _counted = Counted(&dropped);
+        yielder.suspend(());
+    });
+    coroutine.resume(());
+    #[expect(clippy::mem_forget, reason = "it is what this test is about")]
+    std::mem::forget(coroutine);
+    assert_eq!(dropped.get(), 0);
+}
+
+/// What remains of a stack is told inside and outside, shrinks with depth, and is enough on the smallest.
+#[test]
+fn remaining_stack_is_told() {
+    #[inline(never)]
+    fn deeper(levels: u32) -> usize {
+        let room = [levels; 128];
+        let below = if levels == 0 { remaining_stack() } else { deeper(levels - 1) };
+        std::hint::black_box(room);
+        below
+    }
+    assert!(remaining_stack() > 2048);
+    assert!(deeper(10) + 10 * 512 <= remaining_stack());
+    let own = std::thread::Builder::new().stack_size(300 * 1024).spawn(remaining_stack).unwrap();
+    let own = own.join().unwrap();
+    assert!((100 * 1024..=320 * 1024).contains(&own), "{own}");
+    if cfg!(ecru_baton) {
+        return;
+    }
+    let small = Stack::new(STACK_FLOOR).unwrap();
+    let coroutine =
+        Coroutine::with_stack(small, |_: &Yielder<(), ()>, ()| (remaining_stack(), deeper(8)));
+    let Complete((left, deep)) = coroutine.resume(()) else { panic!("not complete") };
+    assert!(left > 2048 && left < STACK_FLOOR, "{left}");
+    assert!(deep + 8 * 512 <= left, "{deep} of {left}");
+}
+
+/// Ten thousand live at once, each keeps its own place.
+#[test]
+fn ten_thousand_live_at_once() {
+    let count = if cfg!(ecru_baton) { 100 } else { 10_000 };
+    let pool = StackPool::new(STACK_FLOOR).unwrap();
+    let coroutines: Vec<_> = (0..count)
+        .map(|start: u64| {
+            Coroutine::with_stack(pool.take().unwrap(), move |yielder, mut add: u64| {
+                let mut sum = start;
+                while add != 0 {
+                    sum += add;
+                    add = yielder.suspend(sum);
+                }
+                sum
+            })
+        })
+        .collect();
+    for round in 1..=3 {
+        for (start, coroutine) in (0..).zip(&coroutines) {
+            let expected: u64 = start + (1..=round).sum::<u64>();
+            assert_eq!(coroutine.resume(round), Yielded(expected));
+        }
+    }
+    for (start, coroutine) in (0..).zip(&coroutines) {
+        assert_eq!(coroutine.resume(0), Complete(start + 6));
+    }
+    drop(coroutines);
+    assert_eq!(pool.statistics().live, 0);
+}
+
+/// The stack that came back last is used first, at the same address.
+#[test]
+fn stacks_are_recycled_last_in_first_out() {
+    let pool = StackPool::new(STACK_FLOOR).unwrap();
+    let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+    let address = |stack: &Stack| format!("{stack:?}");
+    let (one, two) = (address(&first), address(&second));
+    drop(second);
+    drop(first);
+    let again = (pool.take().unwrap(), pool.take().unwrap());
+    assert_eq!((address(&again.0), address(&again.1)), (one, two));
+    assert_eq!((pool.statistics().live, pool.statistics().idle), (2, 0));
+}
+
+/// Sizes that cannot be are refused with what to do; others are rounded up to pages.
+#[test]
+fn wrong_sizes_are_refused() {
+    for size in [0, 1, STACK_FLOOR - 1] {
+        let text = Stack::new(size).unwrap_err().to_string();
+        assert!(text.contains(&size.to_string()) && text.contains("16384"), "{text}");
+        assert_eq!(text, StackPool::new(size).unwrap_err().to_string());
+    }
+    for size in [usize::MAX, usize::MAX / 2, 1 << 41] {
+        let text = Stack::new(size).unwrap_err().to_string();
+        assert!(text.contains("at most"), "{text}");
+    }
+    assert_eq!(Stack::new(STACK_FLOOR + 1).unwrap().size() % 4096, 0);
+    assert!(Stack::new(STACK_FLOOR + 1).unwrap().size() > STACK_FLOOR);
+    assert_eq!(Stack::new(STACK_DEFAULT).unwrap().size(), STACK_DEFAULT);
+}
+
+/// A stack that no address space is left for is refused, by an error that says so.
+#[test]
+fn a_stack_that_cannot_be_mapped_is_refused() {
+    let mut stacks = Vec::new();
+    let error = loop {
+        match Stack::new(1 << 40) {
+            Ok(stack) => stacks.push(stack),
+            Err(error) => break error,
+        }
+        assert!(stacks.len() < 1 << 16);
+    };
+    assert_eq!(error.kind(), std::io::ErrorKind::OutOfMemory);
+    assert!(error.to_string().contains("cannot be mapped"), "{error}");
+}
+
+/// A stack goes to another thread before it is used; a pool serves many threads.
+#[test]
+fn stacks_and_pools_cross_threads() {
+    let pool = StackPool::new(STACK_FLOOR).unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..4_u32 {
+            let pool = pool.clone();
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let stack = pool.take().unwrap();
+                    let coroutine =
+                        Coroutine::with_stack(stack, |_: &Yielder<u32, ()>, value| value + 1);
+                    assert_eq!(coroutine.resume(number), Complete(number + 1));
+                }
+            });
+        }
+    });
+    assert_eq!(pool.statistics().live, 0);
+    let stack = pool.take().unwrap();
+    std::thread::spawn(move || drop(stack)).join().unwrap();
+    assert_eq!(pool.statistics().live, 0);
+}

@@ -1,0 +1,193 @@
+//! What happens when a stack is too small. Each case runs in a process of its own: this program, started again.
+
+#![cfg(not(ecru_baton))]
+#![expect(unsafe_code, reason = "installs handlers and makes accesses that fault")]
+
+use std::hint::black_box;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Output};
+
+use ecru::coroutine::{Coroutine, STACK_FLOOR, Stack, Yielder};
+
+/// Names the case that the child process shall run.
+const CASE: &str = "ECRU_OVERFLOW_CASE";
+
+/// Runs a case in a process of its own.
+fn child(case: &str, settings: &[(&str, &str)]) -> (Output, String) {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "the_child", "--nocapture", "--test-threads=1"]);
+    command.env(CASE, case).env_remove("RUST_BACKTRACE").env_remove("ECRU_GUARD");
+    let output = command.envs(settings.iter().copied()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output, text)
+}
+
+/// Does nothing unless it is the child of another test.
+#[test]
+fn the_child() {
+    match std::env::var(CASE).as_deref() {
+        Ok("recursion") => in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30)))),
+        Ok("large frame") => in_coroutine(STACK_FLOOR, || {
+            black_box([1_u8; 60 * 1024]);
+        }),
+        Ok("generator in a thread") => {
+            std::thread::spawn(|| in_coroutine(64 * 1024, || drop(black_box(recurse(1 << 30)))))
+                .join()
+                .unwrap();
+        }
+        Ok("second use") => {
+            for _ in 0..100 {
+                in_coroutine(STACK_FLOOR, || drop(black_box(recurse(10))));
+            }
+            in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30))));
+        }
+        Ok("foreign address") => in_coroutine(STACK_FLOOR, || {
+            // SAFETY: none; it is meant to fault.
+            unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) }
+        }),
+        Ok("sent by kill") => in_coroutine(STACK_FLOOR, || {
+            // std's handler takes itself away at the first one that it cannot explain, and returns; the second one ends us.
+            for _ in 0..2 {
+                // SAFETY: a signal to this very thread.
+                unsafe { libc::raise(libc::SIGSEGV) };
+            }
+        }),
+        Ok("thread") => {
+            in_coroutine(STACK_FLOOR, || ());
+            black_box(recurse(1 << 30));
+        }
+        Ok("previous handler") => {
+            previous_handler();
+            in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30))));
+        }
+        Ok("backtrace") => {
+            let error =
+                std::panic::catch_unwind(|| in_coroutine(STACK_FLOOR, || panic!("the panic")));
+            assert!(error.is_err());
+            eprintln!("caught");
+        }
+        Ok("too many") => too_many(),
+        _ => {}
+    }
+}
+
+fn in_coroutine(size: usize, body: impl FnOnce()) {
+    let stack = Stack::new(size).unwrap();
+    Coroutine::with_stack(stack, |_: &Yielder<(), ()>, ()| body()).resume(());
+}
+
+#[inline(never)]
+fn recurse(depth: u64) -> u64 {
+    let frame = black_box([depth; 16]);
+    if depth == 0 { 0 } else { recurse(depth - 1) + frame[3] }
+}
+
+fn previous_handler() {
+    extern "C" fn note(_: libc::c_int) {
+        let text = b"the previous handler\n";
+        // SAFETY: the text is readable.
+        unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    }
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::signal(libc::SIGSEGV, note as extern "C" fn(_) as usize) };
+}
+
+/// Guards by `mprotect` run out before the process runs out of mappings.
+fn too_many() {
+    let limit: usize =
+        std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    let mut stacks = Vec::new();
+    let error = loop {
+        match Stack::new(STACK_FLOOR) {
+            Ok(stack) => stacks.push(stack),
+            Err(error) => break error,
+        }
+        if stacks.len() > limit {
+            return eprintln!("never refused");
+        }
+    };
+    let lines = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    assert!(lines < limit / 100 * 90, "{lines} of {limit}");
+    assert!(stacks.len() > limit / 100 * 30, "{}", stacks.len());
+    eprintln!("{error}");
+    drop(stacks);
+    drop(Stack::new(STACK_FLOOR).unwrap());
+    eprintln!("one more after all were given back");
+}
+
+fn died_of_overflow(output: &Output, text: &str, size: &str) {
+    let signal = output.status.signal();
+    assert!(matches!(signal, Some(libc::SIGSEGV | libc::SIGABRT)), "{:?}\n{text}", output.status);
+    assert!(text.contains("stack overflow in a coroutine"), "{text}");
+    assert!(text.contains(size) && text.contains("with_stack"), "{text}");
+    assert!(text.contains("stack_size("), "{text}");
+}
+
+/// A recursion without end is reported with the stack's size and what to do, and ends the process.
+#[test]
+fn a_deep_recursion_is_reported() {
+    let (output, text) = child("recursion", &[]);
+    died_of_overflow(&output, &text, "16384 bytes");
+    let (output, text) = child("recursion", &[("ECRU_GUARD", "mprotect")]);
+    died_of_overflow(&output, &text, "16384 bytes");
+}
+
+/// So is one large frame, a coroutine on another thread, and a stack that was used before.
+#[test]
+fn other_overflows_are_reported() {
+    let (output, text) = child("large frame", &[]);
+    died_of_overflow(&output, &text, "16384 bytes");
+    let (output, text) = child("generator in a thread", &[]);
+    died_of_overflow(&output, &text, "65536 bytes");
+    let (output, text) = child("second use", &[]);
+    died_of_overflow(&output, &text, "16384 bytes");
+}
+
+/// A fault that has nothing to do with a guard, and a signal that somebody sent, end the process as ever.
+#[test]
+fn other_faults_are_not_ours() {
+    for case in ["foreign address", "sent by kill"] {
+        let (output, text) = child(case, &[]);
+        assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{case}: {text}");
+        assert!(!text.contains("stack overflow"), "{case}: {text}");
+    }
+}
+
+/// The overflow of a plain thread is still reported by `std`, though our handler stands before it.
+#[test]
+fn a_threads_own_overflow_is_still_reported() {
+    let (output, text) = child("thread", &[]);
+    assert!(output.status.signal().is_some(), "{text}");
+    assert!(text.contains("has overflowed its stack"), "{text}");
+}
+
+/// A handler that was installed before ours is called after the report; though it returns, the process ends.
+#[test]
+fn the_previous_handler_is_called() {
+    let (output, text) = child("previous handler", &[]);
+    died_of_overflow(&output, &text, "16384 bytes");
+    let (report, rest) = text.split_once("the previous handler").unwrap();
+    assert!(report.contains("stack overflow") && !rest.contains("stack overflow"), "{text}");
+}
+
+/// A panic that prints its backtrace on the smallest stack is caught, or is reported as the overflow that it is.
+#[test]
+fn a_backtrace_on_the_smallest_stack() {
+    for setting in ["0", "1", "full"] {
+        let (output, text) = child("backtrace", &[("RUST_BACKTRACE", setting)]);
+        if output.status.success() {
+            assert!(text.contains("the panic") && text.contains("caught"), "{text}");
+        } else {
+            died_of_overflow(&output, &text, "16384 bytes");
+        }
+    }
+}
+
+/// Where guards take mappings, stacks are refused while the rest of the program still has some.
+#[test]
+fn guards_by_mprotect_are_counted() {
+    let (output, text) = child("too many", &[("ECRU_GUARD", "mprotect")]);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("vm.max_map_count") && text.contains("6.13"), "{text}");
+    assert!(text.contains("one more after"), "{text}");
+}
