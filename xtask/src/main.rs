@@ -1,2 +1,78 @@
-//! The project's own checks: `cargo xtask`.
-fn main() {}
+//! The project's own checks: `cargo xtask check` before a commit, `cargo xtask ci` for everything.
+//!
+//! A check prints how many cases it looked at, and fails if there were none: a check that did not run shows nothing.
+
+mod behaviour;
+mod layers;
+mod lexer;
+mod outcome;
+mod paths;
+mod process;
+mod steps;
+mod table;
+mod tree;
+mod unsafety;
+
+use crate::outcome::Outcome;
+use crate::tree::Tree;
+use std::path::Path;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask <check>
+
+  check       what to run before a commit: fmt, clippy, layers, unsafe, behaviour, tests
+  ci          everything, as the project's server does it (.ci/run)
+
+  layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
+  unsafe      every unsafe block cites an invariant of doc/unsafe.md
+  behaviour   every row under doc/behaviour/ has its test, and every such test its row
+  examples    every example ends by itself and well
+  loom        the waiting protocols, model-checked
+  baton       the behaviour tests with each coroutine on a thread of its own
+  slopes      instructions per operation against the stored counts; --bless stores today's
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace");
+    let tree = match Tree::read(root) {
+        Ok(tree) => tree,
+        Err(error) => {
+            eprintln!("the working tree could not be read: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcomes = match arguments[..] {
+        ["check"] => check(root, &tree),
+        ["ci"] => vec![("ci", steps::ci(root))],
+        ["layers"] => vec![("layers", layers::check(&tree))],
+        ["unsafe"] => vec![("unsafe", unsafety::check(&tree))],
+        ["behaviour"] => vec![("behaviour", behaviour::check(&tree))],
+        ["examples"] => vec![("examples", steps::examples(root, &tree))],
+        ["loom"] => vec![("loom", steps::loom(root))],
+        ["baton"] => vec![("baton", steps::baton(root))],
+        ["slopes"] => vec![("slopes", steps::slopes(root, false))],
+        ["slopes", "--bless"] => vec![("slopes", steps::slopes(root, true))],
+        _ => {
+            eprint!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut all_stand = true;
+    for (name, outcome) in &outcomes {
+        all_stand &= outcome.report(name);
+    }
+    if all_stand { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn check(root: &Path, tree: &Tree) -> Vec<(&'static str, Outcome)> {
+    let mut outcomes = vec![
+        ("layers", layers::check(tree)),
+        ("unsafe", unsafety::check(tree)),
+        ("behaviour", behaviour::check(tree)),
+    ];
+    outcomes.extend(steps::ordinary(root));
+    outcomes
+}

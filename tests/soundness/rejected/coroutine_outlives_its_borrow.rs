@@ -1,0 +1,13 @@
+//! The bug: the coroutine would go on with a reference into a frame that has ended.
+
+use ecru::coroutine::Generator;
+
+fn letters() -> Generator<'static, char> {
+    let text = String::from("gone");
+    let reference = &text;
+    Generator::new(move |yielder| reference.chars().for_each(|c| yielder.suspend(c)))
+}
+
+fn main() {
+    letters().next();
+}

@@ -1,0 +1,8 @@
+//! The bug: `par::map` calls one closure on several workers at once, and a `Cell` is not made for that.
+
+use std::cell::Cell;
+
+fn main() {
+    let sum = Cell::new(0);
+    ecru::run(|| ecru::par::map(0..10, |n| sum.set(sum.get() + n)));
+}

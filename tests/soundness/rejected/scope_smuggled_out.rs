@@ -1,0 +1,10 @@
+//! The bug: children spawned through a scope that has ended would be awaited by nobody.
+
+fn main() {
+    ecru::run(|| {
+        let mut smuggled = None;
+        ecru::scope(|s| smuggled = Some(s));
+        let local = 1;
+        smuggled.map(|s| s.spawn(|| local));
+    });
+}

@@ -1,0 +1,9 @@
+//! The bug: a task of the run itself may outlive the function that spawned it, and would read its dead local.
+
+fn main() {
+    ecru::run(|| {
+        let text = String::from("gone");
+        let reference = &text;
+        ecru::spawn(move || reference.len());
+    });
+}

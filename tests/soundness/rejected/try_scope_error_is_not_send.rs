@@ -1,0 +1,13 @@
+//! The bug: a child's error travels from its worker to the scope's, and this one may not.
+
+use std::rc::Rc;
+
+fn main() {
+    ecru::run(|| {
+        let outcome = ecru::try_scope(|s| {
+            s.spawn(|| Err::<(), Rc<str>>("no".into()));
+            Ok(())
+        });
+        assert!(outcome.is_err());
+    });
+}

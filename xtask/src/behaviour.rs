@@ -1,0 +1,277 @@
+//! `cargo xtask behaviour`: the tables under doc/behaviour/ and the tests say the same.
+//!
+//! A row's id reads `topic_07_words`, its topic being the file's name. A test belongs to the row with whose id its own name
+//! begins; one row may have several tests (other workers, other drivers). Other pages name rows that exist.
+
+use crate::lexer::{Kind, Token, lex};
+use crate::outcome::Outcome;
+use crate::table;
+use crate::tree::Tree;
+use std::collections::BTreeMap;
+
+const FOLDER: &str = "doc/behaviour/";
+const HEADING: [&str; 4] = ["id", "given", "when", "then"];
+
+/// Reads the tables and the tests, and compares them.
+pub(crate) fn check(tree: &Tree) -> Outcome {
+    let mut problems = vec![];
+    // By `topic_07`, which is what must be unique: the whole id, and how many tests carry it.
+    let mut rows: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
+    let mut topics = 0;
+    for (file, text) in
+        tree.matching(FOLDER, ".md").filter(|(file, _)| !file.ends_with("README.md"))
+    {
+        let topic = file.strip_prefix(FOLDER).and_then(|f| f.strip_suffix(".md")).unwrap_or(file);
+        let table = table::rows(text, &HEADING);
+        topics += 1;
+        if table.is_empty() {
+            problems.push(format!("{file}: no table `| {} |`", HEADING.join(" | ")));
+        }
+        for (line, cells) in table {
+            let id = table::code(cells[0]).next().unwrap_or(cells[0]);
+            match number(id).filter(|key| key.rsplit_once('_').is_some_and(|(t, _)| t == topic)) {
+                None => problems
+                    .push(format!("{file}:{line}: `{id}` is not of the form `{topic}_07_words`")),
+                Some(_) if cells.len() != HEADING.len() || cells.iter().any(|c| c.is_empty()) => {
+                    problems.push(format!("{file}:{line}: {id} needs four filled cells"));
+                }
+                Some(key) => {
+                    if let Some((other, _)) = rows.insert(key, (id, 0)) {
+                        problems.push(format!("{file}:{line}: {id} has the number of {other}"));
+                    }
+                }
+            }
+        }
+    }
+    for (file, text) in tree.matching("", ".md").filter(|(file, _)| !file.starts_with(FOLDER)) {
+        for id in table::code(text).filter(|code| number(code).is_some()) {
+            if number(id).and_then(|key| rows.get(key)).is_none_or(|(row, _)| *row != id) {
+                problems.push(format!("{file}: no row in {FOLDER} is called {id}"));
+            }
+        }
+    }
+    let mut tests = 0;
+    for (file, source) in tree.matching("", ".rs") {
+        for test in carrying_ids(&lex(source).tokens) {
+            let place = format!("{file}:{}", test.line);
+            match number(test.name)
+                .and_then(|key| rows.get_mut(key))
+                .filter(|(id, _)| test.name.starts_with(*id))
+            {
+                None => problems.push(format!(
+                    "{place}: no row in {FOLDER} has the id that {} begins with",
+                    test.name
+                )),
+                Some(_) if test.ignored => {
+                    problems.push(format!("{place}: {} is ignored, so it shows nothing", test.name))
+                }
+                Some((_, count)) => {
+                    *count += 1;
+                    tests += 1;
+                }
+            }
+        }
+    }
+    for (id, _) in rows.values().filter(|(_, count)| *count == 0) {
+        problems.push(format!("{id} has no test"));
+    }
+    let shown = rows.values().filter(|(_, count)| *count > 0).count();
+    Outcome {
+        cases: rows.len(),
+        summary: format!(
+            "{} rows in {topics} topics, {shown} of them shown by {tests} tests",
+            rows.len()
+        ),
+        problems,
+    }
+}
+
+struct Test<'a> {
+    name: &'a str,
+    line: usize,
+    ignored: bool,
+}
+
+/// `topic_07` of `topic_07_words`.
+fn number(id: &str) -> Option<&str> {
+    let mut parts = id.splitn(3, '_');
+    let (topic, number, words) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_topic = !topic.is_empty() && topic.bytes().all(|b| b.is_ascii_lowercase());
+    let is_number = number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit());
+    (is_topic && is_number && !words.is_empty()).then(|| &id[..topic.len() + 1 + number.len()])
+}
+
+/// The test functions that are named as rows are: those with a `test` attribute, and those inside a macro's braces, which
+/// put it there.
+fn carrying_ids<'a>(tokens: &[Token<'a>]) -> Vec<Test<'a>> {
+    let mut tests = vec![];
+    let mut braces = vec![];
+    let mut attributes: Vec<&str> = vec![];
+    let mut at = 0;
+    while at < tokens.len() {
+        match tokens[at].text {
+            "#" if tokens.get(at + 1).is_some_and(|t| t.text == "[") => {
+                let end = closing_bracket(tokens, at + 1);
+                attributes.extend(
+                    tokens[at..end].iter().filter(|t| t.kind == Kind::Word).map(|t| t.text),
+                );
+                at = end;
+                continue;
+            }
+            "{" => braces
+                .push(at > 1 && tokens[at - 1].text == "!" && tokens[at - 2].kind == Kind::Word),
+            "}" => drop(braces.pop()),
+            "fn" => {
+                let name = tokens.get(at + 1).map_or("", |t| t.text);
+                let is_test = attributes.contains(&"test") || braces.contains(&true);
+                if is_test && number(name).is_some() {
+                    tests.push(Test {
+                        name,
+                        line: tokens[at].line,
+                        ignored: attributes.contains(&"ignore"),
+                    });
+                }
+            }
+            "pub" | "unsafe" | "extern" | "const" => {
+                at += 1;
+                continue;
+            }
+            _ => {}
+        }
+        attributes.clear();
+        at += 1;
+    }
+    tests
+}
+
+fn closing_bracket(tokens: &[Token<'_>], open: usize) -> usize {
+    let mut depth = 0;
+    for (at, token) in tokens.iter().enumerate().skip(open) {
+        match token.text {
+            "[" => depth += 1,
+            "]" if depth == 1 => return at + 1,
+            "]" => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::outcome::Outcome;
+    use crate::tree::Tree;
+
+    const SCOPE: &str = "\
+| id | given | when | then |
+|---|---|---|---|
+| `scope_01_waits` | a scope | its body ends | it waits |
+| `scope_02_panics` | a child | it panics | so does the scope |
+";
+    const TESTS: &str = "#[test]\nfn scope_01_waits() {}\n\nbehaviour! {\n    fn scope_02_panics_on_two_workers() {}\n}\n";
+
+    fn with(table: &str, tests: &str) -> Outcome {
+        check(&Tree::of(&[
+            ("doc/behaviour/README.md", ""),
+            ("doc/behaviour/scope.md", table),
+            ("tests/a.rs", tests),
+        ]))
+    }
+
+    fn complains(outcome: &Outcome, about: &str) {
+        assert!(!outcome.stands());
+        assert!(
+            outcome.problems.iter().any(|p| p.contains(about)),
+            "{about:?} is not among {:#?}",
+            outcome.problems
+        );
+    }
+
+    #[test]
+    fn rows_with_tests_stand() {
+        let outcome = with(SCOPE, TESTS);
+        assert_eq!(outcome.problems, [""; 0]);
+        assert_eq!(outcome.summary, "2 rows in 1 topics, 2 of them shown by 2 tests");
+    }
+
+    #[test]
+    fn a_row_without_a_test_is_found() {
+        complains(&with(SCOPE, "#[test] fn scope_01_waits() {}"), "scope_02_panics has no test");
+        complains(&with(SCOPE, &TESTS.replace("#[test]", "")), "scope_01_waits has no test");
+        complains(
+            &with(SCOPE, &format!("// {}", TESTS.replace('\n', " "))),
+            "scope_01_waits has no test",
+        );
+    }
+
+    #[test]
+    fn a_test_without_a_row_is_found() {
+        complains(
+            &with(SCOPE, &format!("{TESTS}#[test] fn scope_03_more() {{}}")),
+            "that scope_03_more begins with",
+        );
+        complains(
+            &with(SCOPE, &format!("{TESTS}#[test] fn scope_01_other() {{}}")),
+            "that scope_01_other begins with",
+        );
+        complains(
+            &with(SCOPE, &format!("{TESTS}#[test] fn net_01_reads() {{}}")),
+            "that net_01_reads begins with",
+        );
+        assert!(
+            with(SCOPE, &format!("{TESTS}#[test] fn plain() {{}} fn net_01_helper() {{}}"))
+                .stands()
+        );
+    }
+
+    #[test]
+    fn an_ignored_test_shows_nothing() {
+        complains(
+            &with(SCOPE, &TESTS.replace("#[test]", "#[test] #[ignore = \"slow\"] pub")),
+            "is ignored",
+        );
+    }
+
+    #[test]
+    fn ids_are_well_formed_and_unique() {
+        complains(
+            &with(&format!("{SCOPE}| `scope_02_again` | a | b | c |\n"), TESTS),
+            "has the number of scope_02_panics",
+        );
+        complains(
+            &with(&format!("{SCOPE}| `net_03_x` | a | b | c |\n"), TESTS),
+            "is not of the form",
+        );
+        complains(
+            &with(&format!("{SCOPE}| `scope_3_x` | a | b | c |\n"), TESTS),
+            "is not of the form",
+        );
+        complains(
+            &with(&format!("{SCOPE}| `scope_03_x` | a | | c |\n"), TESTS),
+            "four filled cells",
+        );
+    }
+
+    #[test]
+    fn other_pages_name_rows_that_exist() {
+        let with_page = |page| {
+            check(&Tree::of(&[
+                ("doc/behaviour/scope.md", SCOPE),
+                ("tests/a.rs", TESTS),
+                ("SOUNDNESS.md", page),
+            ]))
+        };
+        assert!(with_page("see `scope_01_waits` and `other` words").stands());
+        complains(
+            &with_page("see `scope_01_wait`"),
+            "SOUNDNESS.md: no row in doc/behaviour/ is called scope_01_wait",
+        );
+    }
+
+    #[test]
+    fn nothing_read_is_a_failure() {
+        assert!(!check(&Tree::of(&[])).stands());
+        assert!(!check(&Tree::of(&[("doc/behaviour/scope.md", "no table")])).stands());
+    }
+}

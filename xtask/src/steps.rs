@@ -1,0 +1,130 @@
+//! The checks that build and run something. Each fails if nothing ran.
+
+use crate::outcome::Outcome;
+use crate::process::{Said, cargo, run, target_folder};
+use crate::tree::Tree;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// `cargo xtask loom`: the protocols, in every interleaving with at most two preemptions.
+pub(crate) fn loom(root: &Path) -> Outcome {
+    let mut command = cargo(root, &["test", "--release", "--package", "ecru-loom"]);
+    command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
+    if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
+        command.env("LOOM_MAX_PREEMPTIONS", "2");
+    }
+    tests("models", run(&mut command))
+}
+
+/// `cargo xtask baton`: the behaviour tests, each coroutine on an OS thread of its own.
+pub(crate) fn baton(root: &Path) -> Outcome {
+    let mut command = cargo(root, &["test", "--test", "behaviour"]);
+    command
+        .env("RUSTFLAGS", "--cfg ecru_baton")
+        .env("CARGO_TARGET_DIR", target_folder(root, "baton"));
+    tests("behaviour tests", run(&mut command))
+}
+
+/// `cargo xtask slopes`: instructions per operation, against the stored counts; `--bless` stores today's.
+pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
+    // The gate looks for the program that it measures beside itself, so both are built first.
+    let package = ["--release", "--package", "ecru-bench", "--features", "ecru"];
+    let built = run(cargo(root, &["build", "--bins"]).args(package));
+    let ran = built.and_then(|_| {
+        let mut gate = cargo(root, &["run", "--quiet", "--bin", "slopes-gate"]);
+        run(gate.args(package).args(if bless { &["--", "--bless"][..] } else { &[] }))
+    });
+    outcome(ran.map(|said| (said.lines_with("instructions per operation"), "slopes")))
+}
+
+/// `cargo xtask examples`: each one ends by itself, well, and says something.
+pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
+    let mut problems = vec![];
+    let names: BTreeSet<&str> = tree
+        .matching("examples/", ".rs")
+        .filter_map(|(file, _)| file.strip_prefix("examples/")?.strip_suffix(".rs"))
+        .filter(|name| !name.contains('/'))
+        .collect();
+    match tree.text("examples/README.md") {
+        Ok(text) => problems.extend(compare_list(&names, text)),
+        Err(problem) => problems.push(problem),
+    }
+    for name in &names {
+        println!("--- {name}");
+        match run(&mut cargo(root, &["run", "--quiet", "--example", name])) {
+            Ok(said) if said.lines.is_empty() => problems.push(format!("{name} said nothing")),
+            Ok(_) => {}
+            Err(problem) => problems.push(problem),
+        }
+    }
+    let summary = format!("{} examples run", names.len());
+    Outcome { cases: names.len(), summary, problems }
+}
+
+/// Examples that examples/README.md leaves out, and ones that it makes up.
+fn compare_list(names: &BTreeSet<&str>, text: &str) -> Vec<String> {
+    let linked: BTreeSet<&str> = text
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next()?.strip_suffix(".rs"))
+        .filter(|name| !name.contains('/'))
+        .collect();
+    let missing =
+        names.difference(&linked).map(|n| format!("examples/README.md does not link {n}.rs"));
+    let made_up = linked
+        .difference(names)
+        .map(|n| format!("examples/README.md links {n}.rs, which is not there"));
+    missing.chain(made_up).collect()
+}
+
+/// `cargo xtask check`, the part that runs cargo: how the code is set, what clippy says, and the tests.
+pub(crate) fn ordinary(root: &Path) -> Vec<(&'static str, Outcome)> {
+    let simple = |arguments: &[&str]| outcome(run(&mut cargo(root, arguments)).map(|_| (1, "run")));
+    vec![
+        ("fmt", simple(&["fmt", "--all", "--check"])),
+        ("clippy", simple(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+        ("test", tests("tests", run(&mut cargo(root, &["test"])))),
+    ]
+}
+
+/// `cargo xtask ci`: what the project's server runs, here.
+pub(crate) fn ci(root: &Path) -> Outcome {
+    let ran = run(std::process::Command::new(root.join(".ci/run")).current_dir(root));
+    outcome(ran.map(|said| (said.number_before(" passed, ").unwrap_or(0), "checks")))
+}
+
+fn tests(what: &'static str, ran: Result<Said, String>) -> Outcome {
+    outcome(ran.map(|said| (said.passed, what)))
+}
+
+fn outcome(ran: Result<(usize, &str), String>) -> Outcome {
+    match ran {
+        Ok((cases, what)) => {
+            Outcome { cases, summary: format!("{cases} {what}"), problems: vec![] }
+        }
+        Err(problem) => Outcome::broken(problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{compare_list, tests};
+    use crate::process::Said;
+
+    #[test]
+    fn a_run_without_tests_does_not_stand() {
+        assert!(!tests("tests", Ok(Said::default())).stands());
+        assert!(!tests("tests", Err("broken".into())).stands());
+        assert!(tests("tests", Ok(Said { passed: 1, ..Said::default() })).stands());
+    }
+
+    #[test]
+    fn the_list_of_examples_is_compared_both_ways() {
+        let names = ["01_hello", "02_more"].into();
+        let text = "1. [hello](01_hello.rs)\n2. [gone](03_gone.rs)\n3. [big](big/src/main.rs)\n";
+        let problems = compare_list(&names, text);
+        assert_eq!(problems.len(), 2);
+        assert!(problems[0].contains("02_more"));
+        assert!(problems[1].contains("03_gone"));
+    }
+}

@@ -1,0 +1,70 @@
+//! The files that the checks read: the working tree, or in the checks' own tests a small made-up one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::{fs, io};
+
+/// Text files by their path from the root, with `/` between the parts.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    files: BTreeMap<String, String>,
+}
+
+impl Tree {
+    /// Reads the Rust, Markdown and TOML files under `root`, hidden folders and build output left out.
+    pub(crate) fn read(root: &Path) -> io::Result<Tree> {
+        let mut tree = Tree::default();
+        let mut folders = vec![root.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if name.starts_with('.') || name == "target" {
+                    continue;
+                }
+                if path.is_dir() {
+                    folders.push(path);
+                } else if name.ends_with(".rs") || name.ends_with(".md") || name.ends_with(".toml")
+                {
+                    let relative = path.strip_prefix(root).expect("it was found under the root");
+                    let relative = relative.to_string_lossy().replace('\\', "/");
+                    tree.files.insert(relative, fs::read_to_string(&path)?);
+                }
+            }
+        }
+        Ok(tree)
+    }
+
+    /// A tree of these paths and texts.
+    #[cfg(test)]
+    pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
+        Tree { files: files.iter().map(|&(path, text)| (path.into(), text.into())).collect() }
+    }
+
+    /// The text of a file that has to be there.
+    pub(crate) fn text(&self, path: &str) -> Result<&str, String> {
+        self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
+    }
+
+    /// The files whose path begins and ends so.
+    pub(crate) fn matching(
+        &self,
+        prefix: &str,
+        suffix: &str,
+    ) -> impl Iterator<Item = (&str, &str)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.starts_with(prefix) && path.ends_with(suffix))
+            .map(|(path, text)| (path.as_str(), text.as_str()))
+    }
+}
+
+/// The path of the module that a file under src/ stands for; empty for the crate root.
+pub(crate) fn module_of(file: &str) -> Vec<String> {
+    let path = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
+    let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
+    if module.last().is_some_and(|last| last == "mod") || module == ["lib"] {
+        module.pop();
+    }
+    module
+}

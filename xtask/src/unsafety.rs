@@ -1,0 +1,346 @@
+//! `cargo xtask unsafe`: every piece of unsafe code says which invariant makes it sound.
+//!
+//! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues from the lines around it
+//! alone (both are counted); ids are known, every one of them is cited somewhere, and the module, or one around it, opens with `#![expect(unsafe_code, ..)]` (a single item may carry it itself, where
+//! rustc sees to it that nothing else does). Elsewhere (benches, examples) the comment alone will do.
+
+use crate::lexer::{Kind, Lexed, Token, lex};
+use crate::outcome::Outcome;
+use crate::table;
+use crate::tree::{Tree, module_of};
+use std::collections::{BTreeMap, BTreeSet};
+
+const INDEX: &str = "doc/unsafe.md";
+const HEADING: [&str; 2] = ["id", "invariant"];
+
+/// Reads the index and the sources, and compares them.
+pub(crate) fn check(tree: &Tree) -> Outcome {
+    let index = match tree.text(INDEX) {
+        Ok(index) => index,
+        Err(problem) => return Outcome::broken(problem),
+    };
+    let mut check = Check::default();
+    for (line, cells) in table::rows(index, &HEADING) {
+        if !is_id(cells[0]) {
+            check.problems.push(format!("{INDEX}:{line}: `{}` is no id", cells[0]));
+        } else if check.cited.insert(cells[0], 0).is_some() {
+            check.problems.push(format!("{INDEX}:{line}: {} stands there twice", cells[0]));
+        }
+    }
+    for (file, source) in tree.matching("src/", ".rs") {
+        if opened(&lex(source).tokens).last() == Some(&true) {
+            check.opened.insert(module_of(file));
+        }
+    }
+    for (file, source) in tree.matching("", ".rs") {
+        check.file(file, source);
+    }
+    for (id, _) in check.cited.iter().filter(|(_, count)| **count == 0) {
+        check.problems.push(format!("{INDEX}: {id} is cited nowhere"));
+    }
+    let Check { cited, blocks, local, impls, files, all_files, elsewhere, problems, .. } = check;
+    Outcome {
+        cases: blocks + impls,
+        summary: format!(
+            "{blocks} unsafe blocks and {impls} unsafe impls in {files} of the {all_files} files of src/ ({elsewhere} elsewhere); {} of them cite one of {} invariants, {local} argue from the lines around them",
+            blocks + impls - local,
+            cited.len()
+        ),
+        problems,
+    }
+}
+
+#[derive(Default)]
+struct Check<'a> {
+    cited: BTreeMap<&'a str, usize>,
+    /// The modules whose file opens with the expectation.
+    opened: BTreeSet<Vec<String>>,
+    blocks: usize,
+    /// Those that cite nothing: their argument is local.
+    local: usize,
+    impls: usize,
+    /// Files of src/ with unsafe code, and all of them.
+    files: usize,
+    all_files: usize,
+    /// Blocks and impls outside src/.
+    elsewhere: usize,
+    problems: Vec<String>,
+}
+
+impl Check<'_> {
+    fn file(&mut self, file: &str, source: &str) {
+        let lexed = lex(source);
+        let lines: Vec<&str> = source.lines().collect();
+        let in_library = file.starts_with("src/");
+        self.all_files += usize::from(in_library);
+        // A promise may also be named where it is asked for (`# Safety`) or explained.
+        for word in lexed.comments.iter().flat_map(|(_, text)| words(text)).filter(|_| in_library) {
+            if let Some(count) = self.cited.get_mut(word) {
+                *count += 1;
+            }
+        }
+        let opened = opened(&lexed.tokens);
+        let module = module_of(file);
+        let around = (1..=module.len()).any(|len| self.opened.contains(&module[..len]))
+            || has_outer_opening(&lexed.tokens);
+        let mut has_unsafe = false;
+        for (at, token) in lexed.tokens.iter().enumerate().filter(|(_, t)| t.text == "unsafe") {
+            let next = lexed.tokens.get(at + 1).map_or("", |t| t.text);
+            let what = match next {
+                "{" => "unsafe block",
+                "impl" => "unsafe impl",
+                // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by themselves.
+                _ => continue,
+            };
+            has_unsafe = true;
+            let place = format!("{file}:{}", token.line);
+            let counter = match (in_library, what) {
+                (false, _) => &mut self.elsewhere,
+                (true, "unsafe impl") => &mut self.impls,
+                _ => &mut self.blocks,
+            };
+            *counter += 1;
+            match reason_above(&lexed, &lines, token.line) {
+                None => self
+                    .problems
+                    .push(format!("{place}: this {what} has no SAFETY comment above it")),
+                Some(reason) if in_library => self.citations(&place, &reason),
+                Some(_) => {}
+            }
+            if in_library && !around && !opened[at] {
+                self.problems.push(format!(
+                    "{place}: the module does not open with `#![expect(unsafe_code, reason = ..)]`"
+                ));
+            }
+        }
+        self.files += usize::from(in_library && has_unsafe);
+        if in_library
+            && (0..lexed.tokens.len())
+                .any(|at| texts(&lexed.tokens, at, ["allow", "(", "unsafe_code"]))
+        {
+            self.problems
+                .push(format!("{file}: unsafe_code is expected where it is, never allowed"));
+        }
+    }
+
+    fn citations(&mut self, place: &str, reason: &str) {
+        let families: BTreeSet<char> =
+            self.cited.keys().filter_map(|id| id.chars().next()).collect();
+        let mut known = 0;
+        let mut unknown: Vec<&str> = vec![];
+        for word in words(reason).filter(|w| is_id(w)) {
+            if self.cited.contains_key(word) { known += 1 } else { unknown.push(word) }
+        }
+        self.local += usize::from(known == 0 && unknown.is_empty());
+        // `U8` and the like beside a known id are no citations.
+        for word in
+            unknown.iter().filter(|w| known == 0 || w.starts_with(|c| families.contains(&c)))
+        {
+            self.problems.push(format!("{place}: {word} does not stand in {INDEX}"));
+        }
+    }
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric())
+}
+
+/// True for `S1`, `B12`: one capital letter and a number.
+fn is_id(word: &str) -> bool {
+    let mut chars = word.chars();
+    chars.next().is_some_and(|c| c.is_ascii_uppercase())
+        && word.len() > 1
+        && chars.all(|c| c.is_ascii_digit())
+}
+
+/// The text of the SAFETY comment that belongs to the statement on this line.
+fn reason_above(lexed: &Lexed<'_>, lines: &[&str], line: usize) -> Option<String> {
+    let comments: BTreeMap<usize, &str> = lexed.comments.iter().copied().collect();
+    let is_comment = |line: usize| {
+        comments.contains_key(&line) && lines[line - 1].trim_start().starts_with(['/', '*'])
+    };
+    let mut above = line - 1;
+    // The statement may have begun some lines further up, and attributes may stand between.
+    while above > 0 && !is_comment(above) {
+        let code = lines[above - 1].trim();
+        let ends_there = code.ends_with([';', '{', '}', ',']) || code.is_empty();
+        if ends_there && !code.starts_with("#[") {
+            return None;
+        }
+        above -= 1;
+    }
+    let mut reason = vec![];
+    while above > 0 && is_comment(above) {
+        reason.push(comments[&above]);
+        above -= 1;
+    }
+    reason.reverse();
+    let reason = reason.join(" ");
+    reason.find("SAFETY:").map(|at| reason[at..].to_owned())
+}
+
+/// For each token, whether a module around it opens with `#![expect(unsafe_code`.
+fn opened(tokens: &[Token<'_>]) -> Vec<bool> {
+    let mut stack = vec![false];
+    let mut opened = vec![];
+    for (at, token) in tokens.iter().enumerate() {
+        match token.text {
+            "{" if token.kind == Kind::Punctuation => {
+                stack.push(stack.last().copied().unwrap_or(false))
+            }
+            "}" if token.kind == Kind::Punctuation && stack.len() > 1 => drop(stack.pop()),
+            "#" if texts(tokens, at, ["#", "!", "[", "expect", "(", "unsafe_code"]) => {
+                if let Some(last) = stack.last_mut() {
+                    *last = true;
+                }
+            }
+            _ => {}
+        }
+        opened.push(stack.last().copied().unwrap_or(false));
+    }
+    opened
+}
+
+/// True if a single item is expected to contain unsafe code.
+fn has_outer_opening(tokens: &[Token<'_>]) -> bool {
+    (0..tokens.len()).any(|at| texts(tokens, at, ["#", "[", "expect", "(", "unsafe_code"]))
+}
+
+fn texts<const N: usize>(tokens: &[Token<'_>], at: usize, texts: [&str; N]) -> bool {
+    tokens.len() >= at + N && tokens[at..at + N].iter().map(|t| t.text).eq(texts)
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::unnecessary_safety_comment,
+    reason = "clippy takes the sources in strings below for comments"
+)]
+mod tests {
+    use super::check;
+    use crate::outcome::Outcome;
+    use crate::tree::Tree;
+
+    const INDEX: &str = "| id | invariant |\n|---|---|\n| S1 | stacks |\n| S2 | threads |\n";
+    const BOTH: &str = "#![expect(unsafe_code, reason = \"r\")]\n// SAFETY: S1, and by S2 too.\nunsafe impl Send for T {}\n";
+
+    fn with(source: &str) -> Outcome {
+        check(&Tree::of(&[("doc/unsafe.md", INDEX), ("src/both.rs", BOTH), ("src/a.rs", source)]))
+    }
+
+    fn complains(outcome: &Outcome, about: &str) {
+        assert!(!outcome.stands());
+        assert!(
+            outcome.problems.iter().any(|p| p.contains(about)),
+            "{about:?} is not among {:#?}",
+            outcome.problems
+        );
+    }
+
+    #[test]
+    fn documented_code_stands() {
+        let source = "#![expect(unsafe_code, reason = \"r\")]
+fn f() {
+    // SAFETY: what the pointer points to
+    // lives by S1.
+    let x =
+        unsafe { *p };
+    g(
+        // SAFETY: S2.
+        #[inline]
+        unsafe { h() },
+    );
+    /* SAFETY: S2 */
+    unsafe { h() }
+}
+/// # Safety
+/// S1
+unsafe fn h() { \"unsafe { }\" }";
+        let outcome = with(source);
+        assert_eq!(outcome.problems, [""; 0]);
+        assert_eq!(
+            outcome.summary,
+            "3 unsafe blocks and 1 unsafe impls in 2 of the 2 files of src/ (0 elsewhere); 4 of them cite one of 2 invariants, 0 argue from the lines around them"
+        );
+    }
+
+    #[test]
+    fn a_missing_or_idle_comment_is_found() {
+        let open = "#![expect(unsafe_code, reason = \"r\")]\n";
+        complains(
+            &with(&format!("{open}fn f() {{\n    unsafe {{ g() }}\n}}")),
+            "src/a.rs:3: this unsafe block has no SAFETY",
+        );
+        complains(
+            &with(&format!("{open}// SAFETY: S1\nfn g() {{}}\nfn f() {{ unsafe {{ g() }} }}")),
+            "has no SAFETY",
+        );
+        let local = with(&format!(
+            "{open}// SAFETY: just mapped
+unsafe impl Sync for T {{}}"
+        ));
+        assert!(local.stands() && local.summary.contains("1 argue from the lines"), "{local:?}");
+        complains(
+            &with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}")),
+            "S9 does not stand in",
+        );
+    }
+
+    #[test]
+    fn the_module_has_to_say_so_at_its_top() {
+        complains(&with("// SAFETY: S1\nunsafe impl Sync for T {}"), "does not open with");
+        complains(
+            &with("mod a { #![expect(unsafe_code)] }\n// SAFETY: S1\nunsafe impl Sync for T {}"),
+            "does not open with",
+        );
+        complains(&with("#![allow(unsafe_code)]\n"), "never allowed");
+        let item = "#[expect(unsafe_code)]\n// SAFETY: S1\nunsafe impl Sync for T {}";
+        assert!(with(item).stands());
+        let parent = [
+            ("src/c/mod.rs", "#![expect(unsafe_code)]"),
+            ("src/c/d.rs", "// SAFETY: S1\nunsafe impl Sync for T {}"),
+        ];
+        assert!(
+            check(&Tree::of(
+                &[&[("doc/unsafe.md", INDEX), ("src/both.rs", BOTH)], &parent[..]].concat()
+            ))
+            .stands()
+        );
+        let inline =
+            "mod a {\n#![expect(unsafe_code)]\n// SAFETY: S1\nunsafe impl Sync for T {}\n}";
+        assert!(with(inline).stands());
+    }
+
+    #[test]
+    fn an_invariant_that_nobody_cites_is_found() {
+        let index = format!("{INDEX}| S3 | buffers |\n| S1 | twice |\n| why | no id |\n");
+        let outcome = check(&Tree::of(&[("doc/unsafe.md", &index), ("src/both.rs", BOTH)]));
+        complains(&outcome, "S3 is cited nowhere");
+        complains(&outcome, "S1 stands there twice");
+        complains(&outcome, "`why` is no id");
+    }
+
+    #[test]
+    fn elsewhere_the_comment_alone_will_do() {
+        let bench = |source| {
+            check(&Tree::of(&[
+                ("doc/unsafe.md", INDEX),
+                ("src/both.rs", BOTH),
+                ("bench/a.rs", source),
+            ]))
+        };
+        assert!(bench("// SAFETY: single-threaded\nunsafe impl Sync for T {}").stands());
+        complains(
+            &bench("unsafe impl Sync for T {}"),
+            "bench/a.rs:1: this unsafe impl has no SAFETY",
+        );
+    }
+
+    #[test]
+    fn nothing_read_is_a_failure() {
+        assert!(!check(&Tree::of(&[])).stands());
+        assert!(
+            !check(&Tree::of(&[("doc/unsafe.md", "| id | invariant |\n"), ("src/a.rs", "")]))
+                .stands()
+        );
+    }
+}
