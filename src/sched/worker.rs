@@ -15,6 +15,7 @@ use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::{Timer, Timers};
 use crate::base::sync::atomic::Ordering;
+use crate::base::blocks::Blocks;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
@@ -38,6 +39,7 @@ pub(crate) struct Worker {
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
+    blocks: Blocks,
     turns: Cell<u32>,
     /// Whether the last task came from the ready queue.
     took_ready: Cell<bool>,
@@ -69,6 +71,7 @@ impl Worker {
             timers: Timers::new(clock::now()),
             io: RefCell::new(Io::new(pool.settings.driver)),
             stacks: RefCell::new(stacks),
+            blocks: Blocks::default(),
             turns: Cell::new(0),
             took_ready: Cell::new(false),
             root: Cell::new(ptr::null()),
@@ -80,14 +83,20 @@ impl Worker {
 
     /// Runs `body` with this thread as the worker.
     fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Leave(*const ());
+        struct Leave(*const (), *const ());
         impl Drop for Leave {
             fn drop(&mut self) {
-                local::with(|local| local.worker.set(self.0));
+                local::with(|local| {
+                    local.worker.set(self.0);
+                    local.blocks.set(self.1);
+                });
             }
         }
         let _host = park::enter_host(&HOST);
-        let _leave = Leave(local::with(|local| local.worker.replace(ptr::from_ref(self).cast())));
+        let _leave = local::with(|local| {
+            let blocks = ptr::from_ref(&self.blocks).cast();
+            Leave(local.worker.replace(ptr::from_ref(self).cast()), local.blocks.replace(blocks))
+        });
         body()
     }
 

@@ -106,7 +106,7 @@ impl ScopeCore {
     }
 
     /// Counts a new child and boxes it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn allocate<B: Body>(&self, body: B, options: Options, at: &'static Location<'static>) -> *const Header {
         let (unit, group) = if options.daemon { (DAEMON, &self.daemons) } else { (CHILD, &self.group) };
         self.count.fetch_add(unit, Ordering::Relaxed);

@@ -124,6 +124,7 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
 
 /// A node that requests cannot reach asks its parent: a task's own before its first wait, and all on plain threads, where
 /// deadlines are read off the clock.
+#[inline]
 fn cancelled_unlinked(node: &CancelNode) -> Option<Cancelled> {
     // SAFETY: K1: parents outlive their children.
     if let Some(cancelled) = unsafe { node.parent().as_ref() }.and_then(CancelNode::cancelled) {
