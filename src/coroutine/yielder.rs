@@ -114,7 +114,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     fn refuse(&self) -> ! {
         match self.control.gate.get() {
-            ..COMPLETE => panic!(
+            running if running < COMPLETE => panic!(
                 "`suspend` called while a scope, timeout, shield or the like that was opened in this coroutine is open: \
                  close it first"
             ),

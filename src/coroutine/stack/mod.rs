@@ -115,7 +115,7 @@ impl Stack {
     }
 
     /// The lowest address of the guard.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn guard_start(&self) -> usize {
         self.limit() - self.pool().geometry().guard()
     }
