@@ -113,7 +113,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     where
         F: FnOnce(&Suspender<In, Yield>, In) -> Out,
     {
-        let body: Box<dyn FnOnce(&Suspender<In, Yield>, In) -> Out + '_> = Box::new(f);
+        let body: Body<'_, In, Yield, Out> = Box::new(f);
         // SAFETY: the caller vouches for everything that the body borrows.
         let body = unsafe {
             std::mem::transmute::<Body<'_, In, Yield, Out>, Body<'static, In, Yield, Out>>(body)
