@@ -165,10 +165,9 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         let fiber = unsafe { &mut *self.fiber.get() };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
-                if control.gate.get() == SUSPENDING {
+                if control.gate.get() != SUSPENDED {
                     self.call_after();
                 }
-                control.gate.set(SUSPENDED);
                 CoroutineState::Yielded(value)
             }
             FiberState::Complete(value) => CoroutineState::Complete(value),
