@@ -274,6 +274,7 @@ pub(crate) fn cancelled_wait() -> Cancelled {
 
 /// Whether the running task is being unwound. `thread::panicking` alone does not tell: the thread's count goes on while an
 /// unwinding task is parked, and leaks to its siblings. So those are counted, and while there is one the answer is no.
+#[inline]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
 }
@@ -281,6 +282,7 @@ pub(crate) fn is_unwinding() -> bool {
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
 ///
 /// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
+#[inline]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
     if mode == Mode::Cancellable && (is_unwinding() || reach(header).is_some()) && waiter.claim(CANCELLED) {
