@@ -86,7 +86,7 @@ pub(crate) fn current_pool() -> Option<Arc<Pool>> {
 ///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
     // SAFETY: T2, the caller's promise.
     let header = unsafe { &*task };
@@ -104,7 +104,7 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
             // A thief was faster. What `pop_oldest` gave instead is next in turn.
             if !taken.is_null() {
                 // SAFETY: T1: taken out of the queue just now.
-                unsafe { worker.start_if_first(taken) };
+                unsafe { worker.start_other(taken) };
             }
             return false;
         }
@@ -147,6 +147,16 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
 }
 
 impl Worker {
+    /// [`Worker::start_if_first`], out of line.
+    ///
+    /// # Safety
+    /// T1, as there.
+    #[cold]
+    unsafe fn start_other(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        unsafe { self.start_if_first(task) };
+    }
+
     /// The worker's pool.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

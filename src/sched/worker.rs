@@ -241,6 +241,7 @@ impl Worker {
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
+    #[inline(always)]
     pub(super) unsafe fn start_if_first(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
@@ -257,7 +258,7 @@ impl Worker {
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) unsafe fn start(&self, task: *const Header) {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
