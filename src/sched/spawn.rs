@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::pool::Pool;
 use super::worker::{self, Worker};
+use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
@@ -136,10 +137,13 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
     let header = unsafe { &*task };
     let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
     let text = format!("a task could not start: {error}");
+    // Whatever task the thread was busy with has nothing to do with this.
+    let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
         // SAFETY: T3, as above.
         unsafe { (header.vtable.refuse)(task, text) };
     });
+    local::with(|local| local.task.set(before));
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };
     // SAFETY: S5: the last access to the scope.

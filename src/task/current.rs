@@ -6,7 +6,7 @@ use std::ptr;
 use std::thread;
 use std::time::Instant;
 
-use super::cancel::{self, CancelNode, CancelReason, Cancelled, Kind};
+use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
 use super::header::Header;
 use crate::base::{clock, local};
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
@@ -77,7 +77,7 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {
     match current_header() {
-        Some(header) => header.node_top.get(),
+        Some(header) => header.running().node_top.get(),
         None => local::with(|local| local.cancel.get()).cast(),
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn current_node() -> *const CancelNode {
 #[inline]
 pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
     match current_header() {
-        Some(header) => header.node_top.replace(node),
+        Some(header) => header.running().node_top.replace(node),
         None => local::with(|local| local.cancel.replace(node.cast())).cast(),
     }
 }
@@ -336,10 +336,10 @@ pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
     let mut at = current_node();
     // SAFETY: K1: the frames around the running code are open.
     while let Some(node) = unsafe { at.as_ref() } {
-        if let Kind::Deadline(deadline) = node.kind()
-            && nearest.is_none_or(|(other, _)| deadline <= other)
+        if let Some(limit) = DeadlineNode::of(node)
+            && nearest.is_none_or(|(other, _)| limit.deadline <= other)
         {
-            nearest = Some((deadline, at));
+            nearest = Some((limit.deadline, at));
         }
         at = node.parent();
     }

@@ -31,6 +31,6 @@ mod node;
 mod reason;
 mod walk;
 
-pub(crate) use node::{CancelNode, HookNode, Kind};
+pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind};
 pub use reason::{CancelReason, Cancelled};
 pub(crate) use walk::{cancel, flagged_by, link, unlink};
