@@ -108,6 +108,10 @@ pub fn yield_now() -> Result<(), Cancelled> {
     if let Some(cancelled) = task::cancelled() {
         return Err(task::answer(cancelled));
     }
+    if task::is_unwinding() {
+        // As every wait then: see `task::wait`.
+        return Err(task::cancelled_wait());
+    }
     match crate::park::host() {
         Some(host) => (host.yield_now)(),
         None => std::thread::yield_now(),
