@@ -137,7 +137,6 @@ impl Runtime {
         core.close();
         drop(opened);
         let unclaimed = core.unclaimed_panic();
-        task::cancel::unlink(&task::current_header().expect("inside the root task").node);
         match (result, unclaimed) {
             (Err(payload), _) => panic::resume_unwind(payload),
             (Ok(_), Some(payload)) => panic::resume_unwind(payload),
@@ -188,8 +187,11 @@ where
         panic!("`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`")
     };
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: S5: the caller is a task of the run, so its scope is there.
-    let core = unsafe { &*published.cast::<ScopeCore>() };
+    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
+    let Some(core) = (unsafe { published.cast::<ScopeCore>().as_ref() }) else {
+        drop(published);
+        panic!("`ecru::spawn` called when the run was over; destructors of what it leaves behind cannot spawn")
+    };
     core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
 }
 

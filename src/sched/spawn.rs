@@ -11,13 +11,25 @@ use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
-/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker.
+/// Whether a worker belongs to that pool. A task of one run must not be queued in another: that may be over before it.
+#[inline]
+fn is_for(worker: &Worker, pool: *const ()) -> bool {
+    ptr::eq(Arc::as_ptr(&worker.pool).cast(), pool)
+}
+
+/// The pool that the current thread works for, for [`spawn`] and [`spawn_local`]; null: none.
+#[inline]
+pub(crate) fn pool_here() -> *const () {
+    worker::current().map_or(ptr::null(), |worker| Arc::as_ptr(&worker.pool).cast())
+}
+
+/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker of `pool`.
 ///
 /// # Safety
 /// T1: the task is new, and the caller gives the queue's reference away.
 #[inline]
-pub(crate) unsafe fn spawn(task: *const Header) -> bool {
-    let Some(worker) = worker::current() else { return false };
+pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
     // SAFETY: T1: nobody else knows the task yet.
     let header = unsafe { &*task };
     if worker.pool.settings.spread {
@@ -35,10 +47,10 @@ pub(crate) unsafe fn spawn(task: *const Header) -> bool {
 ///
 /// # Safety
 /// T1, as [`spawn`].
-pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
-    let Some(worker) = worker::current() else { return false };
-    // SAFETY: T1: nobody else knows the task yet.
-    unsafe { &(*task).worker }.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
+    // Its `worker` stays null until it starts: the link of a queue runs through its header, so nobody may start it from
+    // within another frame while it is queued.
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
@@ -47,11 +59,9 @@ pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
-    let worker = pool.next_worker();
-    // SAFETY: T1: nobody else knows the task yet.
-    unsafe { &(*task).worker }.store(ptr::from_ref(worker).cast_mut().cast(), Ordering::Relaxed);
+    // Its `worker` stays null until it starts, as in `spawn_local`.
     // SAFETY: T1, the caller's promise.
-    unsafe { worker.send_woken(task) };
+    unsafe { pool.next_worker().send_woken(task) };
 }
 
 /// A pool, seen from outside.

@@ -21,7 +21,7 @@ use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{BUDGET, Header, Intent, Running};
+use crate::task::{BUDGET, Header, Intent, Running, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -146,6 +146,10 @@ impl Worker {
             struct Finish<'w>(&'w Worker, (*const (), u32));
             impl Drop for Finish<'_> {
                 fn drop(&mut self) {
+                    // The root's header goes with this frame: nobody may reach it any more, nor a message about it be left.
+                    // SAFETY: T1: it lives until `run_root` returns.
+                    cancel::unlink(&unsafe { &*self.0.root.get() }.node);
+                    self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
                     local::with(|local| {
@@ -404,7 +408,8 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            header.cancel_queued.store(false, Ordering::Release);
+            // An exchange, not a store: who finds it set has raised a flag that is seen below, who does not sends again.
+            header.cancel_queued.swap(false, Ordering::AcqRel);
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };
@@ -549,11 +554,11 @@ unsafe fn ring_wait(timer: *const Timer) {
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
-    if home.is_null() || !header.started.load(Ordering::Acquire) {
-        // It looks at its flag when it starts.
+    if !header.reachable.load(Ordering::Relaxed) {
+        // It looks at its flag before it waits for the first time: see `reach`.
         return;
     }
+    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
     match current() {
         Some(worker) if ptr::eq(worker.shared, home) => interrupt(header),
         _ => {

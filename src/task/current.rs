@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
 use super::header::Header;
+use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 
@@ -304,10 +305,18 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
     if !header.node.is_linked() {
-        // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
-        unsafe { cancel::link(&header.node) };
+        reach_slowly(header);
     }
     cancelled()
+}
+
+fn reach_slowly(header: &Header) {
+    header.reachable.store(true, Ordering::Relaxed);
+    // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
+    unsafe { cancel::link(&header.node) };
+    // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
+    // can be reached, and on which worker.
+    cancel::meet(&header.node);
 }
 
 /// A plain thread takes the nearest enclosing deadline as its own.

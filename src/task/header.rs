@@ -78,6 +78,8 @@ pub(crate) struct Header {
     state: AtomicU32,
     /// Whoever sets this runs the task.
     pub(crate) started: AtomicBool,
+    /// It has a worker, and may wait: requests are told to it. Set before the handshake in [`super::reach`].
+    pub(crate) reachable: AtomicBool,
     /// A message about a cancellation is on its way to the task's worker.
     pub(crate) cancel_queued: AtomicBool,
     /// Runs even if it was cancelled before it started.
@@ -166,6 +168,7 @@ impl Header {
         Header {
             state: AtomicU32::new(2 * REFERENCE),
             started: AtomicBool::new(false),
+            reachable: AtomicBool::new(false),
             cancel_queued: AtomicBool::new(false),
             always_begins,
             daemon,

@@ -42,4 +42,4 @@ pub(crate) use current::{
     is_unwinding, nearest_deadline, reach, set_node, wait,
 };
 pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, VTable};
-pub(crate) use result::{Body, Failure, TaskBox};
+pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

@@ -36,6 +36,11 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     node.cancelled()
 }
 
+/// Lets every request that is flagging this very node finish: it is seen, or it sees what the caller did before.
+pub(crate) fn meet(node: &CancelNode) {
+    drop(node.children.lock());
+}
+
 /// Takes the node out of its parent's list. After that nobody reaches it any more.
 #[inline]
 pub(crate) fn unlink(node: &CancelNode) {
