@@ -1,0 +1,4 @@
+//! The rows of `doc/behaviour`, one test or more for each: a test's name begins with its row's id.
+
+mod scope;
+mod support;
