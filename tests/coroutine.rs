@@ -345,7 +345,9 @@ fn coroutine_12_generator_half_read() {
     let dropped = Cell::new(0);
     let mut endless = Generator::new(|yielder| {
         let _counted = Counted(&dropped);
-        (0_u64..).for_each(|n| yielder.suspend(n));
+        for n in 0_u64.. {
+            yielder.suspend(n);
+        }
     });
     assert_eq!(endless.by_ref().take(1000).sum::<u64>(), 999 * 500);
     assert_eq!(dropped.get(), 0);

@@ -26,20 +26,18 @@ fn child(case: &str, settings: &[(&str, &str)]) -> (Output, String) {
 #[test]
 fn the_child() {
     match std::env::var(CASE).as_deref() {
-        Ok("recursion") => in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30)))),
+        Ok("recursion") => in_coroutine(STACK_FLOOR, || exhaust(1 << 30)),
         Ok("large frame") => in_coroutine(STACK_FLOOR, || {
             black_box([1_u8; 60 * 1024]);
         }),
         Ok("generator in a thread") => {
-            std::thread::spawn(|| in_coroutine(64 * 1024, || drop(black_box(recurse(1 << 30)))))
-                .join()
-                .unwrap();
+            std::thread::spawn(|| in_coroutine(64 * 1024, || exhaust(1 << 30))).join().unwrap();
         }
         Ok("second use") => {
             for _ in 0..100 {
-                in_coroutine(STACK_FLOOR, || drop(black_box(recurse(10))));
+                in_coroutine(STACK_FLOOR, || exhaust(10));
             }
-            in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30))));
+            in_coroutine(STACK_FLOOR, || exhaust(1 << 30));
         }
         Ok("foreign address") => in_coroutine(STACK_FLOOR, || {
             // SAFETY: none; it is meant to fault.
@@ -58,7 +56,7 @@ fn the_child() {
         }
         Ok("previous handler") => {
             previous_handler();
-            in_coroutine(STACK_FLOOR, || drop(black_box(recurse(1 << 30))));
+            in_coroutine(STACK_FLOOR, || exhaust(1 << 30));
         }
         Ok("backtrace") => {
             let error =
@@ -74,6 +72,10 @@ fn the_child() {
 fn in_coroutine(size: usize, body: impl FnOnce()) {
     let stack = Stack::new(size).unwrap();
     Coroutine::with_stack(stack, |_: &Yielder<(), ()>, ()| body()).resume(());
+}
+
+fn exhaust(depth: u64) {
+    black_box(recurse(depth));
 }
 
 #[inline(never)]

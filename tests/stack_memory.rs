@@ -48,6 +48,12 @@ fn start(pool: &StackPool, count: usize, left: usize) -> Vec<Live> {
     (0..count).map(|_| coroutine()).collect()
 }
 
+fn finish(live: &[Live]) {
+    for coroutine in live {
+        coroutine.resume(());
+    }
+}
+
 /// Idle coroutines cost a page each, and no mappings; what they cost is given back; what is in use is not disturbed.
 #[test]
 fn memory_is_taken_by_the_page_and_given_back() {
@@ -63,7 +69,7 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert!(mappings() < mapped + 60, "{} mappings", mappings());
 
     // They end: all is given back, without the pool being dropped.
-    live.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    finish(&live);
     drop(live);
     assert_eq!((pool.statistics().live, pool.statistics().idle), (0, count));
     pool.trim();
@@ -80,7 +86,7 @@ fn memory_is_taken_by_the_page_and_given_back() {
         let list = if index % 2 == 0 { &mut used } else { &mut idle };
         list.push(coroutine);
     }
-    idle.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    finish(&idle);
     drop(idle);
     assert_eq!(pool.statistics().live, 1000);
     pool.trim();
@@ -89,7 +95,7 @@ fn memory_is_taken_by_the_page_and_given_back() {
     let again = resident();
     pool.trim();
     assert!(resident() <= again + PAGE, "the second trim has nothing to do");
-    used.iter().for_each(|coroutine| drop(coroutine.resume(())));
+    finish(&used);
     assert_eq!(pool.statistics().live, 1000);
     drop(used);
 

@@ -14,8 +14,8 @@ use std::ptr;
 /// What one logical thread knows. All cells start out empty.
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// `coroutine`: the stack that is being executed on, null on the thread's own.
-    pub(crate) stack: Cell<*const ()>,
+    /// `base::blocks`: the free blocks of the worker that this thread is.
+    pub(crate) blocks: Cell<*const ()>,
     /// `coroutine`: scopes, timeouts and the like that are open in the coroutine being executed; it must not suspend then.
     pub(crate) open_frames: Cell<u32>,
     /// `park`: depth of `no_suspend` sections.
@@ -39,7 +39,7 @@ pub(crate) struct Local {
 impl Local {
     const fn new() -> Local {
         Local {
-            stack: Cell::new(ptr::null()),
+            blocks: Cell::new(ptr::null()),
             open_frames: Cell::new(0),
             no_suspend: Cell::new(0),
             context: Cell::new(ptr::null()),

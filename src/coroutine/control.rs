@@ -16,7 +16,7 @@
 //! ```
 
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use super::stack::{HEAD_SIZE, Stack};
 

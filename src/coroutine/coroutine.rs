@@ -4,7 +4,7 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 
 use super::Yielder;
 use super::control::{COMPLETE, Control, Ending, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING};
@@ -165,10 +165,9 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         let fiber = unsafe { &mut *self.fiber.get() };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
-                if control.gate.get() == SUSPENDING {
+                if control.gate.get() != SUSPENDED {
                     self.call_after();
                 }
-                control.gate.set(SUSPENDED);
                 CoroutineState::Yielded(value)
             }
             FiberState::Complete(value) => CoroutineState::Complete(value),
@@ -199,7 +198,7 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     #[track_caller]
     fn refuse(&self) -> ! {
         match self.control().gate.get() {
-            ..COMPLETE => {
+            running if running < COMPLETE => {
                 panic!("`resume` called from inside of the coroutine that it would resume")
             }
             SUSPENDING => panic!(
@@ -247,10 +246,9 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
             self.control().gate.get() == COMPLETE,
             "`into_stack` called on a coroutine that is not complete"
         );
-        let this = ManuallyDrop::new(self);
+        let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is neither used nor dropped after this.
-        let fiber = unsafe { ptr::read(&raw const this.fiber) };
-        fiber.into_inner().into_stack()
+        unsafe { this.fiber.get_mut().take_stack() }
     }
 
     #[inline]

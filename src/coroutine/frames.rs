@@ -23,7 +23,7 @@ impl OpenFrame {
     /// Opens a frame, until the value is dropped.
     #[inline]
     pub(crate) fn enter() -> OpenFrame {
-        local::with(|local| local.open_frames.set(local.open_frames.get() + 1));
+        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_add(1)));
         OpenFrame { not_send: PhantomData }
     }
 }
@@ -31,7 +31,8 @@ impl OpenFrame {
 impl Drop for OpenFrame {
     #[inline]
     fn drop(&mut self) {
-        local::with(|local| local.open_frames.set(local.open_frames.get() - 1));
+        // Wrapping: a lazy iterator may be moved into a coroutine, or a local task, and be dropped where it was not counted.
+        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_sub(1)));
     }
 }
 
@@ -39,4 +40,67 @@ impl Drop for OpenFrame {
 #[inline]
 pub(super) fn open() -> u32 {
     local::with(|local| local.open_frames.get())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::coroutine::{Coroutine, CoroutineState, Generator, Yielder};
+
+    fn refused<R>(f: impl FnOnce() -> R) -> bool {
+        let Err(payload) = catch_unwind(AssertUnwindSafe(f)) else { return false };
+        payload.downcast_ref::<&str>().is_some_and(|text| text.contains("close it first"))
+    }
+
+    /// A coroutine cannot suspend over a frame that it opened, and can once that is closed.
+    #[test]
+    fn an_open_frame_keeps_its_coroutine_from_suspending() {
+        let coroutine = Coroutine::new(|yielder: &Yielder<(), u8>, ()| {
+            let frame = OpenFrame::enter();
+            assert!(refused(|| yielder.suspend(1)));
+            assert!(refused(|| yielder.suspend_with(1, || ())));
+            drop(frame);
+            yielder.suspend(2);
+        });
+        assert_eq!(coroutine.resume(()), CoroutineState::Yielded(2));
+        assert_eq!(coroutine.resume(()), CoroutineState::Complete(()));
+        assert_eq!(open(), 0);
+    }
+
+    /// What the resumer holds open does not concern it, nor does what opens or closes between two resumptions.
+    #[test]
+    fn frames_of_the_resumer_do_not_count() {
+        let mut numbers = Generator::new(|yielder| (0..3).for_each(|n| yielder.suspend(n)));
+        let outer = OpenFrame::enter();
+        assert_eq!(numbers.next(), Some(0));
+        let inner = OpenFrame::enter();
+        assert_eq!(numbers.next(), Some(1));
+        drop((inner, outer));
+        assert_eq!(numbers.next(), Some(2));
+        assert_eq!(numbers.next(), None);
+    }
+
+    /// A frame that an inner coroutine opened keeps the outer one from suspending as well, but not a frame of the outer the
+    /// inner one.
+    #[test]
+    fn frames_of_an_inner_coroutine_count_for_the_outer() {
+        let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
+            let frame = OpenFrame::enter();
+            let mut inner = Generator::new(|give| {
+                give.suspend(1);
+                let frame = OpenFrame::enter();
+                assert!(refused(|| out.suspend(())));
+                drop(frame);
+                give.suspend(2);
+                out.suspend(());
+            });
+            assert_eq!((inner.next(), inner.next()), (Some(1), Some(2)));
+            drop(frame);
+            assert_eq!(inner.next(), None);
+        });
+        assert_eq!(outer.resume(()), CoroutineState::Yielded(()));
+        assert_eq!(outer.resume(()), CoroutineState::Complete(()));
+    }
 }

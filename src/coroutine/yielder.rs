@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use super::control::{COMPLETE, Control, SUSPENDING, UNWINDING};
+use super::control::{COMPLETE, Control, SUSPENDED, SUSPENDING, UNWINDING};
 use super::frames;
 use super::switch::Suspender;
 
@@ -54,6 +54,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     pub fn suspend(&self, value: Yield) -> In {
         self.check();
+        self.control.gate.set(SUSPENDED);
         self.suspender().suspend(value)
     }
 
@@ -114,7 +115,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     fn refuse(&self) -> ! {
         match self.control.gate.get() {
-            ..COMPLETE => panic!(
+            running if running < COMPLETE => panic!(
                 "`suspend` called while a scope, timeout, shield or the like that was opened in this coroutine is open: \
                  close it first"
             ),

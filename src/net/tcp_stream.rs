@@ -179,10 +179,7 @@ impl TcpStream {
         self.0.duplicate().map(TcpStream)
     }
 
-    /// Limits how long each read may wait. `None` is no limit, as at first. See [`ecru::timeout`] for a limit on more than
-    /// one call.
-    ///
-    /// [`ecru::timeout`]: ../index.html
+    /// Limits how long each read may wait. `None` is no limit, as at first.
     ///
     /// # Examples
     /// ```

@@ -33,8 +33,9 @@ impl<T> Buffer<T> {
 
     #[inline]
     fn slot(&self, index: isize) -> &AtomicPtr<T> {
-        // The capacity is a power of two; indices never get near the end of isize.
-        &self.slots[index.cast_unsigned() & (self.slots.len() - 1)]
+        let index = index.cast_unsigned() & (self.slots.len() - 1);
+        // SAFETY: Q1: the capacity is a power of two, so the masked index is below it.
+        unsafe { self.slots.get_unchecked(index) }
     }
 }
 
@@ -114,6 +115,17 @@ impl<T> Deque<T> {
         }
         // SAFETY: Q1: the current buffer is alive.
         unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(bottom - 1).load(Ordering::Relaxed)
+    }
+
+    /// Owner only: the oldest, without taking it.
+    #[inline]
+    pub(super) fn oldest(&self) -> *const T {
+        let top = self.top.load(Ordering::Relaxed);
+        if top >= self.bottom.load(Ordering::Relaxed) {
+            return ptr::null();
+        }
+        // SAFETY: Q1: the current buffer is alive.
+        unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed)
     }
 
     /// Owner only: takes the newest; null when there is none, or a thief was faster.

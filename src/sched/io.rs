@@ -56,7 +56,8 @@ impl Io {
             eprintln!("ecru: the driver of a worker has broken down: {error}");
             std::process::abort();
         }
-        for completion in self.completions.drain(..) {
+        // An operation ends with its last completion; none of ours has several.
+        for completion in self.completions.drain(..).filter(|completion| !completion.more) {
             let Some(flight) = self.slots.take(completion.token) else { continue };
             // SAFETY: S3/S4: the flight's frame waits for this very completion.
             let flight = unsafe { &*flight };

@@ -97,8 +97,20 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
     if !ptr::eq(header.worker.load(Ordering::Relaxed), ptr::from_ref(worker.shared).cast_mut().cast()) {
         return false;
     }
-    if ptr::eq(worker.shared.unstarted.newest(), task) {
-        if !ptr::eq(worker.shared.unstarted.pop_newest(), task) {
+    let queue = &worker.shared.unstarted;
+    if ptr::eq(queue.newest(), task) || ptr::eq(queue.oldest(), task) {
+        let taken = if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { queue.pop_oldest() };
+        if !ptr::eq(taken, task) {
+            // A thief was faster. What `pop_oldest` gave instead is next in turn.
+            if !taken.is_null() {
+                // SAFETY: T1: taken out of the queue just now.
+                unsafe { worker.start_if_first(taken) };
+            }
+            return false;
+        }
+        if header.started.load(Ordering::Relaxed) {
+            // SAFETY: T2: the queue's reference; the caller has its own.
+            unsafe { Header::release(task) };
             return false;
         }
         // Out of the queue: nobody else can start it, so no exchange is needed.

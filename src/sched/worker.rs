@@ -15,6 +15,7 @@ use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::{Timer, Timers};
 use crate::base::sync::atomic::Ordering;
+use crate::base::blocks::Blocks;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
@@ -38,6 +39,8 @@ pub(crate) struct Worker {
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
+    blocks: Blocks,
+    /// Turns until the next look around.
     turns: Cell<u32>,
     /// Whether the last task came from the ready queue.
     took_ready: Cell<bool>,
@@ -59,6 +62,12 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
     unsafe { worker.as_ref() }
 }
 
+/// Which worker the current thread is: for comparison only; null where it is none.
+#[inline]
+pub(crate) fn current_worker() -> *const () {
+    local::with(|local| local.worker.get())
+}
+
 impl Worker {
     fn new(pool: Arc<Pool>, index: usize) -> Worker {
         let stacks = StackCache::new(pool.stacks.clone(), STACKS_KEPT);
@@ -69,6 +78,7 @@ impl Worker {
             timers: Timers::new(clock::now()),
             io: RefCell::new(Io::new(pool.settings.driver)),
             stacks: RefCell::new(stacks),
+            blocks: Blocks::default(),
             turns: Cell::new(0),
             took_ready: Cell::new(false),
             root: Cell::new(ptr::null()),
@@ -80,14 +90,20 @@ impl Worker {
 
     /// Runs `body` with this thread as the worker.
     fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Leave(*const ());
+        struct Leave(*const (), *const ());
         impl Drop for Leave {
             fn drop(&mut self) {
-                local::with(|local| local.worker.set(self.0));
+                local::with(|local| {
+                    local.worker.set(self.0);
+                    local.blocks.set(self.1);
+                });
             }
         }
         let _host = park::enter_host(&HOST);
-        let _leave = Leave(local::with(|local| local.worker.replace(ptr::from_ref(self).cast())));
+        let _leave = local::with(|local| {
+            let blocks = ptr::from_ref(&self.blocks).cast();
+            Leave(local.worker.replace(ptr::from_ref(self).cast()), local.blocks.replace(blocks))
+        });
         body()
     }
 
@@ -153,6 +169,7 @@ impl Worker {
     }
 
     /// The root waits: everybody else runs, until it is ready again.
+    #[inline(never)]
     fn resume_scheduler(&self) {
         let root = self.root.get();
         let frames = local::with(|local| {
@@ -170,11 +187,15 @@ impl Worker {
     }
 
     /// One turn of the loop; true when the root is to go on.
-    #[inline]
+    ///
+    /// This, and everything between a switch and the next, is inlined: the processor predicts a return by the call that it saw
+    /// last, and across a switch that was another task's. Each return after a switch would cost a misprediction.
+    #[inline(always)]
     fn turn(&self) -> bool {
-        let turns = self.turns.get().wrapping_add(1);
-        self.turns.set(turns);
-        if turns.is_multiple_of(MAINTENANCE) {
+        let turns = self.turns.get();
+        self.turns.set(turns.wrapping_sub(1));
+        if turns == 0 {
+            self.turns.set(MAINTENANCE);
             self.look_around(Wait::Poll);
         }
         // A worker with ready and unstarted tasks takes turns.
@@ -204,6 +225,7 @@ impl Worker {
     }
 
     /// Runs a task from the ready queue: a suspended one, or one that may only start here.
+    #[inline(always)]
     unsafe fn go_on(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         if unsafe { &*task }.has_fiber.get() {
@@ -235,6 +257,7 @@ impl Worker {
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
+    #[inline(never)]
     pub(super) unsafe fn start(&self, task: *const Header) {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
@@ -290,37 +313,52 @@ impl Worker {
     ///
     /// # Safety
     /// T1: the task is ready, in no queue, and belongs to this worker.
+    #[inline(always)]
     unsafe fn resume(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
-        let outer = Outer::leave_for(task, header.open_frames.get());
+        // Called by the scheduler's loop only, which needs nothing put back: what it looks at is set when it looks around.
+        local::with(|local| {
+            local.task.set(task.cast());
+            local.open_frames.set(header.open_frames.get());
+            local.budget.set(BUDGET);
+        });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
         let state = unsafe { (*header.fiber.get()).assume_init_mut().resume(()) };
-        let frames = outer.come_back();
         match state {
             FiberState::Suspended(intent) => {
-                header.open_frames.set(frames);
+                header.open_frames.set(local::with(|local| local.open_frames.get()));
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
-            FiberState::Complete(()) => {
-                let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
-                let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
-                // SAFETY: T1: it is there, and not used again.
-                let stack = unsafe { (*header.fiber.get()).assume_init_read() }.into_stack();
-                if !own_size {
-                    self.stacks.borrow_mut().give(stack);
-                }
-                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-                // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
-                unsafe { Header::release(task) };
-                // SAFETY: S5: the last access to the scope.
-                unsafe { ended(scope, daemon) };
-            }
+            // SAFETY: T1: it is complete.
+            FiberState::Complete(()) => unsafe { self.retire(task) },
         }
     }
 
-    #[inline]
+    /// The end of a task that had switched away.
+    ///
+    /// # Safety
+    /// T1: its fiber is complete, and nobody has retired it.
+    #[inline(never)]
+    unsafe fn retire(&self, task: *const Header) {
+        // SAFETY: T2: the running task's reference is still there.
+        let header = unsafe { &*task };
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        // SAFETY: T1: it is there, and not used again.
+        let stack = unsafe { (*header.fiber.get()).assume_init_read() }.into_stack();
+        if !own_size {
+            self.stacks.borrow_mut().give(stack);
+        }
+        self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
+        unsafe { Header::release(task) };
+        // SAFETY: S5: the last access to the scope.
+        unsafe { ended(scope, daemon) };
+    }
+
+    #[inline(always)]
     unsafe fn after(&self, task: *const Header, intent: Intent) {
         if intent == Intent::Yield {
             // SAFETY: T1: it is in no queue.
@@ -337,6 +375,11 @@ impl Worker {
 
     /// Looks at inboxes, timers and the driver.
     pub(super) fn look_around(&self, wait: Wait) {
+        // Hooks that a timer sets off run here, on behalf of no task.
+        local::with(|local| {
+            local.task.set(ptr::null());
+            local.open_frames.set(0);
+        });
         self.io.borrow_mut().poll(self, wait);
         self.receive();
         if !self.timers.is_empty() {
@@ -396,7 +439,7 @@ impl Outer {
 }
 
 /// Switches away from the current task.
-#[inline]
+#[inline(always)]
 fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
     if ptr::eq(header, worker.root.get()) {
         if intent == Intent::Yield {
@@ -435,8 +478,19 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
 
 /// [`Host::yield_now`].
 fn yield_now() {
-    if let (Some(worker), Some(header)) = (current(), crate::task::current_header()) {
-        switch_away(worker, header, Intent::Yield);
+    try_yield();
+}
+
+/// Lets the others run; false: there is no task here that could. Inlined for the sake of [`Worker::turn`]'s rule: a caller that
+/// needs no return after the switch is predicted right.
+#[inline(always)]
+pub(crate) fn try_yield() -> bool {
+    match (current(), crate::task::current_header()) {
+        (Some(worker), Some(header)) => {
+            switch_away(worker, header, Intent::Yield);
+            true
+        }
+        _ => false,
     }
 }
 

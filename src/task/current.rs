@@ -124,6 +124,7 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
 
 /// A node that requests cannot reach asks its parent: a task's own before its first wait, and all on plain threads, where
 /// deadlines are read off the clock.
+#[inline]
 fn cancelled_unlinked(node: &CancelNode) -> Option<Cancelled> {
     // SAFETY: K1: parents outlive their children.
     if let Some(cancelled) = unsafe { node.parent().as_ref() }.and_then(CancelNode::cancelled) {
@@ -273,6 +274,7 @@ pub(crate) fn cancelled_wait() -> Cancelled {
 
 /// Whether the running task is being unwound. `thread::panicking` alone does not tell: the thread's count goes on while an
 /// unwinding task is parked, and leaks to its siblings. So those are counted, and while there is one the answer is no.
+#[inline]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
 }
@@ -280,6 +282,7 @@ pub(crate) fn is_unwinding() -> bool {
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
 ///
 /// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
+#[inline]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
     if mode == Mode::Cancellable && (is_unwinding() || reach(header).is_some()) && waiter.claim(CANCELLED) {

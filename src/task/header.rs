@@ -123,8 +123,9 @@ unsafe impl Send for Header {}
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 impl Header {
-    #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]
     /// A header with two references: one for the handle, one for the queue and then the worker.
+    #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]
+    #[inline(always)]
     pub(crate) fn new(
         vtable: &'static VTable,
         scope: *const (),

@@ -1,13 +1,15 @@
 //! The typed part of a task's box: its closure, then its result.
 #![expect(unsafe_code, reason = "the box is erased to its header")]
 
+use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{self, AssertUnwindSafe};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use super::header::Header;
 use super::{Cancelled, cancel, current};
+use crate::base::blocks;
 
 /// Why there is no value.
 #[derive(Debug)]
@@ -42,9 +44,11 @@ pub(crate) struct TaskBox<B: Body> {
 
 impl<B: Body> TaskBox<B> {
     /// Boxes a task. The pointer owns two references: see [`Header::new`].
+    #[inline(always)]
     pub(crate) fn allocate(header: Header, body: B) -> *const Header {
-        let boxed = Box::new(TaskBox { header, stage: UnsafeCell::new(Stage::Waiting(body)) });
-        let raw = Box::into_raw(boxed);
+        let raw = blocks::allocate(Layout::new::<TaskBox<B>>()).cast::<TaskBox<B>>().as_ptr();
+        // SAFETY: M1: fresh memory of this layout.
+        unsafe { raw.write(TaskBox { header, stage: UnsafeCell::new(Stage::Waiting(body)) }) };
         // SAFETY: T2: just allocated, nobody else knows it.
         let header = unsafe { &(*raw).header };
         header.node.set_owner(header);
@@ -165,7 +169,12 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T2: nobody has a reference any more.
     pub(crate) unsafe fn free(this: *const Header) {
-        // SAFETY: T2: it was allocated as this very type.
-        drop(unsafe { Box::from_raw(this.cast_mut().cast::<TaskBox<B>>()) });
+        let raw = this.cast_mut().cast::<TaskBox<B>>();
+        // SAFETY: T2: nobody else uses it any more.
+        unsafe { raw.drop_in_place() };
+        if let Some(block) = NonNull::new(raw) {
+            // SAFETY: M1: it was allocated as this very type.
+            unsafe { blocks::free(block.cast(), Layout::new::<TaskBox<B>>()) };
+        }
     }
 }

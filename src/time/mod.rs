@@ -102,15 +102,15 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 ///     });
 /// });
 /// ```
+#[inline]
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     crate::park::refuse_if_no_suspend();
     if let Some(cancelled) = task::cancelled() {
         return Err(task::answer(cancelled));
     }
-    match crate::park::host() {
-        Some(host) => (host.yield_now)(),
-        None => std::thread::yield_now(),
+    if !crate::sched::try_yield() {
+        std::thread::yield_now();
     }
     Ok(())
 }

@@ -56,12 +56,13 @@ fn install_for(signal: c_int, previous: &Previous) {
 }
 
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a valid `info`.
-    let by_fault = unsafe { (*info).si_code } > 0;
+    // SAFETY: with SA_SIGINFO the kernel passes a valid `info`, which nobody writes to.
+    let told = unsafe { &*info };
+    let by_fault = told.si_code > 0;
     let mut overflow = false;
     if by_fault {
-        // SAFETY: as above; a fault carries its address.
-        let address = unsafe { (*info).si_addr() }.addr();
+        // SAFETY: a fault carries its address.
+        let address = unsafe { told.si_addr() }.addr();
         if let Some(place) = registry::find(address)
             && place.in_guard
         {
@@ -85,7 +86,9 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, by_fault: bo
         return set_default(signal);
     }
     // SAFETY: C8: it was written before `known` was set, and does not change any more.
-    let action = unsafe { (*previous.action.get()).assume_init_ref() };
+    let action = unsafe { &*previous.action.get() };
+    // SAFETY: as above.
+    let action = unsafe { action.assume_init_ref() };
     match action.sa_sigaction {
         libc::SIG_IGN if !by_fault => {}
         libc::SIG_DFL | libc::SIG_IGN => {

@@ -51,8 +51,10 @@ fn own_limit() -> usize {
 #[cfg(not(miri))]
 fn ask() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: asks for the calling thread's own id.
+    let own = unsafe { libc::pthread_self() };
     // SAFETY: the calling thread exists, and the attributes may be written to.
-    if unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) } != 0 {
+    if unsafe { libc::pthread_getattr_np(own, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut start, mut size, mut guard) = (std::ptr::null_mut(), 0, 0);

@@ -115,7 +115,7 @@ impl Stack {
     }
 
     /// The lowest address of the guard.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn guard_start(&self) -> usize {
         self.limit() - self.pool().geometry().guard()
     }
@@ -159,6 +159,16 @@ const _: () = assert!(size_of::<Stack>() <= 16);
 mod tests {
     use super::*;
 
+    fn write(stack: &Stack, value: u8) {
+        // SAFETY: C1: the head belongs to the stack's owner.
+        unsafe { stack.head().write(value) };
+    }
+
+    fn read(stack: &Stack) -> u8 {
+        // SAFETY: C1: as above, and it was written before.
+        unsafe { stack.head().read() }
+    }
+
     /// What was given last is taken first, from a cache and from its pool; the stock goes back with the cache.
     #[test]
     fn last_in_first_out() {
@@ -198,8 +208,7 @@ mod tests {
         let stack = pool.take().unwrap();
         drop(pool);
         assert_eq!(stack.size(), STACK_FLOOR);
-        // SAFETY: C1: the stack is ours.
-        unsafe { stack.top().sub(1).write(1) };
+        write(&stack, 1);
         drop(stack);
     }
 
@@ -226,8 +235,7 @@ mod tests {
         let pool = StackPool::new(STACK_FLOOR).unwrap();
         let stacks: Vec<_> = (0..1000).map(|_| pool.take().unwrap()).collect();
         let kept = pool.take().unwrap();
-        // SAFETY: C1: the stack is ours.
-        unsafe { kept.top().sub(1).write(7) };
+        write(&kept, 7);
         let before = pool.statistics();
         drop(stacks);
         pool.trim_idle();
@@ -235,8 +243,7 @@ mod tests {
         pool.trim_idle();
         let after = pool.statistics();
         assert!(after.mapped < before.mapped && after.idle < 1000, "{after:?}");
-        // SAFETY: C1: as above.
-        assert_eq!(unsafe { kept.top().sub(1).read() }, 7);
+        assert_eq!(read(&kept), 7);
         drop(kept);
         pool.trim();
         assert_eq!((pool.statistics().idle, pool.statistics().slabs), (0, 1));

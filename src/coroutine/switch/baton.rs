@@ -113,7 +113,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     where
         F: FnOnce(&Suspender<In, Yield>, In) -> Out,
     {
-        let body: Box<dyn FnOnce(&Suspender<In, Yield>, In) -> Out + '_> = Box::new(f);
+        let body: Body<'_, In, Yield, Out> = Box::new(f);
         // SAFETY: the caller vouches for everything that the body borrows.
         let body = unsafe {
             std::mem::transmute::<Body<'_, In, Yield, Out>, Body<'static, In, Yield, Out>>(body)
@@ -223,6 +223,15 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
 
     /// The stack of a complete one.
     pub(crate) fn into_stack(mut self) -> Stack {
+        // SAFETY: `self` ends here, and its drop is prepared for a missing stack.
+        unsafe { self.take_stack() }
+    }
+
+    /// As [`Fiber::into_stack`], without moving the fiber.
+    ///
+    /// # Safety
+    /// As the native one's: the fiber must not be used or dropped afterwards.
+    pub(crate) unsafe fn take_stack(&mut self) -> Stack {
         assert!(self.complete, "a fiber that is not complete keeps its stack");
         self.stack.take().expect("it is there until this call")
     }

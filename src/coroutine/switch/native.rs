@@ -11,24 +11,32 @@ use crate::coroutine::leaked;
 use crate::coroutine::overflow;
 use crate::coroutine::stack::Stack;
 
-// SAFETY: C3: every stack has its guard below `limit() - guard`; `top` is aligned to 16, `STACK_FLOOR` is above the minimum, and
-// C1 says that nobody else uses the memory.
-unsafe impl corosensei::stack::Stack for Stack {
+/// The memory of a [`Stack`] that the fiber beside it owns: what `corosensei` keeps, so that the stack itself can be taken out
+/// of a complete fiber without moving the rest.
+struct Memory {
+    top: StackPointer,
+}
+
+// SAFETY: C3: every stack has its guard below; `top` is aligned to 16, `STACK_FLOOR` is above the minimum, and C1 says that nobody
+// else uses the memory.
+unsafe impl corosensei::stack::Stack for Memory {
     #[inline]
     fn base(&self) -> StackPointer {
-        self.top().addr()
+        self.top
     }
 
     #[inline]
     fn limit(&self) -> StackPointer {
-        // Asked by trap handlers only, which ecru does not use.
-        StackPointer::new(self.guard_start()).expect("a guard is not at address 0")
+        // Asked by trap handlers and sanitizers only, neither of which ecru uses.
+        self.top
     }
 }
 
 /// A computation on a stack of its own.
 pub(crate) struct Fiber<In, Yield, Out> {
-    inner: ManuallyDrop<corosensei::Coroutine<In, Yield, Out, Stack>>,
+    inner: ManuallyDrop<corosensei::Coroutine<In, Yield, Out, Memory>>,
+    /// What `inner` runs on; goes after it.
+    stack: ManuallyDrop<Stack>,
 }
 
 /// The way back from inside a [`Fiber`].
@@ -54,10 +62,11 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
             let suspender = unsafe { &*ptr::from_ref(yielder).cast::<Suspender<In, Yield>>() };
             f(suspender, first)
         };
+        let memory = Memory { top: stack.top().addr() };
         // SAFETY: the caller vouches for the borrows; a forgotten fiber's stack is never reused, as only `Drop` and
         // `into_stack` give it back.
-        let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(stack, body) };
-        Fiber { inner: ManuallyDrop::new(inner) }
+        let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(memory, body) };
+        Fiber { inner: ManuallyDrop::new(inner), stack: ManuallyDrop::new(stack) }
     }
 
     /// Runs it until it suspends or ends.
@@ -94,8 +103,19 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     pub(crate) fn into_stack(self) -> Stack {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used or dropped after this.
-        let inner = unsafe { ManuallyDrop::take(&mut this.inner) };
-        inner.into_stack()
+        unsafe { this.take_stack() }
+    }
+
+    /// As [`Fiber::into_stack`], without moving the fiber.
+    ///
+    /// # Safety
+    /// The fiber must not be used or dropped afterwards.
+    #[inline]
+    pub(crate) unsafe fn take_stack(&mut self) -> Stack {
+        assert!(self.is_complete(), "a fiber that is not complete keeps its stack");
+        // A complete `inner` owns nothing.
+        // SAFETY: it is taken once, as the caller promises; nothing runs on it (S1).
+        unsafe { ManuallyDrop::take(&mut self.stack) }
     }
 
     /// Gives up on a fiber: its stack, and what lives on it, stay as they are for ever.
@@ -119,6 +139,8 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
             fn drop(&mut self) {
                 // SAFETY: this is the end of the fiber's own `Drop`; `inner` is not used afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.0.inner) };
+                // SAFETY: as above; `inner` is complete, so that nothing runs on the stack any more (S1).
+                unsafe { ManuallyDrop::drop(&mut self.0.stack) };
             }
         }
         Finish(self).0.inner.force_unwind();

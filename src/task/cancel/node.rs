@@ -46,6 +46,7 @@ pub(crate) struct CancelNode {
 }
 
 impl CancelNode {
+    #[inline(always)]
     pub(crate) fn new(parent: *const CancelNode, owner: *const Header, kind: Kind) -> CancelNode {
         CancelNode {
             link: Link::new(),
@@ -67,6 +68,7 @@ impl CancelNode {
     }
 
     /// Whether the node itself was asked, as opposed to something above it.
+    #[inline]
     pub(crate) fn is_origin(&self) -> bool {
         let bits = self.flag.load(Ordering::Relaxed);
         bits != 0 && bits & INHERITED == 0
@@ -99,10 +101,12 @@ impl CancelNode {
         self.kind
     }
 
+    #[inline]
     pub(crate) fn parent(&self) -> *const CancelNode {
         self.parent.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn is_linked(&self) -> bool {
         self.linked.load(Ordering::Acquire)
     }

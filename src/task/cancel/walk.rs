@@ -16,7 +16,11 @@ use crate::task::Header;
 pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
-    let Some(parent) = (unsafe { parent.as_ref() }) else { return node.cancelled() };
+    let Some(parent) = (unsafe { parent.as_ref() }) else {
+        // A root: nothing could reach it from above.
+        node.linked.store(true, Ordering::Release);
+        return node.cancelled();
+    };
     let children = parent.children.lock();
     if let Some(cancelled) = parent.cancelled() {
         drop(children);
@@ -33,12 +37,16 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
 }
 
 /// Takes the node out of its parent's list. After that nobody reaches it any more.
+#[inline]
 pub(crate) fn unlink(node: &CancelNode) {
-    if !node.linked.load(Ordering::Relaxed) {
-        return;
+    if node.linked.load(Ordering::Relaxed) {
+        unlink_linked(node);
     }
-    // SAFETY: K1: a linked node has a parent, which outlives it.
-    let parent = unsafe { &*node.parent() };
+}
+
+fn unlink_linked(node: &CancelNode) {
+    // SAFETY: K1: the parent outlives the node.
+    let Some(parent) = (unsafe { node.parent().as_ref() }) else { return };
     let children = parent.children.lock();
     // SAFETY: L3: `linked` says that it is in the list, and the lock is held.
     unsafe { children.remove(&raw const node.link) };
