@@ -127,8 +127,9 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
         // Out of the queue: nobody else can start it, so no exchange is needed.
         header.started.store(true, Ordering::Release);
     } else {
-        // Somewhere in the middle, or in the ready queue, or stolen just now: the flag decides. The entry stays in its
-        // queue, with its reference, and is passed over there.
+        // Somewhere in the middle, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and
+        // is passed over there. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
+        // are linked through their headers, and a started task needs that link for its own wake-ups.)
         if header.started.swap(true, Ordering::AcqRel) {
             return false;
         }
