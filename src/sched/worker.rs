@@ -603,6 +603,7 @@ unsafe fn interrupt_wait(header: &Header) {
 ///
 /// # Safety
 /// W1: as [`Timers::set`].
+#[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {
         None => false,
@@ -615,6 +616,7 @@ pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
 }
 
 /// Cancels a timer of the current worker.
+#[inline]
 pub(crate) fn cancel_timer(timer: &Timer) {
     if let Some(worker) = current() {
         worker.timers.cancel(timer);
