@@ -114,12 +114,12 @@ impl Worker {
             leisure.tidy_times.set(leisure.tidy_times.get() + 1);
             self.stacks.borrow_mut().trim();
             self.pool.stacks.trim_idle();
-            self.blocks.trim();
             if self.pool.start_watch_or_alone() {
                 // Only who watches takes from others' queues: nobody is reading an old buffer of this one.
                 self.shared.unstarted.shrink();
                 self.pool.end_watch();
             }
+            self.blocks.tidy(leisure.tidy_times.get() == TIDY_TIMES);
         }
         Some(leisure.tidied.get() + TIDY_PERIOD)
     }
