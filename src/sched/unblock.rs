@@ -58,7 +58,11 @@ unsafe impl Send for Job {}
 
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
-        let state = State { name: format!("{name}-unblock"), queue: Mutex::default(), news: Condvar::new() };
+        let state = State {
+            name: format!("{name}-unblock"),
+            queue: Mutex::default(),
+            news: Condvar::new(),
+        };
         BlockingPool { state: Arc::new(state) }
     }
 
@@ -76,7 +80,8 @@ impl BlockingPool {
             queue.threads += 1;
             drop(queue);
             let state = Arc::clone(&self.state);
-            let started = thread::Builder::new().name(self.state.name.clone()).spawn(move || state.work());
+            let started =
+                thread::Builder::new().name(self.state.name.clone()).spawn(move || state.work());
             if started.is_err() {
                 let mut queue = self.state.lock();
                 queue.threads -= 1;
@@ -118,7 +123,8 @@ impl State {
                 break;
             }
             queue.idle += 1;
-            let (guard, waited) = self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
+            let (guard, waited) =
+                self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
             queue.idle -= 1;
             if waited.timed_out() && queue.jobs.is_empty() {
@@ -170,7 +176,9 @@ where
     T: Send,
 {
     park::refuse_if_no_suspend();
-    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else { return closure() };
+    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
+        return closure();
+    };
     // What the closure opens hangs below the task's own node: requests must reach that.
     task::current_header().map(task::reach);
     let mut frame = Frame {
@@ -186,7 +194,10 @@ where
             task::wait(&frame.waiter, None, Mode::Uninterruptible);
         }
         // Not even one thread could be started: better to hold up this worker than to fail.
-        Err(_) => frame.result = frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure))),
+        Err(_) => {
+            frame.result =
+                frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure)))
+        }
     }
     match frame.result.take().expect("the job has run") {
         Ok(value) => value,
@@ -197,19 +208,19 @@ where
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
     // SAFETY: U1: the frame waits, and only this thread touches it until it unparks the waiter.
-    let (closure, node, bindings) = unsafe { ((*frame).closure.take(), (*frame).node, (*frame).bindings) };
-    let closure = closure.expect("a job runs once");
+    let inside = unsafe { &mut *frame };
+    let closure = inside.closure.take().expect("a job runs once");
     local::with(|local| {
-        local.cancel.set(node);
-        local.bindings.set(bindings);
+        local.cancel.set(inside.node);
+        local.bindings.set(inside.bindings);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
     local::with(|local| {
         local.cancel.set(ptr::null());
         local.bindings.set(ptr::null());
     });
-    // SAFETY: U1, as above.
-    unsafe { (*frame).result = Some(result) };
+    inside.result = Some(result);
+    let waiter = &raw const inside.waiter;
     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
-    unsafe { Waiter::wake(&raw const (*frame).waiter) };
+    unsafe { Waiter::wake(waiter) };
 }
