@@ -67,9 +67,12 @@ impl WorkerShared {
         })
     }
 
-    /// For the next pool. Nothing is queued here any more.
+    /// For the next pool. No task is queued here any more, but a request may have come to one that was about to end.
     pub(super) fn retire(&'static self) {
-        debug_assert!(!self.has_news());
+        self.receive_cancelled(|task| {
+            // SAFETY: T2: the message's reference.
+            unsafe { Header::release(task) };
+        });
         self.load.store(0, Ordering::Relaxed);
         RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
