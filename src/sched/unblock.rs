@@ -79,8 +79,10 @@ impl BlockingPool {
         }
         if !self.state.grow(queue) {
             let mut queue = self.state.lock();
+            // Others may have queued theirs meanwhile.
+            let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
             if queue.threads == 0
-                && let Some(job) = queue.jobs.pop_back()
+                && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
             {
                 return Err(job);
             }

@@ -113,7 +113,11 @@ fn each_attack(victim: impl Fn(Attacker, &Target) + Sync) {
                 runtime.run(|| {
                     ecru::scope(|s| {
                         if by == Attacker::Task {
-                            s.spawn(|| target.shoot(done, 2, || drop(ecru::yield_now())));
+                            s.spawn(|| {
+                                target.shoot(done, 2, || {
+                                    let _ = ecru::yield_now();
+                                })
+                            });
                         }
                         let result = s.spawn(|| victim(by, target)).join();
                         done.store(true, SeqCst);
@@ -142,7 +146,10 @@ impl Returned {
 
     fn look_at_oldest(&mut self) {
         if let Some(buffer) = self.0.pop_front() {
-            assert!(buffer.iter().all(|byte| *byte == MARK), "written into after its read had returned");
+            assert!(
+                buffer.iter().all(|byte| *byte == MARK),
+                "written into after its read had returned"
+            );
         }
     }
 }
@@ -183,7 +190,10 @@ fn net_16_cancelled_at_random_slow() {
             match target.under_fire(by, &mut random, || (&client).read(&mut buffer)) {
                 None => {
                     cancelled.fetch_add(1, SeqCst);
-                    assert!(buffer.iter().all(|byte| *byte == 0), "a read that took nothing has written");
+                    assert!(
+                        buffer.iter().all(|byte| *byte == 0),
+                        "a read that took nothing has written"
+                    );
                 }
                 Some(Err(error)) => panic!("{error}"),
                 Some(Ok(0)) => break,
@@ -222,7 +232,8 @@ fn net_16_cancelled_at_random_slow_several_at_once() {
                             if peeks {
                                 return client.peek(&mut one);
                             }
-                            let mut parts = [io::IoSliceMut::new(&mut one), io::IoSliceMut::new(&mut two)];
+                            let mut parts =
+                                [io::IoSliceMut::new(&mut one), io::IoSliceMut::new(&mut two)];
                             (&client).read_vectored(&mut parts)
                         });
                         let all = [&one[..], &two[..]].concat();
@@ -231,7 +242,8 @@ fn net_16_cancelled_at_random_slow_several_at_once() {
                             Some(Err(error)) => panic!("{error}"),
                             Some(Ok(0)) => break,
                             Some(Ok(count)) => {
-                                let expected: Vec<u8> = (position..position + count).map(byte_at).collect();
+                                let expected: Vec<u8> =
+                                    (position..position + count).map(byte_at).collect();
                                 assert_eq!(all[..count], expected);
                                 assert_eq!(all[count..], [0; 100][count..]);
                                 position += if peeks { 0 } else { count };
@@ -274,9 +286,12 @@ fn net_15_cancelled_write_stays_whole_slow_at_random() {
         let end = Instant::now() + LENGTH;
         let mut written = 0;
         while Instant::now() < end {
-            let bytes: Vec<u8> = (written..written + random.usize(1..20_000)).map(byte_at).collect();
+            let bytes: Vec<u8> =
+                (written..written + random.usize(1..20_000)).map(byte_at).collect();
             match target.under_fire(by, &mut random, || (&client).write(&bytes)) {
-                None => drop(cancelled.fetch_add(1, SeqCst)),
+                None => {
+                    cancelled.fetch_add(1, SeqCst);
+                }
                 Some(count) => {
                     writes.fetch_add(1, SeqCst);
                     written += count.unwrap();
@@ -322,13 +337,16 @@ fn net_14_cancelled_accept_loses_nothing_slow_at_random() {
         let mut names = Vec::new();
         while !calling.is_finished() {
             match target.under_fire(by, &mut random, || listener.accept()) {
-                None => drop(cancelled.fetch_add(1, SeqCst)),
+                None => {
+                    cancelled.fetch_add(1, SeqCst);
+                }
                 Some(stream) => names.push(name_of(&stream.unwrap().0)),
             }
         }
         let callers = calling.join().unwrap();
         while names.len() < callers.len() {
-            let stream = ecru::timeout(ms(2_000), || listener.accept()).expect("a connection is lost");
+            let stream =
+                ecru::timeout(ms(2_000), || listener.accept()).expect("a connection is lost");
             names.push(name_of(&stream.unwrap().0));
         }
         accepted.fetch_add(names.len(), SeqCst);
@@ -381,7 +399,9 @@ fn net_17_cancelled_connect_slow_at_random() {
             let end = Instant::now() + LENGTH;
             while Instant::now() < end {
                 match target.under_fire(by, &mut random, || TcpStream::connect(address)) {
-                    None => drop(cancelled.fetch_add(1, SeqCst)),
+                    None => {
+                        cancelled.fetch_add(1, SeqCst);
+                    }
                     Some(stream) => {
                         let mut stream = stream.unwrap();
                         connected.fetch_add(1, SeqCst);

@@ -1,7 +1,9 @@
 //! Rows of `doc/behaviour/net.md`. What does not need a runtime is in `tests/net.rs`, on plain threads.
 
 use crate::streams::{assert_cancelled, byte_at, listen, loud, pair, refusing, silent};
-use crate::support::{HOUR, each_run, is_child, ms, panic_text, quiet_panic, run_on, settle, start_again, until};
+use crate::support::{
+    HOUR, each_run, is_child, ms, panic_text, quiet_panic, run_on, settle, start_again, until,
+};
 use ecru::net::{Shutdown, TcpListener, TcpStream};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Mutex;
@@ -379,7 +381,7 @@ fn net_13_cancelled_read_loses_nothing() {
 }
 
 #[test]
-fn net_13_cancelled_read_takes_nothing_that_is_there() {
+fn net_13_cancelled_read_loses_nothing_that_is_there() {
     each_run(|| {
         let (client, mut server) = pair();
         server.write_all(b"here").unwrap();
@@ -716,7 +718,8 @@ fn net_24_vectored() {
         let parts = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")];
         assert_eq!(client.write_vectored(&parts).unwrap(), 5);
         let (mut first, mut second) = ([0; 4], [0; 4]);
-        let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut []), IoSliceMut::new(&mut second)];
+        let mut parts =
+            [IoSliceMut::new(&mut first), IoSliceMut::new(&mut []), IoSliceMut::new(&mut second)];
         assert_eq!(server.read_vectored(&mut parts).unwrap(), 5);
         assert_eq!((&first, &second), (b"abcd", b"e\0\0\0"));
     });
@@ -773,7 +776,10 @@ fn net_26_from_std() {
         let listener = TcpListener::try_from(listener).unwrap();
         let mut client = TcpStream::try_from(std).unwrap();
         let (mut server, _) = listener.accept().unwrap();
-        assert!(ecru::timeout(ms(3), || client.read(&mut [0])).is_err(), "it waits, and can be interrupted");
+        assert!(
+            ecru::timeout(ms(3), || client.read(&mut [0])).is_err(),
+            "it waits, and can be interrupted"
+        );
         client.write_all(b"x").unwrap();
         let mut std = std::net::TcpStream::try_from(client).unwrap();
         // The kernel counts in its own coarse ticks.

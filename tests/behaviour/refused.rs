@@ -28,7 +28,12 @@ fn forbid_rings(errno: i32) {
         // The system call's number is at offset 0 of what a filter sees.
         instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+        ),
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
@@ -82,7 +87,10 @@ fn net_28_uring_refused_because_it_is_hidden() {
         let error = first_error(1);
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
-        assert!(text.contains("io_uring") && text.contains("seccomp") && text.contains("5.13"), "{text}");
+        assert!(
+            text.contains("io_uring") && text.contains("seccomp") && text.contains("5.13"),
+            "{text}"
+        );
     });
 }
 
@@ -113,7 +121,8 @@ fn net_28_uring_refused_for_want_of_descriptors() {
         let maximum = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
         run_on(1, || {
-            let spent: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+            let spent: Vec<_> =
+                std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
             let text = (&client).read(&mut [0; 4]).unwrap_err().to_string();
             assert!(text.contains("ulimit -n") && text.contains("io_uring"), "{text}");
             // It is not held against the worker.

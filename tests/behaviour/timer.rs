@@ -35,7 +35,8 @@ fn usage() -> Usage {
     let mut waits = 0;
     for thread in std::fs::read_dir("/proc/self/task").unwrap() {
         // A thread that has ended meanwhile is no matter.
-        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default();
+        let status =
+            std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default();
         let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         waits += count.map_or(0, |count| count.trim().parse::<u64>().unwrap());
     }
@@ -130,7 +131,9 @@ fn timer_05_nothing_to_sleep() {
             let others = AtomicUsize::new(0);
             ecru::scope(|s| {
                 for _ in 0..3 {
-                    s.spawn_local(|| drop(others.fetch_add(1, SeqCst)));
+                    s.spawn_local(|| {
+                        others.fetch_add(1, SeqCst);
+                    });
                 }
                 if past {
                     ecru::time::sleep_until(Instant::now() - ms(1)).unwrap();
@@ -146,7 +149,9 @@ fn timer_05_nothing_to_sleep() {
 #[test]
 fn timer_06_for_ever() {
     each_run(|| {
-        for length in [Duration::MAX, Duration::from_secs(u64::MAX / 4), Duration::from_secs(1 << 33)] {
+        for length in
+            [Duration::MAX, Duration::from_secs(u64::MAX / 4), Duration::from_secs(1 << 33)]
+        {
             let woken = AtomicBool::new(false);
             ecru::scope(|s| {
                 let child = s.spawn(|| {

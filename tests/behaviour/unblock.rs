@@ -138,7 +138,9 @@ fn unblock_hears_of_every_kind_of_cancellation() {
         // Two scopes further out, by a thread.
         ecru::cancel_scope(|c| {
             ecru::scope(|outer| {
-                outer.spawn(|| ecru::scope(|s| drop(s.spawn(|| ecru::unblock(wait_until_cancelled)))));
+                outer.spawn(|| {
+                    ecru::scope(|s| drop(s.spawn(|| ecru::unblock(wait_until_cancelled))))
+                });
                 ecru::shield(|| ecru::sleep(ms(2)).unwrap());
                 thread::spawn(move || c.cancel());
             });
