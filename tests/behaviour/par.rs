@@ -206,6 +206,7 @@ fn par_07_window() {
             let crowd = Crowd::default();
             let item = |n| {
                 crowd.enter();
+                until(|| n > 7 || crowd.most.load(SeqCst) == 8);
                 dawdle(n % 5 + 1);
                 crowd.leave();
                 n
@@ -681,6 +682,7 @@ fn par_27_aliases() {
         let crowd = Crowd::default();
         let same = par::pmap(3, 0..30, |n| {
             crowd.enter();
+            until(|| n > 2 || crowd.most.load(SeqCst) == 3);
             dawdle(2);
             crowd.leave();
             n
