@@ -34,6 +34,7 @@ const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 /// Enough for 2^48 ticks, as many as 2^64 nanoseconds have.
 const LEVELS: usize = 8;
+const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 
 impl Timer {
     pub(crate) fn new(ring: unsafe fn(*const Timer)) -> Timer {
@@ -85,6 +86,7 @@ impl Timers {
         // 2^64 nanoseconds are more than five centuries: what saturates is never reached.
         let nanos = self.nanos_to(deadline);
         let tick = (nanos >> TICK_SHIFT) + u64::from(nanos & ((1 << TICK_SHIFT) - 1) != 0);
+        let tick = tick.min(LAST_TICK);
         // The current tick's slot has been emptied: what is late goes into the next one.
         timer.tick.set(tick.max(self.now.get() + 1));
         // SAFETY: W1, the caller's promise.
@@ -281,6 +283,21 @@ mod tests {
             nanos = nanos * 3 + 1;
         }
         assert!(cases > 100);
+    }
+
+    #[test]
+    fn a_deadline_that_is_centuries_away_is_the_last_to_ring() {
+        let start = Instant::now();
+        let timers = Timers::new(start);
+        let (far, near) = (alarm(), alarm());
+        // SAFETY: W1: the alarms outlive the wheel's use of them.
+        unsafe { timers.set(&far.timer, start + Duration::from_secs(1 << 40)) };
+        // SAFETY: W1, as above.
+        unsafe { timers.set(&near.timer, start + Duration::from_secs(1 << 34)) };
+        let (rang, _) = run_until_rung(&timers, &near);
+        assert!(rang >= start + Duration::from_secs(1 << 34) && !far.rang.get());
+        timers.cancel(&far.timer);
+        assert!(timers.is_empty());
     }
 
     #[test]

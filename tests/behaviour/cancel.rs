@@ -730,7 +730,7 @@ fn cancel_35_handle_outlives() {
             let from_child = s.spawn(|| ecru::cancel_scope(|c| c)).join().unwrap();
             let still_running = ecru::cancel_scope(|c| c);
             thread::scope(|threads| drop(threads.spawn(|| from_child.cancel())));
-            s.spawn(|| still_running.cancel());
+            s.spawn(move || still_running.cancel());
             assert!(ecru::sleep(ms(1)).is_ok());
         });
         kept.lock().unwrap().push(ecru::cancel_scope(|c| c));
