@@ -20,7 +20,7 @@ use std::ptr;
 
 use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, Ordering, fence};
 
-const FIRST_CAPACITY: usize = 256;
+const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 256 };
 
 struct Buffer<T> {
     slots: Box<[AtomicPtr<T>]>,
@@ -266,3 +266,6 @@ mod tests {
         assert!(seen[1..].iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -366,8 +366,6 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            // An exchange, not a store: who finds it set has raised a flag that is seen below, who does not sends again.
-            header.cancel_queued.swap(false, Ordering::AcqRel);
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };

@@ -303,3 +303,6 @@ pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure)).map_err(Failure::Panicked)
 }
+
+#[cfg(all(test, loom))]
+pub(super) mod loom_models;

@@ -209,3 +209,6 @@ impl<T> fmt::Debug for JoinHandle<'_, T> {
         f.debug_struct("JoinHandle").field("name", &self.name()).field("finished", &self.is_finished()).finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;
