@@ -498,7 +498,8 @@ unsafe fn ring_wait(timer: *const Timer) {
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    if !header.reachable.load(Ordering::Relaxed) {
+    // Acquire: with the flag comes the worker, stored before it.
+    if !header.reachable.load(Ordering::Acquire) {
         // It looks at its flag before it waits for the first time: see `reach`.
         return;
     }

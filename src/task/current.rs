@@ -309,7 +309,7 @@ pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
 }
 
 fn reach_slowly(header: &Header) {
-    header.reachable.store(true, Ordering::Relaxed);
+    header.reachable.store(true, Ordering::Release);
     // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
     unsafe { cancel::link(&header.node) };
     // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
