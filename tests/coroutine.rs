@@ -30,7 +30,7 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 
 /// Inside and outside take turns, step by step, and the status is right at each of them.
 #[test]
-fn eight_steps_interleave() {
+fn coroutine_01_takes_turns() {
     let steps = RefCell::new(Vec::new());
     let this: Rc<OnceCell<Coroutine<'_, (), (), ()>>> = Rc::new(OnceCell::new());
     let step = |number: u32| {
@@ -77,7 +77,7 @@ fn eight_steps_interleave() {
 
 /// Values go in and out; the sums are those of the seed's iterator: 1, then +3 gives 4, then +2 gives 6, then the end.
 #[test]
-fn values_go_both_ways() {
+fn coroutine_02_values_both_ways() {
     let adder = Coroutine::new(|yielder, start: u32| {
         let mut sum = start;
         while sum < 28 {
@@ -114,7 +114,7 @@ fn values_of_all_kinds_arrive_whole() {
 
 /// A coroutine that is complete, or that would resume itself, says so.
 #[test]
-fn wrong_resumes_are_refused() {
+fn coroutine_04_resumed_after_its_end() {
     let done = Coroutine::new(|_: &Yielder<(), ()>, ()| ());
     done.resume(());
     let error = catch_unwind(AssertUnwindSafe(|| done.resume(()))).unwrap_err();
@@ -135,7 +135,7 @@ fn wrong_resumes_are_refused() {
 /// The function of `suspend_with` runs when the coroutine is suspended already, on the resumer's stack, and may arrange
 /// for it to be resumed at once.
 #[test]
-fn suspend_with_runs_its_function_after_the_switch() {
+fn coroutine_06_suspend_with() {
     let (ready, seen) = (&RefCell::new(Vec::new()), &Cell::new(None));
     let inside = &Cell::new(0);
     let this: Rc<OnceCell<Coroutine<'_, u32, &str, u32>>> = Rc::new(OnceCell::new());
@@ -176,7 +176,7 @@ fn a_panic_of_the_function_reaches_the_resumer() {
 
 /// A panic goes on in the resumer with its payload; the coroutine is complete then, and its stack usable.
 #[test]
-fn a_panic_reaches_the_resumer() {
+fn coroutine_07_panic_passes() {
     let dropped = Cell::new(0);
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
         let _counted = Counted(&dropped);
@@ -193,7 +193,7 @@ fn a_panic_reaches_the_resumer() {
 
 /// Dropping a suspended coroutine runs the destructors of its frames, inner ones first; captures go, too.
 #[test]
-fn dropping_unwinds() {
+fn coroutine_09_dropped_suspended() {
     struct Note<'n>(&'n RefCell<Vec<&'static str>>, &'static str);
     impl Drop for Note<'_> {
         fn drop(&mut self) {
@@ -279,7 +279,7 @@ fn a_panic_while_unwinding_after_a_catch_reaches_the_dropper() {
 
 /// Coroutines nest, each returns to its own resumer.
 #[test]
-fn coroutines_nest() {
+fn coroutine_05_nested() {
     fn depth(levels: u32) -> u32 {
         let inner = Coroutine::new(move |yielder: &Yielder<(), u32>, ()| {
             let below = if levels == 0 { 0 } else { depth(levels - 1) };
@@ -331,13 +331,17 @@ fn dropping_the_outer_unwinds_the_inner() {
     assert_eq!(dropped.get(), 2);
 }
 
-/// A generator is an iterator, ends for good, and unwinds when it is dropped half way.
+/// A generator is an iterator, and ends for good.
 #[test]
-fn generators_iterate_and_unwind() {
+fn coroutine_11_generator() {
     let mut three = Generator::new(|yielder| (1..=3).for_each(|n| yielder.suspend(n)));
     assert_eq!(three.by_ref().collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!((three.next(), three.next()), (None, None));
+}
 
+/// A generator that is dropped half way is unwound.
+#[test]
+fn coroutine_12_generator_half_read() {
     let dropped = Cell::new(0);
     let mut endless = Generator::new(|yielder| {
         let _counted = Counted(&dropped);
@@ -379,7 +383,7 @@ fn a_forgotten_coroutine_is_never_run() {
 
 /// What remains of a stack is told inside and outside, shrinks with depth, and is enough on the smallest.
 #[test]
-fn remaining_stack_is_told() {
+fn coroutine_14_own_stack() {
     #[inline(never)]
     fn deeper(levels: u32) -> usize {
         let room = [levels; 128];
@@ -435,7 +439,7 @@ fn ten_thousand_live_at_once() {
 
 /// The stack that came back last is used first, at the same address.
 #[test]
-fn stacks_are_recycled_last_in_first_out() {
+fn coroutine_17_stacks_are_reused() {
     let pool = StackPool::new(STACK_FLOOR).unwrap();
     let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
     let address = |stack: &Stack| format!("{stack:?}");
@@ -449,7 +453,7 @@ fn stacks_are_recycled_last_in_first_out() {
 
 /// Sizes that cannot be are refused with what to do; others are rounded up to pages.
 #[test]
-fn wrong_sizes_are_refused() {
+fn coroutine_15_stack_too_small() {
     for size in [0, 1, STACK_FLOOR - 1] {
         let text = Stack::new(size).unwrap_err().to_string();
         assert!(text.contains(&size.to_string()) && text.contains("16384"), "{text}");
@@ -466,7 +470,7 @@ fn wrong_sizes_are_refused() {
 
 /// A stack that no address space is left for is refused, by an error that says so.
 #[test]
-fn a_stack_that_cannot_be_mapped_is_refused() {
+fn coroutine_16_stack_cannot_be_mapped() {
     let mut stacks = Vec::new();
     let error = loop {
         match Stack::new(1 << 40) {

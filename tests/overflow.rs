@@ -127,7 +127,7 @@ fn died_of_overflow(output: &Output, text: &str, size: &str) {
 
 /// A recursion without end is reported with the stack's size and what to do, and ends the process.
 #[test]
-fn a_deep_recursion_is_reported() {
+fn coroutine_18_guarded() {
     let (output, text) = child("recursion", &[]);
     died_of_overflow(&output, &text, "16384 bytes");
     let (output, text) = child("recursion", &[("ECRU_GUARD", "mprotect")]);
@@ -165,7 +165,7 @@ fn a_threads_own_overflow_is_still_reported() {
 
 /// A handler that was installed before ours is called after the report; though it returns, the process ends.
 #[test]
-fn the_previous_handler_is_called() {
+fn run_18_chains_the_signal() {
     let (output, text) = child("previous handler", &[]);
     died_of_overflow(&output, &text, "16384 bytes");
     let (report, rest) = text.split_once("the previous handler").unwrap();
@@ -174,7 +174,7 @@ fn the_previous_handler_is_called() {
 
 /// A panic that prints its backtrace on the smallest stack is caught, or is reported as the overflow that it is.
 #[test]
-fn a_backtrace_on_the_smallest_stack() {
+fn task_11_backtrace_on_a_small_stack() {
     for setting in ["0", "1", "full"] {
         let (output, text) = child("backtrace", &[("RUST_BACKTRACE", setting)]);
         if output.status.success() {

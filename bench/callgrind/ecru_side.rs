@@ -10,7 +10,7 @@ use super::Work;
 
 /// All of it.
 pub(super) const WORKS: &[Work] =
-    &[("switch", switch), ("spawn-join", spawn_join), ("timer", timer)];
+    &[("switch", switch), ("spawn-join", spawn_join), ("timer", timer), ("yield", yields)];
 
 /// A resume and a suspend.
 fn switch(operations: u64) {
@@ -38,6 +38,21 @@ fn spawn_join(operations: u64) {
             for _ in 0..operations {
                 scope.spawn(|| {}).join().expect("nobody cancels it");
             }
+        });
+    });
+}
+
+/// A switch to the other of two tasks, through the run queue.
+fn yields(operations: u64) {
+    let turns = || {
+        for _ in 0..operations / 2 {
+            ecru::yield_now().expect("nobody cancels it");
+        }
+    };
+    one_worker().run(|| {
+        ecru::scope(|scope| {
+            scope.spawn(turns);
+            scope.spawn(turns);
         });
     });
 }

@@ -23,7 +23,7 @@ impl OpenFrame {
     /// Opens a frame, until the value is dropped.
     #[inline]
     pub(crate) fn enter() -> OpenFrame {
-        local::with(|local| local.open_frames.set(local.open_frames.get() + 1));
+        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_add(1)));
         OpenFrame { not_send: PhantomData }
     }
 }
@@ -31,7 +31,8 @@ impl OpenFrame {
 impl Drop for OpenFrame {
     #[inline]
     fn drop(&mut self) {
-        local::with(|local| local.open_frames.set(local.open_frames.get() - 1));
+        // Wrapping: a lazy iterator may be moved into a coroutine, or a local task, and be dropped where it was not counted.
+        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_sub(1)));
     }
 }
 

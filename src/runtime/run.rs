@@ -18,7 +18,7 @@ use crate::coroutine::STACK_DEFAULT;
 use crate::driver::DriverKind;
 use crate::sched::{self, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
-use crate::task::{self, CancelReason, Header, VTable};
+use crate::task::{self, CancelReason, Header, Running, VTable};
 
 /// Workers, stacks and a blocking pool, for one run at a time.
 ///
@@ -110,7 +110,8 @@ impl Runtime {
         );
         header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
-        header.node_top.set(&raw const header.node);
+        let running = Running::new(&raw const header.node);
+        header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
         unsafe { Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root)) }
     }

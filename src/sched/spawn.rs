@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 
 use super::pool::Pool;
 use super::worker::{self, Worker};
+use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
@@ -96,7 +97,7 @@ pub(crate) fn current_pool() -> Option<Arc<Pool>> {
 ///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
     // SAFETY: T2, the caller's promise.
     let header = unsafe { &*task };
@@ -107,15 +108,28 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
     if !ptr::eq(header.worker.load(Ordering::Relaxed), ptr::from_ref(worker.shared).cast_mut().cast()) {
         return false;
     }
-    if ptr::eq(worker.shared.unstarted.newest(), task) {
-        if !ptr::eq(worker.shared.unstarted.pop_newest(), task) {
+    let queue = &worker.shared.unstarted;
+    if ptr::eq(queue.newest(), task) || ptr::eq(queue.oldest(), task) {
+        let taken = if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { queue.pop_oldest() };
+        if !ptr::eq(taken, task) {
+            // A thief was faster. What `pop_oldest` gave instead is next in turn.
+            if !taken.is_null() {
+                // SAFETY: T1: taken out of the queue just now.
+                unsafe { worker.start_other(taken) };
+            }
+            return false;
+        }
+        if header.started.load(Ordering::Relaxed) {
+            // SAFETY: T2: the queue's reference; the caller has its own.
+            unsafe { Header::release(task) };
             return false;
         }
         // Out of the queue: nobody else can start it, so no exchange is needed.
         header.started.store(true, Ordering::Release);
     } else {
-        // Somewhere in the middle, or in the ready queue, or stolen just now: the flag decides. The entry stays in its
-        // queue, with its reference, and is passed over there.
+        // Somewhere in the middle, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and
+        // is passed over there. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
+        // are linked through their headers, and a started task needs that link for its own wake-ups.)
         if header.started.swap(true, Ordering::AcqRel) {
             return false;
         }
@@ -134,10 +148,13 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
     let header = unsafe { &*task };
     let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
     let text = format!("a task could not start: {error}");
+    // Whatever task the thread was busy with has nothing to do with this.
+    let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
         // SAFETY: T3, as above.
         unsafe { (header.vtable.refuse)(task, text) };
     });
+    local::with(|local| local.task.set(before));
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };
     // SAFETY: S5: the last access to the scope.
@@ -145,6 +162,16 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
 }
 
 impl Worker {
+    /// [`Worker::start_if_first`], out of line.
+    ///
+    /// # Safety
+    /// T1, as there.
+    #[cold]
+    unsafe fn start_other(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        unsafe { self.start_if_first(task) };
+    }
+
     /// The worker's pool.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

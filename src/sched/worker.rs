@@ -21,7 +21,7 @@ use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{BUDGET, Header, Intent, cancel};
+use crate::task::{BUDGET, Header, Intent, Running, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -40,6 +40,7 @@ pub(crate) struct Worker {
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
     blocks: Blocks,
+    /// Turns until the next look around.
     turns: Cell<u32>,
     /// Whether the last task came from the ready queue.
     took_ready: Cell<bool>,
@@ -59,6 +60,12 @@ pub(crate) fn current<'a>() -> Option<&'a Worker> {
     let worker = local::with(|local| local.worker.get()).cast::<Worker>();
     // SAFETY: R1: set by `Worker::enter`, for as long as the worker is there.
     unsafe { worker.as_ref() }
+}
+
+/// Which worker the current thread is: for comparison only; null where it is none.
+#[inline]
+pub(crate) fn current_worker() -> *const () {
+    local::with(|local| local.worker.get())
 }
 
 impl Worker {
@@ -145,6 +152,8 @@ impl Worker {
                     self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
+                    // The root's header goes with this frame: no message may name it any more.
+                    self.0.receive();
                     local::with(|local| {
                         local.task.set(self.1.0);
                         local.open_frames.set(self.1.1);
@@ -166,6 +175,7 @@ impl Worker {
     }
 
     /// The root waits: everybody else runs, until it is ready again.
+    #[inline(never)]
     fn resume_scheduler(&self) {
         let root = self.root.get();
         let frames = local::with(|local| {
@@ -183,11 +193,15 @@ impl Worker {
     }
 
     /// One turn of the loop; true when the root is to go on.
-    #[inline]
+    ///
+    /// This, and everything between a switch and the next, is inlined: the processor predicts a return by the call that it saw
+    /// last, and across a switch that was another task's. Each return after a switch would cost a misprediction.
+    #[inline(always)]
     fn turn(&self) -> bool {
-        let turns = self.turns.get().wrapping_add(1);
-        self.turns.set(turns);
-        if turns.is_multiple_of(MAINTENANCE) {
+        let turns = self.turns.get();
+        self.turns.set(turns.wrapping_sub(1));
+        if turns == 0 {
+            self.turns.set(MAINTENANCE);
             self.look_around(Wait::Poll);
         }
         // A worker with ready and unstarted tasks takes turns.
@@ -217,6 +231,7 @@ impl Worker {
     }
 
     /// Runs a task from the ready queue: a suspended one, or one that may only start here.
+    #[inline(always)]
     unsafe fn go_on(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         if unsafe { &*task }.has_fiber.get() {
@@ -232,6 +247,7 @@ impl Worker {
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
+    #[inline(always)]
     pub(super) unsafe fn start_if_first(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
@@ -248,6 +264,7 @@ impl Worker {
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
+    #[inline(always)]
     pub(super) unsafe fn start(&self, task: *const Header) {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
@@ -261,10 +278,14 @@ impl Worker {
         };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        let running = stack.head().cast::<Running>();
+        // SAFETY: C1: the head is the owner's, and large enough.
+        unsafe { running.write(Running::new(&raw const header.node)) };
+        header.running.set(running.as_ptr());
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
             let header = unsafe { &*task };
-            header.suspender.set(suspender);
+            header.running().suspender.set(suspender);
             // SAFETY: T3: once, here, on the task's stack.
             let released = unsafe { (header.vtable.run)(task) };
             if !released && !header.has_fiber.get() {
@@ -288,9 +309,10 @@ impl Worker {
                 unsafe { ended(scope, daemon) };
             }
             FiberState::Suspended(intent) => {
-                header.open_frames.set(outer.come_back());
+                let running = header.running();
+                running.open_frames.set(outer.come_back());
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
-                unsafe { (*header.fiber.get()).write(fiber) };
+                unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
                 self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
@@ -303,37 +325,54 @@ impl Worker {
     ///
     /// # Safety
     /// T1: the task is ready, in no queue, and belongs to this worker.
+    #[inline(always)]
     unsafe fn resume(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
-        let outer = Outer::leave_for(task, header.open_frames.get());
+        let running = header.running();
+        // Called by the scheduler's loop only, which needs nothing put back: what it looks at is set when it looks around.
+        local::with(|local| {
+            local.task.set(task.cast());
+            local.open_frames.set(running.open_frames.get());
+            local.budget.set(BUDGET);
+        });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
-        let state = unsafe { (*header.fiber.get()).assume_init_mut().resume(()) };
-        let frames = outer.come_back();
+        let state = unsafe { (*running.fiber.get()).assume_init_mut().resume(()) };
         match state {
             FiberState::Suspended(intent) => {
-                header.open_frames.set(frames);
+                running.open_frames.set(local::with(|local| local.open_frames.get()));
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
-            FiberState::Complete(()) => {
-                let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
-                let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
-                // SAFETY: T1: it is there, and not used again.
-                let stack = unsafe { (*header.fiber.get()).assume_init_read() }.into_stack();
-                if !own_size {
-                    self.stacks.borrow_mut().give(stack);
-                }
-                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
-                // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
-                unsafe { Header::release(task) };
-                // SAFETY: S5: the last access to the scope.
-                unsafe { ended(scope, daemon) };
-            }
+            // SAFETY: T1: it is complete.
+            FiberState::Complete(()) => unsafe { self.retire(task, running) },
         }
     }
 
-    #[inline]
+    /// The end of a task that had switched away.
+    ///
+    /// # Safety
+    /// T1: its fiber is complete, and nobody has retired it.
+    #[inline(never)]
+    unsafe fn retire(&self, task: *const Header, running: *const Running) {
+        // SAFETY: T2: the running task's reference is still there.
+        let header = unsafe { &*task };
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        // SAFETY: T1: it is there, and not used again.
+        let fiber = unsafe { (*(*running).fiber.get()).assume_init_read() };
+        let stack = fiber.into_stack();
+        if !own_size {
+            self.stacks.borrow_mut().give(stack);
+        }
+        self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
+        unsafe { Header::release(task) };
+        // SAFETY: S5: the last access to the scope.
+        unsafe { ended(scope, daemon) };
+    }
+
+    #[inline(always)]
     unsafe fn after(&self, task: *const Header, intent: Intent) {
         if intent == Intent::Yield {
             // SAFETY: T1: it is in no queue.
@@ -350,6 +389,11 @@ impl Worker {
 
     /// Looks at inboxes, timers and the driver.
     pub(super) fn look_around(&self, wait: Wait) {
+        // Hooks that a timer sets off run here, on behalf of no task.
+        local::with(|local| {
+            local.task.set(ptr::null());
+            local.open_frames.set(0);
+        });
         self.io.borrow_mut().poll(self, wait);
         self.receive();
         if !self.timers.is_empty() {
@@ -408,7 +452,7 @@ impl Outer {
 }
 
 /// Switches away from the current task.
-#[inline]
+#[inline(always)]
 fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
     if ptr::eq(header, worker.root.get()) {
         if intent == Intent::Yield {
@@ -418,7 +462,7 @@ fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
         worker.resume_scheduler();
     } else {
         // SAFETY: T1: the running task's suspender is on its own stack.
-        unsafe { &*header.suspender.get() }.suspend(intent);
+        unsafe { &*header.running().suspender.get() }.suspend(intent);
     }
 }
 
@@ -427,9 +471,10 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
     let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
         unreachable!("a waiter with an owner waits on that owner's worker")
     };
-    header.parked_on.set(waiter);
+    let running = header.running();
+    running.parked_on.set(waiter);
     if mode == Mode::Cancellable {
-        header.interrupt.set(Some(interrupt_wait));
+        running.interrupt.set(Some(interrupt_wait));
     }
     match deadline {
         None => switch_away(worker, header, Intent::Park),
@@ -441,14 +486,25 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
             worker.timers.cancel(&alarm.timer);
         }
     }
-    header.parked_on.set(ptr::null());
-    header.interrupt.set(None);
+    running.parked_on.set(ptr::null());
+    running.interrupt.set(None);
 }
 
 /// [`Host::yield_now`].
 fn yield_now() {
-    if let (Some(worker), Some(header)) = (current(), crate::task::current_header()) {
-        switch_away(worker, header, Intent::Yield);
+    try_yield();
+}
+
+/// Lets the others run; false: there is no task here that could. Inlined for the sake of [`Worker::turn`]'s rule: a caller that
+/// needs no return after the switch is predicted right.
+#[inline(always)]
+pub(crate) fn try_yield() -> bool {
+    match (current(), crate::task::current_header()) {
+        (Some(worker), Some(header)) => {
+            switch_away(worker, header, Intent::Yield);
+            true
+        }
+        _ => false,
     }
 }
 
@@ -518,12 +574,14 @@ pub(crate) unsafe fn tell(task: *const Header) {
 
 /// On the task's own worker: ends its wait, if that can be and its innermost node has been flagged.
 fn interrupt(header: &Header) {
-    if header.parked_on.get().is_null() {
+    // SAFETY: T4: on the task's worker, and null before its start and after its end.
+    let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
+    if running.parked_on.get().is_null() {
         return;
     }
-    let Some(how) = header.interrupt.get() else { return };
+    let Some(how) = running.interrupt.get() else { return };
     // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*header.node_top.get() };
+    let node = unsafe { &*running.node_top.get() };
     if node.cancelled().is_some() {
         // SAFETY: T1: set together with `parked_on`, for this wait.
         unsafe { how(header) };
@@ -532,7 +590,7 @@ fn interrupt(header: &Header) {
 
 /// The interrupt of a wait that a cancellation ends.
 unsafe fn interrupt_wait(header: &Header) {
-    let waiter = header.parked_on.get();
+    let waiter = header.running().parked_on.get();
     // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
     if unsafe { &*waiter }.claim(CANCELLED) {
         // SAFETY: S4: claimed just now.
@@ -544,6 +602,7 @@ unsafe fn interrupt_wait(header: &Header) {
 ///
 /// # Safety
 /// W1: as [`Timers::set`].
+#[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {
         None => false,
@@ -556,6 +615,7 @@ pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
 }
 
 /// Cancels a timer of the current worker.
+#[inline]
 pub(crate) fn cancel_timer(timer: &Timer) {
     if let Some(worker) = current() {
         worker.timers.cancel(timer);

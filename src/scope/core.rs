@@ -2,17 +2,22 @@
 //!
 //! # The count
 //! ```text
-//!   bit 63        62         61 .. 32     31 .. 0
-//!   WAIT_ALL   WAIT_CHILDREN  daemons    children + 1 (the scope's own hold)
+//!   bit 63        62         61 .. 32     31 .. 0                         beside it: home_children, home_waits
+//!   WAIT_ALL   WAIT_CHILDREN  daemons    children not in home_children + BIAS
 //! ```
-//! The scope keeps its hold to the end, so the low half never reaches zero while the core is used. To wait, it writes a
-//! waiter and sets one of the bits, unless what it waits for is already so. The child whose decrement makes it so clears the bit
-//! in the same exchange and then unparks the waiter: exactly one does, and the core stays until it has, because the
-//! scope returns only after that unpark (S5). For every other child the exchange is the last access.
+//! A scope's task is pinned to its worker, the scope's *home*, and so are most spawns and ends of its children. Those count in
+//! `home_children`, a plain cell that only the home worker's thread touches; all others in the word. A child may be added in
+//! one place and taken off in the other, so each alone may be negative (hence BIAS), but the sum is right at every moment.
+//!
+//! To wait, the scope moves the cell's count into the word, sets `home_waits` (from then on its own worker uses the word too),
+//! writes a waiter and sets one of the bits, unless what it waits for is already so. The child whose decrement makes it so
+//! clears the bit in the same exchange and then unparks the waiter: exactly one does, and the core stays until it has, because
+//! the scope returns only after that unpark (S5). For every other child the exchange is the last access; for one that ends at
+//! home without an exchange, the scope's task cannot run before its worker has moved on.
 #![expect(unsafe_code, reason = "children reach the core by pointer")]
 
 use std::any::Any;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::panic::Location;
 use std::ptr;
 
@@ -28,6 +33,8 @@ use crate::task::{self, Body, CancelReason, Failure, Header, TaskBox, VTable};
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
 const CHILDREN_MASK: u64 = DAEMON - 1;
+/// What the children's half of the word holds when it counts none.
+const BIAS: u64 = 1 << 30;
 const WAIT_CHILDREN: u64 = 1 << 62;
 const WAIT_ALL: u64 = 1 << 63;
 const DAEMONS_MASK: u64 = (WAIT_CHILDREN - 1) & !CHILDREN_MASK;
@@ -40,6 +47,12 @@ pub(crate) struct ScopeCore {
     /// Above every daemon; flagged when the rest has ended.
     pub(super) daemons: CancelNode,
     count: AtomicU64,
+    /// The worker that the scope's task is pinned to.
+    home: *const (),
+    /// Children counted by the home worker alone; may be negative.
+    home_children: Cell<i32>,
+    /// The scope waits: the home worker counts in the word, as everybody does.
+    home_waits: Cell<bool>,
     /// Written before a WAIT bit is set, read by whoever clears it.
     waiter: UnsafeCell<Option<Waiter>>,
     /// The task-local bindings that children start with.
@@ -69,7 +82,10 @@ impl ScopeCore {
         ScopeCore {
             group: CancelNode::new(parent, owner, Kind::Plain),
             daemons: CancelNode::new(ptr::null(), owner, Kind::Plain),
-            count: AtomicU64::new(CHILD),
+            count: AtomicU64::new(BIAS),
+            home: sched::current_worker(),
+            home_children: Cell::new(0),
+            home_waits: Cell::new(false),
             waiter: UnsafeCell::new(None),
             bindings: task::bindings_now(),
             pool: sched::pool_here(),
@@ -77,13 +93,10 @@ impl ScopeCore {
         }
     }
 
-    /// Links the core's nodes. From here on the core must not move.
+    /// Links the core's node. From here on the core must not move.
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
-        let opened = Opened::below(&self.group);
-        // SAFETY: K1: both nodes are in this core, which stays until `close`.
-        unsafe { cancel::link(&self.daemons) };
-        opened
+        Opened::below(&self.group)
     }
 
     /// Makes a task of `body` and queues it.
@@ -111,8 +124,17 @@ impl ScopeCore {
     /// Counts a new child and boxes it.
     #[inline(always)]
     pub(crate) fn allocate<B: Body>(&self, body: B, options: Options, at: &'static Location<'static>) -> *const Header {
-        let (unit, group) = if options.daemon { (DAEMON, &self.daemons) } else { (CHILD, &self.group) };
-        self.count.fetch_add(unit, Ordering::Relaxed);
+        let group = if options.daemon { &self.daemons } else { &self.group };
+        if options.daemon {
+            // Few scopes have any: not before the first.
+            // SAFETY: K1: both nodes are in this core, which stays until `close`.
+            unsafe { cancel::link(&self.daemons) };
+            self.count.fetch_add(DAEMON, Ordering::Relaxed);
+        } else if self.counts_at_home() {
+            self.home_children.set(self.home_children.get() + 1);
+        } else {
+            self.count.fetch_add(CHILD, Ordering::Relaxed);
+        }
         let scope = ptr::from_ref(self).cast();
         let begins = options.daemon || options.always_begins;
         let vtable = &Erased::<B>::VTABLE;
@@ -136,25 +158,41 @@ impl ScopeCore {
         }
     }
 
-    /// Whether nothing but the scope's own hold is left.
-    pub(crate) fn is_over(&self) -> bool {
-        self.count.load(Ordering::Acquire) == CHILD
+    /// Whether the plain cell is this thread's, and in use.
+    #[inline]
+    fn counts_at_home(&self) -> bool {
+        // A model's threads are no workers.
+        cfg!(not(loom)) && std::ptr::eq(self.home, sched::current_worker()) && !self.home_waits.get()
     }
 
-    /// Takes the nodes out of the tree again.
+    /// Moves the count of the plain cell into the word. At home.
+    fn fold(&self) -> u64 {
+        let own = i64::from(self.home_children.take()).cast_unsigned();
+        // Wrapping: the children's half has room on both sides of the bias.
+        self.count.fetch_add(own, Ordering::AcqRel).wrapping_add(own)
+    }
+
+    /// Whether there is no child any more. At home.
+    pub(crate) fn is_over(&self) -> bool {
+        self.fold() == BIAS
+    }
+
+    /// Takes the node of the daemons out of the tree again, if it is in.
     pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
     }
 
     fn wait(&self, bit: u64) {
-        let mut count = self.count.load(Ordering::Acquire);
+        let mut count = self.fold();
         if is_reached(count, bit) {
             return;
         }
+        self.home_waits.set(true);
         // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
         let waiter = unsafe { (*self.waiter.get()).insert(Waiter::new()) };
         loop {
             if is_reached(count, bit) {
+                self.home_waits.set(false);
                 return;
             }
             // Release: the child that clears the bit sees the waiter.
@@ -164,6 +202,7 @@ impl ScopeCore {
             }
         }
         task::wait(waiter, None, Mode::Uninterruptible);
+        self.home_waits.set(false);
     }
 
     /// A child has ended. See the module for why this is its last access.
@@ -173,6 +212,11 @@ impl ScopeCore {
     unsafe fn child_ended(this: *const ScopeCore, daemon: bool) {
         // SAFETY: S5: the scope has not returned: this child is still counted.
         let core = unsafe { &*this };
+        if !daemon && core.counts_at_home() {
+            // This worker is the only one that could run the scope's task, so it does not wait now.
+            core.home_children.set(core.home_children.get() - 1);
+            return;
+        }
         let unit = if daemon { DAEMON } else { CHILD };
         let mut count = core.count.load(Ordering::Relaxed);
         loop {
@@ -234,7 +278,7 @@ impl ScopeCore {
 
 #[inline]
 fn is_reached(count: u64, bit: u64) -> bool {
-    let children = count & CHILDREN_MASK == CHILD;
+    let children = count & CHILDREN_MASK == BIAS;
     if bit == WAIT_CHILDREN { children } else { children && count & DAEMONS_MASK == 0 }
 }
 

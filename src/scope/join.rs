@@ -138,7 +138,7 @@ impl<T> JoinHandle<'_, T> {
     }
 
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
         // While the caller unwinds, nobody waits, and nothing is started on top of its frames.

@@ -61,7 +61,6 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: just allocated, nobody else knows it.
         let header = unsafe { &(*raw).header };
         header.node.set_owner(header);
-        header.node_top.set(&raw const header.node);
         raw.cast_const().cast()
     }
 

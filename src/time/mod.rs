@@ -102,6 +102,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 ///     });
 /// });
 /// ```
+#[inline]
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     crate::park::refuse_if_no_suspend();
@@ -112,9 +113,8 @@ pub fn yield_now() -> Result<(), Cancelled> {
         // As every wait then: see `task::wait`.
         return Err(task::cancelled_wait());
     }
-    match crate::park::host() {
-        Some(host) => (host.yield_now)(),
-        None => std::thread::yield_now(),
+    if !crate::sched::try_yield() {
+        std::thread::yield_now();
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::ptr;
 use super::WorkerShared;
 use crate::base::sync::atomic::Ordering;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
-use crate::task::{self, Header, VTable};
+use crate::task::{self, Header, Running, VTable};
 
 const VTABLE: VTable = VTable {
     run: |_| unreachable!(),
@@ -121,6 +121,8 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
         let scope = leak(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
         let task = leak(Header::new(&VTABLE, ptr::null(), scope, ptr::null(), true, false, None, Location::caller()));
         task.node.set_owner(task);
+        let running = leak(Running::new(&raw const task.node));
+        task.running.set(running);
         let other = Shared(task);
         let thread = thread::spawn(move || {
             let task = other.clone().0;
@@ -148,6 +150,7 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
         shared.receive_cancelled(|task| unsafe { Header::release(task) });
         cancel::unlink(&task.node);
         end(task);
+        end(running);
         end(scope);
         end(shared);
     });

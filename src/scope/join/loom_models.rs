@@ -41,7 +41,11 @@ fn spawn(core: &ScopeCore, dropped: &Arc<AtomicUsize>) -> (Sent, JoinHandle<'sta
 }
 
 fn check(user: fn(JoinHandle<'static, Product>)) {
-    loom::model(move || {
+    check_with(loom::model::Builder::new(), user);
+}
+
+fn check_with(model: loom::model::Builder, user: fn(JoinHandle<'static, Product>)) {
+    model.check(move || {
         let dropped = Arc::new(AtomicUsize::new(0));
         let mut threads = vec![];
         with_core(|core| {
@@ -71,7 +75,10 @@ fn its_end_against_a_join_that_gives_up() {
 
 #[test]
 fn its_end_against_two_joins() {
-    check(|handle| {
+    // Three threads: with two preemptions this alone takes minutes.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    check_with(model, |handle| {
         let handle = Arc::new(handle);
         let other = Arc::clone(&handle);
         let thread = thread::spawn(move || other.join().is_ok());

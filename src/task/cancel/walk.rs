@@ -6,13 +6,14 @@ use super::node::{CancelNode, HookNode, Kind};
 use super::{CancelReason, Cancelled};
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinGuard, SpinLock};
-use crate::base::list::List;
+use crate::base::list::Pile;
 use crate::task::Header;
 
 /// Enters the node into its parent's list, so that requests reach it. If the parent has been asked already, so has the node.
 ///
 /// # Safety
 /// K1: the node stays where it is until [`unlink`]ed, and its parent (and the parent's parents) outlive that.
+#[inline]
 pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
@@ -27,9 +28,10 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
         node.flag(cancelled.reason(), true);
         // What hangs below the node linked itself to it before: pass the request on.
         spread(node, cancelled.reason());
-    } else {
+    } else if !node.linked.load(Ordering::Relaxed) {
+        // (Several threads may want the node of a scope's daemons linked.)
         // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
-        unsafe { children.push_back(&raw const node.link) };
+        unsafe { children.push(&raw const node.link) };
         node.linked.store(true, Ordering::Release);
         drop(children);
     }
@@ -79,7 +81,7 @@ fn spread(node: &CancelNode, reason: CancelReason) {
 
 /// Visits a flagged, locked node and everything below it, depth first, holding the locks on the path from it to where it is;
 /// iterative, because trees may be a million deep. Returns the hooks that it has claimed.
-fn visit(root: &CancelNode, guard: SpinGuard<'_, List>, reason: CancelReason) -> *const HookNode {
+fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) -> *const HookNode {
     let mut hooks = ptr::null();
     tell(root, &mut hooks);
     let mut at: *const CancelNode = root;

@@ -1,0 +1,6 @@
+//! The rows of `doc/behaviour`, one test or more for each: a test's name begins with its row's id.
+
+mod cancel;
+mod par;
+mod scope;
+mod support;
