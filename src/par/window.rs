@@ -67,3 +67,6 @@ impl Drop for Place<'_> {
         self.0.leave();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

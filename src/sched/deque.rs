@@ -18,9 +18,10 @@
 use std::cell::RefCell;
 use std::ptr;
 
+use crate::base::sync::fence_for_loom;
 use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
 
-const FIRST_CAPACITY: usize = 256;
+const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 256 };
 
 struct Buffer<T> {
     slots: Box<[AtomicPtr<T>]>,
@@ -157,6 +158,7 @@ impl<T> Deque<T> {
         // This store and the load after it must not change places, nor a thief's two loads: else both could take the last. All
         // four are SeqCst, which costs half of what the papers' relaxed accesses and fence do on x86-64.
         self.bottom.store(bottom, Ordering::SeqCst);
+        fence_for_loom();
         let top = self.top.load(Ordering::SeqCst);
         if top > bottom {
             self.bottom.store(bottom + 1, Ordering::Relaxed);
@@ -196,6 +198,7 @@ impl<T> Deque<T> {
     /// Anybody: takes the oldest.
     pub(super) fn steal(&self) -> Taken<T> {
         let top = self.top.load(Ordering::SeqCst);
+        fence_for_loom();
         let bottom = self.bottom.load(Ordering::SeqCst);
         if top >= bottom {
             return Taken::Empty;
@@ -307,3 +310,6 @@ mod tests {
         assert!(seen[1..].iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

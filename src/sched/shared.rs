@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use super::deque::Deque;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use crate::base::sync::futex;
+use crate::base::sync::{fence_for_loom, futex};
 use crate::driver::Waker;
 use crate::task::Header;
 
@@ -56,15 +56,19 @@ impl WorkerShared {
     pub(super) fn obtain() -> &'static WorkerShared {
         let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
         retired.unwrap_or_else(|| {
-            Box::leak(Box::new(WorkerShared {
-                woken: AtomicPtr::new(ptr::null_mut()),
-                cancelled: AtomicPtr::new(ptr::null_mut()),
-                sleep: AtomicU32::new(AWAKE),
-                load: AtomicUsize::new(0),
-                waker: OnceLock::new(),
-                unstarted: Deque::new(),
-            }))
+            Box::leak(Box::new(WorkerShared::new()))
         })
+    }
+
+    fn new() -> WorkerShared {
+        WorkerShared {
+            woken: AtomicPtr::new(ptr::null_mut()),
+            cancelled: AtomicPtr::new(ptr::null_mut()),
+            sleep: AtomicU32::new(AWAKE),
+            load: AtomicUsize::new(0),
+            waker: OnceLock::new(),
+            unstarted: Deque::new(),
+        }
     }
 
     /// For the next pool. No task is queued here any more, but a request may have come to one that was about to end.
@@ -125,8 +129,12 @@ impl WorkerShared {
             &header.cancel_next
         });
         while !task.is_null() {
-            // SAFETY: T2: the message owns a reference; the link is read before it is handed on.
-            let next = unsafe { (*task).cancel_next.load(Ordering::Relaxed) };
+            // SAFETY: T2: the message owns a reference.
+            let header = unsafe { &*task };
+            // The link is read before the next message may use it.
+            let next = header.cancel_next.load(Ordering::Relaxed);
+            // An exchange, not a store: who finds it set has raised a flag that `each` sees, who does not sends again.
+            header.cancel_queued.swap(false, Ordering::AcqRel);
             each(task);
             task = next;
         }
@@ -139,6 +147,7 @@ impl WorkerShared {
 
     /// Wakes the worker if it sleeps.
     pub(super) fn wake(&self) {
+        fence_for_loom();
         if self.sleep.load(Ordering::SeqCst) == AWAKE {
             return;
         }
@@ -156,6 +165,7 @@ impl WorkerShared {
     /// The worker announces that it is about to sleep; false: there is news, and it must not.
     pub(super) fn fall_asleep(&self, in_driver: bool) -> bool {
         self.sleep.store(if in_driver { IN_DRIVER } else { ASLEEP }, Ordering::SeqCst);
+        fence_for_loom();
         if self.has_news() {
             self.sleep.store(AWAKE, Ordering::SeqCst);
             return false;
@@ -209,3 +219,6 @@ fn reverse(mut head: *mut Header, link: impl Fn(&Header) -> &AtomicPtr<Header>) 
     }
     reversed
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

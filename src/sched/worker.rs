@@ -424,8 +424,6 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            // An exchange, not a store: who finds it set has raised a flag that is seen below, who does not sends again.
-            header.cancel_queued.swap(false, Ordering::AcqRel);
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };
@@ -572,7 +570,8 @@ unsafe fn ring_wait(timer: *const Timer) {
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    if !header.reachable.load(Ordering::Relaxed) {
+    // Acquire: with the flag comes the worker, stored before it.
+    if !header.reachable.load(Ordering::Acquire) {
         // It looks at its flag before it waits for the first time: see `reach`.
         return;
     }

@@ -178,7 +178,8 @@ impl ScopeCore {
     /// Whether the plain cell is this thread's, and in use.
     #[inline]
     fn counts_at_home(&self) -> bool {
-        std::ptr::eq(self.home, sched::current_worker()) && !self.home_waits.get()
+        // A model's threads are no workers.
+        cfg!(not(loom)) && std::ptr::eq(self.home, sched::current_worker()) && !self.home_waits.get()
     }
 
     /// Moves the count of the plain cell into the word. At home.
@@ -380,3 +381,6 @@ pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure)).map_err(Failure::Panicked)
 }
+
+#[cfg(all(test, loom))]
+pub(super) mod loom_models;

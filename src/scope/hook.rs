@@ -144,3 +144,6 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
         unsafe { Waiter::wake(waiter) };
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

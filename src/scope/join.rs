@@ -216,3 +216,6 @@ impl<T> fmt::Debug for JoinHandle<'_, T> {
             .finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

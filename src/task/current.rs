@@ -324,7 +324,7 @@ pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
 }
 
 fn reach_slowly(header: &Header) {
-    header.reachable.store(true, Ordering::Relaxed);
+    header.reachable.store(true, Ordering::Release);
     let mut at = header.running().node_top.get();
     // A node that is linked has only linked ones above it, up to the next shield.
     // SAFETY: K1: the frames around the running code are open, and its own node is in its header until it has unlinked it.

@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::cancel::CancelNode;
 use crate::base::list::{Link, Pile};
-use crate::base::sync::SpinLock;
+use crate::base::sync::{SpinLock, StaticU64};
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
@@ -126,9 +126,11 @@ pub(crate) struct Running {
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>() <= 16);
 /// A box of a small closure is one of the smaller classes of [`crate::base::blocks`].
 #[cfg(target_pointer_width = "64")]
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= 168);
 
 impl Running {
@@ -149,7 +151,7 @@ unsafe impl Sync for Header {}
 // SAFETY: T1, as above.
 unsafe impl Send for Header {}
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: StaticU64 = StaticU64::new(1);
 
 impl Header {
     /// A header with two references: one for the handle, one for the queue and then the worker.
@@ -235,6 +237,9 @@ impl Header {
         // A sole owner needs no atomic read-modify-write: nobody is left who could change the count.
         let sole = header.state.load(Ordering::Acquire) / REFERENCE == 1;
         if sole || header.state.fetch_sub(REFERENCE, Ordering::AcqRel) / REFERENCE == 1 {
+            #[cfg(loom)]
+            // SAFETY: T2: it was the last reference. Loom objects if some access to the state is not ordered before this.
+            unsafe { &mut (*this.cast_mut()).state }.with_mut(|_| ());
             // SAFETY: T2: it was the last reference.
             unsafe { (header.vtable.free)(this) };
         }

@@ -42,6 +42,12 @@ impl Signal {
         futex::wake(word);
     }
 
+    /// The flag's memory goes: loom objects if an access to it is not ordered before this.
+    #[cfg(all(test, loom))]
+    pub(crate) fn gone(&mut self) {
+        self.raised.with_mut(|_| ());
+    }
+
     /// Sleeps until the flag is up (`true`) or the deadline has passed (`false`).
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
         while !self.is_raised() {

@@ -122,6 +122,17 @@ impl CancelNode {
     }
 }
 
+#[cfg(all(test, loom))]
+impl CancelNode {
+    /// The frame goes: loom objects if an access to the node is not ordered before this.
+    pub(super) fn gone(&mut self) {
+        self.flag.with_mut(|_| ());
+        self.parent.with_mut(|_| ());
+        // SAFETY: L1: exclusive.
+        let _ = unsafe { self.linked.unsync_load() };
+    }
+}
+
 // SAFETY: K1: the cells are guarded by locks, named beside them.
 unsafe impl Sync for CancelNode {}
 // SAFETY: K1, as above.

@@ -167,3 +167,6 @@ pub(crate) unsafe fn flagged_by<'a>(node: *const CancelNode) -> Option<&'a Cance
     }
     None
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;
