@@ -18,8 +18,8 @@
 use std::cell::RefCell;
 use std::ptr;
 
-use crate::base::sync::fence_for_loom;
 use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+use crate::base::sync::fence_for_loom;
 
 const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 256 };
 

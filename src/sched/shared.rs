@@ -55,9 +55,7 @@ impl WorkerShared {
     /// One that was used before, or a new one, which lives as long as the process.
     pub(super) fn obtain() -> &'static WorkerShared {
         let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        retired.unwrap_or_else(|| {
-            Box::leak(Box::new(WorkerShared::new()))
-        })
+        retired.unwrap_or_else(|| Box::leak(Box::new(WorkerShared::new())))
     }
 
     fn new() -> WorkerShared {

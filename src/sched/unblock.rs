@@ -152,7 +152,13 @@ impl State {
 }
 
 /// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
-static HOST: Host = Host { park: |_, _, _| {}, unpark: |_| {}, owner: ptr::null, yield_now: thread::yield_now, blocks };
+static HOST: Host = Host {
+    park: |_, _, _| {},
+    unpark: |_| {},
+    owner: ptr::null,
+    yield_now: thread::yield_now,
+    blocks,
+};
 
 /// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
 pub(super) fn blocks(begins: bool) {

@@ -179,7 +179,9 @@ impl ScopeCore {
     #[inline]
     fn counts_at_home(&self) -> bool {
         // A model's threads are no workers.
-        cfg!(not(loom)) && std::ptr::eq(self.home, sched::current_worker()) && !self.home_waits.get()
+        cfg!(not(loom))
+            && std::ptr::eq(self.home, sched::current_worker())
+            && !self.home_waits.get()
     }
 
     /// Moves the count of the plain cell into the word. At home.

@@ -9,8 +9,8 @@ use std::ptr;
 
 use super::cancel::CancelNode;
 use crate::base::list::{Link, Pile};
-use crate::base::sync::{SpinLock, StaticU64};
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{SpinLock, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{WOKEN, Waiter};

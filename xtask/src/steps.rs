@@ -18,7 +18,8 @@ pub(crate) fn loom(root: &Path) -> Outcome {
 
 /// `cargo xtask baton`: the tests of the runtime, each coroutine and each task on an OS thread of its own.
 pub(crate) fn baton(root: &Path) -> Outcome {
-    let suites = ["test", "--lib", "--test", "coroutine", "--test", "attack", "--test", "behaviour"];
+    let suites =
+        ["test", "--lib", "--test", "coroutine", "--test", "attack", "--test", "behaviour"];
     let mut command = cargo(root, &suites);
     command
         .env("RUSTFLAGS", "--cfg ecru_baton")

@@ -32,7 +32,9 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
             check.opened.insert(module_of(file));
         }
     }
-    for (file, source) in tree.matching("", ".rs").filter(|(file, _)| !file.ends_with("/loom_models.rs")) {
+    for (file, source) in
+        tree.matching("", ".rs").filter(|(file, _)| !file.ends_with("/loom_models.rs"))
+    {
         check.file(file, source);
     }
     for (id, _) in check.cited.iter().filter(|(_, count)| **count == 0) {

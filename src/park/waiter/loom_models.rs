@@ -62,7 +62,8 @@ fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
         let other = Arc::clone(&shared);
         let thread = thread::spawn(move || wake(&other, 1));
         let mut waiter = unsafe { Box::from_raw(waiter) };
-        let outcome = unsafe { &*(&raw const *waiter) }.park(Some(Instant::now()), Mode::Uninterruptible);
+        let outcome =
+            unsafe { &*(&raw const *waiter) }.park(Some(Instant::now()), Mode::Uninterruptible);
         if outcome == TIMED_OUT {
             *shared.found.lock() = std::ptr::null();
         } else {

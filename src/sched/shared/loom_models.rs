@@ -39,7 +39,16 @@ fn end<T>(value: &'static T) {
 }
 
 fn header() -> Header {
-    Header::new(&VTABLE, ptr::null(), ptr::null(), ptr::null(), true, false, None, Location::caller())
+    Header::new(
+        &VTABLE,
+        ptr::null(),
+        ptr::null(),
+        ptr::null(),
+        true,
+        false,
+        None,
+        Location::caller(),
+    )
 }
 
 struct Shared<T: 'static>(&'static T);
@@ -119,7 +128,16 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
     loom::model(|| {
         let shared = leak(WorkerShared::new());
         let scope = leak(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
-        let task = leak(Header::new(&VTABLE, ptr::null(), scope, ptr::null(), true, false, None, Location::caller()));
+        let task = leak(Header::new(
+            &VTABLE,
+            ptr::null(),
+            scope,
+            ptr::null(),
+            true,
+            false,
+            None,
+            Location::caller(),
+        ));
         task.node.set_owner(task);
         let running = leak(Running::new(&raw const task.node));
         task.running.set(running);

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::super::core::loom_models::{Sent, with_core};
 use super::super::core::ScopeCore;
+use super::super::core::loom_models::{Sent, with_core};
 use super::super::scoped::Plain;
 use super::{JoinError, JoinHandle};
 use crate::scope::Options;

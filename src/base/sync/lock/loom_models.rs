@@ -10,7 +10,8 @@ use super::SpinLock;
 fn one_thread_at_a_time() {
     loom::model(|| {
         let lock = Arc::new(SpinLock::new(UnsafeCell::new(0)));
-        let add = |lock: &SpinLock<UnsafeCell<u32>>| lock.lock().with_mut(|value| unsafe { *value += 1 });
+        let add =
+            |lock: &SpinLock<UnsafeCell<u32>>| lock.lock().with_mut(|value| unsafe { *value += 1 });
         let other = Arc::clone(&lock);
         let thread = thread::spawn(move || add(&other));
         add(&lock);

@@ -18,7 +18,8 @@ impl Flag {
     pub(super) fn lock(&self) {
         let guard = self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: L1: the guard is taken out of the slot before the lock goes.
-        let guard = unsafe { std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard) };
+        let guard =
+            unsafe { std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard) };
         // SAFETY: L1: this thread holds the lock.
         unsafe { *self.held.get() = Some(guard) };
     }

@@ -33,7 +33,16 @@ struct Task {
 
 impl Task {
     fn new() -> Task {
-        let header = Header::new(&VTABLE, ptr::null(), ptr::null(), ptr::null(), true, false, None, Location::caller());
+        let header = Header::new(
+            &VTABLE,
+            ptr::null(),
+            ptr::null(),
+            ptr::null(),
+            true,
+            false,
+            None,
+            Location::caller(),
+        );
         Task { header, alive: UnsafeCell::new(0) }
     }
 
