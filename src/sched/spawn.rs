@@ -36,8 +36,7 @@ pub(crate) unsafe fn spawn(task: *const Header) -> bool {
 /// T1, as [`spawn`].
 pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
     let Some(worker) = worker::current() else { return false };
-    // SAFETY: T1: nobody else knows the task yet.
-    unsafe { &(*task).worker }.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+    // Its worker stays unnamed until it starts: see `run_if_unstarted`.
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
@@ -46,11 +45,9 @@ pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
-    let worker = pool.next_worker();
-    // SAFETY: T1: nobody else knows the task yet.
-    unsafe { &(*task).worker }.store(ptr::from_ref(worker).cast_mut().cast(), Ordering::Relaxed);
+    // Its worker stays unnamed until it starts: see `run_if_unstarted`.
     // SAFETY: T1, the caller's promise.
-    unsafe { worker.send_woken(task) };
+    unsafe { pool.next_worker().send_woken(task) };
 }
 
 /// A pool, seen from outside.
@@ -116,8 +113,9 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
         // Out of the queue: nobody else can start it, so no exchange is needed.
         header.started.store(true, Ordering::Release);
     } else {
-        // Somewhere in the middle, or in the ready queue, or stolen just now: the flag decides. The entry stays in its
-        // queue, with its reference, and is passed over there.
+        // Somewhere in the middle, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and
+        // is passed over there. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
+        // are linked through their headers, and a started task needs that link for its own wake-ups.)
         if header.started.swap(true, Ordering::AcqRel) {
             return false;
         }
