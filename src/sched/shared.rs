@@ -67,9 +67,14 @@ impl WorkerShared {
         })
     }
 
-    /// For the next pool. Nothing is queued here any more.
+    /// For the next pool. No task is queued here any more; messages about cancellations of tasks that have ended may be, and go.
+    /// One that comes even later (from a handle on a foreign thread) waits for the next pool, to which it means nothing either.
     pub(super) fn retire(&'static self) {
-        debug_assert!(!self.has_news());
+        debug_assert!(self.woken.load(Ordering::SeqCst).is_null());
+        self.receive_cancelled(|task| {
+            // SAFETY: T2: the message's reference.
+            unsafe { Header::release(task) };
+        });
         self.load.store(0, Ordering::Relaxed);
         RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
