@@ -1,4 +1,5 @@
 //! The rows of `doc/behaviour`, one test or more for each: a test's name begins with its row's id.
 
+mod cancel;
 mod scope;
 mod support;
