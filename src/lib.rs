@@ -14,7 +14,7 @@ pub mod time;
 
 pub use driver::DriverKind;
 pub use park::no_suspend;
-pub use runtime::{Builder as RuntimeBuilder, Handle, NotRunning, Runtime, run, spawn};
+pub use runtime::{Builder as RuntimeBuilder, Handle, LocalRuntime, NotRunning, Runtime, run, spawn};
 pub use sched::{unblock, unblock as spawn_blocking};
 pub use scope::{
     Builder, CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, TryBuilder, TryScope, cancel_scope,

@@ -105,9 +105,75 @@ impl List {
     }
 }
 
+/// A list without an order: one pointer for its head, where [`List`] has two.
+#[derive(Debug)]
+pub(crate) struct Pile {
+    first: Cell<*const Link>,
+}
+
+impl Pile {
+    pub(crate) const fn new() -> Pile {
+        Pile { first: Cell::new(ptr::null()) }
+    }
+
+    /// A node, or null; [`Link::next`] leads to the others.
+    #[inline]
+    pub(crate) fn first(&self) -> *const Link {
+        self.first.get()
+    }
+
+    /// Puts a node in.
+    ///
+    /// # Safety
+    /// L3, as [`List::push_back`].
+    #[inline]
+    pub(crate) unsafe fn push(&self, node: *const Link) {
+        let first = self.first.replace(node);
+        // SAFETY: L3, the caller's promise.
+        let links = unsafe { &*node };
+        links.next.set(first);
+        links.previous.set(ptr::null());
+        // SAFETY: L3: the first node is alive for as long as it is in the pile.
+        if let Some(first) = unsafe { first.as_ref() } {
+            first.previous.set(node);
+        }
+    }
+
+    /// Takes out a node that is in this pile.
+    ///
+    /// # Safety
+    /// L3: the node is in this pile.
+    #[inline]
+    pub(crate) unsafe fn remove(&self, node: *const Link) {
+        // SAFETY: L3, the caller's promise.
+        let links = unsafe { &*node };
+        let (next, previous) = (links.next.get(), links.previous.get());
+        // SAFETY: L3: neighbours are in the pile, hence alive.
+        match unsafe { previous.as_ref() } {
+            None => self.first.set(next),
+            Some(previous) => previous.next.set(next),
+        }
+        // SAFETY: L3: neighbours are in the pile, hence alive.
+        if let Some(next) = unsafe { next.as_ref() } {
+            next.previous.set(previous);
+        }
+    }
+
+    /// Takes any node out; null when there is none.
+    #[inline]
+    pub(crate) fn pop(&self) -> *const Link {
+        let first = self.first.get();
+        if !first.is_null() {
+            // SAFETY: L3: it is in this pile.
+            unsafe { self.remove(first) };
+        }
+        first
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Link, List};
+    use super::{Link, List, Pile};
     use std::ptr;
 
     #[test]
@@ -126,5 +192,29 @@ mod tests {
         assert!(ptr::eq(list.pop_front(), &raw const nodes[2]));
         assert!(list.pop_front().is_null());
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_pile_loses_any_node_and_keeps_the_others() {
+        let nodes = [Link::new(), Link::new(), Link::new()];
+        for removed in 0..nodes.len() {
+            let pile = Pile::new();
+            for node in &nodes {
+                // SAFETY: L3: each node is in no pile and outlives this one.
+                unsafe { pile.push(node) };
+            }
+            // SAFETY: L3: it was just put in.
+            unsafe { pile.remove(&raw const nodes[removed]) };
+            let mut left = Vec::new();
+            loop {
+                let node = pile.pop();
+                if node.is_null() {
+                    break;
+                }
+                left.push(nodes.iter().position(|other| ptr::eq(other, node)).unwrap());
+            }
+            left.sort_unstable();
+            assert_eq!(left, (0..3).filter(|node| *node != removed).collect::<Vec<_>>());
+        }
     }
 }

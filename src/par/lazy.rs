@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 
-use crate::coroutine::OpenFrame;
 use crate::scope::{JoinError, JoinHandle, Scope};
 
 impl<'scope> Scope<'scope, '_> {
@@ -68,7 +67,6 @@ impl<'scope> Scope<'scope, '_> {
             handles: VecDeque::new(),
             window,
             ended: false,
-            _frame: OpenFrame::enter(),
             _f: std::marker::PhantomData,
         }
     }
@@ -154,7 +152,6 @@ pub struct MappedBuffered<'scope, I: Iterator, F, R> {
     handles: VecDeque<JoinHandle<'scope, R>>,
     window: usize,
     ended: bool,
-    _frame: OpenFrame,
     _f: std::marker::PhantomData<fn() -> F>,
 }
 

@@ -18,7 +18,7 @@ use crate::coroutine::STACK_DEFAULT;
 use crate::driver::DriverKind;
 use crate::sched::{self, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
-use crate::task::{self, CancelReason, Header, VTable};
+use crate::task::{self, CancelReason, Header, Running, VTable};
 
 /// Workers, stacks and a blocking pool, for one run at a time.
 ///
@@ -110,7 +110,8 @@ impl Runtime {
         );
         header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
-        header.node_top.set(&raw const header.node);
+        let running = Running::new(&raw const header.node);
+        header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
         unsafe { Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root)) }
     }
@@ -136,7 +137,6 @@ impl Runtime {
         core.close();
         drop(opened);
         let unclaimed = core.unclaimed_panic();
-        task::cancel::unlink(&task::current_header().expect("inside the root task").node);
         match (result, unclaimed) {
             (Err(payload), _) => panic::resume_unwind(payload),
             (Ok(_), Some(payload)) => panic::resume_unwind(payload),
@@ -187,8 +187,11 @@ where
         panic!("`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`")
     };
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: S5: the caller is a task of the run, so its scope is there.
-    let core = unsafe { &*published.cast::<ScopeCore>() };
+    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
+    let Some(core) = (unsafe { published.cast::<ScopeCore>().as_ref() }) else {
+        drop(published);
+        panic!("`ecru::spawn` called when the run was over; destructors of what it leaves behind cannot spawn")
+    };
     core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
 }
 

@@ -185,7 +185,7 @@ unsafe fn fly(worker: &Worker, header: &Header, op: &Op, deadline: Option<Instan
         // SAFETY: W1: the alarm stays on this stack and is cancelled below.
         unsafe { worker.timers.set(&alarm.timer, deadline) };
     }
-    header.interrupt.set(Some(interrupt_flight));
+    header.running().interrupt.set(Some(interrupt_flight));
     task::wait(&flight.waiter, None, Mode::Hook);
     worker.timers.cancel(&alarm.timer);
     let result = flight.result.get();
@@ -219,7 +219,7 @@ unsafe fn ring_flight(timer: *const Timer) {
 /// The interrupt of a wait for an operation.
 unsafe fn interrupt_flight(header: &Header) {
     // SAFETY: S4: the waiter is the first field of a flight, whose frame waits.
-    let flight = unsafe { &*header.parked_on.get().cast::<Flight>() };
+    let flight = unsafe { &*header.running().parked_on.get().cast::<Flight>() };
     cancel(flight.token.get());
 }
 

@@ -27,7 +27,7 @@ mod unblock;
 mod worker;
 
 pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
-pub(crate) use spawn::{Remote, current_pool, run_if_unstarted, spawn, spawn_local};
+pub(crate) use spawn::{Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_local};
 pub(crate) use timers::Timer;
 pub use unblock::unblock;
 pub(crate) use worker::{Worker, current_worker, try_yield, cancel_timer, set_timer, tell};

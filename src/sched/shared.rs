@@ -67,10 +67,8 @@ impl WorkerShared {
         })
     }
 
-    /// For the next pool. No task is queued here any more; messages about cancellations of tasks that have ended may be, and go.
-    /// One that comes even later (from a handle on a foreign thread) waits for the next pool, to which it means nothing either.
+    /// For the next pool. No task is queued here any more, but a request may have come to one that was about to end.
     pub(super) fn retire(&'static self) {
-        debug_assert!(self.woken.load(Ordering::SeqCst).is_null());
         self.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             unsafe { Header::release(task) };

@@ -7,16 +7,29 @@ use std::sync::{Arc, Weak};
 
 use super::pool::Pool;
 use super::worker::{self, Worker};
+use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
-/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker.
+/// Whether a worker belongs to that pool. A task of one run must not be queued in another: that may be over before it.
+#[inline]
+fn is_for(worker: &Worker, pool: *const ()) -> bool {
+    ptr::eq(Arc::as_ptr(&worker.pool).cast(), pool)
+}
+
+/// The pool that the current thread works for, for [`spawn`] and [`spawn_local`]; null: none.
+#[inline]
+pub(crate) fn pool_here() -> *const () {
+    worker::current().map_or(ptr::null(), |worker| Arc::as_ptr(&worker.pool).cast())
+}
+
+/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker of `pool`.
 ///
 /// # Safety
 /// T1: the task is new, and the caller gives the queue's reference away.
 #[inline]
-pub(crate) unsafe fn spawn(task: *const Header) -> bool {
-    let Some(worker) = worker::current() else { return false };
+pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
     // SAFETY: T1: nobody else knows the task yet.
     let header = unsafe { &*task };
     if worker.pool.settings.spread {
@@ -34,9 +47,10 @@ pub(crate) unsafe fn spawn(task: *const Header) -> bool {
 ///
 /// # Safety
 /// T1, as [`spawn`].
-pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
-    let Some(worker) = worker::current() else { return false };
-    // Its worker stays unnamed until it starts: see `run_if_unstarted`.
+pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
+    // Its `worker` stays null until it starts: the link of a queue runs through its header, so nobody may start it from
+    // within another frame while it is queued.
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
@@ -45,7 +59,7 @@ pub(crate) unsafe fn spawn_local(task: *const Header) -> bool {
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
-    // Its worker stays unnamed until it starts: see `run_if_unstarted`.
+    // Its `worker` stays null until it starts, as in `spawn_local`.
     // SAFETY: T1, the caller's promise.
     unsafe { pool.next_worker().send_woken(task) };
 }
@@ -83,7 +97,7 @@ pub(crate) fn current_pool() -> Option<Arc<Pool>> {
 ///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
     // SAFETY: T2, the caller's promise.
     let header = unsafe { &*task };
@@ -101,7 +115,7 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
             // A thief was faster. What `pop_oldest` gave instead is next in turn.
             if !taken.is_null() {
                 // SAFETY: T1: taken out of the queue just now.
-                unsafe { worker.start_if_first(taken) };
+                unsafe { worker.start_other(taken) };
             }
             return false;
         }
@@ -134,10 +148,13 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
     let header = unsafe { &*task };
     let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
     let text = format!("a task could not start: {error}");
+    // Whatever task the thread was busy with has nothing to do with this.
+    let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
         // SAFETY: T3, as above.
         unsafe { (header.vtable.refuse)(task, text) };
     });
+    local::with(|local| local.task.set(before));
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };
     // SAFETY: S5: the last access to the scope.
@@ -145,6 +162,16 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
 }
 
 impl Worker {
+    /// [`Worker::start_if_first`], out of line.
+    ///
+    /// # Safety
+    /// T1, as there.
+    #[cold]
+    unsafe fn start_other(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        unsafe { self.start_if_first(task) };
+    }
+
     /// The worker's pool.
     pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool

@@ -64,6 +64,7 @@ impl BlockingPool {
 
     /// Queues a job, with a thread for it if one can be had. The job is given back if there is no thread at all.
     fn submit(&self, job: Job) -> Result<(), Job> {
+        let data = job.data;
         let mut queue = self.state.lock();
         queue.jobs.push_back(job);
         if queue.idle >= queue.jobs.len() {
@@ -79,8 +80,10 @@ impl BlockingPool {
             if started.is_err() {
                 let mut queue = self.state.lock();
                 queue.threads -= 1;
+                // Others may have queued theirs meanwhile.
+                let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
                 if queue.threads == 0
-                    && let Some(job) = queue.jobs.pop_back()
+                    && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
                 {
                     return Err(job);
                 }
@@ -168,6 +171,8 @@ where
 {
     park::refuse_if_no_suspend();
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else { return closure() };
+    // What the closure opens hangs below the task's own node: requests must reach that.
+    task::current_header().map(task::reach);
     let mut frame = Frame {
         waiter: Waiter::new(),
         closure: Some(closure),

@@ -21,7 +21,7 @@ use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{BUDGET, Header, Intent};
+use crate::task::{BUDGET, Header, Intent, Running, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -146,6 +146,10 @@ impl Worker {
             struct Finish<'w>(&'w Worker, (*const (), u32));
             impl Drop for Finish<'_> {
                 fn drop(&mut self) {
+                    // The root's header goes with this frame: nobody may reach it any more, nor a message about it be left.
+                    // SAFETY: T1: it lives until `run_root` returns.
+                    cancel::unlink(&unsafe { &*self.0.root.get() }.node);
+                    self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
                     // The root's header goes with this frame: no message may name it any more.
@@ -243,6 +247,7 @@ impl Worker {
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
+    #[inline(always)]
     pub(super) unsafe fn start_if_first(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
@@ -259,7 +264,7 @@ impl Worker {
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
-    #[inline(never)]
+    #[inline(always)]
     pub(super) unsafe fn start(&self, task: *const Header) {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
@@ -273,10 +278,14 @@ impl Worker {
         };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        let running = stack.head().cast::<Running>();
+        // SAFETY: C1: the head is the owner's, and large enough.
+        unsafe { running.write(Running::new(&raw const header.node)) };
+        header.running.set(running.as_ptr());
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
             let header = unsafe { &*task };
-            header.suspender.set(suspender);
+            header.running().suspender.set(suspender);
             // SAFETY: T3: once, here, on the task's stack.
             let released = unsafe { (header.vtable.run)(task) };
             if !released && !header.has_fiber.get() {
@@ -300,9 +309,10 @@ impl Worker {
                 unsafe { ended(scope, daemon) };
             }
             FiberState::Suspended(intent) => {
-                header.open_frames.set(outer.come_back());
+                let running = header.running();
+                running.open_frames.set(outer.come_back());
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
-                unsafe { (*header.fiber.get()).write(fiber) };
+                unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
                 self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
@@ -319,22 +329,23 @@ impl Worker {
     unsafe fn resume(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
+        let running = header.running();
         // Called by the scheduler's loop only, which needs nothing put back: what it looks at is set when it looks around.
         local::with(|local| {
             local.task.set(task.cast());
-            local.open_frames.set(header.open_frames.get());
+            local.open_frames.set(running.open_frames.get());
             local.budget.set(BUDGET);
         });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
-        let state = unsafe { (*header.fiber.get()).assume_init_mut().resume(()) };
+        let state = unsafe { (*running.fiber.get()).assume_init_mut().resume(()) };
         match state {
             FiberState::Suspended(intent) => {
-                header.open_frames.set(local::with(|local| local.open_frames.get()));
+                running.open_frames.set(local::with(|local| local.open_frames.get()));
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
             // SAFETY: T1: it is complete.
-            FiberState::Complete(()) => unsafe { self.retire(task) },
+            FiberState::Complete(()) => unsafe { self.retire(task, running) },
         }
     }
 
@@ -343,13 +354,14 @@ impl Worker {
     /// # Safety
     /// T1: its fiber is complete, and nobody has retired it.
     #[inline(never)]
-    unsafe fn retire(&self, task: *const Header) {
+    unsafe fn retire(&self, task: *const Header, running: *const Running) {
         // SAFETY: T2: the running task's reference is still there.
         let header = unsafe { &*task };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: T1: it is there, and not used again.
-        let stack = unsafe { (*header.fiber.get()).assume_init_read() }.into_stack();
+        let fiber = unsafe { (*(*running).fiber.get()).assume_init_read() };
+        let stack = fiber.into_stack();
         if !own_size {
             self.stacks.borrow_mut().give(stack);
         }
@@ -398,7 +410,8 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            header.cancel_queued.store(false, Ordering::Release);
+            // An exchange, not a store: who finds it set has raised a flag that is seen below, who does not sends again.
+            header.cancel_queued.swap(false, Ordering::AcqRel);
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };
@@ -451,7 +464,7 @@ fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
         worker.resume_scheduler();
     } else {
         // SAFETY: T1: the running task's suspender is on its own stack.
-        unsafe { &*header.suspender.get() }.suspend(intent);
+        unsafe { &*header.running().suspender.get() }.suspend(intent);
     }
 }
 
@@ -460,9 +473,10 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
     let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
         unreachable!("a waiter with an owner waits on that owner's worker")
     };
-    header.parked_on.set(waiter);
+    let running = header.running();
+    running.parked_on.set(waiter);
     if mode == Mode::Cancellable {
-        header.interrupt.set(Some(interrupt_wait));
+        running.interrupt.set(Some(interrupt_wait));
     }
     match deadline {
         None => switch_away(worker, header, Intent::Park),
@@ -474,8 +488,8 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
             worker.timers.cancel(&alarm.timer);
         }
     }
-    header.parked_on.set(ptr::null());
-    header.interrupt.set(None);
+    running.parked_on.set(ptr::null());
+    running.interrupt.set(None);
 }
 
 /// [`Host::yield_now`].
@@ -542,11 +556,11 @@ unsafe fn ring_wait(timer: *const Timer) {
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
-    if home.is_null() || !header.started.load(Ordering::Acquire) {
-        // It looks at its flag when it starts.
+    if !header.reachable.load(Ordering::Relaxed) {
+        // It looks at its flag before it waits for the first time: see `reach`.
         return;
     }
+    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
     match current() {
         Some(worker) if ptr::eq(worker.shared, home) => interrupt(header),
         _ => {
@@ -561,12 +575,14 @@ pub(crate) unsafe fn tell(task: *const Header) {
 
 /// On the task's own worker: ends its wait, if that can be and its innermost node has been flagged.
 fn interrupt(header: &Header) {
-    if header.parked_on.get().is_null() {
+    // SAFETY: T4: on the task's worker, and null before its start and after its end.
+    let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
+    if running.parked_on.get().is_null() {
         return;
     }
-    let Some(how) = header.interrupt.get() else { return };
+    let Some(how) = running.interrupt.get() else { return };
     // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*header.node_top.get() };
+    let node = unsafe { &*running.node_top.get() };
     if node.cancelled().is_some() {
         // SAFETY: T1: set together with `parked_on`, for this wait.
         unsafe { how(header) };
@@ -575,7 +591,7 @@ fn interrupt(header: &Header) {
 
 /// The interrupt of a wait that a cancellation ends.
 unsafe fn interrupt_wait(header: &Header) {
-    let waiter = header.parked_on.get();
+    let waiter = header.running().parked_on.get();
     // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
     if unsafe { &*waiter }.claim(CANCELLED) {
         // SAFETY: S4: claimed just now.

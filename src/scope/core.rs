@@ -57,6 +57,8 @@ pub(crate) struct ScopeCore {
     waiter: UnsafeCell<Option<Waiter>>,
     /// The task-local bindings that children start with.
     bindings: *const (),
+    /// Where the children run.
+    pool: *const (),
     /// Children that panicked, linked through `next`; each with a reference.
     panicked: AtomicPtr<Header>,
 }
@@ -86,6 +88,7 @@ impl ScopeCore {
             home_waits: Cell::new(false),
             waiter: UnsafeCell::new(None),
             bindings: task::bindings_now(),
+            pool: sched::pool_here(),
             panicked: AtomicPtr::new(ptr::null_mut()),
         }
     }
@@ -110,8 +113,8 @@ impl ScopeCore {
         // SAFETY: T1: a new task, whose queue reference is given away.
         let queued = unsafe {
             match start {
-                Start::Anywhere => sched::spawn(task),
-                Start::Here => sched::spawn_local(task),
+                Start::Anywhere => sched::spawn(task, self.pool),
+                Start::Here => sched::spawn_local(task, self.pool),
             }
         };
         if !queued {
@@ -148,7 +151,8 @@ impl ScopeCore {
     /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
     pub(crate) fn finish(&self) {
         self.wait(WAIT_CHILDREN);
-        if self.count.load(Ordering::Acquire) & DAEMONS_MASK != 0 {
+        // Not "if there are daemons": one may have spawned a child just now, and ended.
+        if !self.is_over() {
             cancel::cancel(&self.daemons, CancelReason::ScopeEnd);
             self.wait(WAIT_ALL);
         }
@@ -325,8 +329,8 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     // SAFETY: S5: the last access to the scope.
     unsafe { child_ended(scope, daemon) };
     match start {
-        Start::Anywhere => panic!("`spawn` called on a thread that runs no tasks; spawn from inside the run, or use `Handle::spawn`"),
-        Start::Here => panic!("`spawn_local` called on a thread that is no worker; it starts tasks on the caller's own worker"),
+        Start::Anywhere => panic!("`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"),
+        Start::Here => panic!("`spawn_local` called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"),
     }
 }
 

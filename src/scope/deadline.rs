@@ -7,7 +7,7 @@ use std::{error, fmt, io};
 use super::frame::Opened;
 use crate::base::clock;
 use crate::sched::{self, Timer};
-use crate::task::cancel::{self, CancelNode, Kind};
+use crate::task::cancel::{self, DeadlineNode};
 use crate::task::{self, CancelReason};
 
 /// The error of a [`timeout`]: its body was interrupted because its time was up.
@@ -91,10 +91,10 @@ pub fn timeout_at<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, E
     let limit = Limit::new(deadline);
     let value = {
         let _set = limit.set(deadline);
-        let _opened = Opened::inside(&limit.node);
+        let _opened = Opened::inside(&limit.node.node);
         body()
     };
-    if limit.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }
+    if limit.node.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }
 }
 
 /// [`timeout`] for bodies that return a `Result`: one `?` instead of two.
@@ -129,14 +129,13 @@ where
 #[repr(C)]
 struct Limit {
     timer: Timer,
-    node: CancelNode,
+    node: DeadlineNode,
 }
 
 impl Limit {
     fn new(deadline: Instant) -> Limit {
         let owner = task::current_header().map_or(std::ptr::null(), std::ptr::from_ref);
-        let node = CancelNode::new(task::current_node(), owner, Kind::Deadline(deadline));
-        Limit { timer: Timer::new(ring), node }
+        Limit { timer: Timer::new(ring), node: DeadlineNode::new(task::current_node(), owner, deadline) }
     }
 
     /// Sets the timer until the guard is dropped. On a plain thread there is none: waits read the deadline off the node.
@@ -159,5 +158,5 @@ impl Drop for TimerGuard<'_> {
 unsafe fn ring(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of a limit, whose frame is still open.
     let limit = unsafe { &*timer.cast::<Limit>() };
-    cancel::cancel(&limit.node, CancelReason::Deadline);
+    cancel::cancel(&limit.node.node, CancelReason::Deadline);
 }

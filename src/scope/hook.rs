@@ -119,7 +119,9 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
     // SAFETY: K3, as above.
     let hook = unsafe { (*frame.hook.get()).take() };
     // There is nobody to tell about a panic: the canceller has its own business.
-    let _ = panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| hook.map(|hook| hook()))));
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| hook.map(|hook| hook())))) {
+        task::drop_quietly(payload);
+    }
     if frame.hook_node.state.swap(HookNode::OVER, Ordering::AcqRel) == AWAITED {
         // SAFETY: K3: written before the state became AWAITED; the frame waits for the unpark below.
         let waiter = unsafe { (*frame.waiter.get()).as_ref() }.expect("written before the state was changed");

@@ -138,10 +138,11 @@ impl<T> JoinHandle<'_, T> {
     }
 
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
-        if task::begin_wait().is_err() {
+        // While the caller unwinds, nobody waits, and nothing is started on top of its frames.
+        if task::begin_wait().is_err() || (task::is_unwinding() && self.header().state() & DONE == 0) {
             return Err(JoinError::CallerCancelled);
         }
         let header = self.header();

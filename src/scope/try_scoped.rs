@@ -184,7 +184,7 @@ impl<E> TryScope<'_, '_, E> {
             }
         };
         // A destructor is user code: not under the lock.
-        drop(dropped);
+        task::drop_quietly(dropped);
         cancel::cancel(&self.all, CancelReason::Sibling);
     }
 
@@ -193,7 +193,7 @@ impl<E> TryScope<'_, '_, E> {
             let mut outcome = self.outcome.lock();
             if outcome.panic.is_some() { Some(payload) } else { outcome.panic.replace(payload) }
         };
-        drop(dropped);
+        task::drop_quietly(dropped);
         cancel::cancel(&self.all, CancelReason::Sibling);
     }
 
@@ -226,7 +226,7 @@ impl<F: FnOnce() -> Result<U, E>, U, E> Body for Trying<'_, '_, '_, F, E> {
     fn run(self) -> Result<U, Failure> {
         match panic::catch_unwind(AssertUnwindSafe(self.closure)) {
             Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) if self.scope.on_purpose() => drop(error),
+            Ok(Err(error)) if self.scope.on_purpose() => task::drop_quietly(error),
             Ok(Err(error)) => self.scope.fail(error, task::cancelled().is_some()),
             Err(payload) => self.scope.fail_by_panic(payload),
         }

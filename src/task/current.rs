@@ -6,8 +6,9 @@ use std::ptr;
 use std::thread;
 use std::time::Instant;
 
-use super::cancel::{self, CancelNode, CancelReason, Cancelled, Kind};
+use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
 use super::header::Header;
+use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 
@@ -77,7 +78,7 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {
     match current_header() {
-        Some(header) => header.node_top.get(),
+        Some(header) => header.running().node_top.get(),
         None => local::with(|local| local.cancel.get()).cast(),
     }
 }
@@ -86,7 +87,7 @@ pub(crate) fn current_node() -> *const CancelNode {
 #[inline]
 pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
     match current_header() {
-        Some(header) => header.node_top.replace(node),
+        Some(header) => header.running().node_top.replace(node),
         None => local::with(|local| local.cancel.replace(node.cast())).cast(),
     }
 }
@@ -304,10 +305,18 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
     if !header.node.is_linked() {
-        // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
-        unsafe { cancel::link(&header.node) };
+        reach_slowly(header);
     }
     cancelled()
+}
+
+fn reach_slowly(header: &Header) {
+    header.reachable.store(true, Ordering::Relaxed);
+    // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
+    unsafe { cancel::link(&header.node) };
+    // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
+    // can be reached, and on which worker.
+    cancel::meet(&header.node);
 }
 
 /// A plain thread takes the nearest enclosing deadline as its own.
@@ -336,10 +345,10 @@ pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
     let mut at = current_node();
     // SAFETY: K1: the frames around the running code are open.
     while let Some(node) = unsafe { at.as_ref() } {
-        if let Kind::Deadline(deadline) = node.kind()
-            && nearest.is_none_or(|(other, _)| deadline <= other)
+        if let Some(limit) = DeadlineNode::of(node)
+            && nearest.is_none_or(|(other, _)| limit.deadline <= other)
         {
-            nearest = Some((deadline, at));
+            nearest = Some((limit.deadline, at));
         }
         at = node.parent();
     }

@@ -8,9 +8,10 @@ use std::panic::Location;
 use std::ptr;
 
 use super::cancel::CancelNode;
-use crate::base::list::{Link, List};
+use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{WOKEN, Waiter};
 
@@ -77,6 +78,8 @@ pub(crate) struct Header {
     state: AtomicU32,
     /// Whoever sets this runs the task.
     pub(crate) started: AtomicBool,
+    /// It has a worker, and may wait: requests are told to it. Set before the handshake in [`super::reach`].
+    pub(crate) reachable: AtomicBool,
     /// A message about a cancellation is on its way to the task's worker.
     pub(crate) cancel_queued: AtomicBool,
     /// Runs even if it was cancelled before it started.
@@ -92,27 +95,53 @@ pub(crate) struct Header {
     pub(crate) cancel_next: AtomicPtr<Header>,
     /// The worker that has it: before its start the one in whose queue it was put, afterwards the one it is pinned to.
     pub(crate) worker: AtomicPtr<()>,
+    /// What only a started task has; null before and after.
+    pub(crate) running: Cell<*const Running>,
+    pub(crate) node: CancelNode,
+    /// The innermost task-local binding.
+    pub(crate) bindings: Cell<*const ()>,
+    /// The scope's core.
+    pub(crate) scope: *const (),
+    joiners: SpinLock<Pile>,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) spawned_at: &'static Location<'static>,
+    id: AtomicU64,
+}
+
+/// What only a started task has, and only its worker touches. It lies at the top of the task's own stack, in a page that is there
+/// anyway, so that a box stays small.
+#[repr(C)]
+pub(crate) struct Running {
     pub(crate) suspender: Cell<*const Suspender<(), Intent>>,
     /// The wait that the task is parked on.
     pub(crate) parked_on: Cell<*const Waiter>,
     /// What a cancellation does to that wait; none: nothing.
     pub(crate) interrupt: Cell<Option<unsafe fn(&Header)>>,
-    /// Scopes and the like that are open; see [`crate::coroutine`].
-    pub(crate) open_frames: Cell<u32>,
-    /// Calls of `no_suspend` cannot be open while a task is switched away, so there is no slot for them.
-    pub(crate) node: CancelNode,
     /// The innermost node.
     pub(crate) node_top: Cell<*const CancelNode>,
-    /// The innermost task-local binding.
-    pub(crate) bindings: Cell<*const ()>,
-    /// The scope's core.
-    pub(crate) scope: *const (),
-    joiners: SpinLock<List>,
-    pub(crate) extra: Option<Box<Extra>>,
-    pub(crate) spawned_at: &'static Location<'static>,
-    id: AtomicU64,
-    /// The suspended fiber, while `has_fiber`.
+    /// Scopes and the like that are open; see [`crate::coroutine`]. Calls of `no_suspend` cannot be open while a task is switched
+    /// away, so they have no such slot.
+    pub(crate) open_frames: Cell<u32>,
+    /// The suspended fiber, while the header says `has_fiber`.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
+}
+
+const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>() <= 16);
+/// A box of a small closure is one of the smaller classes of [`crate::base::blocks`].
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Header>() <= 168);
+
+impl Running {
+    pub(crate) fn new(node_top: *const CancelNode) -> Running {
+        Running {
+            suspender: Cell::new(ptr::null()),
+            parked_on: Cell::new(ptr::null()),
+            interrupt: Cell::new(None),
+            node_top: Cell::new(node_top),
+            open_frames: Cell::new(0),
+            fiber: UnsafeCell::new(MaybeUninit::uninit()),
+        }
+    }
 }
 
 // SAFETY: T1: the fields that are not atomic have one owner at a time, named in the module's table.
@@ -139,6 +168,7 @@ impl Header {
         Header {
             state: AtomicU32::new(2 * REFERENCE),
             started: AtomicBool::new(false),
+            reachable: AtomicBool::new(false),
             cancel_queued: AtomicBool::new(false),
             always_begins,
             daemon,
@@ -147,19 +177,14 @@ impl Header {
             next: AtomicPtr::new(ptr::null_mut()),
             cancel_next: AtomicPtr::new(ptr::null_mut()),
             worker: AtomicPtr::new(ptr::null_mut()),
-            suspender: Cell::new(ptr::null()),
-            parked_on: Cell::new(ptr::null()),
-            interrupt: Cell::new(None),
-            open_frames: Cell::new(0),
+            running: Cell::new(ptr::null()),
             node: CancelNode::new(group, ptr::null(), super::cancel::Kind::Plain),
-            node_top: Cell::new(ptr::null()),
             bindings: Cell::new(bindings),
             scope,
-            joiners: SpinLock::new(List::new()),
+            joiners: SpinLock::new(Pile::new()),
             extra,
             spawned_at,
             id: AtomicU64::new(0),
-            fiber: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
 
@@ -178,6 +203,13 @@ impl Header {
 
     pub(crate) fn name(&self) -> Option<&str> {
         self.extra.as_ref()?.name.as_deref()
+    }
+
+    /// What the running task has beyond its box.
+    #[inline]
+    pub(crate) fn running(&self) -> &Running {
+        // SAFETY: T4: called on the running task, or on a parked one by its worker, between start and end.
+        unsafe { &*self.running.get() }
     }
 
     /// The state bits. Acquire: who sees DONE sees the result.
@@ -221,10 +253,14 @@ impl Header {
         let done = if panicked { DONE | PANICKED } else { DONE };
         let may_release = !header.has_fiber.get() && !panicked;
         let mut state = header.state.load(Ordering::Relaxed);
+        // Messages about cancellations may outlast the task, on its worker: it is not running any more.
+        let running = header.running.replace(ptr::null());
         loop {
             if state & DETACHED != 0 && !panicked {
+                header.running.set(running);
                 // Nobody can ask for it any more. It may borrow from outside the scope: drop it before the scope can end.
                 drop_result();
+                header.running.set(ptr::null());
                 header.state.fetch_or(DONE | TAKEN, Ordering::Release);
                 return false;
             }
@@ -247,7 +283,7 @@ impl Header {
         let mut woken: *const Joiner = ptr::null();
         let joiners = self.joiners.lock();
         loop {
-            let joiner = joiners.pop_front().cast::<Joiner>();
+            let joiner = joiners.pop().cast::<Joiner>();
             // SAFETY: J1: a joiner in the list stays until it has taken itself out under this lock.
             let Some(node) = (unsafe { joiner.as_ref() }) else { break };
             node.listed.set(false);
@@ -277,7 +313,7 @@ impl Header {
         }
         joiner.listed.set(true);
         // SAFETY: L3: in no list, stays (J1), and the lock is held.
-        unsafe { joiners.push_back(&raw const joiner.link) };
+        unsafe { joiners.push(&raw const joiner.link) };
         true
     }
 

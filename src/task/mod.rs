@@ -22,7 +22,7 @@
 //! |---|---|
 //! | `state`, `started`, `cancel_queued` | anybody, atomically |
 //! | `next` | the queue that holds the task |
-//! | `fiber`, `parked_on`, `interrupt`, `node_top`, `bindings` | the task's worker |
+//! | `running` and what it points to, `bindings` | the task's worker |
 //! | the result | before DONE the task; after it whoever sets TAKEN |
 //! | `node` | its own lock, see [`cancel`] |
 //! | `joiners` | its lock |
@@ -41,5 +41,5 @@ pub(crate) use current::{
     BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header, current_node,
     is_unwinding, nearest_deadline, reach, set_node, wait,
 };
-pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, TAKEN, VTable};
-pub(crate) use result::{Body, Failure, TaskBox};
+pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, VTable};
+pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

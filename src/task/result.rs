@@ -4,6 +4,7 @@
 use std::alloc::Layout;
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
@@ -35,6 +36,14 @@ enum Stage<B: Body> {
     Empty,
 }
 
+/// Drops a user's value where nobody could be told of a panic of its destructor: the panic goes no further. Its payload is
+/// leaked, since that might panic in its turn.
+pub(crate) fn drop_quietly<T>(value: T) {
+    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
+        let _ = ManuallyDrop::new(payload);
+    }
+}
+
 /// A task's box.
 #[repr(C)]
 pub(crate) struct TaskBox<B: Body> {
@@ -52,7 +61,6 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: just allocated, nobody else knows it.
         let header = unsafe { &(*raw).header };
         header.node.set_owner(header);
-        header.node_top.set(&raw const header.node);
         raw.cast_const().cast()
     }
 
@@ -93,7 +101,7 @@ impl<B: Body> TaskBox<B> {
         let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1: the task owns its stage until it announces the result.
         let body = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(body)));
+        drop_quietly(body);
         // SAFETY: T2: the caller holds the running task's reference; with it the result is not released early.
         unsafe { (*boxed).header.has_fiber.set(true) };
         // SAFETY: T3, the caller's promise.
@@ -120,6 +128,8 @@ impl<B: Body> TaskBox<B> {
         let drop_result = || {
             // SAFETY: T1: nobody asks for the result, so the task still owns it.
             unsafe { TaskBox::<B>::discard(this) };
+            // A destructor that waited has linked it again.
+            cancel::unlink(&header.node);
         };
         // SAFETY: T3: the result is stored and this is the task's own stack.
         unsafe { Header::announce(this, panicked, drop_result) }
@@ -134,7 +144,7 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
         // What else could be done with it? The task has no result any more, and its scope did not fail.
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| drop(stage)));
+        drop_quietly(stage);
     }
 
     /// See [`VTable::take`](super::VTable).

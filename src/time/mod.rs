@@ -109,6 +109,10 @@ pub fn yield_now() -> Result<(), Cancelled> {
     if let Some(cancelled) = task::cancelled() {
         return Err(task::answer(cancelled));
     }
+    if task::is_unwinding() {
+        // As every wait then: see `task::wait`.
+        return Err(task::cancelled_wait());
+    }
     if !crate::sched::try_yield() {
         std::thread::yield_now();
     }

@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ecru::Runtime;
 use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool, Yielder};
+use ecru::{Runtime, Scope};
 
 use crate::goals::ECRU;
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
@@ -131,42 +132,50 @@ fn batch(size: usize) {
     });
 }
 
+/// Spawns `count` tasks into the scope, each of which waits until it is cancelled, and returns when all have come so far.
+fn crowd_of<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    count: usize,
+    wait: impl Fn() + Clone + Send + 'scope,
+) {
+    let arrived = Arc::new(AtomicUsize::new(0));
+    for _ in 0..count {
+        let (arrived, wait) = (arrived.clone(), wait.clone());
+        scope.spawn(move || {
+            arrived.fetch_add(1, Ordering::Relaxed);
+            drop(arrived);
+            wait();
+        });
+    }
+    while arrived.load(Ordering::Relaxed) < count {
+        ecru::yield_now().expect("nobody cancels it");
+    }
+}
+
+/// What most parked tasks do: no timer, no operation, only a waiter.
 fn parked(count: usize) -> Sample {
     runtime(1).run(|| {
-        let arrived = AtomicUsize::new(0);
-        ecru::scope(|scope| {
-            let park_all = || {
-                for _ in 0..count {
-                    scope.spawn(|| {
-                        arrived.fetch_add(1, Ordering::Relaxed);
-                        ecru::sleep(NEVER).expect_err("it is cancelled long before");
-                    });
-                }
-                while arrived.load(Ordering::Relaxed) < count {
-                    ecru::yield_now().expect("nobody cancels it");
-                }
-            };
-            let sample = sample(count, pair, park_all);
-            scope.cancel();
-            sample
+        ecru::scope(|outer| {
+            let gate = outer.spawn(|| ecru::sleep(NEVER).expect_err("it is cancelled in the end"));
+            ecru::scope(|scope| {
+                let park_all = || crowd_of(scope, count, || drop(gate.join()));
+                let sample = sample(count, pair, park_all);
+                gate.cancel();
+                sample
+            })
         })
     })
+}
+
+fn sleep_until_cancelled() {
+    ecru::sleep(NEVER).expect_err("it is cancelled long before");
 }
 
 fn given_back(count: usize) -> Sample {
     runtime(1).run(|| {
         let come_and_go = || {
-            let arrived = AtomicUsize::new(0);
             ecru::scope(|scope| {
-                for _ in 0..count {
-                    scope.spawn(|| {
-                        arrived.fetch_add(1, Ordering::Relaxed);
-                        ecru::sleep(NEVER).expect_err("it is cancelled long before");
-                    });
-                }
-                while arrived.load(Ordering::Relaxed) < count {
-                    ecru::yield_now().expect("nobody cancels it");
-                }
+                crowd_of(scope, count, sleep_until_cancelled);
                 scope.cancel();
             });
         };
@@ -176,17 +185,8 @@ fn given_back(count: usize) -> Sample {
 
 fn set_and_cancel(live: usize) -> f64 {
     runtime(1).run(|| {
-        let arrived = AtomicUsize::new(0);
         ecru::scope(|scope| {
-            for _ in 0..live {
-                scope.spawn(|| {
-                    arrived.fetch_add(1, Ordering::Relaxed);
-                    ecru::sleep(NEVER).expect_err("it is cancelled long before");
-                });
-            }
-            while arrived.load(Ordering::Relaxed) < live {
-                ecru::yield_now().expect("nobody cancels it");
-            }
+            crowd_of(scope, live, sleep_until_cancelled);
             let time = nanoseconds_per_operation(|operations| {
                 for operation in 0..operations {
                     let value = ecru::timeout(Duration::from_secs(60), || operation);

@@ -30,15 +30,15 @@ impl Verdict {
             Bound::OwnRow(times, row) => format!("at most {times:.2} x its own {row}"),
         };
         let floor = if goal.known_cost { " (known cost: a floor)" } else { "" };
+        let times = if matches!(goal.bound, Bound::Absolute(_)) { "" } else { " x" };
         let result = match (self.measured, self.missed_by) {
             (Some(measured), Some(by)) if by > 0.0 => {
-                format!("{} MISSED by {:.0}%", short(measured), (by * 100.0).ceil())
+                format!("{}{times} MISSED by {:.0}%", short(measured), (by * 100.0).ceil())
             }
-            (Some(measured), _) => format!("{} MET", short(measured)),
+            (Some(measured), _) => format!("{}{times} MET", short(measured)),
             _ => "not measured".into(),
         };
-        let times = if matches!(goal.bound, Bound::Absolute(_)) { "" } else { " (ratio)" };
-        format!("{}: goal {asked}{floor} [{}]: {result}{times}", goal.metric, goal.stands_for)
+        format!("{}: goal {asked}{floor} [{}]: {result}", goal.metric, goal.stands_for)
     }
 }
 
@@ -247,14 +247,14 @@ mod tests {
             &[Some(50.0), Some(100.0), Some(100.0)],
         ));
         assert_eq!(verdict.measured, Some(5.0));
-        assert!(verdict.line().contains("5.00 MET"), "{}", verdict.line());
+        assert!(verdict.line().contains("5.00 x MET"), "{}", verdict.line());
     }
 
     #[test]
     fn a_miss_says_by_how_much() {
         let verdict = only_verdict(&row(&[Some(10.0)], &[Some(30.0)]));
         assert_eq!(verdict.missed_by, Some(0.25));
-        assert!(verdict.line().contains("3.00 MISSED by 25%"), "{}", verdict.line());
+        assert!(verdict.line().contains("3.00 x MISSED by 25%"), "{}", verdict.line());
     }
 
     #[test]

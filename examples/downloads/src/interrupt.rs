@@ -1,6 +1,6 @@
 //! Ctrl-C: the first asks everything to stop in order, the second stops at once.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -28,8 +28,12 @@ impl Interrupt {
                 match stop.take() {
                     Some(stop) => {
                         seen.store(signal, Ordering::SeqCst);
-                        eprintln!("interrupted: stopping; once more stops at once");
                         stop();
+                        // Nobody may be listening any more, if it is the terminal that has gone.
+                        let _ = writeln!(
+                            io::stderr(),
+                            "interrupted: stopping; once more stops at once"
+                        );
                     }
                     None => std::process::exit(status(signal)),
                 }

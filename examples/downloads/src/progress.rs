@@ -3,7 +3,7 @@
 //! Downloads only add to atomics. One companion task draws, ten times a second, so five hundred downloads neither wait for
 //! the terminal nor need it on their small stacks.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ impl Progress {
 
     /// Writes a line where it does not tear the bars.
     pub(crate) fn say(&self, line: &str) {
-        self.screen.suspend(|| eprintln!("{line}"));
+        self.screen.suspend(|| write_line(line));
     }
 
     /// Shows progress until it is cancelled.
@@ -121,7 +121,7 @@ impl Progress {
             Show::Bars => self.keep_drawing(),
             Show::Lines => {
                 while runtime::sleep(LINE_EVERY).is_ok() {
-                    eprintln!("{}", self.line());
+                    write_line(&self.line());
                 }
             }
             Show::Nothing => {}
@@ -183,6 +183,11 @@ impl Progress {
         }
         overall.finish_and_clear();
     }
+}
+
+/// That nobody reads what is told is no reason to stop downloading, which is what `eprintln!` would do.
+fn write_line(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// One download's side of the progress.

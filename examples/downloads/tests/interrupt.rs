@@ -2,7 +2,9 @@
 
 mod support;
 
+use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::process::Command;
 
 use rustix::process::Signal;
@@ -61,21 +63,33 @@ fn own_job() {
     child.finish().failed(130, &["0 of 50 files done"]);
 }
 
-/// The second Ctrl-C does not wait for what cannot be cancelled: here, opening a pipe that nobody reads.
+/// The second Ctrl-C does not wait for what cannot be cancelled: here, reading a pipe into which nobody writes.
 #[test]
 fn twice() {
     let folder = Folder::new();
-    assert!(Command::new("mkfifo").arg(folder.path("x.part")).status().unwrap().success());
+    std::fs::write(folder.path("x.part"), b"some").unwrap();
+    let pipe = folder.path("x.part.about");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(10)));
     let mut command = program();
     command.arg("-o").arg(&folder.0).arg(server.url("/x"));
     let mut child = Running::start(command);
-    child.catches_interrupts();
+    // A pipe can be opened for writing at once only when somebody has it open for reading.
+    let mut open = OpenOptions::new();
+    open.write(true).custom_flags(libc::O_NONBLOCK);
+    let mut writer = None;
+    eventually("the program reads the pipe", || {
+        writer = open.open(&pipe).ok();
+        writer.is_some()
+    });
     child.signal(Signal::INT);
     let mut said = String::new();
-    BufReader::new(child.0.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
     assert!(said.contains("once more stops at once"), "{said}");
     assert!(child.0.try_wait().unwrap().is_none(), "it waits for the pipe");
     child.signal(Signal::INT);
-    assert_eq!(child.finish().status, Some(130));
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!(child.finish().status, Some(130), "{said}");
+    drop(writer);
 }

@@ -58,7 +58,7 @@ pub const STACK_FLOOR: usize = 16 * 1024;
 pub const STACK_DEFAULT: usize = 192 * 1024;
 
 /// Bytes at the top of every stack that frames never touch.
-pub(crate) const HEAD_SIZE: usize = 32;
+pub(crate) const HEAD_SIZE: usize = 96;
 
 /// An owned stack for a coroutine, with a guard below it.
 ///

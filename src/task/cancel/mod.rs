@@ -23,6 +23,8 @@
 //!   parent is flagged, and is visited, or comes after and sees the flag: no request is lost.
 //! - A wait reads the flag of its innermost node, relaxed. A parked task whose nodes have been flagged gets a message (or, on
 //!   its own worker, is woken at once): see [`crate::park`].
+//! - A handle's request flags a task's own node directly, linked or not, under that node's lock. Therefore a task that becomes
+//!   reachable takes that lock once before it looks at its flag: see [`meet`].
 //! - A shield is a node that is not linked: nothing reaches what hangs below it.
 //! - Hooks (`on_cancel`) are collected under the locks and run after all of them have been released.
 #![expect(unsafe_code, reason = "walks a tree of nodes that live on stacks")]
@@ -31,6 +33,6 @@ mod node;
 mod reason;
 mod walk;
 
-pub(crate) use node::{CancelNode, HookNode, Kind};
+pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind};
 pub use reason::{CancelReason, Cancelled};
-pub(crate) use walk::{cancel, flagged_by, link, unlink};
+pub(crate) use walk::{cancel, flagged_by, link, meet, unlink};

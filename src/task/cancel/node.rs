@@ -5,7 +5,7 @@ use std::ptr;
 use std::time::Instant;
 
 use super::{CancelReason, Cancelled};
-use crate::base::list::{Link, List};
+use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::task::Header;
@@ -17,8 +17,8 @@ pub(crate) enum Kind {
     Plain,
     /// The node of a [`HookNode`].
     Hook,
-    /// The node of a frame with a deadline; plain threads, which nobody cancels, read it.
-    Deadline(Instant),
+    /// The node of a [`DeadlineNode`].
+    Deadline,
 }
 
 /// A flagged node's bits: the reason, and whether it was asked itself or inherited the request.
@@ -33,7 +33,7 @@ pub(crate) struct CancelNode {
     pub(super) link: Link,
     /// Null at a root and at a shield; a shield that has run out gets one late.
     parent: AtomicPtr<CancelNode>,
-    pub(super) children: SpinLock<List>,
+    pub(super) children: SpinLock<Pile>,
     /// The task on whose stack (or in whose header) the node is: whom to tell. Null: a plain thread. Guarded by this node's
     /// own lock once others know the node.
     pub(super) owner: Cell<*const Header>,
@@ -51,7 +51,7 @@ impl CancelNode {
         CancelNode {
             link: Link::new(),
             parent: AtomicPtr::new(parent.cast_mut()),
-            children: SpinLock::new(List::new()),
+            children: SpinLock::new(Pile::new()),
             owner: Cell::new(owner),
             flag: AtomicU8::new(0),
             linked: AtomicBool::new(false),
@@ -126,6 +126,30 @@ impl CancelNode {
 unsafe impl Sync for CancelNode {}
 // SAFETY: K1, as above.
 unsafe impl Send for CancelNode {}
+
+/// A node that is flagged when its time is up; plain threads, whose waits nobody cancels, read the deadline off it.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct DeadlineNode {
+    /// First, so that a pointer to the node is one to all of it.
+    pub(crate) node: CancelNode,
+    pub(crate) deadline: Instant,
+}
+
+impl DeadlineNode {
+    pub(crate) fn new(parent: *const CancelNode, owner: *const Header, deadline: Instant) -> DeadlineNode {
+        DeadlineNode { node: CancelNode::new(parent, owner, Kind::Deadline), deadline }
+    }
+
+    /// The deadline node that a node is the head of.
+    pub(crate) fn of(node: &CancelNode) -> Option<&DeadlineNode> {
+        if node.kind != Kind::Deadline {
+            return None;
+        }
+        // SAFETY: K4: only `DeadlineNode::new` makes nodes of this kind, as its first field.
+        Some(unsafe { &*ptr::from_ref(node).cast::<DeadlineNode>() })
+    }
+}
 
 /// A node with something to run when a request arrives.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use super::node::{CancelNode, HookNode, Kind};
 use super::{CancelReason, Cancelled};
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinGuard, SpinLock};
-use crate::base::list::List;
+use crate::base::list::Pile;
 use crate::task::Header;
 
 /// Enters the node into its parent's list, so that requests reach it. If the parent has been asked already, so has the node.
@@ -29,11 +29,16 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
         spread(node, cancelled.reason());
     } else {
         // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
-        unsafe { children.push_back(&raw const node.link) };
+        unsafe { children.push(&raw const node.link) };
         node.linked.store(true, Ordering::Release);
         drop(children);
     }
     node.cancelled()
+}
+
+/// Lets every request that is flagging this very node finish: it is seen, or it sees what the caller did before.
+pub(crate) fn meet(node: &CancelNode) {
+    drop(node.children.lock());
 }
 
 /// Takes the node out of its parent's list. After that nobody reaches it any more.
@@ -74,7 +79,7 @@ fn spread(node: &CancelNode, reason: CancelReason) {
 
 /// Visits a flagged, locked node and everything below it, depth first, holding the locks on the path from it to where it is;
 /// iterative, because trees may be a million deep. Returns the hooks that it has claimed.
-fn visit(root: &CancelNode, guard: SpinGuard<'_, List>, reason: CancelReason) -> *const HookNode {
+fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) -> *const HookNode {
     let mut hooks = ptr::null();
     tell(root, &mut hooks);
     let mut at: *const CancelNode = root;

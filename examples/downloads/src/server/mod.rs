@@ -22,9 +22,6 @@ const IDLE: Duration = Duration::from_secs(60);
 /// A client that takes nothing for this long is given up.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// So many connections may wait to be accepted (as many as `net.core.somaxconn` allows by itself).
-const QUEUE: i32 = 4096;
-
 /// What is served, and how fast.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
@@ -97,12 +94,8 @@ impl Drop for Server {
 type Started = mpsc::Sender<io::Result<(SocketAddr, CancelHandle)>>;
 
 fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, started: &Started) {
-    let bound = TcpListener::bind(address).and_then(|listener| {
-        // Listening once more only sets the length of the kernel's queue. A whole window connects
-        // at the same moment, and whoever finds the queue full tries again only after a second.
-        rustix::net::listen(&listener, QUEUE)?;
-        Ok((listener.local_addr()?, listener))
-    });
+    let bound =
+        TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let listener = match bound {
         Err(error) => return drop(started.send(Err(error))),
         Ok((address, listener)) => {

@@ -81,15 +81,15 @@ impl Running {
         rustix::process::kill_process(id, signal).expect("the child runs");
     }
 
-    /// Waits until the child has its own handler for SIGINT.
+    /// Waits until the child listens for SIGINT: its thread for that starts when the handlers are in place. (That the
+    /// kernel knows of a handler is too early: it is installed a moment before it has anything to do.)
     pub(crate) fn catches_interrupts(&self) {
-        let status = format!("/proc/{}/status", self.0.id());
-        eventually("a handler for SIGINT", || {
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).map(str::trim);
-            caught
-                .and_then(|mask| u64::from_str_radix(mask, 16).ok())
-                .is_some_and(|mask| mask & 2 != 0)
+        let tasks = format!("/proc/{}/task", self.0.id());
+        eventually("a thread that waits for signals", || {
+            let names = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+            names
+                .filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok())
+                .any(|name| name == "signals\n")
         });
     }
 
