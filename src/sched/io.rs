@@ -167,9 +167,6 @@ unsafe fn fly(worker: &Worker, header: &Header, op: &Op, deadline: Option<Instan
     if let Some(cancelled) = task::reach(header) {
         return Err(task::answer(cancelled).into());
     }
-    if task::is_unwinding() {
-        return Err(Cancelled::new(CancelReason::Shutdown).into());
-    }
     let flight = Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };
     {
         let mut io = worker.io.borrow_mut();

@@ -164,7 +164,7 @@ fn coroutine_20_open_frames() {
                 open(&|| {
                     let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
                     let payload = refused.expect_err(name);
-                    assert!(text_of(&*payload).contains("open"), "{name}");
+                    assert!(text_of(&*payload).contains("is open"), "{name}");
                 });
                 // Outside it works again.
                 yielder.suspend(());

@@ -6,3 +6,4 @@ mod par;
 mod run;
 mod scope;
 mod support;
+mod task;

@@ -84,7 +84,7 @@ fn run_03_root_panics() {
 fn run_04_inside_a_task_panics() {
     each_run(|| {
         let text = panic_text(|| ecru::run(|| ()));
-        assert!(text.contains("ecru::run called from inside a task"), "{}", text.replace('`', ""));
+        assert!(text.replace('`', "").contains("ecru::run called from inside a task"), "{text}");
         let other = runtime(1);
         let text = ecru::scope(|s| s.spawn(|| panic_text(|| other.run(|| ()))).join().unwrap());
         assert!(text.contains("called from inside a task"), "{text}");
