@@ -18,6 +18,7 @@
 mod deque;
 mod idle;
 pub(crate) mod io;
+mod overflow;
 mod pool;
 mod ready;
 mod shared;
