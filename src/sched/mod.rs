@@ -18,7 +18,6 @@
 mod deque;
 mod idle;
 pub(crate) mod io;
-mod overflow;
 mod pool;
 mod ready;
 mod shared;

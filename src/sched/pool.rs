@@ -66,7 +66,6 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
-        super::overflow::install();
         let stacks = StackPool::new(settings.stack_size)?;
         let workers = (0..settings.workers).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
