@@ -121,10 +121,12 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-impl Drop for Blocks {
-    fn drop(&mut self) {
+impl Blocks {
+    /// Gives everything back to the general allocator.
+    pub(crate) fn trim(&self) {
         for (index, class) in self.classes.iter().enumerate() {
-            let mut block = class.first.get();
+            let mut block = class.first.replace(ptr::null_mut());
+            class.count.set(0);
             while !block.is_null() {
                 // SAFETY: M1: a block in the list is free memory that begins with its link.
                 let next = unsafe { (*block).next };
@@ -133,5 +135,11 @@ impl Drop for Blocks {
                 block = next;
             }
         }
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        self.trim();
     }
 }

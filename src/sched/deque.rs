@@ -106,6 +106,23 @@ impl<T> Deque<T> {
         new
     }
 
+    /// Owner only, and nobody is stealing: gives outgrown buffers back, and the current one if it is large and empty.
+    pub(super) fn shrink(&self) {
+        for buffer in self.outgrown.borrow_mut().drain(..) {
+            // SAFETY: Q1: each buffer came from a box; the only one who could be reading it is a thief, and there is none.
+            drop(unsafe { Box::from_raw(buffer) });
+        }
+        let current = self.buffer.load(Ordering::Relaxed);
+        let (top, bottom) = self.span();
+        // SAFETY: Q1: the current buffer is alive.
+        if top == bottom && unsafe { &*current }.slots.len() > FIRST_CAPACITY {
+            // Release: as in `grow`.
+            self.buffer.store(Box::into_raw(Buffer::new(FIRST_CAPACITY)), Ordering::Release);
+            // SAFETY: Q1, as above.
+            drop(unsafe { Box::from_raw(current) });
+        }
+    }
+
     /// Owner only: the newest, without taking it.
     #[inline]
     pub(super) fn newest(&self) -> *const T {
@@ -237,6 +254,11 @@ mod tests {
         assert!(deque.pop_oldest().is_null());
         assert!(deque.pop_newest().is_null());
         assert_eq!(deque.steal(), Taken::Empty);
+        deque.shrink();
+        assert!(deque.outgrown.borrow().is_empty());
+        deque.push(number(7));
+        deque.shrink();
+        assert_eq!(deque.pop_oldest(), number(7));
     }
 
     #[test]

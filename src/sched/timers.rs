@@ -32,9 +32,8 @@ const NOWHERE: u16 = u16::MAX;
 const TICK_SHIFT: u32 = 16;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Enough for 2^60 ticks: two thousand years.
-const LEVELS: usize = 10;
-const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
+/// Enough for 2^48 ticks, as many as 2^64 nanoseconds have.
+const LEVELS: usize = 8;
 
 impl Timer {
     pub(crate) fn new(ring: unsafe fn(*const Timer)) -> Timer {
@@ -77,8 +76,9 @@ impl Timers {
     /// W1: the timer is not set, stays where it is until it rings or is cancelled, and this is the worker's own thread.
     #[inline]
     pub(crate) unsafe fn set(&self, timer: &Timer, deadline: Instant) {
-        let nanos = deadline.saturating_duration_since(self.start).as_nanos();
-        let tick = u64::try_from(nanos.div_ceil(1 << TICK_SHIFT)).map_or(LAST_TICK, |tick| tick.min(LAST_TICK));
+        // 2^64 nanoseconds are more than five centuries: what saturates is never reached.
+        let nanos = self.nanos_to(deadline);
+        let tick = (nanos >> TICK_SHIFT) + u64::from(nanos & ((1 << TICK_SHIFT) - 1) != 0);
         // The current tick's slot has been emptied: what is late goes into the next one.
         timer.tick.set(tick.max(self.now.get() + 1));
         // SAFETY: W1, the caller's promise.
@@ -123,7 +123,13 @@ impl Timers {
     }
 
     fn tick_of(&self, time: Instant) -> u64 {
-        u64::try_from(time.saturating_duration_since(self.start).as_nanos() >> TICK_SHIFT).unwrap_or(LAST_TICK)
+        self.nanos_to(time) >> TICK_SHIFT
+    }
+
+    #[inline]
+    fn nanos_to(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.start);
+        since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos()))
     }
 
     /// The occupied slot that is due first, and the tick at which time enters it.

@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::idle::Leisure;
 use super::io::Io;
 use super::pool::Pool;
 use super::ready::ReadyQueue;
@@ -39,7 +40,8 @@ pub(crate) struct Worker {
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
+    pub(super) leisure: Leisure,
     /// Turns until the next look around.
     turns: Cell<u32>,
     /// Whether the last task came from the ready queue.
@@ -79,6 +81,7 @@ impl Worker {
             io: RefCell::new(Io::new(pool.settings.driver)),
             stacks: RefCell::new(stacks),
             blocks: Blocks::default(),
+            leisure: Leisure::new(),
             turns: Cell::new(0),
             took_ready: Cell::new(false),
             root: Cell::new(ptr::null()),
@@ -601,6 +604,7 @@ unsafe fn interrupt_wait(header: &Header) {
 ///
 /// # Safety
 /// W1: as [`Timers::set`].
+#[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {
         None => false,
@@ -613,6 +617,7 @@ pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
 }
 
 /// Cancels a timer of the current worker.
+#[inline]
 pub(crate) fn cancel_timer(timer: &Timer) {
     if let Some(worker) = current() {
         worker.timers.cancel(timer);

@@ -93,13 +93,10 @@ impl ScopeCore {
         }
     }
 
-    /// Links the core's nodes. From here on the core must not move.
+    /// Links the core's node. From here on the core must not move.
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
-        let opened = Opened::below(&self.group);
-        // SAFETY: K1: both nodes are in this core, which stays until `close`.
-        unsafe { cancel::link(&self.daemons) };
-        opened
+        Opened::below(&self.group)
     }
 
     /// Makes a task of `body` and queues it.
@@ -129,6 +126,9 @@ impl ScopeCore {
     pub(crate) fn allocate<B: Body>(&self, body: B, options: Options, at: &'static Location<'static>) -> *const Header {
         let group = if options.daemon { &self.daemons } else { &self.group };
         if options.daemon {
+            // Few scopes have any: not before the first.
+            // SAFETY: K1: both nodes are in this core, which stays until `close`.
+            unsafe { cancel::link(&self.daemons) };
             self.count.fetch_add(DAEMON, Ordering::Relaxed);
         } else if self.counts_at_home() {
             self.home_children.set(self.home_children.get() + 1);
@@ -176,7 +176,7 @@ impl ScopeCore {
         self.fold() == BIAS
     }
 
-    /// Takes the nodes out of the tree again.
+    /// Takes the node of the daemons out of the tree again, if it is in.
     pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
     }

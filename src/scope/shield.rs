@@ -34,7 +34,7 @@ use crate::task;
 /// ```
 pub fn shield<T>(body: impl FnOnce() -> T) -> T {
     let node = CancelNode::new(ptr::null(), owner(), Kind::Plain);
-    let _opened = Opened::shielded(&node);
+    let _opened = Opened::unlinked(&node);
     body()
 }
 
@@ -69,7 +69,7 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
         // When the shield opens, it hangs itself below what is outside: requests must reach that.
         task::reach(header);
     }
-    let _opened = Opened::shielded(&shield.node);
+    let _opened = Opened::unlinked(&shield.node);
     // SAFETY: W1: the guard cancels it before the frame goes.
     unsafe { sched::set_timer(&shield.timer, deadline) };
     let _timer = TimerGuard(&shield.timer);

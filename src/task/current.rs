@@ -123,25 +123,31 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     cancelled_unlinked(node)
 }
 
-/// A node that requests cannot reach asks its parent: a task's own before its first wait, and all on plain threads, where
-/// deadlines are read off the clock.
+/// A node that requests cannot reach asks those above it, up to the first that they can reach.
 #[inline]
-fn cancelled_unlinked(node: &CancelNode) -> Option<Cancelled> {
+fn cancelled_unlinked(mut node: &CancelNode) -> Option<Cancelled> {
     // SAFETY: K1: parents outlive their children.
-    if let Some(cancelled) = unsafe { node.parent().as_ref() }.and_then(CancelNode::cancelled) {
-        return Some(cancelled);
+    while let Some(parent) = unsafe { node.parent().as_ref() } {
+        let cancelled = parent.cancelled();
+        if cancelled.is_some() || parent.is_linked() {
+            return cancelled;
+        }
+        node = parent;
     }
     None
 }
 
 /// The node whose flag [`cancelled`] saw.
 pub(crate) fn flagged_node() -> *const CancelNode {
-    let node = current_node();
+    let mut at = current_node();
     // SAFETY: K1, as in `cancelled`.
-    match unsafe { node.as_ref() } {
-        Some(own) if own.cancelled().is_none() => own.parent(),
-        _ => node,
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.cancelled().is_some() {
+            break;
+        }
+        at = node.parent();
     }
+    at
 }
 
 /// Whether the running code has been asked to stop: true once a wait in its place would return
@@ -326,10 +332,12 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
     while_parked(|| waiter.park(deadline, mode))
 }
 
-/// Makes sure that requests reach the task: links its own node, which was not worth it before. See [`super::cancel`].
+/// Makes sure that requests reach the running task: links its own node, and the frames with a deadline above it, which was not
+/// worth it before. See [`super::cancel`].
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
-    if !header.node.is_linked() {
+    // SAFETY: K1: the innermost node outlives the code that runs below it.
+    if !unsafe { &*header.running().node_top.get() }.is_linked() {
         reach_slowly(header);
     }
     cancelled()
@@ -337,8 +345,21 @@ pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
 
 fn reach_slowly(header: &Header) {
     header.reachable.store(true, Ordering::Relaxed);
-    // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
-    unsafe { cancel::link(&header.node) };
+    let mut at = header.running().node_top.get();
+    // A node that is linked has only linked ones above it, up to the next shield.
+    // SAFETY: K1: the frames around the running code are open, and its own node is in its header until it has unlinked it.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.is_linked() {
+            break;
+        }
+        // SAFETY: K1: see above; whoever opened the node unlinks it.
+        unsafe { cancel::link(node) };
+        if ptr::eq(node, &raw const header.node) {
+            // What is above is the scope's.
+            break;
+        }
+        at = node.parent();
+    }
     // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
     // can be reached, and on which worker.
     cancel::meet(&header.node);

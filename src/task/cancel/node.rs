@@ -137,6 +137,7 @@ pub(crate) struct DeadlineNode {
 }
 
 impl DeadlineNode {
+    #[inline(always)]
     pub(crate) fn new(parent: *const CancelNode, owner: *const Header, deadline: Instant) -> DeadlineNode {
         DeadlineNode { node: CancelNode::new(parent, owner, Kind::Deadline), deadline }
     }

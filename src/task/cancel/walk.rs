@@ -13,6 +13,7 @@ use crate::task::Header;
 ///
 /// # Safety
 /// K1: the node stays where it is until [`unlink`]ed, and its parent (and the parent's parents) outlive that.
+#[inline]
 pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
@@ -27,7 +28,8 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
         node.flag(cancelled.reason(), true);
         // What hangs below the node linked itself to it before: pass the request on.
         spread(node, cancelled.reason());
-    } else {
+    } else if !node.linked.load(Ordering::Relaxed) {
+        // (Several threads may want the node of a scope's daemons linked.)
         // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
         unsafe { children.push(&raw const node.link) };
         node.linked.store(true, Ordering::Release);
