@@ -19,6 +19,8 @@ pub(crate) struct Host {
     pub(crate) owner: fn() -> *const (),
     /// Lets the other tasks run for a moment.
     pub(crate) yield_now: fn(),
+    /// The thread itself is about to block for a waiter without an owner (true), or goes on (false).
+    pub(crate) blocks: fn(bool),
 }
 
 /// The current thread's host.

@@ -237,8 +237,11 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>) -> io::Result<()> {
     };
     loop {
         let left = first.map(|at| at.saturating_duration_since(clock::now()));
+        super::unblock::blocks(true);
         // SAFETY: S3: the fd stays open for as long as the operation goes on.
-        if unsafe { op.block_until_ready(left) }? {
+        let ready = unsafe { op.block_until_ready(left) };
+        super::unblock::blocks(false);
+        if ready? {
             return Ok(());
         }
         let now = clock::now();

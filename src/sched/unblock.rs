@@ -3,6 +3,9 @@
 //! The pool starts a thread whenever there is work and no idle one, up to [`THREADS_MAX`]; past that, closures queue. An idle
 //! thread ends after [`LINGER`].
 //!
+//! A thread whose closure waits, by a call of this library, may wait for a task that needs a thread of the pool itself. So it
+//! does not count while it waits: the pool grows rather than deadlock.
+//!
 //! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
 //! closure's own end ends the borrow).
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
@@ -17,10 +20,10 @@ use std::time::Duration;
 
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Mode, Waiter};
+use crate::park::{self, Host, Mode, Waiter};
 use crate::task;
 
-/// The most threads that a runtime's blocking pool has.
+/// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
 pub(crate) const THREADS_MAX: usize = 512;
 /// How long an idle thread stays.
 const LINGER: Duration = Duration::from_secs(10);
@@ -43,6 +46,8 @@ struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// Threads whose closures wait.
+    waiting: usize,
     stopping: bool,
 }
 
@@ -72,21 +77,12 @@ impl BlockingPool {
             self.state.news.notify_one();
             return Ok(());
         }
-        if queue.threads < THREADS_MAX {
-            queue.threads += 1;
-            drop(queue);
-            let state = Arc::clone(&self.state);
-            let started = thread::Builder::new().name(self.state.name.clone()).spawn(move || state.work());
-            if started.is_err() {
-                let mut queue = self.state.lock();
-                queue.threads -= 1;
-                // Others may have queued theirs meanwhile.
-                let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
-                if queue.threads == 0
-                    && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
-                {
-                    return Err(job);
-                }
+        if !self.state.grow(queue) {
+            let mut queue = self.state.lock();
+            if queue.threads == 0
+                && let Some(job) = queue.jobs.pop_back()
+            {
+                return Err(job);
             }
         }
         Ok(())
@@ -104,7 +100,24 @@ impl State {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    /// Starts a thread if there may be one more. False: the system refuses.
+    fn grow(self: &Arc<State>, mut queue: MutexGuard<'_, Queue>) -> bool {
+        if queue.threads - queue.waiting >= THREADS_MAX {
+            return true;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let state = Arc::clone(self);
+        let started = thread::Builder::new().name(self.name.clone()).spawn(move || state.work());
+        if started.is_err() {
+            self.lock().threads -= 1;
+        }
+        started.is_ok()
+    }
+
+    fn work(self: &Arc<State>) {
+        let _host = park::enter_host(&HOST);
+        local::with(|local| local.blocking.set(ptr::from_ref(self).cast()));
         let mut queue = self.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -126,6 +139,27 @@ impl State {
             }
         }
         queue.threads -= 1;
+        // The destructors of this thread's own thread-locals may still wait.
+        local::with(|local| local.blocking.set(ptr::null()));
+    }
+}
+
+/// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
+static HOST: Host = Host { park: |_, _, _| {}, unpark: |_| {}, owner: ptr::null, yield_now: thread::yield_now, blocks };
+
+/// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
+pub(super) fn blocks(begins: bool) {
+    let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
+    // SAFETY: U2: set by `State::work`, for as long as the thread works.
+    let Some(state) = (unsafe { state.as_ref() }) else { return };
+    let mut queue = state.lock();
+    if begins {
+        queue.waiting += 1;
+        if queue.idle < queue.jobs.len() {
+            state.grow(queue);
+        }
+    } else {
+        queue.waiting -= 1;
     }
 }
 
@@ -143,7 +177,8 @@ struct Frame<F, T> {
 ///
 /// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's task-locals and cancel
 /// scope, so [`is_cancelled`](crate::is_cancelled) works in it; calls that wait block its thread. On a plain thread it
-/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn.
+/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn. A closure
+/// that itself waits in a call of this library does not count, so closures may wait for tasks that call `unblock`.
 ///
 /// # Panics
 /// With the closure's panic; inside [`no_suspend`](crate::no_suspend).

@@ -54,7 +54,7 @@ pub(crate) struct Worker {
     pub(super) finished: Cell<bool>,
 }
 
-static HOST: Host = Host { park, unpark, owner, yield_now };
+static HOST: Host = Host { park, unpark, owner, yield_now, blocks: |_| {} };
 
 /// The worker that the current thread is.
 #[inline]
