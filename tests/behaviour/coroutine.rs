@@ -149,7 +149,7 @@ fn coroutine_20_open_frames() {
                 Ok::<_, ()>(())
             });
         }),
-        ("timeout", |inside| drop(ecru::timeout(ms(1000), inside))),
+        ("timeout", |inside| _ = ecru::timeout(ms(1000), inside)),
         ("cancel_scope", |inside| ecru::cancel_scope(|_| inside())),
         ("shield", |inside| ecru::shield(inside)),
         ("shield_for", |inside| ecru::shield_for(ms(1000), inside)),
@@ -234,12 +234,13 @@ fn coroutine_23_panicking_is_restored() {
 fn coroutine_24_needs_no_runtime() {
     let sum = thread::spawn(|| {
         let stack = Stack::new(STACK_FLOOR).unwrap();
-        let coroutine = Coroutine::with_stack(stack, |yielder: &Yielder<u32, u32>, mut sum: u32| {
-            while sum < 10 {
-                sum += yielder.suspend(sum);
-            }
-            sum
-        });
+        let coroutine =
+            Coroutine::with_stack(stack, |yielder: &Yielder<u32, u32>, mut sum: u32| {
+                while sum < 10 {
+                    sum += yielder.suspend(sum);
+                }
+                sum
+            });
         while let Yielded(_) = coroutine.resume(4) {}
         Generator::new(|yielder| (1..=4).for_each(|n: u32| yielder.suspend(n))).sum::<u32>()
     });

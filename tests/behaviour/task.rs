@@ -230,7 +230,7 @@ fn task_09_panics_are_its_own() {
                 *mutex.lock().unwrap() += 1;
                 assert!(ecru::sleep(ms(1)).is_ok());
                 let own = catch_unwind(AssertUnwindSafe(|| {
-                    let _waits = OnDrop(|| drop(ecru::shield(|| ecru::sleep(ms(1)))));
+                    let _waits = OnDrop(|| _ = ecru::shield(|| ecru::sleep(ms(1))));
                     quiet_panic("the second");
                 }));
                 assert_eq!(text_of(&*own.unwrap_err()), "the second");
@@ -284,9 +284,9 @@ fn task_12_no_suspend() {
             let ended = s.spawn(|| 5);
             until(|| ended.is_finished());
             let waits: [&dyn Fn(); 7] = [
-                &|| drop(ecru::sleep(Duration::ZERO)),
-                &|| drop(ecru::yield_now()),
-                &|| drop(ecru::checkpoint()),
+                &|| _ = ecru::sleep(Duration::ZERO),
+                &|| _ = ecru::yield_now(),
+                &|| _ = ecru::checkpoint(),
                 &|| drop(ended.join()),
                 &|| drop(ended.join_timeout(HOUR)),
                 &|| ecru::scope(|_| ()),
