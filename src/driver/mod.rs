@@ -21,7 +21,6 @@
 //!
 //! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
 
-
 mod kind;
 mod op;
 mod uring;

@@ -22,7 +22,9 @@ struct State {
 
 impl Window {
     pub(super) fn new(places: usize) -> Window {
-        Window { state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }) }
+        Window {
+            state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }),
+        }
     }
 
     /// Takes a place, waiting for one. No cancel point.

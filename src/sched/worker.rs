@@ -15,8 +15,8 @@ use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::{Timer, Timers};
-use crate::base::sync::atomic::Ordering;
 use crate::base::blocks::Blocks;
+use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
@@ -125,7 +125,12 @@ impl Worker {
     ///
     /// # Safety
     /// T1: `root` is a header for this call alone and lives until it returns.
-    pub(crate) unsafe fn run_root<T>(pool: Arc<Pool>, root: *const Header, stack: Stack, body: impl FnOnce() -> T) -> T {
+    pub(crate) unsafe fn run_root<T>(
+        pool: Arc<Pool>,
+        root: *const Header,
+        stack: Stack,
+        body: impl FnOnce() -> T,
+    ) -> T {
         let worker = Worker::new(pool, 0);
         worker.root.set(root);
         // SAFETY: T1, the caller's promise.
@@ -207,7 +212,8 @@ impl Worker {
         }
         // A worker with ready and unstarted tasks takes turns.
         let ready_first = !self.took_ready.get();
-        let mut task = if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
+        let mut task =
+            if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
             from_ready = !ready_first;
@@ -315,7 +321,9 @@ impl Worker {
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
                 unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
-                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                self.shared
+                    .load
+                    .store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }

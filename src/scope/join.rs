@@ -217,6 +217,9 @@ impl<T> Drop for JoinHandle<'_, T> {
 
 impl<T> fmt::Debug for JoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("name", &self.name()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle")
+            .field("name", &self.name())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }

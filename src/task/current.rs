@@ -61,7 +61,9 @@ impl Task {
 #[track_caller]
 pub fn current() -> Task {
     let Some(header) = current_header() else {
-        panic!("`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there")
+        panic!(
+            "`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there"
+        )
     };
     Task { id: TaskId(header.id()), name: header.name().map(String::from) }
 }

@@ -72,7 +72,9 @@ impl<B: Body> TaskBox<B> {
         let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1: the running task owns its stage until it announces the result.
         let stage = unsafe { &mut *(*boxed).stage.get() };
-        let Stage::Waiting(body) = std::mem::replace(stage, Stage::Empty) else { unreachable!("a task runs once") };
+        let Stage::Waiting(body) = std::mem::replace(stage, Stage::Empty) else {
+            unreachable!("a task runs once")
+        };
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
         let asked = if header.always_begins { None } else { current::cancelled() };
@@ -155,7 +157,9 @@ impl<B: Body> TaskBox<B> {
         let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
-        let Stage::Ended(result) = stage else { unreachable!("a result is taken once, after it was announced") };
+        let Stage::Ended(result) = stage else {
+            unreachable!("a result is taken once, after it was announced")
+        };
         // SAFETY: T1: room for it is the caller's promise.
         unsafe { ptr::write(to.cast(), result) };
     }

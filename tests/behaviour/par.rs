@@ -82,7 +82,9 @@ fn par_04_borrows() {
         assert_eq!(lengths, [1, 2]);
         let lengths = par::map_buffered(1, words.iter(), |word| word.len());
         assert_eq!(lengths, [1, 2]);
-        par::for_each(2, &words, |word| assert!(seen.lock().unwrap().remove(word.as_str()).is_some()));
+        par::for_each(2, &words, |word| {
+            assert!(seen.lock().unwrap().remove(word.as_str()).is_some())
+        });
         assert!(seen.lock().unwrap().is_empty());
         // And what is borrowed may come back.
         let longest: Vec<&str> = par::map(&words, |word| &word[..1]);
@@ -174,7 +176,13 @@ fn par_06_panics() {
 fn par_06_panics_of_the_input_await_the_items() {
     each_run(|| {
         let ended = AtomicUsize::new(0);
-        let input = || (0..20).inspect(|n| if *n == 5 { quiet_panic("the input") });
+        let input = || {
+            (0..20).inspect(|n| {
+                if *n == 5 {
+                    quiet_panic("the input")
+                }
+            })
+        };
         let item = |_| {
             dawdle(10);
             ended.fetch_add(1, SeqCst);
@@ -352,7 +360,8 @@ fn par_16_scope_buffered_endless() {
         let taken = AtomicUsize::new(0);
         ecru::scope(|s| {
             let input = (0_u64..).inspect(|_| drop(taken.fetch_add(1, SeqCst)));
-            let five: Vec<u64> = s.map_buffered(3, input, |n| n * n).take(5).map(Result::unwrap).collect();
+            let five: Vec<u64> =
+                s.map_buffered(3, input, |n| n * n).take(5).map(Result::unwrap).collect();
             assert_eq!(five, [0, 1, 4, 9, 16]);
         });
         let taken = taken.load(SeqCst);
@@ -500,12 +509,14 @@ fn par_22_caller_cancelled() {
                         }
                         n
                     };
-                    let mut results: Box<dyn Iterator<Item = Result<u32, JoinError>>> = if buffered {
+                    let mut results: Box<dyn Iterator<Item = Result<u32, JoinError>>> = if buffered
+                    {
                         Box::new(s.map_buffered(4, 0..10, item))
                     } else {
                         Box::new(s.map(0..10, item))
                     };
-                    let values = [results.next(), results.next()].map(|value| value.unwrap().unwrap());
+                    let values =
+                        [results.next(), results.next()].map(|value| value.unwrap().unwrap());
                     assert_eq!(values, [0, 1]);
                     waiting.store(true, SeqCst);
                     let rest = results.by_ref().collect::<Vec<_>>();
@@ -535,7 +546,11 @@ fn par_22_caller_cancelled_in_a_chunk() {
                 handles.count()
             })
         });
-        assert_eq!((handles, begun.load(SeqCst)), (3, 3), "its chunk's handles, and no further chunk");
+        assert_eq!(
+            (handles, begun.load(SeqCst)),
+            (3, 3),
+            "its chunk's handles, and no further chunk"
+        );
     });
 }
 

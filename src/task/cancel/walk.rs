@@ -4,9 +4,9 @@ use std::ptr;
 
 use super::node::{CancelNode, HookNode, Kind};
 use super::{CancelReason, Cancelled};
+use crate::base::list::Pile;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinGuard, SpinLock};
-use crate::base::list::Pile;
 use crate::task::Header;
 
 /// Enters the node into its parent's list, so that requests reach it. If the parent has been asked already, so has the node.
@@ -127,8 +127,12 @@ fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
         let hook = ptr::from_ref(node).cast::<HookNode>();
         // SAFETY: K3: a node of this kind is the first field of a `HookNode`.
         let hook_node = unsafe { &*hook };
-        let claimed =
-            hook_node.state.compare_exchange(HookNode::WAITING, HookNode::RUNNING, Ordering::AcqRel, Ordering::Relaxed);
+        let claimed = hook_node.state.compare_exchange(
+            HookNode::WAITING,
+            HookNode::RUNNING,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
         if claimed.is_ok() {
             // From here on the frame of the hook waits until it is over.
             hook_node.next.set(*hooks);
