@@ -72,6 +72,8 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
             local::with(|local| local.no_suspend.set(local.no_suspend.get() - 1));
         }
     }
+    // A bare coroutine must not be suspended in the middle either: the count belongs to the thread.
+    let _frame = crate::coroutine::OpenFrame::enter();
     local::with(|local| local.no_suspend.set(local.no_suspend.get() + 1));
     let _leave = Leave;
     body()

@@ -16,7 +16,7 @@ use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{self, AnyDriver, Completion, Driver, DriverKind, Op, Token, Wait};
 use crate::park::{Mode, WOKEN, Waiter};
-use crate::task::{self, CancelReason, Cancelled, Header};
+use crate::task::{self, Header};
 
 /// A worker's driver, once it has been needed, and what is in flight.
 pub(super) struct Io {
@@ -171,9 +171,6 @@ unsafe fn fly(
 ) -> io::Result<i32> {
     if let Some(cancelled) = task::reach(header) {
         return Err(task::answer(cancelled).into());
-    }
-    if task::is_unwinding() {
-        return Err(Cancelled::new(CancelReason::Shutdown).into());
     }
     let flight =
         Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };

@@ -160,8 +160,6 @@ impl Worker {
                     self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
-                    // The root's header goes with this frame: no message may name it any more.
-                    self.0.receive();
                     local::with(|local| {
                         local.task.set(self.1.0);
                         local.open_frames.set(self.1.1);

@@ -223,6 +223,9 @@ pub(crate) fn begin_wait() -> Result<(), Cancelled> {
     if let Some(cancelled) = cancelled() {
         return Err(answer(cancelled));
     }
+    if is_unwinding() {
+        return Err(cancelled_wait());
+    }
     spend_budget();
     Ok(())
 }
@@ -247,7 +250,7 @@ pub(crate) fn spend_budget() {
 fn out_of_budget() {
     local::with(|local| local.budget.set(BUDGET));
     if let Some(host) = park::host()
-        && !is_unwinding()
+        && !thread::panicking()
     {
         (host.yield_now)();
     }
@@ -260,7 +263,7 @@ pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
     if let Some(host) = park::host()
         && !is_unwinding()
     {
-        (host.yield_now)();
+        while_parked(host.yield_now);
     }
     cancelled
 }
@@ -281,11 +284,42 @@ pub(crate) fn cancelled_wait() -> Cancelled {
     cancelled
 }
 
-/// Whether the running task is being unwound. `thread::panicking` alone does not tell: the thread's count goes on while an
-/// unwinding task is parked, and leaks to its siblings. So those are counted, and while there is one the answer is no.
+/// Whether waits are refused because the running task is being unwound: it is, and not in a shield.
+///
+/// `thread::panicking` alone does not tell: the thread's count goes on while an unwinding task is switched away from, and leaks
+/// to its siblings. So [`while_parked`] counts those, and while there is one the answer is no. A sibling that is switched
+/// away from meanwhile is counted as well, since nobody can tell: the answer may be no too often, but never yes for a task that
+/// is not unwinding.
 #[inline]
 pub(crate) fn is_unwinding() -> bool {
-    thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
+    thread::panicking() && is_unwinding_outside_shields()
+}
+
+#[cold]
+fn is_unwinding_outside_shields() -> bool {
+    let Some(header) = current_header() else { return false };
+    if local::with(|local| local.unwinding_parked.get()) != 0 {
+        return false;
+    }
+    // In a shield the way up ends before it comes to the task's own node.
+    let mut at = header.running().node_top.get();
+    while !at.is_null() && !ptr::eq(at, &raw const header.node) {
+        // SAFETY: K1: the frames around the running code are open.
+        at = unsafe { &*at }.parent();
+    }
+    !at.is_null()
+}
+
+/// Switches away from the running task, or runs another one on top of it: see [`is_unwinding`].
+#[inline]
+pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
+    if !thread::panicking() {
+        return switch();
+    }
+    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
+    let result = switch();
+    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+    result
 }
 
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
@@ -294,22 +328,10 @@ pub(crate) fn is_unwinding() -> bool {
 #[inline]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
-    if mode == Mode::Cancellable
-        && (is_unwinding() || reach(header).is_some())
-        && waiter.claim(CANCELLED)
-    {
+    if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
         return CANCELLED;
     }
-    // A task that parks while it unwinds (at a scope's end, for a lock) leaves the thread's panic count up.
-    let unwinding = is_unwinding();
-    if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
-    }
-    let outcome = waiter.park(deadline, mode);
-    if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
-    }
-    outcome
+    while_parked(|| waiter.park(deadline, mode))
 }
 
 /// Makes sure that requests reach the running task: links its own node, and the frames with a deadline above it, which was not

@@ -40,7 +40,7 @@ pub use locals::LocalKey;
 
 pub(crate) use current::{
     BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
-    current_node, is_unwinding, nearest_deadline, reach, set_node, wait,
+    current_node, is_unwinding, nearest_deadline, reach, set_node, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, TaskFiber, VTable};

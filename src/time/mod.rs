@@ -112,11 +112,23 @@ pub fn yield_now() -> Result<(), Cancelled> {
     if let Some(cancelled) = task::cancelled() {
         return Err(task::answer(cancelled));
     }
-    if task::is_unwinding() {
-        // As every wait then: see `task::wait`.
-        return Err(task::cancelled_wait());
+    if std::thread::panicking() {
+        return yield_unwinding();
     }
     if !crate::sched::try_yield() {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// The same on a thread that unwinds; the running task itself may not.
+#[cold]
+fn yield_unwinding() -> Result<(), Cancelled> {
+    if task::is_unwinding() {
+        // As every wait then: see `task::begin_wait`.
+        return Err(task::cancelled_wait());
+    }
+    if !task::while_parked(crate::sched::try_yield) {
         std::thread::yield_now();
     }
     Ok(())

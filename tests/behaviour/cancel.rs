@@ -273,9 +273,9 @@ fn cancel_12_deaf_loop_yields() {
         ecru::scope(|s| {
             let other = s.spawn(forever);
             let deaf: [&(dyn Fn() + Sync); 4] = [
-                &|| drop(ecru::sleep(HOUR)),
-                &|| drop(ecru::checkpoint()),
-                &|| drop(ecru::yield_now()),
+                &|| _ = ecru::sleep(HOUR),
+                &|| _ = ecru::checkpoint(),
+                &|| _ = ecru::yield_now(),
                 &|| drop(other.join_timeout(HOUR)),
             ];
             for wait in deaf {
@@ -749,7 +749,7 @@ fn cancel_36_hook_runs_once() {
             ecru::cancel_scope(|c| {
                 let go = Barrier::new(4);
                 ecru::on_cancel(
-                    || drop(calls.fetch_add(1, SeqCst)),
+                    || _ = calls.fetch_add(1, SeqCst),
                     || {
                         thread::scope(|threads| {
                             for _ in 0..4 {
@@ -766,7 +766,7 @@ fn cancel_36_hook_runs_once() {
         }
         // A request that came first counts as well.
         let calls = AtomicU32::new(0);
-        cancelled(|| ecru::on_cancel(|| drop(calls.fetch_add(1, SeqCst)), || ()));
+        cancelled(|| ecru::on_cancel(|| _ = calls.fetch_add(1, SeqCst), || ()));
         assert_eq!(calls.load(SeqCst), 1);
     });
 }
@@ -778,9 +778,12 @@ fn cancel_37_hook_not_after() {
         let calls = AtomicUsize::new(0);
         ecru::cancel_scope(|c| {
             let counted = Counted(&calls);
+            let hook = move || {
+                let _counted = counted;
+                unreachable!("too late");
+            };
             // It is dropped unrun.
-            let value =
-                ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
+            let value = ecru::on_cancel(hook, || 7);
             assert_eq!((value, calls.load(SeqCst)), (7, 1));
             c.cancel();
         });
@@ -964,10 +967,10 @@ fn cancel_44_races_with_waking() {
                                 given.fetch_add(1, SeqCst);
                             });
                             match giver.join() {
-                                Ok(()) => drop(taken.fetch_add(1, SeqCst)),
+                                Ok(()) => _ = taken.fetch_add(1, SeqCst),
                                 Err(JoinError::CallerCancelled) => {
                                     match ecru::shield(|| giver.join()) {
-                                        Ok(()) => drop(taken.fetch_add(1, SeqCst)),
+                                        Ok(()) => _ = taken.fetch_add(1, SeqCst),
                                         Err(error) => {
                                             assert!(matches!(error, JoinError::Cancelled));
                                         }
