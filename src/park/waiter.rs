@@ -117,9 +117,16 @@ impl Waiter {
     /// Blocks the thread.
     #[cold]
     fn block(&self, deadline: Option<Instant>) {
+        let host = host();
+        if let Some(host) = host {
+            (host.blocks)(true);
+        }
         if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
             // Somebody claimed it at the last moment: their unpark is on its way.
             self.signal.wait(None);
+        }
+        if let Some(host) = host {
+            (host.blocks)(false);
         }
     }
 }

@@ -107,6 +107,23 @@ impl<T> Deque<T> {
         new
     }
 
+    /// Owner only, and nobody is stealing: gives outgrown buffers back, and the current one if it is large and empty.
+    pub(super) fn shrink(&self) {
+        for buffer in self.outgrown.borrow_mut().drain(..) {
+            // SAFETY: Q1: each buffer came from a box; the only one who could be reading it is a thief, and there is none.
+            drop(unsafe { Box::from_raw(buffer) });
+        }
+        let current = self.buffer.load(Ordering::Relaxed);
+        let (top, bottom) = self.span();
+        // SAFETY: Q1: the current buffer is alive.
+        if top == bottom && unsafe { &*current }.slots.len() > FIRST_CAPACITY {
+            // Release: as in `grow`.
+            self.buffer.store(Box::into_raw(Buffer::new(FIRST_CAPACITY)), Ordering::Release);
+            // SAFETY: Q1, as above.
+            drop(unsafe { Box::from_raw(current) });
+        }
+    }
+
     /// Owner only: the newest, without taking it.
     #[inline]
     pub(super) fn newest(&self) -> *const T {
@@ -151,7 +168,8 @@ impl<T> Deque<T> {
         let mut task = unsafe { &*buffer }.slot(bottom).load(Ordering::Relaxed);
         if top == bottom {
             // The last one: thieves may want it too.
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
+            {
                 task = ptr::null_mut();
             }
             self.bottom.store(bottom + 1, Ordering::Relaxed);
@@ -168,8 +186,10 @@ impl<T> Deque<T> {
                 return ptr::null();
             }
             // SAFETY: Q1: the current buffer is alive.
-            let task = unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            let task =
+                unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            {
                 return task;
             }
         }
@@ -184,7 +204,8 @@ impl<T> Deque<T> {
             return Taken::Empty;
         }
         // SAFETY: Q1: outgrown buffers stay until the deque goes.
-        let task = unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
+        let task =
+            unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
         match self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Taken::Task(task),
             Err(_) => Taken::Lost,
@@ -240,6 +261,11 @@ mod tests {
         assert!(deque.pop_oldest().is_null());
         assert!(deque.pop_newest().is_null());
         assert_eq!(deque.steal(), Taken::Empty);
+        deque.shrink();
+        assert!(deque.outgrown.borrow().is_empty());
+        deque.push(number(7));
+        deque.shrink();
+        assert_eq!(deque.pop_oldest(), number(7));
     }
 
     #[test]

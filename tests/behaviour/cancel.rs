@@ -709,10 +709,7 @@ fn cancel_34_in_place_with_children() {
                 until(|| waiting.load(SeqCst) == 3);
                 c.cancel();
                 for child in children {
-                    assert_eq!(
-                        ecru::shield(|| child.join()).unwrap(),
-                        CancelReason::Explicit
-                    );
+                    assert_eq!(ecru::shield(|| child.join()).unwrap(), CancelReason::Explicit);
                 }
             });
         });
@@ -733,7 +730,7 @@ fn cancel_35_handle_outlives() {
             let from_child = s.spawn(|| ecru::cancel_scope(|c| c)).join().unwrap();
             let still_running = ecru::cancel_scope(|c| c);
             thread::scope(|threads| drop(threads.spawn(|| from_child.cancel())));
-            s.spawn(|| still_running.cancel());
+            s.spawn(move || still_running.cancel());
             assert!(ecru::sleep(ms(1)).is_ok());
         });
         kept.lock().unwrap().push(ecru::cancel_scope(|c| c));
@@ -782,7 +779,8 @@ fn cancel_37_hook_not_after() {
         ecru::cancel_scope(|c| {
             let counted = Counted(&calls);
             // It is dropped unrun.
-            let value = ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
+            let value =
+                ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
             assert_eq!((value, calls.load(SeqCst)), (7, 1));
             c.cancel();
         });

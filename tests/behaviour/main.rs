@@ -1,6 +1,13 @@
 //! The rows of `doc/behaviour`, one test or more for each: a test's name begins with its row's id.
 
 mod cancel;
+mod drain;
+mod fairness;
+mod net;
 mod par;
+mod refused;
 mod scope;
+mod streams;
 mod support;
+mod timer;
+mod unblock;
