@@ -77,7 +77,13 @@ fn timeout_read() {
 }
 #[test]
 fn panics() {
-    let r = std::panic::catch_unwind(|| ecru::run(|| ecru::scope(|s| { s.spawn(|| panic!("boo")); })));
+    let r = std::panic::catch_unwind(|| {
+        ecru::run(|| {
+            ecru::scope(|s| {
+                s.spawn(|| panic!("boo"));
+            })
+        })
+    });
     let m = r.unwrap_err();
     assert_eq!(m.downcast_ref::<String>().unwrap(), "a task of this scope panicked: boo");
 }

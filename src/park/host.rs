@@ -89,5 +89,7 @@ pub(crate) fn refuse_if_no_suspend() {
 #[cold]
 #[track_caller]
 fn refuse() -> ! {
-    panic!("a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits");
+    panic!(
+        "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
+    );
 }

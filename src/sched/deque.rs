@@ -166,7 +166,8 @@ impl<T> Deque<T> {
         let mut task = unsafe { &*buffer }.slot(bottom).load(Ordering::Relaxed);
         if top == bottom {
             // The last one: thieves may want it too.
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
+            {
                 task = ptr::null_mut();
             }
             self.bottom.store(bottom + 1, Ordering::Relaxed);
@@ -183,8 +184,10 @@ impl<T> Deque<T> {
                 return ptr::null();
             }
             // SAFETY: Q1: the current buffer is alive.
-            let task = unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            let task =
+                unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            {
                 return task;
             }
         }
@@ -198,7 +201,8 @@ impl<T> Deque<T> {
             return Taken::Empty;
         }
         // SAFETY: Q1: outgrown buffers stay until the deque goes.
-        let task = unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
+        let task =
+            unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
         match self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Taken::Task(task),
             Err(_) => Taken::Lost,

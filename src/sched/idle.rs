@@ -49,7 +49,9 @@ impl Leisure {
     /// Learns from the last theft; true: more of that at once.
     fn judge(&self) -> bool {
         let Some((since, count)) = self.stolen.take() else { return false };
-        let worthy = clock::now().saturating_duration_since(since) / u32::try_from(count).unwrap_or(u32::MAX) >= WORTHY;
+        let worthy = clock::now().saturating_duration_since(since)
+            / u32::try_from(count).unwrap_or(u32::MAX)
+            >= WORTHY;
         if worthy {
             self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
             self.pause.set(WATCH_FIRST);
@@ -114,12 +116,12 @@ impl Worker {
             leisure.tidy_times.set(leisure.tidy_times.get() + 1);
             self.stacks.borrow_mut().trim();
             self.pool.stacks.trim_idle();
-            self.blocks.trim();
             if self.pool.start_watch_or_alone() {
                 // Only who watches takes from others' queues: nobody is reading an old buffer of this one.
                 self.shared.unstarted.shrink();
                 self.pool.end_watch();
             }
+            self.blocks.tidy(leisure.tidy_times.get() == TIDY_TIMES);
         }
         Some(leisure.tidied.get() + TIDY_PERIOD)
     }
@@ -181,7 +183,9 @@ impl Worker {
             let aged = before.1 - self.pool.workers[index].unstarted.span().0;
             // At most half of them: the owner keeps on working too.
             let share = usize::try_from(aged).map_or(0, |aged| aged.div_ceil(2));
-            index != self.index && share > 0 && self.take_from(index, share.min(self.leisure.appetite.get()))
+            index != self.index
+                && share > 0
+                && self.take_from(index, share.min(self.leisure.appetite.get()))
         })
     }
 

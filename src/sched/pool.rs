@@ -92,9 +92,15 @@ impl Pool {
         for index in threads.len() + 1..self.workers.len() {
             let pool = Arc::clone(self);
             let name = format!("{}-{index}", self.settings.name);
-            let thread = thread::Builder::new().name(name).spawn(move || Worker::serve(pool, index)).map_err(|error| {
-                io::Error::new(error.kind(), format!("could not start the thread of worker {index}: {error}"))
-            })?;
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || Worker::serve(pool, index))
+                .map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!("could not start the thread of worker {index}: {error}"),
+                    )
+                })?;
             threads.push(thread);
         }
         Ok(())
@@ -139,7 +145,8 @@ impl Pool {
 
     /// Becomes the one that watches, unless there is one.
     pub(super) fn start_watch(&self) -> bool {
-        self.workers.len() > 1 && self.watching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.workers.len() > 1
+            && self.watching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// For a moment nobody takes from others' queues: this worker is the one that watches, or the only one.

@@ -106,7 +106,8 @@ impl WorkerShared {
         if self.woken.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let mut task = reverse(self.woken.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.next);
+        let mut task =
+            reverse(self.woken.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.next);
         while !task.is_null() {
             // SAFETY: T1: a task in an inbox lives; `next` is read before it is handed on.
             let next = unsafe { (*task).next.load(Ordering::Relaxed) };
@@ -120,7 +121,9 @@ impl WorkerShared {
         if self.cancelled.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let mut task = reverse(self.cancelled.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.cancel_next);
+        let mut task = reverse(self.cancelled.swap(ptr::null_mut(), Ordering::Acquire), |header| {
+            &header.cancel_next
+        });
         while !task.is_null() {
             // SAFETY: T2: the message owns a reference; the link is read before it is handed on.
             let next = unsafe { (*task).cancel_next.load(Ordering::Relaxed) };
@@ -130,7 +133,8 @@ impl WorkerShared {
     }
 
     pub(super) fn has_news(&self) -> bool {
-        !self.woken.load(Ordering::SeqCst).is_null() || !self.cancelled.load(Ordering::SeqCst).is_null()
+        !self.woken.load(Ordering::SeqCst).is_null()
+            || !self.cancelled.load(Ordering::SeqCst).is_null()
     }
 
     /// Wakes the worker if it sleeps.
@@ -181,7 +185,12 @@ fn push(stack: &AtomicPtr<Header>, task: *const Header, link: &AtomicPtr<Header>
     loop {
         link.store(head, Ordering::Relaxed);
         // Release: the worker sees the link, and all that this thread did before. SeqCst: see "Sleep".
-        match stack.compare_exchange_weak(head, task.cast_mut(), Ordering::SeqCst, Ordering::Relaxed) {
+        match stack.compare_exchange_weak(
+            head,
+            task.cast_mut(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => return head.is_null(),
             Err(seen) => head = seen,
         }

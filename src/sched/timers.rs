@@ -62,8 +62,14 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(start: Instant) -> Timers {
-        let level = || Level { occupied: Cell::new(0), slots: std::array::from_fn(|_| List::new()) };
-        Timers { start, now: Cell::new(0), set: Cell::new(0), levels: Box::new(std::array::from_fn(|_| level())) }
+        let level =
+            || Level { occupied: Cell::new(0), slots: std::array::from_fn(|_| List::new()) };
+        Timers {
+            start,
+            now: Cell::new(0),
+            set: Cell::new(0),
+            levels: Box::new(std::array::from_fn(|_| level())),
+        }
     }
 
     #[inline]
@@ -131,7 +137,10 @@ impl Timers {
     #[inline]
     fn nanos_to(&self, time: Instant) -> u64 {
         let since = time.saturating_duration_since(self.start);
-        since.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(since.subsec_nanos()))
+        since
+            .as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::from(since.subsec_nanos()))
     }
 
     /// The occupied slot that is due first, and the tick at which time enters it.
@@ -146,7 +155,8 @@ impl Timers {
             let shift = SLOT_BITS * u32::try_from(level).expect("levels are few");
             let position = (now >> shift) & (SLOTS as u64 - 1);
             // Timers are never behind: the slots after the current one, in order, then (at the last level) around.
-            let distance = occupied.rotate_right(u32::try_from(position).expect("below 64")).trailing_zeros();
+            let distance =
+                occupied.rotate_right(u32::try_from(position).expect("below 64")).trailing_zeros();
             let slot = (position + u64::from(distance)) & (SLOTS as u64 - 1);
             let span = now >> (shift + SLOT_BITS) << (shift + SLOT_BITS);
             Some((level, usize::try_from(slot).expect("below 64"), span + (slot << shift)))
@@ -180,7 +190,8 @@ impl Timers {
         let tick = timer.tick.get();
         let differing = (tick ^ self.now.get()) | 1;
         let level = ((u64::BITS - 1 - differing.leading_zeros()) / SLOT_BITS) as usize;
-        let slot = usize::try_from((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1)).expect("below 64");
+        let slot = usize::try_from((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1))
+            .expect("below 64");
         let state = &self.levels[level];
         // SAFETY: L3 by W1: in no list, stays, and the wheel belongs to this thread.
         unsafe { state.slots[slot].push_back(&raw const timer.link) };
@@ -203,7 +214,10 @@ impl Timers {
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("set", &self.set).field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("Timers")
+            .field("set", &self.set)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
     }
 }
 
@@ -258,7 +272,10 @@ mod tests {
                 let now = start + Duration::from_nanos(nanos / 3);
                 assert!(rang >= deadline, "{nanos}+{offset}: early by {:?}", deadline - rang);
                 let late = rang - deadline.max(now);
-                assert!(late <= Duration::from_nanos(2 << 16), "{nanos}+{offset}: late by {late:?}");
+                assert!(
+                    late <= Duration::from_nanos(2 << 16),
+                    "{nanos}+{offset}: late by {late:?}"
+                );
                 assert!(looks <= 11, "{looks} looks for one timer");
                 assert!(timers.is_empty());
                 cases += 1;

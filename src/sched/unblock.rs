@@ -63,7 +63,11 @@ unsafe impl Send for Job {}
 
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
-        let state = State { name: format!("{name}-unblock"), queue: Mutex::default(), news: Condvar::new() };
+        let state = State {
+            name: format!("{name}-unblock"),
+            queue: Mutex::default(),
+            news: Condvar::new(),
+        };
         BlockingPool { state: Arc::new(state) }
     }
 
@@ -133,7 +137,8 @@ impl State {
                 break;
             }
             queue.idle += 1;
-            let (guard, waited) = self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
+            let (guard, waited) =
+                self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
             queue.idle -= 1;
             if waited.timed_out() && queue.jobs.is_empty() {
@@ -147,7 +152,13 @@ impl State {
 }
 
 /// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
-static HOST: Host = Host { park: |_, _, _| {}, unpark: |_| {}, owner: ptr::null, yield_now: thread::yield_now, blocks };
+static HOST: Host = Host {
+    park: |_, _, _| {},
+    unpark: |_| {},
+    owner: ptr::null,
+    yield_now: thread::yield_now,
+    blocks,
+};
 
 /// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
 pub(super) fn blocks(begins: bool) {
@@ -207,7 +218,9 @@ where
     T: Send,
 {
     park::refuse_if_no_suspend();
-    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else { return closure() };
+    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
+        return closure();
+    };
     // What the closure opens hangs below the task's own node: requests must reach that.
     task::current_header().map(task::reach);
     let mut frame = Frame {
@@ -223,7 +236,10 @@ where
             task::wait(&frame.waiter, None, Mode::Uninterruptible);
         }
         // Not even one thread could be started: better to hold up this worker than to fail.
-        Err(_) => frame.result = frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure))),
+        Err(_) => {
+            frame.result =
+                frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure)))
+        }
     }
     match frame.result.take().expect("the job has run") {
         Ok(value) => value,
@@ -234,19 +250,19 @@ where
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
     // SAFETY: U1: the frame waits, and only this thread touches it until it unparks the waiter.
-    let (closure, node, bindings) = unsafe { ((*frame).closure.take(), (*frame).node, (*frame).bindings) };
-    let closure = closure.expect("a job runs once");
+    let inside = unsafe { &mut *frame };
+    let closure = inside.closure.take().expect("a job runs once");
     local::with(|local| {
-        local.cancel.set(node);
-        local.bindings.set(bindings);
+        local.cancel.set(inside.node);
+        local.bindings.set(inside.bindings);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
     local::with(|local| {
         local.cancel.set(ptr::null());
         local.bindings.set(ptr::null());
     });
-    // SAFETY: U1, as above.
-    unsafe { (*frame).result = Some(result) };
+    inside.result = Some(result);
+    let waiter = &raw const inside.waiter;
     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
-    unsafe { Waiter::wake(&raw const (*frame).waiter) };
+    unsafe { Waiter::wake(waiter) };
 }

@@ -15,14 +15,14 @@ use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::{Timer, Timers};
-use crate::base::sync::atomic::Ordering;
 use crate::base::blocks::Blocks;
+use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{BUDGET, Header, Intent, Running, cancel};
+use crate::task::{BUDGET, Header, Intent, Running, TaskFiber, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -125,7 +125,12 @@ impl Worker {
     ///
     /// # Safety
     /// T1: `root` is a header for this call alone and lives until it returns.
-    pub(crate) unsafe fn run_root<T>(pool: Arc<Pool>, root: *const Header, stack: Stack, body: impl FnOnce() -> T) -> T {
+    pub(crate) unsafe fn run_root<T>(
+        pool: Arc<Pool>,
+        root: *const Header,
+        stack: Stack,
+        body: impl FnOnce() -> T,
+    ) -> T {
         let worker = Worker::new(pool, 0);
         worker.root.set(root);
         // SAFETY: T1, the caller's promise.
@@ -209,7 +214,8 @@ impl Worker {
         }
         // A worker with ready and unstarted tasks takes turns.
         let ready_first = !self.took_ready.get();
-        let mut task = if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
+        let mut task =
+            if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
             from_ready = !ready_first;
@@ -317,7 +323,9 @@ impl Worker {
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
                 unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
-                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                self.shared
+                    .load
+                    .store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
@@ -340,7 +348,8 @@ impl Worker {
             local.budget.set(BUDGET);
         });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
-        let state = unsafe { (*running.fiber.get()).assume_init_mut().resume(()) };
+        let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
+        let state = fiber.resume(());
         match state {
             FiberState::Suspended(intent) => {
                 running.open_frames.set(local::with(|local| local.open_frames.get()));
@@ -362,8 +371,10 @@ impl Worker {
         let header = unsafe { &*task };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
+        let slot = unsafe { &*running }.fiber.get();
         // SAFETY: T1: it is there, and not used again.
-        let fiber = unsafe { (*(*running).fiber.get()).assume_init_read() };
+        let fiber = unsafe { slot.cast::<TaskFiber>().read() };
         let stack = fiber.into_stack();
         if !own_size {
             self.stacks.borrow_mut().give(stack);
@@ -529,8 +540,10 @@ unsafe fn unpark(owner: *const ()) {
             unsafe { worker.ready.push(task) };
         }
         _ => {
-            // SAFETY: S6: never freed. T1: it is parked, hence in no queue.
-            unsafe { (*home).send_woken(task) };
+            // SAFETY: S6: never freed.
+            let home = unsafe { &*home };
+            // SAFETY: T1: it is parked, hence in no queue.
+            unsafe { home.send_woken(task) };
         }
     }
 }
@@ -569,8 +582,10 @@ pub(crate) unsafe fn tell(task: *const Header) {
         _ => {
             if !header.cancel_queued.swap(true, Ordering::AcqRel) {
                 header.retain();
-                // SAFETY: S6: never freed. T2: the reference goes with the message.
-                unsafe { (*home).send_cancelled(task) };
+                // SAFETY: S6: never freed.
+                let home = unsafe { &*home };
+                // SAFETY: T2: the reference goes with the message.
+                unsafe { home.send_cancelled(task) };
             }
         }
     }

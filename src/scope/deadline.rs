@@ -140,7 +140,10 @@ impl Limit {
     #[inline(always)]
     fn new(deadline: Instant) -> Limit {
         let owner = task::current_header().map_or(std::ptr::null(), std::ptr::from_ref);
-        Limit { timer: Timer::new(ring), node: DeadlineNode::new(task::current_node(), owner, deadline) }
+        Limit {
+            timer: Timer::new(ring),
+            node: DeadlineNode::new(task::current_node(), owner, deadline),
+        }
     }
 
     /// Sets the timer until the guard is dropped. On a plain thread there is none: waits read the deadline off the node.

@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use crate::coroutine::OpenFrame;
-use crate::task::cancel::{self, CancelNode};
 use crate::task;
+use crate::task::cancel::{self, CancelNode};
 
 /// A linked node below the innermost one. Taken out of the tree when this is dropped, which the functions of this layer
 /// always do: they never hand it out.

@@ -142,7 +142,9 @@ impl<T> JoinHandle<'_, T> {
     #[track_caller]
     fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
         // While the caller unwinds, nobody waits, and nothing is started on top of its frames.
-        if task::begin_wait().is_err() || (task::is_unwinding() && self.header().state() & DONE == 0) {
+        if task::begin_wait().is_err()
+            || (task::is_unwinding() && self.header().state() & DONE == 0)
+        {
             return Err(JoinError::CallerCancelled);
         }
         let header = self.header();
@@ -188,7 +190,7 @@ impl<T> JoinHandle<'_, T> {
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
             Err(Failure::Panicked(payload)) => Err(JoinError::Panicked(PanicPayload::new(payload))),
-            Err(Failure::NeverRan(_)) => Err(JoinError::Cancelled),
+            Err(Failure::NeverRan) => Err(JoinError::Cancelled),
             Err(Failure::Failed) => Err(JoinError::Failed),
         }
     }
@@ -199,13 +201,18 @@ impl<T> Drop for JoinHandle<'_, T> {
     fn drop(&mut self) {
         let task = self.task;
         let discard = self.header().vtable.discard;
-        // SAFETY: T2: the handle's reference; T1: `detach` calls the closure only if the result is the handle's.
-        unsafe { Header::detach(task, || discard(task)) };
+        // SAFETY: T1: `detach` calls this only if the result is the handle's.
+        let drop_result = || unsafe { discard(task) };
+        // SAFETY: T2: the handle's reference.
+        unsafe { Header::detach(task, drop_result) };
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("name", &self.name()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle")
+            .field("name", &self.name())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }

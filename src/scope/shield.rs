@@ -8,8 +8,8 @@ use super::deadline::TimerGuard;
 use super::frame::Opened;
 use crate::base::clock;
 use crate::sched::{self, Timer};
-use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task;
+use crate::task::cancel::{self, CancelNode, Kind};
 
 /// Runs `body` so that no cancellation from outside reaches the waits in it. A request that comes meanwhile is kept: the next
 /// wait after the shield sees it.

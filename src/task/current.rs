@@ -61,7 +61,9 @@ impl Task {
 #[track_caller]
 pub fn current() -> Task {
     let Some(header) = current_header() else {
-        panic!("`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there")
+        panic!(
+            "`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there"
+        )
     };
     Task { id: TaskId(header.id()), name: header.name().map(String::from) }
 }
@@ -292,7 +294,10 @@ pub(crate) fn is_unwinding() -> bool {
 #[inline]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
-    if mode == Mode::Cancellable && (is_unwinding() || reach(header).is_some()) && waiter.claim(CANCELLED) {
+    if mode == Mode::Cancellable
+        && (is_unwinding() || reach(header).is_some())
+        && waiter.claim(CANCELLED)
+    {
         return CANCELLED;
     }
     // A task that parks while it unwinds (at a scope's end, for a lock) leaves the thread's panic count up.

@@ -247,7 +247,11 @@ impl Header {
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack, after it has stored the result.
-    pub(crate) unsafe fn announce(this: *const Header, panicked: bool, drop_result: impl FnOnce()) -> bool {
+    pub(crate) unsafe fn announce(
+        this: *const Header,
+        panicked: bool,
+        drop_result: impl FnOnce(),
+    ) -> bool {
         // SAFETY: T2: the task holds a reference.
         let header = unsafe { &*this };
         let done = if panicked { DONE | PANICKED } else { DONE };
@@ -267,7 +271,12 @@ impl Header {
             let release = may_release && state & JOINED == 0 && state / REFERENCE > 1;
             let next = (state | done) - if release { REFERENCE } else { 0 };
             // Release: whoever sees DONE sees the result. Acquire: the task sees what a joiner has put in the list.
-            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match header.state.compare_exchange_weak(
+                state,
+                next,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Err(seen) => state = seen,
                 Ok(_) => {
                     if state & JOINED != 0 {
@@ -295,10 +304,10 @@ impl Header {
         drop(joiners);
         while !woken.is_null() {
             // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
-            let next = unsafe { (*woken).next_woken.get() };
+            let joiner = unsafe { &*woken };
+            woken = joiner.next_woken.get();
             // SAFETY: S4: claimed above, unparked once, not touched again.
-            unsafe { Waiter::unpark(&raw const (*woken).waiter) };
-            woken = next;
+            unsafe { Waiter::unpark(&raw const joiner.waiter) };
         }
     }
 
@@ -348,7 +357,12 @@ impl Header {
         while state & DONE == 0 {
             // Still to run, and its own reference outlives this one.
             let next = (state | DETACHED) - REFERENCE;
-            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
+            match header.state.compare_exchange_weak(
+                state,
+                next,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return,
                 Err(seen) => state = seen,
             }
@@ -369,7 +383,10 @@ impl Header {
 
 impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Header").field("state", &self.state).field("spawned_at", &self.spawned_at).finish_non_exhaustive()
+        f.debug_struct("Header")
+            .field("state", &self.state)
+            .field("spawned_at", &self.spawned_at)
+            .finish_non_exhaustive()
     }
 }
 
@@ -386,6 +403,11 @@ pub(crate) struct Joiner {
 
 impl Joiner {
     pub(crate) fn new() -> Joiner {
-        Joiner { link: Link::new(), waiter: Waiter::new(), listed: Cell::new(false), next_woken: Cell::new(ptr::null()) }
+        Joiner {
+            link: Link::new(),
+            waiter: Waiter::new(),
+            listed: Cell::new(false),
+            next_woken: Cell::new(ptr::null()),
+        }
     }
 }

@@ -709,10 +709,7 @@ fn cancel_34_in_place_with_children() {
                 until(|| waiting.load(SeqCst) == 3);
                 c.cancel();
                 for child in children {
-                    assert_eq!(
-                        ecru::shield(|| child.join()).unwrap(),
-                        CancelReason::Explicit
-                    );
+                    assert_eq!(ecru::shield(|| child.join()).unwrap(), CancelReason::Explicit);
                 }
             });
         });
@@ -782,7 +779,8 @@ fn cancel_37_hook_not_after() {
         ecru::cancel_scope(|c| {
             let counted = Counted(&calls);
             // It is dropped unrun.
-            let value = ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
+            let value =
+                ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
             assert_eq!((value, calls.load(SeqCst)), (7, 1));
             c.cancel();
         });

@@ -3,6 +3,7 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 use super::atomic::{AtomicBool, Ordering};
@@ -41,7 +42,7 @@ impl<T> SpinLock<T> {
         SpinGuard { lock: self }
     }
 
-    /// Unlocks a lock whose guard was forgotten.
+    /// Unlocks a lock whose guard said [`SpinGuard::keep_locked`].
     ///
     /// # Safety
     /// L1: this thread holds the lock, and no guard of it exists any more.
@@ -75,6 +76,14 @@ impl<T> fmt::Debug for SpinLock<T> {
 #[derive(Debug)]
 pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
+}
+
+impl<T> SpinGuard<'_, T> {
+    /// Leaves the lock locked, for [`SpinLock::force_unlock`].
+    #[inline]
+    pub(crate) fn keep_locked(self) {
+        let _ = ManuallyDrop::new(self);
+    }
 }
 
 impl<T> Deref for SpinGuard<'_, T> {

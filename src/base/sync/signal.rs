@@ -35,12 +35,6 @@ impl Signal {
         self.raised.load(Ordering::Acquire) == RAISED
     }
 
-    /// Takes the flag down again, for reuse by its only sleeper.
-    #[inline]
-    pub(crate) fn lower(&self) {
-        self.raised.store(LOWERED, Ordering::Relaxed);
-    }
-
     /// Raises the flag and wakes the sleeper. The store is the last access to the flag itself.
     pub(crate) fn raise(&self) {
         let word = std::ptr::from_ref(&self.raised);

@@ -138,7 +138,11 @@ pub(crate) struct DeadlineNode {
 
 impl DeadlineNode {
     #[inline(always)]
-    pub(crate) fn new(parent: *const CancelNode, owner: *const Header, deadline: Instant) -> DeadlineNode {
+    pub(crate) fn new(
+        parent: *const CancelNode,
+        owner: *const Header,
+        deadline: Instant,
+    ) -> DeadlineNode {
         DeadlineNode { node: CancelNode::new(parent, owner, Kind::Deadline), deadline }
     }
 
@@ -174,7 +178,11 @@ impl HookNode {
     /// Over, or given up by the frame that it belongs to.
     pub(crate) const OVER: u32 = 2;
 
-    pub(crate) fn new(parent: *const CancelNode, owner: *const Header, run: unsafe fn(*const HookNode)) -> HookNode {
+    pub(crate) fn new(
+        parent: *const CancelNode,
+        owner: *const Header,
+        run: unsafe fn(*const HookNode),
+    ) -> HookNode {
         HookNode {
             node: CancelNode::new(parent, owner, Kind::Hook),
             state: AtomicU32::new(HookNode::WAITING),
