@@ -113,6 +113,10 @@ impl Runtime {
         );
         header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
+        if header.node.parent().is_null() {
+            header.node.set_root();
+            header.reachable.store(true, Ordering::Relaxed);
+        }
         let running = Running::new(&raw const header.node);
         header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.

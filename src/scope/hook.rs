@@ -17,6 +17,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use super::frame::Opened;
+use super::watchdog;
 use crate::base::sync::atomic::Ordering;
 use crate::park::{self, Mode, Waiter};
 use crate::task;
@@ -62,6 +63,8 @@ where
     };
     let _leave = Leave(&frame);
     let _opened = Opened::inside(&frame.hook_node.node);
+    // First to go: what it watches is further out.
+    let _watched = watchdog::watch();
     if frame.hook_node.node.cancelled().is_some() && frame.claim() {
         // Asked before there was a hook to run.
         // SAFETY: K3: claimed just now.

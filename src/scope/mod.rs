@@ -15,6 +15,7 @@
 //! | `builder` | names and stacks for tasks |
 //! | `join`, `shared_handle` | handles |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which cancellation reaches what runs inside |
+//! | `watchdog` | time limits whose worker is stuck in foreign code |
 
 mod builder;
 mod core;
@@ -28,6 +29,7 @@ mod scoped;
 mod shared_handle;
 mod shield;
 mod try_scoped;
+mod watchdog;
 
 pub use builder::{Builder, TryBuilder};
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};

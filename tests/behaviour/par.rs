@@ -539,7 +539,10 @@ fn par_22_caller_cancelled() {
                     rest
                 })
             });
-            assert!(matches!(results[..], [Err(JoinError::CallerCancelled)]), "{results:?}");
+            // An item that ended before the caller was told still counts; then the cancellation comes, once.
+            let (last, before) = results.split_last().unwrap();
+            assert!(matches!(last, Err(JoinError::CallerCancelled)), "{results:?}");
+            assert!(before.iter().all(Result::is_ok), "{results:?}");
         }
     });
 }

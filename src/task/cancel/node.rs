@@ -86,6 +86,11 @@ impl CancelNode {
         self.owner.set(owner);
     }
 
+    /// Nothing is above this node, nor ever will be: nobody need ask further.
+    pub(crate) fn set_root(&self) {
+        self.linked.store(true, Ordering::Release);
+    }
+
     /// Forgets the task: the frame that the node stood for is gone.
     pub(crate) fn orphan(&self) {
         let _children = self.children.lock();

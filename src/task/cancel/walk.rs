@@ -18,8 +18,7 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
     let Some(parent) = (unsafe { parent.as_ref() }) else {
-        // A root: nothing could reach it from above.
-        node.linked.store(true, Ordering::Release);
+        // A root, or a shield that has not run out: there is nothing above.
         return node.cancelled();
     };
     let children = parent.children.lock();
