@@ -715,7 +715,7 @@ fn where_the_kernel_refuses_io_uring_the_error_says_what_to_do() {
             forbid_io_uring(errno);
             (
                 Uring::open(None).unwrap_err(),
-                crate::driver::probe(crate::DriverKind::Auto).unwrap_err(),
+                crate::driver::probe(crate::driver::DriverKind::Auto).unwrap_err(),
             )
         });
         let (opening, probing) = refused.join().unwrap();
