@@ -16,8 +16,9 @@
 //! the same cache line as its first frame. The **tint** staggers the tops of neighbouring slots (see
 //! `doc/decisions/0002-stack-colouring.md`).
 //!
-//! Memory that a never-used stack would occupy is not touched before the stack runs. What ran stays resident until a trim
-//! gives it back.
+//! Memory that a never-used stack would occupy is not touched before the stack runs, except for the topmost pages of a batch
+//! that a cache fetches while demand grows: these are taken from the system at once ([`cache`]). What ran stays resident until
+//! a trim gives it back.
 //!
 //! Invariants:
 //! - C1: a `Stack` value is the only owner of its slot: nothing else reads or writes it, except the coroutine that was
@@ -36,6 +37,7 @@ mod pool;
 pub(crate) mod registry;
 mod shared;
 mod slab;
+mod vectored;
 
 use std::fmt;
 use std::io;
