@@ -163,6 +163,8 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         control.gate.set(frames::open());
         // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
         let fiber = unsafe { &mut *self.fiber.get() };
+        // SAFETY: C5: the gate said that it is at rest, so it is not complete. Without this it would be asked twice.
+        unsafe { std::hint::assert_unchecked(!fiber.is_complete()) };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
                 if control.gate.get() != SUSPENDED {
