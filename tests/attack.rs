@@ -27,7 +27,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 fn message(payload: &(dyn std::any::Any + Send)) -> &str {
-    payload.downcast_ref::<String>().map_or_else(|| payload.downcast_ref::<&str>().copied().unwrap_or(""), String::as_str)
+    payload
+        .downcast_ref::<String>()
+        .map_or_else(|| payload.downcast_ref::<&str>().copied().unwrap_or(""), String::as_str)
 }
 
 #[test]
@@ -100,7 +102,8 @@ fn a_scope_refuses_to_spawn_in_another_run() {
             ecru::unblock(|| {
                 with_workers(1, || {
                     let spawned = panic::catch_unwind(AssertUnwindSafe(|| drop(s.spawn(|| ()))));
-                    let local = panic::catch_unwind(AssertUnwindSafe(|| drop(s.spawn_local(|| ()))));
+                    let local =
+                        panic::catch_unwind(AssertUnwindSafe(|| drop(s.spawn_local(|| ()))));
                     (spawned.is_err(), local.is_err())
                 })
             })
@@ -113,7 +116,10 @@ fn a_scope_refuses_to_spawn_in_another_run() {
 fn a_scope_refuses_to_spawn_in_unblock_and_still_ends() {
     with_workers(1, || {
         let refused = ecru::scope(|s| {
-            ecru::unblock(|| panic::catch_unwind(AssertUnwindSafe(|| drop(s.spawn(|| ())))).map_err(|p| message(&*p).to_owned()))
+            ecru::unblock(|| {
+                panic::catch_unwind(AssertUnwindSafe(|| drop(s.spawn(|| ()))))
+                    .map_err(|p| message(&*p).to_owned())
+            })
         });
         assert!(refused.unwrap_err().contains("`spawn` called on a thread"));
     });
@@ -124,7 +130,10 @@ fn scopes_and_runs_in_unblock() {
     with_workers(1, || {
         let scope = ecru::unblock(|| panic::catch_unwind(|| ecru::scope(|_| ())).is_err());
         assert!(scope, "a plain thread has no task to open a scope in");
-        assert_eq!(ecru::unblock(|| ecru::run(|| ecru::scope(|s| s.spawn(|| 5).join().unwrap()))), 5);
+        assert_eq!(
+            ecru::unblock(|| ecru::run(|| ecru::scope(|s| s.spawn(|| 5).join().unwrap()))),
+            5
+        );
     });
 }
 
@@ -176,7 +185,11 @@ fn a_result_that_waits_when_it_is_dropped_leaves_nothing_in_the_tree() {
             let later: Vec<_> = (0..8).map(|_| s.spawn(|| ecru::sleep(HOUR))).collect();
             ecru::yield_now().unwrap();
             s.cancel();
-            assert!(later.iter().all(|task| matches!(task.join(), Ok(Err(_)) | Err(JoinError::Cancelled))));
+            assert!(
+                later
+                    .iter()
+                    .all(|task| matches!(task.join(), Ok(Err(_)) | Err(JoinError::Cancelled)))
+            );
         });
     });
 }
@@ -219,16 +232,16 @@ fn a_request_that_comes_as_the_run_ends_finds_nothing_freed() {
 #[test]
 fn handles_outlive_their_run_and_cancel_as_it_ends() {
     for _ in 0..100 {
-        let (give, take) = mpsc::channel::<ecru::JoinHandle<'static, ()>>();
+        let (give, take) = mpsc::channel::<ecru::JoinHandle<'static, bool>>();
         let canceller = thread::spawn(move || {
             let handle = take.recv().unwrap();
             handle.cancel();
             handle.join()
         });
         with_workers(1, || {
-            give.send(ecru::spawn(|| drop(ecru::sleep(Duration::from_micros(50))))).unwrap();
+            give.send(ecru::spawn(|| ecru::sleep(Duration::from_micros(50)).is_ok())).unwrap();
         });
-        assert!(matches!(canceller.join().unwrap(), Ok(()) | Err(JoinError::Cancelled)));
+        assert!(matches!(canceller.join().unwrap(), Ok(_) | Err(JoinError::Cancelled)));
     }
 }
 
@@ -249,7 +262,7 @@ fn errors_and_payloads_that_panic_when_dropped_stop_nobody() {
             }
             Ok(())
         });
-        std::mem::forget(result);
+        let _ = std::mem::ManuallyDrop::new(result);
         ecru::scope(|s| {
             drop(s.spawn(|| Bomb));
             drop(s.spawn(|| OnDrop(|| panic::panic_any(Bomb))));
@@ -301,7 +314,8 @@ fn a_join_in_a_destructor_during_unwinding_starts_nothing() {
                 ecru::sleep(Duration::from_millis(1))
             });
             let caught = panic::catch_unwind(AssertUnwindSafe(|| {
-                let _join = OnDrop(|| assert!(matches!(other.join(), Err(JoinError::CallerCancelled))));
+                let _join =
+                    OnDrop(|| assert!(matches!(other.join(), Err(JoinError::CallerCancelled))));
                 panic!("on purpose");
             }));
             assert!(caught.is_err());
@@ -315,7 +329,9 @@ fn a_join_in_a_destructor_during_unwinding_starts_nothing() {
 fn who_yields_while_it_unwinds_stops_nobody_else() {
     with_workers(1, || {
         ecru::scope(|s| {
-            let healthy = s.spawn(|| (0..10).map(|_| ecru::sleep(Duration::from_micros(1))).all(|slept| slept.is_ok()));
+            let healthy = s.spawn(|| {
+                (0..10).map(|_| ecru::sleep(Duration::from_micros(1))).all(|slept| slept.is_ok())
+            });
             let caught = panic::catch_unwind(|| {
                 let _yield = OnDrop(|| {
                     for _ in 0..10 {
@@ -335,7 +351,8 @@ fn a_scope_in_a_destructor_during_unwinding_awaits_its_children() {
     with_workers(2, || {
         let ended = AtomicUsize::new(0);
         ecru::scope(|s| {
-            let healthy = s.spawn(|| (0..20).all(|_| ecru::sleep(Duration::from_micros(100)).is_ok()));
+            let healthy =
+                s.spawn(|| (0..20).all(|_| ecru::sleep(Duration::from_micros(100)).is_ok()));
             let caught = panic::catch_unwind(AssertUnwindSafe(|| {
                 let _scope = OnDrop(|| {
                     ecru::scope(|inner| {
@@ -364,9 +381,15 @@ fn a_lazy_map_that_changes_hands_does_not_unlock_a_coroutine() {
             assert_eq!(lazy.next().unwrap().unwrap(), 0);
             let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
                 drop(lazy);
-                ecru::scope(|_| panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err())
+                ecru::scope(|_| {
+                    panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err()
+                })
             });
-            assert_eq!(coroutine.resume(()), CoroutineState::Complete(true), "it must not suspend in a scope");
+            assert_eq!(
+                coroutine.resume(()),
+                CoroutineState::Complete(true),
+                "it must not suspend in a scope"
+            );
         });
     });
 }
@@ -412,7 +435,9 @@ fn a_run_in_a_coroutine_cannot_be_suspended() {
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
         with_workers(1, || {
             assert!(panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err());
-            ecru::scope(|s| s.spawn(|| ecru::sleep(Duration::from_micros(1)).is_ok()).join().unwrap())
+            ecru::scope(|s| {
+                s.spawn(|| ecru::sleep(Duration::from_micros(1)).is_ok()).join().unwrap()
+            })
         })
     });
     assert_eq!(coroutine.resume(()), CoroutineState::Complete(true));
@@ -450,7 +475,8 @@ fn a_child_in_the_middle_of_the_own_queue_is_joined_and_its_entry_passed_over() 
     for workers in [1, 2] {
         with_workers(workers, || {
             ecru::scope(|s| {
-                let tasks: Vec<_> = (0..9).map(|n| s.spawn(move || ecru::yield_now().map(|()| n))).collect();
+                let tasks: Vec<_> =
+                    (0..9).map(|n| s.spawn(move || ecru::yield_now().map(|()| n))).collect();
                 for n in [4, 0, 8, 3, 5, 1, 7, 2, 6] {
                     assert_eq!(tasks[n].join().unwrap(), Ok(n));
                 }
@@ -496,8 +522,12 @@ fn a_shield_that_runs_out_lets_the_request_through_to_what_hangs_below() {
             c.cancel();
             let children = ecru::shield_for(Duration::from_millis(2), || {
                 ecru::scope(|s| {
-                    let children: Vec<_> = (0..4).map(|_| s.spawn(|| ecru::timeout(HOUR, || ecru::sleep(HOUR)))).collect();
-                    ecru::shield(|| children.iter().map(|child| child.join().unwrap()).collect::<Vec<_>>())
+                    let children: Vec<_> = (0..4)
+                        .map(|_| s.spawn(|| ecru::timeout(HOUR, || ecru::sleep(HOUR))))
+                        .collect();
+                    ecru::shield(|| {
+                        children.iter().map(|child| child.join().unwrap()).collect::<Vec<_>>()
+                    })
                 })
             });
             assert!(children.iter().all(|child| matches!(child, Ok(Err(_)))));
@@ -537,7 +567,8 @@ fn handles_cancel_tasks_as_they_start() {
     with_workers(2, || {
         for _ in 0..500 {
             ecru::scope(|s| {
-                let tasks: Vec<_> = (0..4).map(|_| s.spawn(|| ecru::sleep(HOUR).is_err())).collect();
+                let tasks: Vec<_> =
+                    (0..4).map(|_| s.spawn(|| ecru::sleep(HOUR).is_err())).collect();
                 ecru::unblock(|| tasks.iter().for_each(|task| task.cancel()));
                 for task in &tasks {
                     assert!(matches!(task.join(), Ok(true) | Err(JoinError::Cancelled)));

@@ -25,7 +25,12 @@ const ALIGN: usize = 16;
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     classes: [Class; CLASSES],
+    /// Blocks that went back to the general allocator since the last trim.
+    returned: Cell<usize>,
 }
+
+/// So many blocks given back are worth asking the general allocator to pass their pages on to the system.
+const MANY: usize = 1 << 16;
 
 #[derive(Debug)]
 struct Class {
@@ -62,17 +67,18 @@ const fn class_layout(class: usize) -> Layout {
 }
 
 #[inline]
-fn of_this_thread<R>(class: usize, f: impl FnOnce(&Class) -> R) -> Option<R> {
+fn of_this_thread<R>(f: impl FnOnce(&Blocks) -> R) -> Option<R> {
     let blocks = local::with(|local| local.blocks.get()).cast::<Blocks>();
     // SAFETY: R1: a worker's blocks are there for as long as the cell names them, and only its thread reads the cell.
-    unsafe { blocks.as_ref() }.map(|blocks| f(&blocks.classes[class]))
+    unsafe { blocks.as_ref() }.map(f)
 }
 
 /// Allocates memory for a layout, to be given back by [`free`].
 #[inline]
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else { return from_system(layout) };
-    let kept = of_this_thread(class, |class| {
+    let kept = of_this_thread(|blocks| {
+        let class = &blocks.classes[class];
         let first = class.first.get();
         if !first.is_null() {
             // SAFETY: M1: a block in the list is free memory that begins with its link.
@@ -104,8 +110,10 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
         unsafe { dealloc(block.as_ptr(), layout) };
         return;
     };
-    let kept = of_this_thread(class_index, |class| {
+    let kept = of_this_thread(|blocks| {
+        let class = &blocks.classes[class_index];
         if class.count.get() == KEPT {
+            blocks.returned.set(blocks.returned.get() + 1);
             return false;
         }
         let free = block.cast::<Free>();
@@ -121,10 +129,25 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-impl Drop for Blocks {
-    fn drop(&mut self) {
+impl Blocks {
+    /// Gives everything back to the general allocator; after very many blocks, makes it give their pages to the system, which
+    /// it does not do by itself while anything that was allocated later is still in use.
+    pub(crate) fn tidy(&self, last_time: bool) {
+        self.trim();
+        let returned = if last_time { self.returned.take() } else { self.returned.get() };
+        if returned >= MANY {
+            #[cfg(all(target_os = "linux", target_env = "gnu"))]
+            // SAFETY: M1: has no conditions.
+            unsafe {
+                libc::malloc_trim(0);
+            }
+        }
+    }
+
+    fn trim(&self) {
         for (index, class) in self.classes.iter().enumerate() {
-            let mut block = class.first.get();
+            let mut block = class.first.replace(ptr::null_mut());
+            class.count.set(0);
             while !block.is_null() {
                 // SAFETY: M1: a block in the list is free memory that begins with its link.
                 let next = unsafe { (*block).next };
@@ -133,5 +156,11 @@ impl Drop for Blocks {
                 block = next;
             }
         }
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        self.trim();
     }
 }

@@ -92,17 +92,6 @@ impl List {
             unsafe { &*next }.previous.set(previous);
         }
     }
-
-    /// Takes out the oldest node; null when there is none.
-    #[inline]
-    pub(crate) fn pop_front(&self) -> *const Link {
-        let first = self.first.get();
-        if !first.is_null() {
-            // SAFETY: L3: it is the first node of this list.
-            unsafe { self.remove(first) };
-        }
-        first
-    }
 }
 
 /// A list without an order: one pointer for its head, where [`List`] has two.
@@ -188,9 +177,13 @@ mod tests {
         unsafe { list.remove(&raw const nodes[1]) };
         // SAFETY: L3: it was just put in.
         unsafe { list.remove(&raw const nodes[3]) };
-        assert!(ptr::eq(list.pop_front(), &raw const nodes[0]));
-        assert!(ptr::eq(list.pop_front(), &raw const nodes[2]));
-        assert!(list.pop_front().is_null());
+        assert!(ptr::eq(list.first(), &raw const nodes[0]));
+        assert!(ptr::eq(nodes[0].next(), &raw const nodes[2]));
+        assert!(nodes[2].next().is_null());
+        for node in [&nodes[0], &nodes[2]] {
+            // SAFETY: L3: it is still in.
+            unsafe { list.remove(node) };
+        }
         assert!(list.is_empty());
     }
 

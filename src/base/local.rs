@@ -30,6 +30,8 @@ pub(crate) struct Local {
     pub(crate) bindings: Cell<*const ()>,
     /// `task`: how many tasks of this thread are parked in the middle of an unwinding.
     pub(crate) unwinding_parked: Cell<u32>,
+    /// `sched`: the blocking pool that this thread works for.
+    pub(crate) blocking: Cell<*const ()>,
     /// `sched`: the worker that this thread is.
     pub(crate) worker: Cell<*const ()>,
     /// `sched`: waits that the current task may still get through without yielding.
@@ -47,6 +49,7 @@ impl Local {
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
             unwinding_parked: Cell::new(0),
+            blocking: Cell::new(ptr::null()),
             worker: Cell::new(ptr::null()),
             budget: Cell::new(0),
         }

@@ -9,6 +9,9 @@ pub(crate) use std::sync::atomic;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
 
+/// A counter in a static, which loom's cannot be. Nothing is ordered by it.
+pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
+
 pub(crate) mod futex;
 mod lock;
 mod signal;
@@ -31,6 +34,13 @@ pub(crate) fn relax(round: u32) {
         // The holder may have been preempted, and on a machine with two cores it may be waiting for this very one.
         std::thread::yield_now();
     }
+}
+
+/// What the `SeqCst` orderings around it promise, said once more to loom, which takes them for `AcqRel` except in fences.
+#[inline(always)]
+pub(crate) fn fence_for_loom() {
+    #[cfg(loom)]
+    atomic::fence(atomic::Ordering::SeqCst);
 }
 
 #[cfg(not(loom))]

@@ -21,7 +21,6 @@
 //!
 //! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
 
-
 mod kind;
 mod op;
 mod uring;
@@ -32,8 +31,8 @@ use std::time::Duration;
 
 pub use kind::DriverKind;
 pub(crate) use {
-    kind::{Choice, probe},
-    op::{Interest, Op, clamp_length},
+    kind::probe,
+    op::{Op, clamp_length},
     waker::Waker,
 };
 
@@ -72,6 +71,7 @@ impl Completion {
     /// The result that a cancelled op ends with, if the cancel came in time.
     pub(crate) const CANCELLED: i32 = -libc::ECANCELED;
 
+    #[cfg(test)]
     /// The result as the system call would have given it. [`Completion::RETRY`] becomes `WouldBlock`.
     pub(crate) fn into_result(self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))

@@ -5,8 +5,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 /// All addresses that are meant.
 ///
-/// Literal addresses resolve at once. A name asks the system's resolver, which blocks the calling thread: this belongs on
-/// the pool for blocking calls, and is here so that there is one place to send it there from.
+/// Literal addresses resolve at once. A name asks the system's resolver, which blocks the calling thread, here the worker; std's
+/// trait does not say which of the two a value is, nor lets it be sent to the pool for blocking calls. Whoever resolves names
+/// in a task does that first, with [`unblock`](crate::unblock).
 fn resolve(addresses: impl ToSocketAddrs) -> io::Result<impl Iterator<Item = SocketAddr>> {
     addresses.to_socket_addrs()
 }

@@ -1,7 +1,7 @@
 //! The functions: they return when every item is done.
 
-use std::sync::{Mutex, PoisonError};
 use std::panic;
+use std::sync::{Mutex, PoisonError};
 
 use super::window::{Place, Window};
 use crate::scope::{self, JoinError, JoinHandle, Scope};
@@ -126,7 +126,10 @@ where
             drop(spawn(s, move || {
                 let _place = place;
                 if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
-                    first_panic.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(payload);
+                    first_panic
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .get_or_insert(payload);
                 }
             }));
         }
@@ -153,6 +156,8 @@ fn or_resume<R>(result: Result<R, JoinError>) -> R {
     match result {
         Ok(value) => value,
         Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
-        Err(other) => unreachable!("an item that always begins, joined once under a shield: {other}"),
+        Err(other) => {
+            unreachable!("an item that always begins, joined once under a shield: {other}")
+        }
     }
 }

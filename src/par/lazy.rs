@@ -49,7 +49,12 @@ impl<'scope> Scope<'scope, '_> {
     /// });
     /// ```
     #[track_caller]
-    pub fn map_buffered<I, R, F>(&'scope self, window: usize, items: I, f: F) -> MappedBuffered<'scope, I::IntoIter, F, R>
+    pub fn map_buffered<I, R, F>(
+        &'scope self,
+        window: usize,
+        items: I,
+        f: F,
+    ) -> MappedBuffered<'scope, I::IntoIter, F, R>
     where
         I: IntoIterator<Item: Send + 'scope>,
         R: Send + 'scope,
@@ -89,7 +94,12 @@ impl<'scope> Scope<'scope, '_> {
     /// });
     /// ```
     #[track_caller]
-    pub fn map_chunks<I, R, F>(&'scope self, n: usize, items: I, f: F) -> Chunks<'scope, I::IntoIter, F, R>
+    pub fn map_chunks<I, R, F>(
+        &'scope self,
+        n: usize,
+        items: I,
+        f: F,
+    ) -> Chunks<'scope, I::IntoIter, F, R>
     where
         I: IntoIterator<Item: Send + 'scope>,
         R: Send + 'scope,
@@ -104,7 +114,12 @@ impl<'scope> Scope<'scope, '_> {
     /// # Panics
     /// When `n` is 0.
     #[track_caller]
-    pub fn fmap<I, R, F>(&'scope self, n: usize, items: I, f: F) -> Chunks<'scope, I::IntoIter, F, R>
+    pub fn fmap<I, R, F>(
+        &'scope self,
+        n: usize,
+        items: I,
+        f: F,
+    ) -> Chunks<'scope, I::IntoIter, F, R>
     where
         I: IntoIterator<Item: Send + 'scope>,
         R: Send + 'scope,
@@ -190,7 +205,9 @@ impl<I: Iterator, F, R> FusedIterator for MappedBuffered<'_, I, F, R> {}
 
 impl<I: Iterator, F, R> std::fmt::Debug for MappedBuffered<'_, I, F, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MappedBuffered").field("running", &self.handles.len()).finish_non_exhaustive()
+        f.debug_struct("MappedBuffered")
+            .field("running", &self.handles.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
-use crate::park::{Mode, WOKEN, Waiter};
+use crate::park::{Mode, Waiter};
 use crate::task;
 use std::ptr;
 
@@ -22,7 +22,9 @@ struct State {
 
 impl Window {
     pub(super) fn new(places: usize) -> Window {
-        Window { state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }) }
+        Window {
+            state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }),
+        }
     }
 
     /// Takes a place, waiting for one. No cancel point.
@@ -65,3 +67,6 @@ impl Drop for Place<'_> {
         self.0.leave();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

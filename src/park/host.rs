@@ -19,6 +19,8 @@ pub(crate) struct Host {
     pub(crate) owner: fn() -> *const (),
     /// Lets the other tasks run for a moment.
     pub(crate) yield_now: fn(),
+    /// The thread itself is about to block for a waiter without an owner (true), or goes on (false).
+    pub(crate) blocks: fn(bool),
 }
 
 /// The current thread's host.
@@ -70,6 +72,8 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
             local::with(|local| local.no_suspend.set(local.no_suspend.get() - 1));
         }
     }
+    // A bare coroutine must not be suspended in the middle either: the count belongs to the thread.
+    let _frame = crate::coroutine::OpenFrame::enter();
     local::with(|local| local.no_suspend.set(local.no_suspend.get() + 1));
     let _leave = Leave;
     body()
@@ -87,5 +91,7 @@ pub(crate) fn refuse_if_no_suspend() {
 #[cold]
 #[track_caller]
 fn refuse() -> ! {
-    panic!("a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits");
+    panic!(
+        "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
+    );
 }

@@ -117,10 +117,26 @@ impl Waiter {
     /// Blocks the thread.
     #[cold]
     fn block(&self, deadline: Option<Instant>) {
+        let host = host();
+        if let Some(host) = host {
+            (host.blocks)(true);
+        }
         if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
             // Somebody claimed it at the last moment: their unpark is on its way.
             self.signal.wait(None);
         }
+        if let Some(host) = host {
+            (host.blocks)(false);
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+impl Waiter {
+    /// The frame goes: loom objects if somebody else's access is not ordered before this.
+    pub(crate) fn gone(&mut self) {
+        self.claim.with_mut(|_| ());
+        self.signal.gone();
     }
 }
 
@@ -154,3 +170,6 @@ mod tests {
         assert!(Instant::now() >= deadline);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -83,10 +83,14 @@ impl Builder {
     pub fn build(self) -> io::Result<Runtime> {
         let Settings { workers, stack_size, driver, .. } = self.settings;
         if workers == 0 {
-            return Err(invalid("workers(0): a runtime needs at least 1 worker; leave the setting out for one a core"));
+            return Err(invalid(
+                "workers(0): a runtime needs at least 1 worker; leave the setting out for one a core",
+            ));
         }
         if workers > WORKERS_MAX {
-            let text = format!("workers({workers}): more than the limit of {WORKERS_MAX}; a worker a core is enough");
+            let text = format!(
+                "workers({workers}): more than the limit of {WORKERS_MAX}; a worker a core is enough"
+            );
             return Err(invalid(text));
         }
         if stack_size < STACK_FLOOR {

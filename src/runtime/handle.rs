@@ -49,7 +49,9 @@ impl Handle {
     pub fn current() -> Handle {
         match sched::current_pool() {
             Some(pool) => Handle::new(&pool),
-            None => panic!("`Handle::current` called outside a run; take `Runtime::handle` instead"),
+            None => {
+                panic!("`Handle::current` called outside a run; take `Runtime::handle` instead")
+            }
         }
     }
 

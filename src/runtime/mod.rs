@@ -5,11 +5,14 @@
 //! | `builder` | settings, and what is wrong with them |
 //! | `run` | the root task, and the end of a run |
 //! | `handle` | a runtime seen from outside |
+//! | `local` | the smallest event loop |
 
 mod builder;
 mod handle;
+mod local;
 mod run;
 
 pub use builder::Builder;
 pub use handle::{Handle, NotRunning};
+pub use local::LocalRuntime;
 pub use run::{Runtime, run, spawn};

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::builder::Builder;
 use super::handle::Handle;
 use crate::base::sync::atomic::Ordering;
-use crate::coroutine::Stack;
 use crate::coroutine::STACK_DEFAULT;
+use crate::coroutine::Stack;
 use crate::driver::DriverKind;
 use crate::sched::{self, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
@@ -54,7 +54,10 @@ pub struct Runtime {
 /// ```
 #[track_caller]
 pub fn run<T>(root: impl FnOnce() -> T) -> T {
-    assert!(task::current_header().is_none(), "`ecru::run` called from inside a task; use `ecru::scope` there instead");
+    assert!(
+        task::current_header().is_none(),
+        "`ecru::run` called from inside a task; use `ecru::scope` there instead"
+    );
     match Runtime::builder().build() {
         Ok(runtime) => runtime.run(root),
         Err(error) => panic!("`ecru::run` could not set up its runtime: {error}"),
@@ -113,7 +116,9 @@ impl Runtime {
         let running = Running::new(&raw const header.node);
         header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
-        unsafe { Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root)) }
+        unsafe {
+            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root))
+        }
     }
 
     /// The root task's body and its scope.
@@ -184,13 +189,17 @@ where
     U: Send + 'static,
 {
     let Some(pool) = sched::current_pool() else {
-        panic!("`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`")
+        panic!(
+            "`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`"
+        )
     };
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let Some(core) = (unsafe { published.cast::<ScopeCore>().as_ref() }) else {
         drop(published);
-        panic!("`ecru::spawn` called when the run was over; destructors of what it leaves behind cannot spawn")
+        panic!(
+            "`ecru::spawn` called when the run was over; destructors of what it leaves behind cannot spawn"
+        )
     };
     core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
 }

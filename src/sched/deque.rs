@@ -19,8 +19,9 @@ use std::cell::RefCell;
 use std::ptr;
 
 use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+use crate::base::sync::fence_for_loom;
 
-const FIRST_CAPACITY: usize = 256;
+const FIRST_CAPACITY: usize = if cfg!(loom) { 2 } else { 256 };
 
 struct Buffer<T> {
     slots: Box<[AtomicPtr<T>]>,
@@ -106,6 +107,23 @@ impl<T> Deque<T> {
         new
     }
 
+    /// Owner only, and nobody is stealing: gives outgrown buffers back, and the current one if it is large and empty.
+    pub(super) fn shrink(&self) {
+        for buffer in self.outgrown.borrow_mut().drain(..) {
+            // SAFETY: Q1: each buffer came from a box; the only one who could be reading it is a thief, and there is none.
+            drop(unsafe { Box::from_raw(buffer) });
+        }
+        let current = self.buffer.load(Ordering::Relaxed);
+        let (top, bottom) = self.span();
+        // SAFETY: Q1: the current buffer is alive.
+        if top == bottom && unsafe { &*current }.slots.len() > FIRST_CAPACITY {
+            // Release: as in `grow`.
+            self.buffer.store(Box::into_raw(Buffer::new(FIRST_CAPACITY)), Ordering::Release);
+            // SAFETY: Q1, as above.
+            drop(unsafe { Box::from_raw(current) });
+        }
+    }
+
     /// Owner only: the newest, without taking it.
     #[inline]
     pub(super) fn newest(&self) -> *const T {
@@ -140,6 +158,7 @@ impl<T> Deque<T> {
         // This store and the load after it must not change places, nor a thief's two loads: else both could take the last. All
         // four are SeqCst, which costs half of what the papers' relaxed accesses and fence do on x86-64.
         self.bottom.store(bottom, Ordering::SeqCst);
+        fence_for_loom();
         let top = self.top.load(Ordering::SeqCst);
         if top > bottom {
             self.bottom.store(bottom + 1, Ordering::Relaxed);
@@ -149,7 +168,8 @@ impl<T> Deque<T> {
         let mut task = unsafe { &*buffer }.slot(bottom).load(Ordering::Relaxed);
         if top == bottom {
             // The last one: thieves may want it too.
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
+            {
                 task = ptr::null_mut();
             }
             self.bottom.store(bottom + 1, Ordering::Relaxed);
@@ -166,8 +186,10 @@ impl<T> Deque<T> {
                 return ptr::null();
             }
             // SAFETY: Q1: the current buffer is alive.
-            let task = unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
-            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            let task =
+                unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed);
+            if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            {
                 return task;
             }
         }
@@ -176,12 +198,14 @@ impl<T> Deque<T> {
     /// Anybody: takes the oldest.
     pub(super) fn steal(&self) -> Taken<T> {
         let top = self.top.load(Ordering::SeqCst);
+        fence_for_loom();
         let bottom = self.bottom.load(Ordering::SeqCst);
         if top >= bottom {
             return Taken::Empty;
         }
         // SAFETY: Q1: outgrown buffers stay until the deque goes.
-        let task = unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
+        let task =
+            unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
         match self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => Taken::Task(task),
             Err(_) => Taken::Lost,
@@ -237,6 +261,11 @@ mod tests {
         assert!(deque.pop_oldest().is_null());
         assert!(deque.pop_newest().is_null());
         assert_eq!(deque.steal(), Taken::Empty);
+        deque.shrink();
+        assert!(deque.outgrown.borrow().is_empty());
+        deque.push(number(7));
+        deque.shrink();
+        assert_eq!(deque.pop_oldest(), number(7));
     }
 
     #[test]
@@ -281,3 +310,6 @@ mod tests {
         assert!(seen[1..].iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

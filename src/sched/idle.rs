@@ -1,13 +1,67 @@
-//! What a worker does when it has nothing to run: looks around, watches for others' work, sleeps. See [`super::pool`].
+//! What a worker does when it has nothing to run: looks around, watches for others' work, tidies up, sleeps. See
+//! [`super::pool`] for when which.
 
-use std::time::Instant;
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::pool::{CLEARLY_MORE, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
+use super::pool::{CLEARLY_MORE, WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
 use super::worker::Worker;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::driver::Wait;
+
+/// A stolen task that keeps its thief busy for less than this was not worth the trip between the cores.
+const WORTHY: Duration = Duration::from_micros(2);
+/// The most tasks taken at once.
+const STEAL_MAX: usize = 256;
+/// How often an idle worker gives memory back, and how many times before it sleeps for good.
+const TIDY_PERIOD: Duration = Duration::from_secs(1);
+const TIDY_TIMES: u32 = 3;
+
+/// What a worker remembers between two idle moments.
+#[derive(Debug)]
+pub(super) struct Leisure {
+    /// The spans of all queues at the last look: what was in there has aged since.
+    seen: RefCell<Vec<(isize, isize)>>,
+    /// When it took tasks from another, and how many: to see whether that was worth it.
+    stolen: Cell<Option<(Instant, usize)>>,
+    /// How many to take next time, and how long to nap before.
+    appetite: Cell<usize>,
+    pause: Cell<Duration>,
+    /// When memory was given back last, and how many times since there was something to do.
+    tidied: Cell<Instant>,
+    tidy_times: Cell<u32>,
+}
+
+impl Leisure {
+    pub(super) fn new() -> Leisure {
+        Leisure {
+            seen: RefCell::new(Vec::new()),
+            stolen: Cell::new(None),
+            appetite: Cell::new(1),
+            pause: Cell::new(WATCH_FIRST),
+            tidied: Cell::new(clock::now()),
+            tidy_times: Cell::new(0),
+        }
+    }
+
+    /// Learns from the last theft; true: more of that at once.
+    fn judge(&self) -> bool {
+        let Some((since, count)) = self.stolen.take() else { return false };
+        let worthy = clock::now().saturating_duration_since(since)
+            / u32::try_from(count).unwrap_or(u32::MAX)
+            >= WORTHY;
+        if worthy {
+            self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
+            self.pause.set(WATCH_FIRST);
+        } else {
+            self.appetite.set(1);
+            self.pause.set((self.pause.get() * 2).min(WATCH_LAST_UNWORTHY));
+        }
+        worthy
+    }
+}
 
 impl Worker {
     /// Returns when there may be something to run, or the worker is to end.
@@ -15,14 +69,16 @@ impl Worker {
     pub(super) fn idle(&self) {
         self.look_around(Wait::Poll);
         if self.has_work() {
+            self.leisure.tidy_times.set(0);
             return;
         }
         if self.pool.start_watch() {
             let found = self.watch();
             // Whoever gives up leaves the watch to whom the next spawn wakes; whoever finds work, to another at once if
             // there is more.
-            self.pool.end_watch(true);
+            self.pool.end_watch();
             if found {
+                self.leisure.tidy_times.set(0);
                 if self.others_have_work() {
                     self.pool.wake_watcher();
                 }
@@ -33,8 +89,8 @@ impl Worker {
             self.finished.set(true);
             return;
         }
-        self.stacks.borrow_mut().trim();
-        self.nap(None);
+        let due = self.tidy();
+        self.nap(due, true);
     }
 
     fn has_work(&self) -> bool {
@@ -49,13 +105,41 @@ impl Worker {
         })
     }
 
+    /// Gives memory back that has not been needed for a while. Returns when to do it again; none: enough has been done.
+    fn tidy(&self) -> Option<Instant> {
+        let (now, leisure) = (clock::now(), &self.leisure);
+        if leisure.tidy_times.get() == TIDY_TIMES {
+            return None;
+        }
+        if now.saturating_duration_since(leisure.tidied.get()) >= TIDY_PERIOD {
+            leisure.tidied.set(now);
+            leisure.tidy_times.set(leisure.tidy_times.get() + 1);
+            self.stacks.borrow_mut().trim();
+            self.pool.stacks.trim_idle();
+            if self.pool.start_watch_or_alone() {
+                // Only who watches takes from others' queues: nobody is reading an old buffer of this one.
+                self.shared.unstarted.shrink();
+                self.pool.end_watch();
+            }
+            self.blocks.tidy(leisure.tidy_times.get() == TIDY_TIMES);
+        }
+        Some(leisure.tidied.get() + TIDY_PERIOD)
+    }
+
     /// Naps and looks at the others' queues in turn. True: there is something to run.
     fn watch(&self) -> bool {
-        let mut seen: Vec<(isize, isize)> = self.pool.workers.iter().map(|worker| worker.unstarted.span()).collect();
-        let mut pause = WATCH_FIRST;
+        let mut seen = self.leisure.seen.borrow_mut();
+        let spans = || self.pool.workers.iter().map(|worker| worker.unstarted.span());
+        if self.leisure.judge() && !seen.is_empty() && self.steal_aged(&seen) {
+            return true;
+        }
+        seen.clear();
+        seen.extend(spans());
+        let mut pause = self.leisure.pause.get();
+        let longest = pause.max(WATCH_LAST);
         let mut quiet = 0;
         loop {
-            if self.steal(&seen) {
+            if self.steal_from_the_loaded() {
                 return true;
             }
             if self.pool.stopping.load(Ordering::SeqCst) {
@@ -65,43 +149,43 @@ impl Worker {
                 // One more nap after the flag is up: a spawn that has missed it is visible then.
                 self.pool.want_watch(true);
             }
-            self.nap(Some(clock::now() + pause));
-            if self.has_work() {
+            self.nap(Some(clock::now() + pause), false);
+            if self.has_work() || self.steal_aged(&seen) {
                 return true;
             }
-            let now: Vec<(isize, isize)> = self.pool.workers.iter().map(|worker| worker.unstarted.span()).collect();
-            let spawned = now.iter().zip(&seen).any(|(now, seen)| now.1 != seen.1);
+            let spawned = spans().zip(&*seen).any(|(now, seen)| now.1 != seen.1);
             if quiet == WATCH_PATIENCE {
-                if !spawned && now.iter().all(|(oldest, next)| oldest >= next) {
+                if !spawned && !self.others_have_work() {
                     return false;
                 }
                 self.pool.want_watch(false);
             }
             quiet = if spawned { 0 } else { quiet + 1 };
-            pause = (pause * 2).min(WATCH_LAST);
-            if self.steal_aged(&now, &seen) {
-                return true;
-            }
-            seen = now;
+            pause = (pause * 2).min(longest);
+            seen.clear();
+            seen.extend(spans());
         }
     }
 
     /// Takes a task that waits behind clearly more started ones than this worker has.
-    fn steal(&self, _seen: &[(isize, isize)]) -> bool {
+    fn steal_from_the_loaded(&self) -> bool {
         let own = self.shared.load.load(Ordering::Relaxed);
-        self.pool.workers.iter().enumerate().any(|(index, worker)| {
+        (0..self.pool.workers.len()).any(|index| {
             index != self.index
-                && worker.load.load(Ordering::Relaxed) > own + CLEARLY_MORE
+                && self.pool.workers[index].load.load(Ordering::Relaxed) > own + CLEARLY_MORE
                 && self.take_from(index, 1)
         })
     }
 
-    /// Takes what was queued before the last nap and still is.
-    fn steal_aged(&self, now: &[(isize, isize)], before: &[(isize, isize)]) -> bool {
-        (0..now.len()).any(|index| {
-            let aged = before[index].1 - now[index].0;
-            // Half of them: the owner keeps on working too.
-            index != self.index && aged > 0 && self.take_from(index, (aged + 1).cast_unsigned() / 2)
+    /// Takes what was queued at the last look and still is.
+    fn steal_aged(&self, seen: &[(isize, isize)]) -> bool {
+        seen.iter().enumerate().any(|(index, before)| {
+            let aged = before.1 - self.pool.workers[index].unstarted.span().0;
+            // At most half of them: the owner keeps on working too.
+            let share = usize::try_from(aged).map_or(0, |aged| aged.div_ceil(2));
+            index != self.index
+                && share > 0
+                && self.take_from(index, share.min(self.leisure.appetite.get()))
         })
     }
 
@@ -112,19 +196,21 @@ impl Worker {
         while taken < wanted {
             match victim.unstarted.steal() {
                 Taken::Empty => break,
-                Taken::Lost => continue,
+                Taken::Lost => {}
                 Taken::Task(task) => {
                     self.shared.unstarted.push(task);
                     taken += 1;
                 }
             }
         }
+        if taken > 0 {
+            self.leisure.stolen.set(Some((clock::now(), taken)));
+        }
         taken > 0
     }
 
-    /// Sleeps until there is news, a timer is due, or the given moment.
-    fn nap(&self, until: Option<Instant>) {
-        let for_good = until.is_none();
+    /// Sleeps until there is news, a timer is due, or the given moment. `for_good`: nobody watches on behalf of this worker.
+    fn nap(&self, until: Option<Instant>, for_good: bool) {
         let timer = self.timers.next();
         let until = match (until, timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -133,6 +219,9 @@ impl Worker {
         let in_driver = self.io.borrow().is_open();
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
+            if for_good && !self.pool.is_watched() {
+                self.pool.want_watch(true);
+            }
             let last_look = self.pool.stopping.load(Ordering::SeqCst)
                 || (for_good && self.pool.is_watch_wanted() && self.others_have_work());
             if last_look {

@@ -16,7 +16,7 @@ use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{self, AnyDriver, Completion, Driver, DriverKind, Op, Token, Wait};
 use crate::park::{Mode, WOKEN, Waiter};
-use crate::task::{self, Cancelled, CancelReason, Header};
+use crate::task::{self, Header};
 
 /// A worker's driver, once it has been needed, and what is in flight.
 pub(super) struct Io {
@@ -163,14 +163,17 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
 ///
 /// # Safety
 /// S3, as [`perform`].
-unsafe fn fly(worker: &Worker, header: &Header, op: &Op, deadline: Option<Instant>) -> io::Result<i32> {
+unsafe fn fly(
+    worker: &Worker,
+    header: &Header,
+    op: &Op,
+    deadline: Option<Instant>,
+) -> io::Result<i32> {
     if let Some(cancelled) = task::reach(header) {
         return Err(task::answer(cancelled).into());
     }
-    if task::is_unwinding() {
-        return Err(Cancelled::new(CancelReason::Shutdown).into());
-    }
-    let flight = Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };
+    let flight =
+        Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };
     {
         let mut io = worker.io.borrow_mut();
         io.open(worker)?;
@@ -180,7 +183,8 @@ unsafe fn fly(worker: &Worker, header: &Header, op: &Op, deadline: Option<Instan
         // SAFETY: S3: the caller's promise covers the memory; this frame waits for the completion whatever happens.
         unsafe { driver.submit(op, token) };
     }
-    let alarm = Alarm { timer: Timer::new(ring_flight), token: flight.token.get(), rang: Cell::new(false) };
+    let alarm =
+        Alarm { timer: Timer::new(ring_flight), token: flight.token.get(), rang: Cell::new(false) };
     if let Some(deadline) = deadline {
         // SAFETY: W1: the alarm stays on this stack and is cancelled below.
         unsafe { worker.timers.set(&alarm.timer, deadline) };
@@ -240,8 +244,11 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>) -> io::Result<()> {
     };
     loop {
         let left = first.map(|at| at.saturating_duration_since(clock::now()));
+        super::unblock::blocks(true);
         // SAFETY: S3: the fd stays open for as long as the operation goes on.
-        if unsafe { op.block_until_ready(left) }? {
+        let ready = unsafe { op.block_until_ready(left) };
+        super::unblock::blocks(false);
+        if ready? {
             return Ok(());
         }
         let now = clock::now();

@@ -30,4 +30,4 @@ pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
 pub(crate) use spawn::{Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_local};
 pub(crate) use timers::Timer;
 pub use unblock::unblock;
-pub(crate) use worker::{Worker, current_worker, try_yield, cancel_timer, set_timer, tell};
+pub(crate) use worker::{Worker, cancel_timer, current_worker, set_timer, tell, try_yield};

@@ -6,7 +6,8 @@
 //! a task that has waited for a while, which shows that its owner is busy.
 //!
 //! At most one idle worker *watches*: it sleeps for [`WATCH_FIRST`], then twice as long, up to [`WATCH_LAST`], and after each
-//! nap takes what was in a queue before the nap and still is. When nothing was spawned for [`WATCH_PATIENCE`] naps it
+//! nap takes some of what was in a queue before the nap and still is: one task at first, and twice as many each time that the
+//! last ones kept it busy long enough to be worth the trip; tasks that did not make it nap longer. When nothing was spawned for [`WATCH_PATIENCE`] naps it
 //! sleeps for good, after setting `watch_wanted`, and the next spawn wakes one to watch again: one system call, not one for
 //! each spawn. The flag and the queues are not ordered by a fence (that would cost every spawn); the watcher takes one more nap
 //! after it has set the flag, by which time a spawn that missed it is visible.
@@ -29,6 +30,8 @@ use crate::driver::DriverKind;
 pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
 /// The longest.
 pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
+/// The longest when what it took was not worth it.
+pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
 /// Naps without any spawn before it gives up.
 pub(super) const WATCH_PATIENCE: u32 = 8;
 /// How many started tasks more than its own a worker must have for an idle one to take an unstarted task at once.
@@ -66,6 +69,7 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
+        crate::task::describe_overflows();
         let stacks = StackPool::new(settings.stack_size)?;
         let workers = (0..settings.workers).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
@@ -88,9 +92,15 @@ impl Pool {
         for index in threads.len() + 1..self.workers.len() {
             let pool = Arc::clone(self);
             let name = format!("{}-{index}", self.settings.name);
-            let thread = thread::Builder::new().name(name).spawn(move || Worker::serve(pool, index)).map_err(|error| {
-                io::Error::new(error.kind(), format!("could not start the thread of worker {index}: {error}"))
-            })?;
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || Worker::serve(pool, index))
+                .map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!("could not start the thread of worker {index}: {error}"),
+                    )
+                })?;
             threads.push(thread);
         }
         Ok(())
@@ -125,29 +135,39 @@ impl Pool {
 
     #[cold]
     pub(super) fn wake_watcher(&self) {
-        if self.watch_wanted.swap(false, Ordering::SeqCst) {
-            match self.workers.iter().find(|worker| worker.is_asleep()) {
-                Some(worker) => worker.wake(),
-                // Still on its way to sleep: it looks at the queues once more, or the next spawn finds it.
-                None => self.want_watch(true),
-            }
+        // The flag goes up only after a worker has announced its sleep, so there is one, unless it has woken up meanwhile.
+        if self.watch_wanted.swap(false, Ordering::SeqCst)
+            && let Some(worker) = self.workers.iter().find(|worker| worker.is_asleep())
+        {
+            worker.wake();
         }
     }
 
     /// Becomes the one that watches, unless there is one.
     pub(super) fn start_watch(&self) -> bool {
-        self.workers.len() > 1 && self.watching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.workers.len() > 1
+            && self.watching.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    pub(super) fn end_watch(&self, wanted: bool) {
+    /// For a moment nobody takes from others' queues: this worker is the one that watches, or the only one.
+    pub(super) fn start_watch_or_alone(&self) -> bool {
+        self.workers.len() == 1 || self.start_watch()
+    }
+
+    /// The next spawn is to wake another worker, if one sleeps.
+    pub(super) fn end_watch(&self) {
         self.watching.store(0, Ordering::Release);
-        self.want_watch(wanted);
+        self.want_watch(self.workers.iter().any(|worker| worker.is_asleep()));
     }
 
     pub(super) fn want_watch(&self, wanted: bool) {
         if self.watch_wanted.load(Ordering::Relaxed) != wanted {
             self.watch_wanted.store(wanted, Ordering::SeqCst);
         }
+    }
+
+    pub(super) fn is_watched(&self) -> bool {
+        self.workers.len() == 1 || self.watching.load(Ordering::Relaxed) != 0
     }
 
     pub(super) fn is_watch_wanted(&self) -> bool {

@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use super::deque::Deque;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use crate::base::sync::futex;
+use crate::base::sync::{fence_for_loom, futex};
 use crate::driver::Waker;
 use crate::task::Header;
 
@@ -55,16 +55,18 @@ impl WorkerShared {
     /// One that was used before, or a new one, which lives as long as the process.
     pub(super) fn obtain() -> &'static WorkerShared {
         let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        retired.unwrap_or_else(|| {
-            Box::leak(Box::new(WorkerShared {
-                woken: AtomicPtr::new(ptr::null_mut()),
-                cancelled: AtomicPtr::new(ptr::null_mut()),
-                sleep: AtomicU32::new(AWAKE),
-                load: AtomicUsize::new(0),
-                waker: OnceLock::new(),
-                unstarted: Deque::new(),
-            }))
-        })
+        retired.unwrap_or_else(|| Box::leak(Box::new(WorkerShared::new())))
+    }
+
+    fn new() -> WorkerShared {
+        WorkerShared {
+            woken: AtomicPtr::new(ptr::null_mut()),
+            cancelled: AtomicPtr::new(ptr::null_mut()),
+            sleep: AtomicU32::new(AWAKE),
+            load: AtomicUsize::new(0),
+            waker: OnceLock::new(),
+            unstarted: Deque::new(),
+        }
     }
 
     /// For the next pool. No task is queued here any more, but a request may have come to one that was about to end.
@@ -106,7 +108,8 @@ impl WorkerShared {
         if self.woken.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let mut task = reverse(self.woken.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.next);
+        let mut task =
+            reverse(self.woken.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.next);
         while !task.is_null() {
             // SAFETY: T1: a task in an inbox lives; `next` is read before it is handed on.
             let next = unsafe { (*task).next.load(Ordering::Relaxed) };
@@ -120,21 +123,29 @@ impl WorkerShared {
         if self.cancelled.load(Ordering::Relaxed).is_null() {
             return;
         }
-        let mut task = reverse(self.cancelled.swap(ptr::null_mut(), Ordering::Acquire), |header| &header.cancel_next);
+        let mut task = reverse(self.cancelled.swap(ptr::null_mut(), Ordering::Acquire), |header| {
+            &header.cancel_next
+        });
         while !task.is_null() {
-            // SAFETY: T2: the message owns a reference; the link is read before it is handed on.
-            let next = unsafe { (*task).cancel_next.load(Ordering::Relaxed) };
+            // SAFETY: T2: the message owns a reference.
+            let header = unsafe { &*task };
+            // The link is read before the next message may use it.
+            let next = header.cancel_next.load(Ordering::Relaxed);
+            // An exchange, not a store: who finds it set has raised a flag that `each` sees, who does not sends again.
+            header.cancel_queued.swap(false, Ordering::AcqRel);
             each(task);
             task = next;
         }
     }
 
     pub(super) fn has_news(&self) -> bool {
-        !self.woken.load(Ordering::SeqCst).is_null() || !self.cancelled.load(Ordering::SeqCst).is_null()
+        !self.woken.load(Ordering::SeqCst).is_null()
+            || !self.cancelled.load(Ordering::SeqCst).is_null()
     }
 
     /// Wakes the worker if it sleeps.
     pub(super) fn wake(&self) {
+        fence_for_loom();
         if self.sleep.load(Ordering::SeqCst) == AWAKE {
             return;
         }
@@ -152,6 +163,7 @@ impl WorkerShared {
     /// The worker announces that it is about to sleep; false: there is news, and it must not.
     pub(super) fn fall_asleep(&self, in_driver: bool) -> bool {
         self.sleep.store(if in_driver { IN_DRIVER } else { ASLEEP }, Ordering::SeqCst);
+        fence_for_loom();
         if self.has_news() {
             self.sleep.store(AWAKE, Ordering::SeqCst);
             return false;
@@ -181,7 +193,12 @@ fn push(stack: &AtomicPtr<Header>, task: *const Header, link: &AtomicPtr<Header>
     loop {
         link.store(head, Ordering::Relaxed);
         // Release: the worker sees the link, and all that this thread did before. SeqCst: see "Sleep".
-        match stack.compare_exchange_weak(head, task.cast_mut(), Ordering::SeqCst, Ordering::Relaxed) {
+        match stack.compare_exchange_weak(
+            head,
+            task.cast_mut(),
+            Ordering::SeqCst,
+            Ordering::Relaxed,
+        ) {
             Ok(_) => return head.is_null(),
             Err(seen) => head = seen,
         }
@@ -200,3 +217,6 @@ fn reverse(mut head: *mut Header, link: impl Fn(&Header) -> &AtomicPtr<Header>) 
     }
     reversed
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

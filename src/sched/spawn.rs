@@ -29,7 +29,9 @@ pub(crate) fn pool_here() -> *const () {
 /// T1: the task is new, and the caller gives the queue's reference away.
 #[inline]
 pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
-    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
+        return false;
+    };
     // SAFETY: T1: nobody else knows the task yet.
     let header = unsafe { &*task };
     if worker.pool.settings.spread {
@@ -48,7 +50,9 @@ pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
 /// # Safety
 /// T1, as [`spawn`].
 pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
-    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else { return false };
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
+        return false;
+    };
     // Its `worker` stays null until it starts: the link of a queue runs through its header, so nobody may start it from
     // within another frame while it is queued.
     // SAFETY: T1, the caller's promise.
@@ -105,12 +109,16 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
         return false;
     }
     let Some(worker) = worker::current() else { return false };
-    if !ptr::eq(header.worker.load(Ordering::Relaxed), ptr::from_ref(worker.shared).cast_mut().cast()) {
+    if !ptr::eq(
+        header.worker.load(Ordering::Relaxed),
+        ptr::from_ref(worker.shared).cast_mut().cast(),
+    ) {
         return false;
     }
     let queue = &worker.shared.unstarted;
     if ptr::eq(queue.newest(), task) || ptr::eq(queue.oldest(), task) {
-        let taken = if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { queue.pop_oldest() };
+        let taken =
+            if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { queue.pop_oldest() };
         if !ptr::eq(taken, task) {
             // A thief was faster. What `pop_oldest` gave instead is next in turn.
             if !taken.is_null() {
@@ -170,10 +178,5 @@ impl Worker {
     unsafe fn start_other(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         unsafe { self.start_if_first(task) };
-    }
-
-    /// The worker's pool.
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
     }
 }

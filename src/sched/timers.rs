@@ -32,8 +32,8 @@ const NOWHERE: u16 = u16::MAX;
 const TICK_SHIFT: u32 = 16;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Enough for 2^60 ticks: two thousand years.
-const LEVELS: usize = 10;
+/// Enough for 2^48 ticks, as many as 2^64 nanoseconds have.
+const LEVELS: usize = 8;
 const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 
 impl Timer {
@@ -62,8 +62,14 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn new(start: Instant) -> Timers {
-        let level = || Level { occupied: Cell::new(0), slots: std::array::from_fn(|_| List::new()) };
-        Timers { start, now: Cell::new(0), set: Cell::new(0), levels: Box::new(std::array::from_fn(|_| level())) }
+        let level =
+            || Level { occupied: Cell::new(0), slots: std::array::from_fn(|_| List::new()) };
+        Timers {
+            start,
+            now: Cell::new(0),
+            set: Cell::new(0),
+            levels: Box::new(std::array::from_fn(|_| level())),
+        }
     }
 
     #[inline]
@@ -77,8 +83,10 @@ impl Timers {
     /// W1: the timer is not set, stays where it is until it rings or is cancelled, and this is the worker's own thread.
     #[inline]
     pub(crate) unsafe fn set(&self, timer: &Timer, deadline: Instant) {
-        let nanos = deadline.saturating_duration_since(self.start).as_nanos();
-        let tick = u64::try_from(nanos.div_ceil(1 << TICK_SHIFT)).map_or(LAST_TICK, |tick| tick.min(LAST_TICK));
+        // 2^64 nanoseconds are more than five centuries: what saturates is never reached.
+        let nanos = self.nanos_to(deadline);
+        let tick = (nanos >> TICK_SHIFT) + u64::from(nanos & ((1 << TICK_SHIFT) - 1) != 0);
+        let tick = tick.min(LAST_TICK);
         // The current tick's slot has been emptied: what is late goes into the next one.
         timer.tick.set(tick.max(self.now.get() + 1));
         // SAFETY: W1, the caller's promise.
@@ -123,7 +131,16 @@ impl Timers {
     }
 
     fn tick_of(&self, time: Instant) -> u64 {
-        u64::try_from(time.saturating_duration_since(self.start).as_nanos() >> TICK_SHIFT).unwrap_or(LAST_TICK)
+        self.nanos_to(time) >> TICK_SHIFT
+    }
+
+    #[inline]
+    fn nanos_to(&self, time: Instant) -> u64 {
+        let since = time.saturating_duration_since(self.start);
+        since
+            .as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::from(since.subsec_nanos()))
     }
 
     /// The occupied slot that is due first, and the tick at which time enters it.
@@ -138,7 +155,8 @@ impl Timers {
             let shift = SLOT_BITS * u32::try_from(level).expect("levels are few");
             let position = (now >> shift) & (SLOTS as u64 - 1);
             // Timers are never behind: the slots after the current one, in order, then (at the last level) around.
-            let distance = occupied.rotate_right(u32::try_from(position).expect("below 64")).trailing_zeros();
+            let distance =
+                occupied.rotate_right(u32::try_from(position).expect("below 64")).trailing_zeros();
             let slot = (position + u64::from(distance)) & (SLOTS as u64 - 1);
             let span = now >> (shift + SLOT_BITS) << (shift + SLOT_BITS);
             Some((level, usize::try_from(slot).expect("below 64"), span + (slot << shift)))
@@ -172,7 +190,8 @@ impl Timers {
         let tick = timer.tick.get();
         let differing = (tick ^ self.now.get()) | 1;
         let level = ((u64::BITS - 1 - differing.leading_zeros()) / SLOT_BITS) as usize;
-        let slot = usize::try_from((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1)).expect("below 64");
+        let slot = usize::try_from((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1))
+            .expect("below 64");
         let state = &self.levels[level];
         // SAFETY: L3 by W1: in no list, stays, and the wheel belongs to this thread.
         unsafe { state.slots[slot].push_back(&raw const timer.link) };
@@ -195,7 +214,10 @@ impl Timers {
 
 impl std::fmt::Debug for Timers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Timers").field("set", &self.set).field("now", &self.now).finish_non_exhaustive()
+        f.debug_struct("Timers")
+            .field("set", &self.set)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
     }
 }
 
@@ -250,7 +272,10 @@ mod tests {
                 let now = start + Duration::from_nanos(nanos / 3);
                 assert!(rang >= deadline, "{nanos}+{offset}: early by {:?}", deadline - rang);
                 let late = rang - deadline.max(now);
-                assert!(late <= Duration::from_nanos(2 << 16), "{nanos}+{offset}: late by {late:?}");
+                assert!(
+                    late <= Duration::from_nanos(2 << 16),
+                    "{nanos}+{offset}: late by {late:?}"
+                );
                 assert!(looks <= 11, "{looks} looks for one timer");
                 assert!(timers.is_empty());
                 cases += 1;
@@ -258,6 +283,21 @@ mod tests {
             nanos = nanos * 3 + 1;
         }
         assert!(cases > 100);
+    }
+
+    #[test]
+    fn a_deadline_that_is_centuries_away_is_the_last_to_ring() {
+        let start = Instant::now();
+        let timers = Timers::new(start);
+        let (far, near) = (alarm(), alarm());
+        // SAFETY: W1: the alarms outlive the wheel's use of them.
+        unsafe { timers.set(&far.timer, start + Duration::from_secs(1 << 40)) };
+        // SAFETY: W1, as above.
+        unsafe { timers.set(&near.timer, start + Duration::from_secs(1 << 34)) };
+        let (rang, _) = run_until_rung(&timers, &near);
+        assert!(rang >= start + Duration::from_secs(1 << 34) && !far.rang.get());
+        timers.cancel(&far.timer);
+        assert!(timers.is_empty());
     }
 
     #[test]
@@ -280,7 +320,7 @@ mod tests {
             timers.ring(at);
             for (n, alarm) in alarms.iter().enumerate() {
                 let deadline = start + Duration::from_micros(137 * (n as u64 * 7919 % 500));
-                assert_eq!(alarm.rang.get() && deadline > at, false);
+                assert!(!alarm.rang.get() || deadline <= at);
             }
         }
         for (n, alarm) in alarms.iter().enumerate() {

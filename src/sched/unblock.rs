@@ -3,6 +3,9 @@
 //! The pool starts a thread whenever there is work and no idle one, up to [`THREADS_MAX`]; past that, closures queue. An idle
 //! thread ends after [`LINGER`].
 //!
+//! A thread whose closure waits, by a call of this library, may wait for a task that needs a thread of the pool itself. So it
+//! does not count while it waits: the pool grows rather than deadlock.
+//!
 //! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
 //! closure's own end ends the borrow).
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
@@ -17,10 +20,10 @@ use std::time::Duration;
 
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Mode, Waiter};
+use crate::park::{self, Host, Mode, Waiter};
 use crate::task;
 
-/// The most threads that a runtime's blocking pool has.
+/// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
 pub(crate) const THREADS_MAX: usize = 512;
 /// How long an idle thread stays.
 const LINGER: Duration = Duration::from_secs(10);
@@ -43,6 +46,8 @@ struct Queue {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// Threads whose closures wait.
+    waiting: usize,
     stopping: bool,
 }
 
@@ -58,7 +63,11 @@ unsafe impl Send for Job {}
 
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
-        let state = State { name: format!("{name}-unblock"), queue: Mutex::default(), news: Condvar::new() };
+        let state = State {
+            name: format!("{name}-unblock"),
+            queue: Mutex::default(),
+            news: Condvar::new(),
+        };
         BlockingPool { state: Arc::new(state) }
     }
 
@@ -72,21 +81,14 @@ impl BlockingPool {
             self.state.news.notify_one();
             return Ok(());
         }
-        if queue.threads < THREADS_MAX {
-            queue.threads += 1;
-            drop(queue);
-            let state = Arc::clone(&self.state);
-            let started = thread::Builder::new().name(self.state.name.clone()).spawn(move || state.work());
-            if started.is_err() {
-                let mut queue = self.state.lock();
-                queue.threads -= 1;
-                // Others may have queued theirs meanwhile.
-                let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
-                if queue.threads == 0
-                    && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
-                {
-                    return Err(job);
-                }
+        if !self.state.grow(queue) {
+            let mut queue = self.state.lock();
+            // Others may have queued theirs meanwhile.
+            let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
+            if queue.threads == 0
+                && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
+            {
+                return Err(job);
             }
         }
         Ok(())
@@ -104,7 +106,24 @@ impl State {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self) {
+    /// Starts a thread if there may be one more. False: the system refuses.
+    fn grow(self: &Arc<State>, mut queue: MutexGuard<'_, Queue>) -> bool {
+        if queue.threads - queue.waiting >= THREADS_MAX {
+            return true;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let state = Arc::clone(self);
+        let started = thread::Builder::new().name(self.name.clone()).spawn(move || state.work());
+        if started.is_err() {
+            self.lock().threads -= 1;
+        }
+        started.is_ok()
+    }
+
+    fn work(self: &Arc<State>) {
+        let _host = park::enter_host(&HOST);
+        local::with(|local| local.blocking.set(ptr::from_ref(self).cast()));
         let mut queue = self.lock();
         loop {
             if let Some(job) = queue.jobs.pop_front() {
@@ -118,7 +137,8 @@ impl State {
                 break;
             }
             queue.idle += 1;
-            let (guard, waited) = self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
+            let (guard, waited) =
+                self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
             queue.idle -= 1;
             if waited.timed_out() && queue.jobs.is_empty() {
@@ -126,6 +146,33 @@ impl State {
             }
         }
         queue.threads -= 1;
+        // The destructors of this thread's own thread-locals may still wait.
+        local::with(|local| local.blocking.set(ptr::null()));
+    }
+}
+
+/// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
+static HOST: Host = Host {
+    park: |_, _, _| {},
+    unpark: |_| {},
+    owner: ptr::null,
+    yield_now: thread::yield_now,
+    blocks,
+};
+
+/// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
+pub(super) fn blocks(begins: bool) {
+    let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
+    // SAFETY: U2: set by `State::work`, for as long as the thread works.
+    let Some(state) = (unsafe { state.as_ref() }) else { return };
+    let mut queue = state.lock();
+    if begins {
+        queue.waiting += 1;
+        if queue.idle < queue.jobs.len() {
+            state.grow(queue);
+        }
+    } else {
+        queue.waiting -= 1;
     }
 }
 
@@ -143,7 +190,8 @@ struct Frame<F, T> {
 ///
 /// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's task-locals and cancel
 /// scope, so [`is_cancelled`](crate::is_cancelled) works in it; calls that wait block its thread. On a plain thread it
-/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn.
+/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn. A closure
+/// that itself waits in a call of this library does not count, so closures may wait for tasks that call `unblock`.
 ///
 /// # Panics
 /// With the closure's panic; inside [`no_suspend`](crate::no_suspend).
@@ -170,7 +218,9 @@ where
     T: Send,
 {
     park::refuse_if_no_suspend();
-    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else { return closure() };
+    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
+        return closure();
+    };
     // What the closure opens hangs below the task's own node: requests must reach that.
     task::current_header().map(task::reach);
     let mut frame = Frame {
@@ -186,7 +236,10 @@ where
             task::wait(&frame.waiter, None, Mode::Uninterruptible);
         }
         // Not even one thread could be started: better to hold up this worker than to fail.
-        Err(_) => frame.result = frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure))),
+        Err(_) => {
+            frame.result =
+                frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure)))
+        }
     }
     match frame.result.take().expect("the job has run") {
         Ok(value) => value,
@@ -197,19 +250,19 @@ where
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
     // SAFETY: U1: the frame waits, and only this thread touches it until it unparks the waiter.
-    let (closure, node, bindings) = unsafe { ((*frame).closure.take(), (*frame).node, (*frame).bindings) };
-    let closure = closure.expect("a job runs once");
+    let inside = unsafe { &mut *frame };
+    let closure = inside.closure.take().expect("a job runs once");
     local::with(|local| {
-        local.cancel.set(node);
-        local.bindings.set(bindings);
+        local.cancel.set(inside.node);
+        local.bindings.set(inside.bindings);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
     local::with(|local| {
         local.cancel.set(ptr::null());
         local.bindings.set(ptr::null());
     });
-    // SAFETY: U1, as above.
-    unsafe { (*frame).result = Some(result) };
+    inside.result = Some(result);
+    let waiter = &raw const inside.waiter;
     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
-    unsafe { Waiter::wake(&raw const (*frame).waiter) };
+    unsafe { Waiter::wake(waiter) };
 }

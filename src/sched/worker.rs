@@ -9,19 +9,20 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::idle::Leisure;
 use super::io::Io;
 use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::{Timer, Timers};
-use crate::base::sync::atomic::Ordering;
 use crate::base::blocks::Blocks;
+use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{BUDGET, Header, Intent, Running, cancel};
+use crate::task::{BUDGET, Header, Intent, Running, TaskFiber, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -39,7 +40,8 @@ pub(crate) struct Worker {
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
-    blocks: Blocks,
+    pub(super) blocks: Blocks,
+    pub(super) leisure: Leisure,
     /// Turns until the next look around.
     turns: Cell<u32>,
     /// Whether the last task came from the ready queue.
@@ -52,7 +54,7 @@ pub(crate) struct Worker {
     pub(super) finished: Cell<bool>,
 }
 
-static HOST: Host = Host { park, unpark, owner, yield_now };
+static HOST: Host = Host { park, unpark, owner, yield_now, blocks: |_| {} };
 
 /// The worker that the current thread is.
 #[inline]
@@ -79,6 +81,7 @@ impl Worker {
             io: RefCell::new(Io::new(pool.settings.driver)),
             stacks: RefCell::new(stacks),
             blocks: Blocks::default(),
+            leisure: Leisure::new(),
             turns: Cell::new(0),
             took_ready: Cell::new(false),
             root: Cell::new(ptr::null()),
@@ -122,7 +125,12 @@ impl Worker {
     ///
     /// # Safety
     /// T1: `root` is a header for this call alone and lives until it returns.
-    pub(crate) unsafe fn run_root<T>(pool: Arc<Pool>, root: *const Header, stack: Stack, body: impl FnOnce() -> T) -> T {
+    pub(crate) unsafe fn run_root<T>(
+        pool: Arc<Pool>,
+        root: *const Header,
+        stack: Stack,
+        body: impl FnOnce() -> T,
+    ) -> T {
         let worker = Worker::new(pool, 0);
         worker.root.set(root);
         // SAFETY: T1, the caller's promise.
@@ -152,8 +160,6 @@ impl Worker {
                     self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
-                    // The root's header goes with this frame: no message may name it any more.
-                    self.0.receive();
                     local::with(|local| {
                         local.task.set(self.1.0);
                         local.open_frames.set(self.1.1);
@@ -206,7 +212,8 @@ impl Worker {
         }
         // A worker with ready and unstarted tasks takes turns.
         let ready_first = !self.took_ready.get();
-        let mut task = if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
+        let mut task =
+            if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
             from_ready = !ready_first;
@@ -314,7 +321,9 @@ impl Worker {
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
                 unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
-                self.shared.load.store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                self.shared
+                    .load
+                    .store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
@@ -337,7 +346,8 @@ impl Worker {
             local.budget.set(BUDGET);
         });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
-        let state = unsafe { (*running.fiber.get()).assume_init_mut().resume(()) };
+        let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
+        let state = fiber.resume(());
         match state {
             FiberState::Suspended(intent) => {
                 running.open_frames.set(local::with(|local| local.open_frames.get()));
@@ -359,8 +369,10 @@ impl Worker {
         let header = unsafe { &*task };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
+        let slot = unsafe { &*running }.fiber.get();
         // SAFETY: T1: it is there, and not used again.
-        let fiber = unsafe { (*(*running).fiber.get()).assume_init_read() };
+        let fiber = unsafe { slot.cast::<TaskFiber>().read() };
         let stack = fiber.into_stack();
         if !own_size {
             self.stacks.borrow_mut().give(stack);
@@ -410,8 +422,6 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            // An exchange, not a store: who finds it set has raised a flag that is seen below, who does not sends again.
-            header.cancel_queued.swap(false, Ordering::AcqRel);
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };
@@ -526,8 +536,10 @@ unsafe fn unpark(owner: *const ()) {
             unsafe { worker.ready.push(task) };
         }
         _ => {
-            // SAFETY: S6: never freed. T1: it is parked, hence in no queue.
-            unsafe { (*home).send_woken(task) };
+            // SAFETY: S6: never freed.
+            let home = unsafe { &*home };
+            // SAFETY: T1: it is parked, hence in no queue.
+            unsafe { home.send_woken(task) };
         }
     }
 }
@@ -556,7 +568,8 @@ unsafe fn ring_wait(timer: *const Timer) {
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    if !header.reachable.load(Ordering::Relaxed) {
+    // Acquire: with the flag comes the worker, stored before it.
+    if !header.reachable.load(Ordering::Acquire) {
         // It looks at its flag before it waits for the first time: see `reach`.
         return;
     }
@@ -566,8 +579,10 @@ pub(crate) unsafe fn tell(task: *const Header) {
         _ => {
             if !header.cancel_queued.swap(true, Ordering::AcqRel) {
                 header.retain();
-                // SAFETY: S6: never freed. T2: the reference goes with the message.
-                unsafe { (*home).send_cancelled(task) };
+                // SAFETY: S6: never freed.
+                let home = unsafe { &*home };
+                // SAFETY: T2: the reference goes with the message.
+                unsafe { home.send_cancelled(task) };
             }
         }
     }
@@ -603,6 +618,7 @@ unsafe fn interrupt_wait(header: &Header) {
 ///
 /// # Safety
 /// W1: as [`Timers::set`].
+#[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {
         None => false,
@@ -615,6 +631,7 @@ pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
 }
 
 /// Cancels a timer of the current worker.
+#[inline]
 pub(crate) fn cancel_timer(timer: &Timer) {
     if let Some(worker) = current() {
         worker.timers.cancel(timer);

@@ -93,29 +93,30 @@ impl ScopeCore {
         }
     }
 
-    /// Links the core's nodes. From here on the core must not move.
+    /// Links the core's node. From here on the core must not move.
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
-        let opened = Opened::below(&self.group);
-        // SAFETY: K1: both nodes are in this core, which stays until `close`.
-        unsafe { cancel::link(&self.daemons) };
-        opened
+        Opened::below(&self.group)
     }
 
     /// Makes a task of `body` and queues it.
     #[inline]
     #[track_caller]
-    pub(crate) fn spawn<'scope, B>(&self, body: B, options: Options, start: Start) -> JoinHandle<'scope, B::Output>
+    pub(crate) fn spawn<'scope, B>(
+        &self,
+        body: B,
+        options: Options,
+        start: Start,
+    ) -> JoinHandle<'scope, B::Output>
     where
         B: Body,
     {
         let task = self.allocate(body, options, Location::caller());
-        // SAFETY: T1: a new task, whose queue reference is given away.
-        let queued = unsafe {
-            match start {
-                Start::Anywhere => sched::spawn(task, self.pool),
-                Start::Here => sched::spawn_local(task, self.pool),
-            }
+        let queued = match start {
+            // SAFETY: T1: a new task, whose queue reference is given away.
+            Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
+            // SAFETY: T1, as above.
+            Start::Here => unsafe { sched::spawn_local(task, self.pool) },
         };
         if !queued {
             refuse_to_spawn(task, start);
@@ -126,9 +127,17 @@ impl ScopeCore {
 
     /// Counts a new child and boxes it.
     #[inline(always)]
-    pub(crate) fn allocate<B: Body>(&self, body: B, options: Options, at: &'static Location<'static>) -> *const Header {
+    pub(crate) fn allocate<B: Body>(
+        &self,
+        body: B,
+        options: Options,
+        at: &'static Location<'static>,
+    ) -> *const Header {
         let group = if options.daemon { &self.daemons } else { &self.group };
         if options.daemon {
+            // Few scopes have any: not before the first.
+            // SAFETY: K1: both nodes are in this core, which stays until `close`.
+            unsafe { cancel::link(&self.daemons) };
             self.count.fetch_add(DAEMON, Ordering::Relaxed);
         } else if self.counts_at_home() {
             self.home_children.set(self.home_children.get() + 1);
@@ -138,8 +147,16 @@ impl ScopeCore {
         let scope = ptr::from_ref(self).cast();
         let begins = options.daemon || options.always_begins;
         let vtable = &Erased::<B>::VTABLE;
-        let header =
-            Header::new(vtable, scope, group, self.bindings, begins, options.daemon, options.into_extra(), at);
+        let header = Header::new(
+            vtable,
+            scope,
+            group,
+            self.bindings,
+            begins,
+            options.daemon,
+            options.into_extra(),
+            at,
+        );
         TaskBox::allocate(header, body)
     }
 
@@ -161,7 +178,10 @@ impl ScopeCore {
     /// Whether the plain cell is this thread's, and in use.
     #[inline]
     fn counts_at_home(&self) -> bool {
-        std::ptr::eq(self.home, sched::current_worker()) && !self.home_waits.get()
+        // A model's threads are no workers.
+        cfg!(not(loom))
+            && std::ptr::eq(self.home, sched::current_worker())
+            && !self.home_waits.get()
     }
 
     /// Moves the count of the plain cell into the word. At home.
@@ -176,7 +196,7 @@ impl ScopeCore {
         self.fold() == BIAS
     }
 
-    /// Takes the nodes out of the tree again.
+    /// Takes the node of the daemons out of the tree again, if it is in.
     pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
     }
@@ -195,7 +215,12 @@ impl ScopeCore {
                 return;
             }
             // Release: the child that clears the bit sees the waiter.
-            match self.count.compare_exchange_weak(count, count | bit, Ordering::AcqRel, Ordering::Acquire) {
+            match self.count.compare_exchange_weak(
+                count,
+                count | bit,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => break,
                 Err(seen) => count = seen,
             }
@@ -226,11 +251,13 @@ impl ScopeCore {
                 next &= !bit;
             }
             // Release: what the child did happens before the scope returns. Acquire: the waiter.
-            match core.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match core.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Err(seen) => count = seen,
                 Ok(_) if wakes => {
                     // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark below.
-                    let waiter = unsafe { (*core.waiter.get()).as_ref() }.expect("written before the bit was set");
+                    let waiter = unsafe { (*core.waiter.get()).as_ref() }
+                        .expect("written before the bit was set");
                     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
                     unsafe { Waiter::wake(waiter) };
                     return;
@@ -248,7 +275,12 @@ impl ScopeCore {
         let mut head = self.panicked.load(Ordering::Relaxed);
         loop {
             header.next.store(head, Ordering::Relaxed);
-            match self.panicked.compare_exchange_weak(head, task.cast_mut(), Ordering::Release, Ordering::Relaxed) {
+            match self.panicked.compare_exchange_weak(
+                head,
+                task.cast_mut(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
             }
@@ -299,8 +331,10 @@ impl<B: Body> Erased<B> {
 }
 
 unsafe fn note_panic(task: *const Header) {
-    // SAFETY: T2/S5: the running task holds a reference, and its scope waits for it.
-    let core = unsafe { &*(*task).scope.cast::<ScopeCore>() };
+    // SAFETY: T2: the running task holds a reference.
+    let scope = unsafe { &*task }.scope.cast::<ScopeCore>();
+    // SAFETY: S5: its scope waits for it.
+    let core = unsafe { &*scope };
     core.note_panic(task);
 }
 
@@ -321,16 +355,19 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     unsafe { (header.vtable.refuse)(task, String::new()) };
     // Nobody is to hear of this one: the spawner does, below.
     header.claim_result();
-    // SAFETY: T2: the queue's and the handle's references.
-    unsafe {
-        Header::release(task);
-        Header::release(task);
-    }
+    // SAFETY: T2: the queue's reference.
+    unsafe { Header::release(task) };
+    // SAFETY: T2: the handle's reference.
+    unsafe { Header::release(task) };
     // SAFETY: S5: the last access to the scope.
     unsafe { child_ended(scope, daemon) };
     match start {
-        Start::Anywhere => panic!("`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"),
-        Start::Here => panic!("`spawn_local` called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"),
+        Start::Anywhere => panic!(
+            "`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"
+        ),
+        Start::Here => panic!(
+            "`spawn_local` called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"
+        ),
     }
 }
 
@@ -346,3 +383,6 @@ pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure)).map_err(Failure::Panicked)
 }
+
+#[cfg(all(test, loom))]
+pub(super) mod loom_models;

@@ -91,7 +91,11 @@ pub fn timeout_at<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, E
     let limit = Limit::new(deadline);
     let value = {
         let _set = limit.set(deadline);
-        let _opened = Opened::inside(&limit.node.node);
+        let _opened = if task::current_header().is_some() {
+            Opened::unlinked(&limit.node.node)
+        } else {
+            Opened::inside(&limit.node.node)
+        };
         body()
     };
     if limit.node.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }
@@ -133,12 +137,17 @@ struct Limit {
 }
 
 impl Limit {
+    #[inline(always)]
     fn new(deadline: Instant) -> Limit {
         let owner = task::current_header().map_or(std::ptr::null(), std::ptr::from_ref);
-        Limit { timer: Timer::new(ring), node: DeadlineNode::new(task::current_node(), owner, deadline) }
+        Limit {
+            timer: Timer::new(ring),
+            node: DeadlineNode::new(task::current_node(), owner, deadline),
+        }
     }
 
     /// Sets the timer until the guard is dropped. On a plain thread there is none: waits read the deadline off the node.
+    #[inline]
     fn set(&self, deadline: Instant) -> TimerGuard<'_> {
         // SAFETY: W1: the guard cancels it before the frame goes.
         unsafe { sched::set_timer(&self.timer, deadline) };
@@ -150,6 +159,7 @@ impl Limit {
 pub(super) struct TimerGuard<'t>(pub(super) &'t Timer);
 
 impl Drop for TimerGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         sched::cancel_timer(self.0);
     }

@@ -4,8 +4,8 @@
 use std::marker::PhantomData;
 
 use crate::coroutine::OpenFrame;
-use crate::task::cancel::{self, CancelNode};
 use crate::task;
+use crate::task::cancel::{self, CancelNode};
 
 /// A linked node below the innermost one. Taken out of the tree when this is dropped, which the functions of this layer
 /// always do: they never hand it out.
@@ -20,6 +20,7 @@ pub(crate) struct Opened<'n> {
 
 impl<'n> Opened<'n> {
     /// Links the node below its parent; the innermost node stays what it is.
+    #[inline]
     pub(crate) fn below(node: &'n CancelNode) -> Opened<'n> {
         let frame = OpenFrame::enter();
         if let Some(header) = task::current_header() {
@@ -32,20 +33,24 @@ impl<'n> Opened<'n> {
     }
 
     /// Links the node and makes it the innermost one.
+    #[inline]
     pub(crate) fn inside(node: &'n CancelNode) -> Opened<'n> {
         let mut opened = Opened::below(node);
         opened.before = Some(task::set_node(node));
         opened
     }
 
-    /// Makes the node the innermost one without linking it: nothing reaches it.
-    pub(crate) fn shielded(node: &'n CancelNode) -> Opened<'n> {
+    /// Makes the node the innermost one without linking it, because nothing is to reach it (a shield), or because only the running
+    /// task's own worker flags it, and it is linked when the task first waits (a time limit).
+    #[inline]
+    pub(crate) fn unlinked(node: &'n CancelNode) -> Opened<'n> {
         let frame = OpenFrame::enter();
         Opened { node, before: Some(task::set_node(node)), _frame: frame, _not_send: PhantomData }
     }
 }
 
 impl Drop for Opened<'_> {
+    #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before {
             task::set_node(before);

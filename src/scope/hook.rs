@@ -82,21 +82,33 @@ impl<H> Frame<H> {
     fn claim(&self) -> bool {
         self.hook_node
             .state
-            .compare_exchange(HookNode::WAITING, HookNode::RUNNING, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(
+                HookNode::WAITING,
+                HookNode::RUNNING,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
             .is_ok()
     }
 
     /// Returns once no hook is running or can be started any more. The node is out of the tree.
     fn leave(&self) {
         let state = &self.hook_node.state;
-        let given_up =
-            state.compare_exchange(HookNode::WAITING, HookNode::OVER, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let given_up = state
+            .compare_exchange(
+                HookNode::WAITING,
+                HookNode::OVER,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            )
+            .is_ok();
         if given_up || state.load(Ordering::Acquire) == HookNode::OVER {
             return;
         }
         // SAFETY: K3: read by the hook's thread only after the exchange below.
         let waiter = unsafe { (*self.waiter.get()).insert(Waiter::new()) };
-        let awaited = state.compare_exchange(HookNode::RUNNING, AWAITED, Ordering::AcqRel, Ordering::Acquire);
+        let awaited =
+            state.compare_exchange(HookNode::RUNNING, AWAITED, Ordering::AcqRel, Ordering::Acquire);
         if awaited.is_ok() {
             task::wait(waiter, None, Mode::Uninterruptible);
         }
@@ -119,13 +131,19 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
     // SAFETY: K3, as above.
     let hook = unsafe { (*frame.hook.get()).take() };
     // There is nobody to tell about a panic: the canceller has its own business.
-    if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| hook.map(|hook| hook())))) {
+    if let Err(payload) =
+        panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| hook.map(|hook| hook()))))
+    {
         task::drop_quietly(payload);
     }
     if frame.hook_node.state.swap(HookNode::OVER, Ordering::AcqRel) == AWAITED {
         // SAFETY: K3: written before the state became AWAITED; the frame waits for the unpark below.
-        let waiter = unsafe { (*frame.waiter.get()).as_ref() }.expect("written before the state was changed");
+        let waiter = unsafe { (*frame.waiter.get()).as_ref() }
+            .expect("written before the state was changed");
         // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
         unsafe { Waiter::wake(waiter) };
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

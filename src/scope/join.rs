@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 use super::join_error::{JoinError, PanicPayload};
+use super::shared_handle::SharedHandle;
 use crate::base::clock;
 use crate::park::{Mode, TIMED_OUT, WOKEN};
 use crate::sched;
@@ -37,7 +38,7 @@ unsafe impl<T: Send> Send for JoinHandle<'_, T> {}
 // SAFETY: T1: through a shared handle the result is moved out, once: it must be Send, and need not be Sync.
 unsafe impl<T: Send> Sync for JoinHandle<'_, T> {}
 
-impl<T> JoinHandle<'_, T> {
+impl<'scope, T> JoinHandle<'scope, T> {
     /// # Safety
     /// T2: gives the handle a reference of its own, to a task whose result is a `T`.
     #[inline]
@@ -112,6 +113,15 @@ impl<T> JoinHandle<'_, T> {
         }
     }
 
+    /// Makes it a handle that can be cloned and joined by many, each of whom gets a copy of the result.
+    #[must_use]
+    pub fn shared(self) -> SharedHandle<'scope, T>
+    where
+        T: Clone + Sync,
+    {
+        SharedHandle::new(self)
+    }
+
     /// Asks the task to stop: its waits return [`Cancelled`](crate::Cancelled) from now on. If it has not started yet it never
     /// will. To a task that has ended nothing happens.
     pub fn cancel(&self) {
@@ -140,16 +150,17 @@ impl<T> JoinHandle<'_, T> {
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
     #[inline(always)]
     #[track_caller]
-    fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
-        // While the caller unwinds, nobody waits, and nothing is started on top of its frames.
-        if task::begin_wait().is_err() || (task::is_unwinding() && self.header().state() & DONE == 0) {
+    pub(super) fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
+        if task::begin_wait().is_err() {
             return Err(JoinError::CallerCancelled);
         }
         let header = self.header();
         // Starting it here would hold the caller up for as long as the task likes to run: not with a deadline.
         if header.state() & DONE == 0 && deadline.is_none() {
-            // SAFETY: T2: the handle's reference.
-            unsafe { sched::run_if_unstarted(self.task) };
+            task::while_parked(|| {
+                // SAFETY: T2: the handle's reference.
+                unsafe { sched::run_if_unstarted(self.task) }
+            });
         }
         if header.state() & DONE != 0 { Ok(true) } else { self.wait_slow(deadline) }
     }
@@ -176,7 +187,7 @@ impl<T> JoinHandle<'_, T> {
     }
 
     #[inline]
-    fn take(&self) -> Result<T, JoinError> {
+    pub(super) fn take(&self) -> Result<T, JoinError> {
         let header = self.header();
         if header.state() & TAKEN != 0 || !header.claim_result() {
             return Err(JoinError::Taken);
@@ -188,7 +199,7 @@ impl<T> JoinHandle<'_, T> {
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
             Err(Failure::Panicked(payload)) => Err(JoinError::Panicked(PanicPayload::new(payload))),
-            Err(Failure::NeverRan(_)) => Err(JoinError::Cancelled),
+            Err(Failure::NeverRan) => Err(JoinError::Cancelled),
             Err(Failure::Failed) => Err(JoinError::Failed),
         }
     }
@@ -199,13 +210,21 @@ impl<T> Drop for JoinHandle<'_, T> {
     fn drop(&mut self) {
         let task = self.task;
         let discard = self.header().vtable.discard;
-        // SAFETY: T2: the handle's reference; T1: `detach` calls the closure only if the result is the handle's.
-        unsafe { Header::detach(task, || discard(task)) };
+        // SAFETY: T1: `detach` calls this only if the result is the handle's.
+        let drop_result = || unsafe { discard(task) };
+        // SAFETY: T2: the handle's reference.
+        unsafe { Header::detach(task, drop_result) };
     }
 }
 
 impl<T> fmt::Debug for JoinHandle<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("name", &self.name()).field("finished", &self.is_finished()).finish()
+        f.debug_struct("JoinHandle")
+            .field("name", &self.name())
+            .field("finished", &self.is_finished())
+            .finish()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -98,5 +98,8 @@ impl fmt::Debug for PanicPayload {
 
 /// The text of a panic, if it has one.
 pub(super) fn message_of(payload: &(dyn Any + Send)) -> Option<&str> {
-    payload.downcast_ref::<&'static str>().copied().or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }

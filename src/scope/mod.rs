@@ -13,7 +13,7 @@
 //! | `core` | the count of children and the wait for it |
 //! | `scoped`, `try_scoped` | the two kinds of scope |
 //! | `builder` | names and stacks for tasks |
-//! | `join` | handles |
+//! | `join`, `shared_handle` | handles |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which cancellation reaches what runs inside |
 
 mod builder;
@@ -25,6 +25,7 @@ mod hook;
 mod join;
 mod join_error;
 mod scoped;
+mod shared_handle;
 mod shield;
 mod try_scoped;
 
@@ -35,6 +36,7 @@ pub use hook::on_cancel;
 pub use join::JoinHandle;
 pub use join_error::{JoinError, PanicPayload};
 pub use scoped::{Scope, scope};
+pub use shared_handle::SharedHandle;
 pub use shield::{shield, shield_for};
 pub use try_scoped::{TryScope, try_scope};
 

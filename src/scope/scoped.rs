@@ -65,7 +65,11 @@ where
         task::current_header().is_some(),
         "`ecru::scope` called outside a run; wrap the program in `ecru::run(|| ..)`"
     );
-    let scope = Scope { core: ScopeCore::new(task::current_node()), _scope: PhantomData, _env: PhantomData };
+    let scope = Scope {
+        core: ScopeCore::new(task::current_node()),
+        _scope: PhantomData,
+        _env: PhantomData,
+    };
     let opened = scope.core.open();
     let result = panic::catch_unwind(AssertUnwindSafe(|| body(&scope)));
     if result.is_err() {

@@ -8,8 +8,8 @@ use super::deadline::TimerGuard;
 use super::frame::Opened;
 use crate::base::clock;
 use crate::sched::{self, Timer};
-use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task;
+use crate::task::cancel::{self, CancelNode, Kind};
 
 /// Runs `body` so that no cancellation from outside reaches the waits in it. A request that comes meanwhile is kept: the next
 /// wait after the shield sees it.
@@ -34,7 +34,7 @@ use crate::task;
 /// ```
 pub fn shield<T>(body: impl FnOnce() -> T) -> T {
     let node = CancelNode::new(ptr::null(), owner(), Kind::Plain);
-    let _opened = Opened::shielded(&node);
+    let _opened = Opened::unlinked(&node);
     body()
 }
 
@@ -69,7 +69,7 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
         // When the shield opens, it hangs itself below what is outside: requests must reach that.
         task::reach(header);
     }
-    let _opened = Opened::shielded(&shield.node);
+    let _opened = Opened::unlinked(&shield.node);
     // SAFETY: W1: the guard cancels it before the frame goes.
     unsafe { sched::set_timer(&shield.timer, deadline) };
     let _timer = TimerGuard(&shield.timer);

@@ -103,7 +103,8 @@ where
     };
     // Of bodies that never ran, say: their closures' destructors.
     let unclaimed = scope.core.unclaimed_panic();
-    let outcome = std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
+    let outcome =
+        std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
     if let Some(payload) = outcome.panic.or(unclaimed) {
         panic::resume_unwind(payload);
     }
@@ -166,7 +167,12 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
     }
 
     #[track_caller]
-    pub(super) fn spawn_with<F, U>(&'scope self, f: F, options: Options, start: Start) -> JoinHandle<'scope, U>
+    pub(super) fn spawn_with<F, U>(
+        &'scope self,
+        f: F,
+        options: Options,
+        start: Start,
+    ) -> JoinHandle<'scope, U>
     where
         F: FnOnce() -> Result<U, E> + 'scope,
     {
@@ -203,7 +209,9 @@ impl<E> TryScope<'_, '_, E> {
         // SAFETY: K1: the running task's ancestors outlive it.
         let origin = unsafe { cancel::flagged_by(&raw const header.node) };
         origin.is_some_and(|origin| {
-            [&header.node, &self.core.group, &self.core.daemons].into_iter().any(|node| ptr::eq(node, origin))
+            [&header.node, &self.core.group, &self.core.daemons]
+                .into_iter()
+                .any(|node| ptr::eq(node, origin))
         })
     }
 }

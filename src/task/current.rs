@@ -61,7 +61,9 @@ impl Task {
 #[track_caller]
 pub fn current() -> Task {
     let Some(header) = current_header() else {
-        panic!("`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there")
+        panic!(
+            "`ecru::task::current` called outside a task; it works inside `ecru::run` and the tasks spawned there"
+        )
     };
     Task { id: TaskId(header.id()), name: header.name().map(String::from) }
 }
@@ -123,25 +125,31 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     cancelled_unlinked(node)
 }
 
-/// A node that requests cannot reach asks its parent: a task's own before its first wait, and all on plain threads, where
-/// deadlines are read off the clock.
+/// A node that requests cannot reach asks those above it, up to the first that they can reach.
 #[inline]
-fn cancelled_unlinked(node: &CancelNode) -> Option<Cancelled> {
+fn cancelled_unlinked(mut node: &CancelNode) -> Option<Cancelled> {
     // SAFETY: K1: parents outlive their children.
-    if let Some(cancelled) = unsafe { node.parent().as_ref() }.and_then(CancelNode::cancelled) {
-        return Some(cancelled);
+    while let Some(parent) = unsafe { node.parent().as_ref() } {
+        let cancelled = parent.cancelled();
+        if cancelled.is_some() || parent.is_linked() {
+            return cancelled;
+        }
+        node = parent;
     }
     None
 }
 
 /// The node whose flag [`cancelled`] saw.
 pub(crate) fn flagged_node() -> *const CancelNode {
-    let node = current_node();
+    let mut at = current_node();
     // SAFETY: K1, as in `cancelled`.
-    match unsafe { node.as_ref() } {
-        Some(own) if own.cancelled().is_none() => own.parent(),
-        _ => node,
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.cancelled().is_some() {
+            break;
+        }
+        at = node.parent();
     }
+    at
 }
 
 /// Whether the running code has been asked to stop: true once a wait in its place would return
@@ -215,6 +223,9 @@ pub(crate) fn begin_wait() -> Result<(), Cancelled> {
     if let Some(cancelled) = cancelled() {
         return Err(answer(cancelled));
     }
+    if is_unwinding() {
+        return Err(cancelled_wait());
+    }
     spend_budget();
     Ok(())
 }
@@ -239,7 +250,7 @@ pub(crate) fn spend_budget() {
 fn out_of_budget() {
     local::with(|local| local.budget.set(BUDGET));
     if let Some(host) = park::host()
-        && !is_unwinding()
+        && !thread::panicking()
     {
         (host.yield_now)();
     }
@@ -252,7 +263,7 @@ pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
     if let Some(host) = park::host()
         && !is_unwinding()
     {
-        (host.yield_now)();
+        while_parked(host.yield_now);
     }
     cancelled
 }
@@ -273,11 +284,42 @@ pub(crate) fn cancelled_wait() -> Cancelled {
     cancelled
 }
 
-/// Whether the running task is being unwound. `thread::panicking` alone does not tell: the thread's count goes on while an
-/// unwinding task is parked, and leaks to its siblings. So those are counted, and while there is one the answer is no.
+/// Whether waits are refused because the running task is being unwound: it is, and not in a shield.
+///
+/// `thread::panicking` alone does not tell: the thread's count goes on while an unwinding task is switched away from, and leaks
+/// to its siblings. So [`while_parked`] counts those, and while there is one the answer is no. A sibling that is switched
+/// away from meanwhile is counted as well, since nobody can tell: the answer may be no too often, but never yes for a task that
+/// is not unwinding.
 #[inline]
 pub(crate) fn is_unwinding() -> bool {
-    thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
+    thread::panicking() && is_unwinding_outside_shields()
+}
+
+#[cold]
+fn is_unwinding_outside_shields() -> bool {
+    let Some(header) = current_header() else { return false };
+    if local::with(|local| local.unwinding_parked.get()) != 0 {
+        return false;
+    }
+    // In a shield the way up ends before it comes to the task's own node.
+    let mut at = header.running().node_top.get();
+    while !at.is_null() && !ptr::eq(at, &raw const header.node) {
+        // SAFETY: K1: the frames around the running code are open.
+        at = unsafe { &*at }.parent();
+    }
+    !at.is_null()
+}
+
+/// Switches away from the running task, or runs another one on top of it: see [`is_unwinding`].
+#[inline]
+pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
+    if !thread::panicking() {
+        return switch();
+    }
+    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
+    let result = switch();
+    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+    result
 }
 
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
@@ -286,34 +328,40 @@ pub(crate) fn is_unwinding() -> bool {
 #[inline]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
-    if mode == Mode::Cancellable && (is_unwinding() || reach(header).is_some()) && waiter.claim(CANCELLED) {
+    if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
         return CANCELLED;
     }
-    // A task that parks while it unwinds (at a scope's end, for a lock) leaves the thread's panic count up.
-    let unwinding = is_unwinding();
-    if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
-    }
-    let outcome = waiter.park(deadline, mode);
-    if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
-    }
-    outcome
+    while_parked(|| waiter.park(deadline, mode))
 }
 
-/// Makes sure that requests reach the task: links its own node, which was not worth it before. See [`super::cancel`].
+/// Makes sure that requests reach the running task: links its own node, and the frames with a deadline above it, which was not
+/// worth it before. See [`super::cancel`].
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
-    if !header.node.is_linked() {
+    // SAFETY: K1: the innermost node outlives the code that runs below it.
+    if !unsafe { &*header.running().node_top.get() }.is_linked() {
         reach_slowly(header);
     }
     cancelled()
 }
 
 fn reach_slowly(header: &Header) {
-    header.reachable.store(true, Ordering::Relaxed);
-    // SAFETY: K1: the node is in the header, which lives until the task has unlinked it; the scope outlives the task.
-    unsafe { cancel::link(&header.node) };
+    header.reachable.store(true, Ordering::Release);
+    let mut at = header.running().node_top.get();
+    // A node that is linked has only linked ones above it, up to the next shield.
+    // SAFETY: K1: the frames around the running code are open, and its own node is in its header until it has unlinked it.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.is_linked() {
+            break;
+        }
+        // SAFETY: K1: see above; whoever opened the node unlinks it.
+        unsafe { cancel::link(node) };
+        if ptr::eq(node, &raw const header.node) {
+            // What is above is the scope's.
+            break;
+        }
+        at = node.parent();
+    }
     // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
     // can be reached, and on which worker.
     cancel::meet(&header.node);

@@ -9,8 +9,8 @@ use std::ptr;
 
 use super::cancel::CancelNode;
 use crate::base::list::{Link, Pile};
-use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{SpinLock, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{WOKEN, Waiter};
@@ -126,9 +126,11 @@ pub(crate) struct Running {
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>() <= 16);
 /// A box of a small closure is one of the smaller classes of [`crate::base::blocks`].
 #[cfg(target_pointer_width = "64")]
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= 168);
 
 impl Running {
@@ -149,7 +151,7 @@ unsafe impl Sync for Header {}
 // SAFETY: T1, as above.
 unsafe impl Send for Header {}
 
-static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static NEXT_ID: StaticU64 = StaticU64::new(1);
 
 impl Header {
     /// A header with two references: one for the handle, one for the queue and then the worker.
@@ -235,6 +237,9 @@ impl Header {
         // A sole owner needs no atomic read-modify-write: nobody is left who could change the count.
         let sole = header.state.load(Ordering::Acquire) / REFERENCE == 1;
         if sole || header.state.fetch_sub(REFERENCE, Ordering::AcqRel) / REFERENCE == 1 {
+            #[cfg(loom)]
+            // SAFETY: T2: it was the last reference. Loom objects if some access to the state is not ordered before this.
+            unsafe { &mut (*this.cast_mut()).state }.with_mut(|_| ());
             // SAFETY: T2: it was the last reference.
             unsafe { (header.vtable.free)(this) };
         }
@@ -247,7 +252,11 @@ impl Header {
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack, after it has stored the result.
-    pub(crate) unsafe fn announce(this: *const Header, panicked: bool, drop_result: impl FnOnce()) -> bool {
+    pub(crate) unsafe fn announce(
+        this: *const Header,
+        panicked: bool,
+        drop_result: impl FnOnce(),
+    ) -> bool {
         // SAFETY: T2: the task holds a reference.
         let header = unsafe { &*this };
         let done = if panicked { DONE | PANICKED } else { DONE };
@@ -267,7 +276,12 @@ impl Header {
             let release = may_release && state & JOINED == 0 && state / REFERENCE > 1;
             let next = (state | done) - if release { REFERENCE } else { 0 };
             // Release: whoever sees DONE sees the result. Acquire: the task sees what a joiner has put in the list.
-            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Relaxed) {
+            match header.state.compare_exchange_weak(
+                state,
+                next,
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            ) {
                 Err(seen) => state = seen,
                 Ok(_) => {
                     if state & JOINED != 0 {
@@ -295,10 +309,10 @@ impl Header {
         drop(joiners);
         while !woken.is_null() {
             // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
-            let next = unsafe { (*woken).next_woken.get() };
+            let joiner = unsafe { &*woken };
+            woken = joiner.next_woken.get();
             // SAFETY: S4: claimed above, unparked once, not touched again.
-            unsafe { Waiter::unpark(&raw const (*woken).waiter) };
-            woken = next;
+            unsafe { Waiter::unpark(&raw const joiner.waiter) };
         }
     }
 
@@ -348,7 +362,12 @@ impl Header {
         while state & DONE == 0 {
             // Still to run, and its own reference outlives this one.
             let next = (state | DETACHED) - REFERENCE;
-            match header.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
+            match header.state.compare_exchange_weak(
+                state,
+                next,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
                 Ok(_) => return,
                 Err(seen) => state = seen,
             }
@@ -369,7 +388,10 @@ impl Header {
 
 impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Header").field("state", &self.state).field("spawned_at", &self.spawned_at).finish_non_exhaustive()
+        f.debug_struct("Header")
+            .field("state", &self.state)
+            .field("spawned_at", &self.spawned_at)
+            .finish_non_exhaustive()
     }
 }
 
@@ -386,6 +408,11 @@ pub(crate) struct Joiner {
 
 impl Joiner {
     pub(crate) fn new() -> Joiner {
-        Joiner { link: Link::new(), waiter: Waiter::new(), listed: Cell::new(false), next_woken: Cell::new(ptr::null()) }
+        Joiner {
+            link: Link::new(),
+            waiter: Waiter::new(),
+            listed: Cell::new(false),
+            next_woken: Cell::new(ptr::null()),
+        }
     }
 }

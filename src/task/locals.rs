@@ -78,7 +78,9 @@ impl<T: Sync + 'static> LocalKey<T> {
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         match self.find() {
             Some(value) => f(value),
-            None => panic!("no value is bound to this task-local here; bind one with `KEY.scope(value, || ..)`"),
+            None => panic!(
+                "no value is bound to this task-local here; bind one with `KEY.scope(value, || ..)`"
+            ),
         }
     }
 

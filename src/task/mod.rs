@@ -29,6 +29,7 @@
 
 pub(crate) mod cancel;
 mod current;
+mod describe;
 mod header;
 mod locals;
 mod result;
@@ -38,8 +39,9 @@ pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
 
 pub(crate) use current::{
-    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header, current_node,
-    is_unwinding, nearest_deadline, reach, set_node, wait,
+    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
+    current_node, is_unwinding, nearest_deadline, reach, set_node, wait, while_parked,
 };
-pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, VTable};
+pub(crate) use describe::describe_overflows;
+pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, TaskFiber, VTable};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

@@ -9,7 +9,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
-use super::{Cancelled, cancel, current};
+use super::{cancel, current};
 use crate::base::blocks;
 
 /// Why there is no value.
@@ -18,7 +18,7 @@ pub(crate) enum Failure {
     /// The body panicked.
     Panicked(Box<dyn Any + Send>),
     /// It was cancelled before it began.
-    NeverRan(Cancelled),
+    NeverRan,
     /// The body gave its error to the scope.
     Failed,
 }
@@ -64,27 +64,39 @@ impl<B: Body> TaskBox<B> {
         raw.cast_const().cast()
     }
 
+    /// Puts another stage in the box.
+    ///
+    /// # Safety
+    /// T1: the caller owns the stage.
+    #[inline]
+    unsafe fn swap(this: *const Header, stage: Stage<B>) -> Stage<B> {
+        // SAFETY: T2: whoever owns the stage holds a reference.
+        let boxed = unsafe { &*this.cast::<TaskBox<B>>() };
+        // SAFETY: T1, the caller's promise.
+        std::mem::replace(unsafe { &mut *boxed.stage.get() }, stage)
+    }
+
     /// See [`VTable::run`](super::VTable).
     ///
     /// # Safety
     /// T3: called once, by the worker that started the task, on the task's stack.
     pub(crate) unsafe fn run(this: *const Header) -> bool {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        let stage = unsafe { &mut *(*boxed).stage.get() };
-        let Stage::Waiting(body) = std::mem::replace(stage, Stage::Empty) else { unreachable!("a task runs once") };
+        let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
+            unreachable!("a task runs once")
+        };
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
         let asked = if header.always_begins { None } else { current::cancelled() };
         let result = match asked {
             None => body.run(),
-            Some(cancelled) => {
+            Some(_) => {
                 // SAFETY: K1: a task's ancestors outlive it.
                 if let Some(origin) = unsafe { cancel::flagged_by(current::flagged_node()) } {
                     origin.mark_delivered();
                 }
                 match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {
-                    Ok(()) => Err(Failure::NeverRan(cancelled)),
+                    Ok(()) => Err(Failure::NeverRan),
                     Err(payload) => Err(Failure::Panicked(payload)),
                 }
             }
@@ -98,12 +110,10 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T3: instead of [`TaskBox::run`].
     pub(crate) unsafe fn refuse(this: *const Header, why: String) {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1: the task owns its stage until it announces the result.
-        let body = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
-        drop_quietly(body);
-        // SAFETY: T2: the caller holds the running task's reference; with it the result is not released early.
-        unsafe { (*boxed).header.has_fiber.set(true) };
+        drop_quietly(unsafe { Self::swap(this, Stage::Empty) });
+        // SAFETY: T2: the caller holds the running task's reference; with this it is not given back early.
+        unsafe { &*this }.has_fiber.set(true);
         // SAFETY: T3, the caller's promise.
         unsafe { Self::end(this, Err(Failure::Panicked(Box::new(why)))) };
     }
@@ -113,12 +123,11 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T3: once, by the task.
     unsafe fn end(this: *const Header, result: Result<B::Output, Failure>) -> bool {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        unsafe { *(*boxed).stage.get() = Stage::Ended(result) };
+        drop(unsafe { Self::swap(this, Stage::Ended(result)) });
         // From here on nobody reaches the node any more.
         cancel::unlink(&header.node);
         if panicked {
@@ -140,9 +149,8 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the result.
     pub(crate) unsafe fn discard(this: *const Header) {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1, the caller's promise.
-        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
         // What else could be done with it? The task has no result any more, and its scope did not fail.
         drop_quietly(stage);
     }
@@ -152,10 +160,11 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the result ([`Header::claim_result`]), and `to` points to room for a `Result<B::Output, Failure>`.
     pub(crate) unsafe fn take(this: *const Header, to: *mut ()) {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1, the caller's promise.
-        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
-        let Stage::Ended(result) = stage else { unreachable!("a result is taken once, after it was announced") };
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
+        let Stage::Ended(result) = stage else {
+            unreachable!("a result is taken once, after it was announced")
+        };
         // SAFETY: T1: room for it is the caller's promise.
         unsafe { ptr::write(to.cast(), result) };
     }
@@ -165,9 +174,8 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the result.
     pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
-        let boxed = this.cast::<TaskBox<B>>();
         // SAFETY: T1, the caller's promise.
-        let stage = unsafe { std::mem::replace(&mut *(*boxed).stage.get(), Stage::Empty) };
+        let stage = unsafe { Self::swap(this, Stage::Empty) };
         match stage {
             Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
             _ => None,

@@ -273,9 +273,9 @@ fn cancel_12_deaf_loop_yields() {
         ecru::scope(|s| {
             let other = s.spawn(forever);
             let deaf: [&(dyn Fn() + Sync); 4] = [
-                &|| drop(ecru::sleep(HOUR)),
-                &|| drop(ecru::checkpoint()),
-                &|| drop(ecru::yield_now()),
+                &|| _ = ecru::sleep(HOUR),
+                &|| _ = ecru::checkpoint(),
+                &|| _ = ecru::yield_now(),
                 &|| drop(other.join_timeout(HOUR)),
             ];
             for wait in deaf {
@@ -709,10 +709,7 @@ fn cancel_34_in_place_with_children() {
                 until(|| waiting.load(SeqCst) == 3);
                 c.cancel();
                 for child in children {
-                    assert_eq!(
-                        ecru::shield(|| child.join()).unwrap(),
-                        CancelReason::Explicit
-                    );
+                    assert_eq!(ecru::shield(|| child.join()).unwrap(), CancelReason::Explicit);
                 }
             });
         });
@@ -733,7 +730,7 @@ fn cancel_35_handle_outlives() {
             let from_child = s.spawn(|| ecru::cancel_scope(|c| c)).join().unwrap();
             let still_running = ecru::cancel_scope(|c| c);
             thread::scope(|threads| drop(threads.spawn(|| from_child.cancel())));
-            s.spawn(|| still_running.cancel());
+            s.spawn(move || still_running.cancel());
             assert!(ecru::sleep(ms(1)).is_ok());
         });
         kept.lock().unwrap().push(ecru::cancel_scope(|c| c));
@@ -752,7 +749,7 @@ fn cancel_36_hook_runs_once() {
             ecru::cancel_scope(|c| {
                 let go = Barrier::new(4);
                 ecru::on_cancel(
-                    || drop(calls.fetch_add(1, SeqCst)),
+                    || _ = calls.fetch_add(1, SeqCst),
                     || {
                         thread::scope(|threads| {
                             for _ in 0..4 {
@@ -769,7 +766,7 @@ fn cancel_36_hook_runs_once() {
         }
         // A request that came first counts as well.
         let calls = AtomicU32::new(0);
-        cancelled(|| ecru::on_cancel(|| drop(calls.fetch_add(1, SeqCst)), || ()));
+        cancelled(|| ecru::on_cancel(|| _ = calls.fetch_add(1, SeqCst), || ()));
         assert_eq!(calls.load(SeqCst), 1);
     });
 }
@@ -781,8 +778,12 @@ fn cancel_37_hook_not_after() {
         let calls = AtomicUsize::new(0);
         ecru::cancel_scope(|c| {
             let counted = Counted(&calls);
+            let hook = move || {
+                let _counted = counted;
+                unreachable!("too late");
+            };
             // It is dropped unrun.
-            let value = ecru::on_cancel(move || std::mem::drop((counted, panic!("too late"))), || 7);
+            let value = ecru::on_cancel(hook, || 7);
             assert_eq!((value, calls.load(SeqCst)), (7, 1));
             c.cancel();
         });
@@ -966,10 +967,10 @@ fn cancel_44_races_with_waking() {
                                 given.fetch_add(1, SeqCst);
                             });
                             match giver.join() {
-                                Ok(()) => drop(taken.fetch_add(1, SeqCst)),
+                                Ok(()) => _ = taken.fetch_add(1, SeqCst),
                                 Err(JoinError::CallerCancelled) => {
                                     match ecru::shield(|| giver.join()) {
-                                        Ok(()) => drop(taken.fetch_add(1, SeqCst)),
+                                        Ok(()) => _ = taken.fetch_add(1, SeqCst),
                                         Err(error) => {
                                             assert!(matches!(error, JoinError::Cancelled));
                                         }

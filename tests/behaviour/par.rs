@@ -82,7 +82,9 @@ fn par_04_borrows() {
         assert_eq!(lengths, [1, 2]);
         let lengths = par::map_buffered(1, words.iter(), |word| word.len());
         assert_eq!(lengths, [1, 2]);
-        par::for_each(2, &words, |word| assert!(seen.lock().unwrap().remove(word.as_str()).is_some()));
+        par::for_each(2, &words, |word| {
+            assert!(seen.lock().unwrap().remove(word.as_str()).is_some())
+        });
         assert!(seen.lock().unwrap().is_empty());
         // And what is borrowed may come back.
         let longest: Vec<&str> = par::map(&words, |word| &word[..1]);
@@ -174,7 +176,13 @@ fn par_06_panics() {
 fn par_06_panics_of_the_input_await_the_items() {
     each_run(|| {
         let ended = AtomicUsize::new(0);
-        let input = || (0..20).inspect(|n| if *n == 5 { quiet_panic("the input") });
+        let input = || {
+            (0..20).inspect(|n| {
+                if *n == 5 {
+                    quiet_panic("the input")
+                }
+            })
+        };
         let item = |_| {
             dawdle(10);
             ended.fetch_add(1, SeqCst);
@@ -198,13 +206,16 @@ fn par_07_window() {
             let crowd = Crowd::default();
             let item = |n| {
                 crowd.enter();
+                until(|| n > 7 || crowd.most.load(SeqCst) == 8);
                 dawdle(n % 5 + 1);
                 crowd.leave();
                 n
             };
             match verb {
                 0 => assert_eq!(par::map_buffered(8, 0..100_usize, item).len(), 100),
-                _ => par::for_each(8, 0..100, |n| drop(item(n))),
+                _ => par::for_each(8, 0..100, |n| {
+                    item(n);
+                }),
             }
             assert_eq!(crowd.most.load(SeqCst), 8);
         }
@@ -301,8 +312,12 @@ fn par_13_scope_map_starts_at_once() {
         let run = AtomicUsize::new(0);
         let taken = AtomicUsize::new(0);
         ecru::scope(|s| {
-            let input = (0..20).inspect(|_| drop(taken.fetch_add(1, SeqCst)));
-            let _unread = s.map(input, |_| drop(run.fetch_add(1, SeqCst)));
+            let input = (0..20).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let _unread = s.map(input, |_| {
+                run.fetch_add(1, SeqCst);
+            });
             assert_eq!(taken.load(SeqCst), 20, "launched by the call");
         });
         assert_eq!(run.load(SeqCst), 20);
@@ -338,8 +353,12 @@ fn par_15_scope_buffered_is_lazy() {
     each_run(|| {
         let (taken, run) = (AtomicUsize::new(0), AtomicUsize::new(0));
         ecru::scope(|s| {
-            let input = (0..20).inspect(|_| drop(taken.fetch_add(1, SeqCst)));
-            let _unread = s.map_buffered(3, input, |_| drop(run.fetch_add(1, SeqCst)));
+            let input = (0..20).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let _unread = s.map_buffered(3, input, |_| {
+                run.fetch_add(1, SeqCst);
+            });
             settle();
         });
         assert_eq!((taken.load(SeqCst), run.load(SeqCst)), (0, 0));
@@ -351,8 +370,11 @@ fn par_16_scope_buffered_endless() {
     each_run(|| {
         let taken = AtomicUsize::new(0);
         ecru::scope(|s| {
-            let input = (0_u64..).inspect(|_| drop(taken.fetch_add(1, SeqCst)));
-            let five: Vec<u64> = s.map_buffered(3, input, |n| n * n).take(5).map(Result::unwrap).collect();
+            let input = (0_u64..).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let five: Vec<u64> =
+                s.map_buffered(3, input, |n| n * n).take(5).map(Result::unwrap).collect();
             assert_eq!(five, [0, 1, 4, 9, 16]);
         });
         let taken = taken.load(SeqCst);
@@ -366,7 +388,9 @@ fn par_17_scope_buffered_dropped() {
         for forget in [false, true] {
             let (taken, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
             ecru::scope(|s| {
-                let input = (0..100).inspect(|_| drop(taken.fetch_add(1, SeqCst)));
+                let input = (0..100).inspect(|_| {
+                    taken.fetch_add(1, SeqCst);
+                });
                 let mut results = s.map_buffered(3, input, |_| {
                     dawdle(20);
                     ended.fetch_add(1, SeqCst);
@@ -500,12 +524,14 @@ fn par_22_caller_cancelled() {
                         }
                         n
                     };
-                    let mut results: Box<dyn Iterator<Item = Result<u32, JoinError>>> = if buffered {
+                    let mut results: Box<dyn Iterator<Item = Result<u32, JoinError>>> = if buffered
+                    {
                         Box::new(s.map_buffered(4, 0..10, item))
                     } else {
                         Box::new(s.map(0..10, item))
                     };
-                    let values = [results.next(), results.next()].map(|value| value.unwrap().unwrap());
+                    let values =
+                        [results.next(), results.next()].map(|value| value.unwrap().unwrap());
                     assert_eq!(values, [0, 1]);
                     waiting.store(true, SeqCst);
                     let rest = results.by_ref().collect::<Vec<_>>();
@@ -535,7 +561,11 @@ fn par_22_caller_cancelled_in_a_chunk() {
                 handles.count()
             })
         });
-        assert_eq!((handles, begun.load(SeqCst)), (3, 3), "its chunk's handles, and no further chunk");
+        assert_eq!(
+            (handles, begun.load(SeqCst)),
+            (3, 3),
+            "its chunk's handles, and no further chunk"
+        );
     });
 }
 
@@ -582,9 +612,10 @@ fn par_24_par_for_nested_in_itself_and_over_nothing() {
     each_run(|| {
         let table = ecru::par_for!(x in 1..4 => ecru::par_for!(y in 1..4 => x * y));
         assert_eq!(table, [[1, 2, 3], [2, 4, 6], [3, 6, 9]]);
-        let none: Vec<u8> = ecru::par_for!(x in 0..0, _y in 0..3 => x);
+        let no_more = 0;
+        let none: Vec<u8> = ecru::par_for!(x in 0..no_more, _y in 0..3 => x);
         assert_eq!(none, []);
-        let none: Vec<u8> = ecru::par_for!(_x in 0..3, y in 0..0 => y);
+        let none: Vec<u8> = ecru::par_for!(_x in 0..3, y in 0..no_more => y);
         assert_eq!(none, []);
         let none: Vec<u8> = ecru::par_for!(x in 0..3, if x > 5 => x);
         assert_eq!(none, []);
@@ -620,8 +651,8 @@ fn par_25_par_for_clauses_over_owned_values() {
     each_run(|| {
         let prefix = String::from("<");
         let words = ecru::par_for!(
-            a in vec![String::from("x"), String::from("y")],
-            b in vec![vec![1], vec![2, 3]],
+            a in [String::from("x"), String::from("y")],
+            b in [vec![1], vec![2, 3]],
             let suffix = String::from(">")
             => {
                 let owned: (String, Vec<i32>) = (a, b);
@@ -651,6 +682,7 @@ fn par_27_aliases() {
         let crowd = Crowd::default();
         let same = par::pmap(3, 0..30, |n| {
             crowd.enter();
+            until(|| n > 2 || crowd.most.load(SeqCst) == 3);
             dawdle(2);
             crowd.leave();
             n

@@ -89,7 +89,7 @@ impl Check<'_> {
     }
 
     fn read_sources(&mut self, tree: &Tree) {
-        for (file, source) in tree.matching("src/", ".rs") {
+        for (file, source) in tree.library() {
             let module = module_of(file);
             let mut seen = BTreeSet::new();
             for path in named(&lex(source), &module)

@@ -6,9 +6,9 @@ use crate::tree::Tree;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// `cargo xtask loom`: the protocols, in every interleaving with at most two preemptions.
+/// `cargo xtask loom`: the models beside the protocols, in every interleaving with at most two preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
-    let mut command = cargo(root, &["test", "--release", "--package", "ecru-loom"]);
+    let mut command = cargo(root, &["test", "--release", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
     if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
@@ -16,13 +16,15 @@ pub(crate) fn loom(root: &Path) -> Outcome {
     tests("models", run(&mut command))
 }
 
-/// `cargo xtask baton`: the behaviour tests, each coroutine on an OS thread of its own.
+/// `cargo xtask baton`: the tests of the runtime, each coroutine and each task on an OS thread of its own.
 pub(crate) fn baton(root: &Path) -> Outcome {
-    let mut command = cargo(root, &["test", "--test", "behaviour"]);
+    let suites =
+        ["test", "--lib", "--test", "coroutine", "--test", "attack", "--test", "behaviour"];
+    let mut command = cargo(root, &suites);
     command
         .env("RUSTFLAGS", "--cfg ecru_baton")
         .env("CARGO_TARGET_DIR", target_folder(root, "baton"));
-    tests("behaviour tests", run(&mut command))
+    tests("tests on threads", run(&mut command))
 }
 
 /// `cargo xtask slopes`: instructions per operation, against the stored counts; `--bless` stores today's.

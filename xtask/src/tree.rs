@@ -46,6 +46,12 @@ impl Tree {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
     }
 
+    /// The library's source, without the models: those are tests, use loom throughout, and break every rule of access on purpose
+    /// so that loom notices.
+    pub(crate) fn library(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.matching("src/", ".rs").filter(|(path, _)| !path.ends_with("/loom_models.rs"))
+    }
+
     /// The files whose path begins and ends so.
     pub(crate) fn matching(
         &self,

@@ -34,21 +34,50 @@ mod imp {
     }
 }
 
-#[cfg(any(not(target_os = "linux"), loom, miri))]
+#[cfg(all(not(loom), any(not(target_os = "linux"), miri)))]
 mod imp {
     use crate::base::sync::atomic::AtomicU32;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
-    /// Where there is no futex, a look every now and then: model checkers and other platforms only.
+    /// Where there is no futex, a look every now and then: other platforms only.
     pub(crate) fn sleep(_: &AtomicU32, _: u32, deadline: Option<Instant>) -> bool {
-        #[cfg(loom)]
-        loom::thread::yield_now();
-        #[cfg(not(loom))]
-        std::thread::sleep(std::time::Duration::from_micros(50));
+        std::thread::sleep(Duration::from_micros(50));
         deadline.is_none_or(|deadline| Instant::now() < deadline)
     }
 
     pub(crate) fn wake(_: *const AtomicU32) {}
+}
+
+#[cfg(loom)]
+mod imp {
+    use crate::base::sync::atomic::{AtomicU32, Ordering};
+    use loom::sync::{Condvar, Mutex};
+    use std::sync::PoisonError;
+    use std::time::Instant;
+
+    loom::lazy_static! {
+        /// The kernel's table of sleepers, for one model.
+        static ref TABLE: Mutex<()> = Mutex::new(());
+        static ref NEWS: Condvar = Condvar::new();
+    }
+
+    /// Sleeps, so that a wake which is missing is a deadlock, which loom reports. A deadline has always passed.
+    pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
+        if deadline.is_some() {
+            return false;
+        }
+        let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+        if word.load(Ordering::Relaxed) == expected {
+            drop(NEWS.wait(table));
+        }
+        true
+    }
+
+    pub(crate) fn wake(_: *const AtomicU32) {
+        let table = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+        NEWS.notify_all();
+        drop(table);
+    }
 }
 
 pub(crate) use imp::{sleep, wake};

@@ -3,15 +3,23 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
+#[cfg(loom)]
+use self::model::Flag;
+#[cfg(not(loom))]
 use super::atomic::{AtomicBool, Ordering};
+#[cfg(not(loom))]
 use super::relax;
+
+#[cfg(loom)]
+mod model;
 
 /// Guards `T` for a few instructions. Uncontended: one atomic exchange to lock, one plain store to unlock, which is half of
 /// what a lock that can sleep costs.
 pub(crate) struct SpinLock<T> {
-    locked: AtomicBool,
+    locked: Flag,
     value: UnsafeCell<T>,
 }
 
@@ -24,41 +32,58 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 impl<T> SpinLock<T> {
     #[cfg(not(loom))]
     pub(crate) const fn new(value: T) -> SpinLock<T> {
-        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        SpinLock { locked: Flag(AtomicBool::new(false)), value: UnsafeCell::new(value) }
     }
 
     #[cfg(loom)]
     pub(crate) fn new(value: T) -> SpinLock<T> {
-        SpinLock { locked: AtomicBool::new(false), value: UnsafeCell::new(value) }
+        SpinLock { locked: Flag::new(), value: UnsafeCell::new(value) }
     }
 
     /// Takes the lock. Acquire pairs with the release in [`SpinGuard::drop`].
     #[inline]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
-        if self.locked.swap(true, Ordering::Acquire) {
-            self.lock_contended();
-        }
+        self.locked.lock();
         SpinGuard { lock: self }
     }
 
-    /// Unlocks a lock whose guard was forgotten.
+    /// Unlocks a lock whose guard said [`SpinGuard::keep_locked`].
     ///
     /// # Safety
     /// L1: this thread holds the lock, and no guard of it exists any more.
     #[inline]
     pub(crate) unsafe fn force_unlock(&self) {
-        self.locked.store(false, Ordering::Release);
+        self.locked.unlock();
+    }
+}
+
+/// True while somebody holds the lock.
+#[cfg(not(loom))]
+struct Flag(AtomicBool);
+
+#[cfg(not(loom))]
+impl Flag {
+    #[inline]
+    fn lock(&self) {
+        if self.0.swap(true, Ordering::Acquire) {
+            self.lock_contended();
+        }
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        self.0.store(false, Ordering::Release);
     }
 
     #[cold]
     fn lock_contended(&self) {
         let mut round = 0;
         loop {
-            while self.locked.load(Ordering::Relaxed) {
+            while self.0.load(Ordering::Relaxed) {
                 relax(round);
                 round = round.saturating_add(1);
             }
-            if !self.locked.swap(true, Ordering::Acquire) {
+            if !self.0.swap(true, Ordering::Acquire) {
                 return;
             }
         }
@@ -75,6 +100,14 @@ impl<T> fmt::Debug for SpinLock<T> {
 #[derive(Debug)]
 pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
+}
+
+impl<T> SpinGuard<'_, T> {
+    /// Leaves the lock locked, for [`SpinLock::force_unlock`].
+    #[inline]
+    pub(crate) fn keep_locked(self) {
+        let _ = ManuallyDrop::new(self);
+    }
 }
 
 impl<T> Deref for SpinGuard<'_, T> {
@@ -99,6 +132,9 @@ impl<T> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // The last access to the lock: whoever guards its own life with it may free it from here on.
-        self.lock.locked.store(false, Ordering::Release);
+        self.lock.locked.unlock();
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

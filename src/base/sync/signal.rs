@@ -35,17 +35,17 @@ impl Signal {
         self.raised.load(Ordering::Acquire) == RAISED
     }
 
-    /// Takes the flag down again, for reuse by its only sleeper.
-    #[inline]
-    pub(crate) fn lower(&self) {
-        self.raised.store(LOWERED, Ordering::Relaxed);
-    }
-
     /// Raises the flag and wakes the sleeper. The store is the last access to the flag itself.
     pub(crate) fn raise(&self) {
         let word = std::ptr::from_ref(&self.raised);
         self.raised.store(RAISED, Ordering::Release);
         futex::wake(word);
+    }
+
+    /// The flag's memory goes: loom objects if an access to it is not ordered before this.
+    #[cfg(all(test, loom))]
+    pub(crate) fn gone(&mut self) {
+        self.raised.with_mut(|_| ());
     }
 
     /// Sleeps until the flag is up (`true`) or the deadline has passed (`false`).

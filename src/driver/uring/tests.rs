@@ -1,7 +1,7 @@
 //! The driver against real sockets, in every mode that a ring can be opened in.
 
 use super::*;
-use crate::driver::Interest;
+use crate::driver::op::Interest;
 use crate::driver::op::clamp_length;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,8 +20,8 @@ const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
 /// Runs a test in each mode, on a driver that is certain to be an io_uring in that mode.
 fn in_each_mode(entries: u32, mut test: impl FnMut(&mut Uring)) {
     for mode in MODES {
-        let mut driver =
-            Uring::open_with(entries, mode, None).expect("the tests need a kernel that allows io_uring");
+        let mut driver = Uring::open_with(entries, mode, None)
+            .expect("the tests need a kernel that allows io_uring");
         assert_eq!(driver.mode, mode);
         let link =
             std::fs::read_link(format!("/proc/self/fd/{}", driver.ring.as_raw_fd())).unwrap();
@@ -713,7 +713,10 @@ fn where_the_kernel_refuses_io_uring_the_error_says_what_to_do() {
     ] {
         let refused = thread::spawn(move || {
             forbid_io_uring(errno);
-            (Uring::open(None).unwrap_err(), crate::driver::probe(crate::DriverKind::Auto).unwrap_err())
+            (
+                Uring::open(None).unwrap_err(),
+                crate::driver::probe(crate::DriverKind::Auto).unwrap_err(),
+            )
         });
         let (opening, probing) = refused.join().unwrap();
         for error in [opening, probing] {

@@ -11,8 +11,10 @@
 //!                                 (on the stack)   (on the stack)         (in its header)
 //! ```
 //! A node's parent outlives it: a child task ends before the scope it belongs to, and frames on a stack nest. Parents know
-//! their children only if these are *linked*: every node on a stack is, from the start; a task's own node links itself the
-//! first time that the task opens a node or parks, so that spawning and running a task which does neither costs nothing here.
+//! their children only if these are *linked*. A task's own node, and those of the time limits in it (which its own worker flags),
+//! are linked when the task opens any other kind of node or parks for the first time after; so spawning a task, or setting a
+//! limit, costs nothing here unless somebody waits. All other nodes are linked from the start. Until then a node asks those
+//! above it. Above a linked node all are, up to the next shield.
 //!
 //! # Protocol
 //! - The children of a node, and the links of those children, are guarded by the node's lock. Locks are taken from the root

@@ -122,6 +122,17 @@ impl CancelNode {
     }
 }
 
+#[cfg(all(test, loom))]
+impl CancelNode {
+    /// The frame goes: loom objects if an access to the node is not ordered before this.
+    pub(super) fn gone(&mut self) {
+        self.flag.with_mut(|_| ());
+        self.parent.with_mut(|_| ());
+        // SAFETY: L1: exclusive.
+        let _ = unsafe { self.linked.unsync_load() };
+    }
+}
+
 // SAFETY: K1: the cells are guarded by locks, named beside them.
 unsafe impl Sync for CancelNode {}
 // SAFETY: K1, as above.
@@ -137,7 +148,12 @@ pub(crate) struct DeadlineNode {
 }
 
 impl DeadlineNode {
-    pub(crate) fn new(parent: *const CancelNode, owner: *const Header, deadline: Instant) -> DeadlineNode {
+    #[inline(always)]
+    pub(crate) fn new(
+        parent: *const CancelNode,
+        owner: *const Header,
+        deadline: Instant,
+    ) -> DeadlineNode {
         DeadlineNode { node: CancelNode::new(parent, owner, Kind::Deadline), deadline }
     }
 
@@ -173,7 +189,11 @@ impl HookNode {
     /// Over, or given up by the frame that it belongs to.
     pub(crate) const OVER: u32 = 2;
 
-    pub(crate) fn new(parent: *const CancelNode, owner: *const Header, run: unsafe fn(*const HookNode)) -> HookNode {
+    pub(crate) fn new(
+        parent: *const CancelNode,
+        owner: *const Header,
+        run: unsafe fn(*const HookNode),
+    ) -> HookNode {
         HookNode {
             node: CancelNode::new(parent, owner, Kind::Hook),
             state: AtomicU32::new(HookNode::WAITING),

@@ -85,7 +85,8 @@ impl Cancelled {
     /// ```
     #[must_use]
     pub fn find(error: &io::Error) -> Option<Cancelled> {
-        let mut next: Option<&(dyn error::Error + 'static)> = error.get_ref().map(|inner| inner as _);
+        let mut next: Option<&(dyn error::Error + 'static)> =
+            error.get_ref().map(|inner| inner as _);
         while let Some(inner) = next {
             if let Some(cancelled) = inner.downcast_ref::<Cancelled>() {
                 return Some(*cancelled);

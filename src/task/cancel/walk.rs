@@ -4,15 +4,16 @@ use std::ptr;
 
 use super::node::{CancelNode, HookNode, Kind};
 use super::{CancelReason, Cancelled};
+use crate::base::list::Pile;
 use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinGuard, SpinLock};
-use crate::base::list::Pile;
 use crate::task::Header;
 
 /// Enters the node into its parent's list, so that requests reach it. If the parent has been asked already, so has the node.
 ///
 /// # Safety
 /// K1: the node stays where it is until [`unlink`]ed, and its parent (and the parent's parents) outlive that.
+#[inline]
 pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
     let parent = node.parent();
     // SAFETY: K1: the parent outlives the node.
@@ -27,7 +28,8 @@ pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
         node.flag(cancelled.reason(), true);
         // What hangs below the node linked itself to it before: pass the request on.
         spread(node, cancelled.reason());
-    } else {
+    } else if !node.linked.load(Ordering::Relaxed) {
+        // (Several threads may want the node of a scope's daemons linked.)
         // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
         unsafe { children.push(&raw const node.link) };
         node.linked.store(true, Ordering::Release);
@@ -84,7 +86,7 @@ fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) ->
     tell(root, &mut hooks);
     let mut at: *const CancelNode = root;
     let mut child = guard.first();
-    std::mem::forget(guard); // Given back below: the guards of a path cannot be kept in a variable.
+    guard.keep_locked(); // Unlocked below: the guards of a path cannot be kept in a variable.
     loop {
         if child.is_null() {
             // SAFETY: K1: `at` is on the path, whose nodes' parents are locked, so that it cannot leave.
@@ -107,7 +109,7 @@ fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) ->
             tell(node, &mut hooks);
             at = candidate;
             child = guard.first();
-            std::mem::forget(guard);
+            guard.keep_locked();
         } else {
             // Asked earlier, and so was everything below it.
             child = node.link.next();
@@ -125,8 +127,12 @@ fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
         let hook = ptr::from_ref(node).cast::<HookNode>();
         // SAFETY: K3: a node of this kind is the first field of a `HookNode`.
         let hook_node = unsafe { &*hook };
-        let claimed =
-            hook_node.state.compare_exchange(HookNode::WAITING, HookNode::RUNNING, Ordering::AcqRel, Ordering::Relaxed);
+        let claimed = hook_node.state.compare_exchange(
+            HookNode::WAITING,
+            HookNode::RUNNING,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
         if claimed.is_ok() {
             // From here on the frame of the hook waits until it is over.
             hook_node.next.set(*hooks);
@@ -138,7 +144,8 @@ fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
 fn run_hooks(mut hooks: *const HookNode) {
     while !hooks.is_null() {
         // SAFETY: K3: a claimed hook's frame waits until its `run` says that it is over; `next` is read before that.
-        let (next, run) = unsafe { ((*hooks).next.get(), (*hooks).run) };
+        let hook = unsafe { &*hooks };
+        let (next, run) = (hook.next.get(), hook.run);
         // SAFETY: K3: claimed by this thread, called once, no lock held.
         unsafe { run(hooks) };
         hooks = next;
@@ -160,3 +167,6 @@ pub(crate) unsafe fn flagged_by<'a>(node: *const CancelNode) -> Option<&'a Cance
     }
     None
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

@@ -1,0 +1,31 @@
+//! The lock as loom sees it: blocking, because loom cannot end a spinning loop. What the flag's orderings promise, loom's own
+//! mutex promises too; that the flag keeps it, is for [`super`] to say.
+
+use loom::sync::{Mutex, MutexGuard};
+use std::cell::UnsafeCell;
+
+/// Stands for the flag of a `SpinLock`.
+pub(super) struct Flag {
+    mutex: Mutex<()>,
+    held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+}
+
+impl Flag {
+    pub(super) fn new() -> Flag {
+        Flag { mutex: Mutex::new(()), held: UnsafeCell::new(None) }
+    }
+
+    pub(super) fn lock(&self) {
+        let guard = self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // SAFETY: L1: the guard is taken out of the slot before the lock goes.
+        let guard =
+            unsafe { std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard) };
+        // SAFETY: L1: this thread holds the lock.
+        unsafe { *self.held.get() = Some(guard) };
+    }
+
+    pub(super) fn unlock(&self) {
+        // SAFETY: L1: this thread holds the lock.
+        drop(unsafe { (*self.held.get()).take() });
+    }
+}

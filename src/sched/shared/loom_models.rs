@@ -1,0 +1,175 @@
+//! The inboxes and the sleep: nothing that was sent is left lying while the worker sleeps, and a request to a task arrives.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::panic::Location;
+use std::ptr;
+
+use super::WorkerShared;
+use crate::base::sync::atomic::Ordering;
+use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
+use crate::task::{self, Header, Running, VTable};
+
+const VTABLE: VTable = VTable {
+    run: |_| unreachable!(),
+    refuse: |_, _| unreachable!(),
+    take: |_, _| unreachable!(),
+    take_panic: |_| None,
+    discard: |_| {},
+    free: |_| {},
+    panicked: |_| {},
+    ended: |_, _| {},
+    tell: crate::sched::tell,
+};
+
+/// What a sender wrote before it sent the task.
+#[repr(C)]
+struct Task {
+    header: Header,
+    note: UnsafeCell<u32>,
+}
+
+fn leak<T>(value: T) -> &'static T {
+    // Given back by `end`: the threads of a model want what lives for ever.
+    Box::leak(Box::new(value))
+}
+
+fn end<T>(value: &'static T) {
+    drop(unsafe { Box::from_raw(ptr::from_ref(value).cast_mut()) });
+}
+
+fn header() -> Header {
+    Header::new(
+        &VTABLE,
+        ptr::null(),
+        ptr::null(),
+        ptr::null(),
+        true,
+        false,
+        None,
+        Location::caller(),
+    )
+}
+
+struct Shared<T: 'static>(&'static T);
+unsafe impl<T> Send for Shared<T> {}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Shared(self.0)
+    }
+}
+
+#[test]
+fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
+    loom::model(|| {
+        let shared = leak(WorkerShared::new());
+        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: UnsafeCell::new(0) }));
+        let threads = tasks.map(|task| {
+            let (task, shared) = (Shared(task), Shared(shared));
+            thread::spawn(move || {
+                let (task, shared) = (task.clone().0, shared.clone().0);
+                task.note.with_mut(|note| unsafe { *note = 1 });
+                unsafe { shared.send_woken(&raw const task.header) };
+            })
+        });
+        let mut received = 0;
+        while received < 2 {
+            shared.receive_woken(|task| {
+                unsafe { &*task.cast::<Task>() }.note.with(|note| assert_eq!(unsafe { *note }, 1));
+                received += 1;
+            });
+            if received < 2 && shared.fall_asleep(false) {
+                shared.sleep(None);
+            }
+        }
+        threads.map(|thread| thread.join().unwrap());
+        tasks.map(end);
+        end(shared);
+    });
+}
+
+#[test]
+fn a_second_request_is_seen_with_the_first_message_or_sends_its_own() {
+    loom::model(|| {
+        let shared = leak(WorkerShared::new());
+        let task = leak(header());
+        task.worker.store(ptr::from_ref(shared).cast_mut().cast(), Ordering::Relaxed);
+        task.reachable.store(true, Ordering::Relaxed);
+        let nodes = [(); 2].map(|()| leak(CancelNode::new(ptr::null(), task, Kind::Plain)));
+        let threads = nodes.map(|node| {
+            let node = Shared(node);
+            thread::spawn(move || {
+                let node = node.clone().0;
+                cancel::cancel(node, CancelReason::Explicit);
+            })
+        });
+        // The wait is one that only the second node ends.
+        let mut ended = false;
+        while !ended {
+            shared.receive_cancelled(|task| {
+                ended |= nodes[1].cancelled().is_some();
+                unsafe { Header::release(task) };
+            });
+            if !ended && shared.fall_asleep(false) {
+                shared.sleep(None);
+            }
+        }
+        threads.map(|thread| thread.join().unwrap());
+        shared.receive_cancelled(|task| unsafe { Header::release(task) });
+        nodes.map(end);
+        end(task);
+        end(shared);
+    });
+}
+
+#[test]
+fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
+    loom::model(|| {
+        let shared = leak(WorkerShared::new());
+        let scope = leak(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
+        let task = leak(Header::new(
+            &VTABLE,
+            ptr::null(),
+            scope,
+            ptr::null(),
+            true,
+            false,
+            None,
+            Location::caller(),
+        ));
+        task.node.set_owner(task);
+        let running = leak(Running::new(&raw const task.node));
+        task.running.set(running);
+        let other = Shared(task);
+        let thread = thread::spawn(move || {
+            let task = other.clone().0;
+            cancel::cancel(&task.node, CancelReason::Explicit);
+        });
+        // The task starts, and comes to its first wait.
+        task.started.store(true, Ordering::Release);
+        task.worker.store(ptr::from_ref(shared).cast_mut().cast(), Ordering::Relaxed);
+        task::reach(task);
+        let seen = task.node.cancelled().is_some();
+        if !seen {
+            // So it parks, and only a message can end that.
+            let mut told = false;
+            while !told {
+                shared.receive_cancelled(|task| {
+                    told = unsafe { &*task }.node.cancelled().is_some();
+                    unsafe { Header::release(task) };
+                });
+                if !told && shared.fall_asleep(false) {
+                    shared.sleep(None);
+                }
+            }
+        }
+        thread.join().unwrap();
+        shared.receive_cancelled(|task| unsafe { Header::release(task) });
+        cancel::unlink(&task.node);
+        end(task);
+        end(running);
+        end(scope);
+        end(shared);
+    });
+}

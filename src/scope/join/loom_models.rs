@@ -1,0 +1,100 @@
+//! A task's end against its handle: the result is taken or dropped exactly once, and the box is freed after its last use.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::super::core::ScopeCore;
+use super::super::core::loom_models::{Sent, with_core};
+use super::super::scoped::Plain;
+use super::{JoinError, JoinHandle};
+use crate::scope::Options;
+
+/// A result that the task writes, and whoever drops it writes again.
+struct Product {
+    cell: Arc<UnsafeCell<u32>>,
+    dropped: Arc<AtomicUsize>,
+}
+
+unsafe impl Send for Product {}
+
+impl Drop for Product {
+    fn drop(&mut self) {
+        self.cell.with_mut(|value| {
+            assert_eq!(unsafe { *value }, 7);
+        });
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn spawn(core: &ScopeCore, dropped: &Arc<AtomicUsize>) -> (Sent, JoinHandle<'static, Product>) {
+    let product = Product { cell: Arc::new(UnsafeCell::new(7)), dropped: Arc::clone(dropped) };
+    let body = Plain(move || {
+        product.cell.with_mut(|value| unsafe { *value = 7 });
+        product
+    });
+    let task = core.allocate(body, Options::default(), Location::caller());
+    (Sent(task), unsafe { JoinHandle::new(task) })
+}
+
+fn check(user: fn(JoinHandle<'static, Product>)) {
+    check_with(loom::model::Builder::new(), user);
+}
+
+fn check_with(model: loom::model::Builder, user: fn(JoinHandle<'static, Product>)) {
+    model.check(move || {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut threads = vec![];
+        with_core(|core| {
+            let (task, handle) = spawn(core, &dropped);
+            threads.push(thread::spawn(move || task.perform()));
+            user(handle);
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    });
+}
+
+#[test]
+fn its_end_against_a_join() {
+    check(|handle| assert!(handle.join().is_ok()));
+}
+
+#[test]
+fn its_end_against_the_drop_of_the_handle() {
+    check(drop);
+}
+
+#[test]
+fn its_end_against_a_join_that_gives_up() {
+    check(|handle| drop(handle.join_timeout(Duration::ZERO)));
+}
+
+#[test]
+fn its_end_against_two_joins() {
+    // Three threads: with two preemptions this alone takes minutes.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    check_with(model, |handle| {
+        let handle = Arc::new(handle);
+        let other = Arc::clone(&handle);
+        let thread = thread::spawn(move || other.join().is_ok());
+        let own = handle.join();
+        assert!(matches!(own, Ok(_) | Err(JoinError::Taken)));
+        assert!(own.is_ok() ^ thread.join().unwrap());
+    });
+}
+
+#[test]
+fn its_end_against_a_request() {
+    check(|handle| {
+        handle.cancel();
+        match handle.join() {
+            Ok(_) | Err(JoinError::Cancelled) => {}
+            other => panic!("{:?}", other.err()),
+        }
+    });
+}

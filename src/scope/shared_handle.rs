@@ -1,0 +1,148 @@
+//! Handles that many may join.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::join::JoinHandle;
+use super::join_error::{JoinError, PanicPayload};
+use crate::base::clock;
+
+/// The right of many to wait for one task, each of whom gets a copy of what it returns: from [`JoinHandle::shared`].
+///
+/// # Examples
+/// ```
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let answer = s.spawn(|| 6 * 7).shared();
+///         for _ in 0..3 {
+///             let answer = answer.clone();
+///             s.spawn(move || assert_eq!(answer.join().unwrap(), 42));
+///         }
+///     });
+/// });
+/// ```
+pub struct SharedHandle<'scope, T> {
+    inner: Arc<Inner<'scope, T>>,
+}
+
+struct Inner<'scope, T> {
+    handle: JoinHandle<'scope, T>,
+    /// Moved out of the task by whoever joins first.
+    outcome: OnceLock<Outcome<T>>,
+}
+
+enum Outcome<T> {
+    Value(T),
+    /// The payload is for the first who joins, the text for all others.
+    Panicked(Mutex<Option<PanicPayload>>, Option<String>),
+    Cancelled,
+    Failed,
+    Taken,
+}
+
+impl<T> Outcome<T> {
+    fn of(joined: Result<T, JoinError>) -> Outcome<T> {
+        match joined {
+            Ok(value) => Outcome::Value(value),
+            Err(JoinError::Panicked(payload)) => {
+                let message = payload.message().map(String::from);
+                Outcome::Panicked(Mutex::new(Some(payload)), message)
+            }
+            Err(JoinError::Cancelled) => Outcome::Cancelled,
+            Err(JoinError::Failed) => Outcome::Failed,
+            Err(JoinError::CallerCancelled | JoinError::Taken | JoinError::Empty) => Outcome::Taken,
+        }
+    }
+}
+
+impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
+    pub(super) fn new(handle: JoinHandle<'scope, T>) -> Self {
+        SharedHandle { inner: Arc::new(Inner { handle, outcome: OnceLock::new() }) }
+    }
+
+    /// Waits until the task has ended and copies what it returned.
+    ///
+    /// # Errors
+    /// As [`JoinHandle::join`]; of a panic the first who joins gets the payload, and everybody else its text as the payload.
+    /// [`JoinError::Taken`] if the result had been taken before the handle was shared.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point of the caller. Nothing is lost.
+    #[track_caller]
+    pub fn join(&self) -> Result<T, JoinError> {
+        self.inner.handle.wait_finished()?;
+        self.copy()
+    }
+
+    /// [`join`](SharedHandle::join), for at most `timeout`; none: the task has not ended by then.
+    ///
+    /// # Errors
+    /// As `join`.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `join`.
+    #[track_caller]
+    pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
+        match self.inner.handle.wait_until_done(clock::now().checked_add(timeout)) {
+            Ok(true) => Some(self.copy()),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// The task has ended.
+    fn copy(&self) -> Result<T, JoinError> {
+        // Moves and nothing else: no code of the user's runs while others wait here.
+        match self.inner.outcome.get_or_init(|| Outcome::of(self.inner.handle.take())) {
+            Outcome::Value(value) => Ok(value.clone()),
+            Outcome::Panicked(payload, message) => {
+                let first = payload.lock().unwrap_or_else(PoisonError::into_inner).take();
+                Err(JoinError::Panicked(first.unwrap_or_else(|| match message {
+                    Some(message) => PanicPayload::new(Box::new(message.clone())),
+                    None => PanicPayload::new(Box::new(())),
+                })))
+            }
+            Outcome::Cancelled => Err(JoinError::Cancelled),
+            Outcome::Failed => Err(JoinError::Failed),
+            Outcome::Taken => Err(JoinError::Taken),
+        }
+    }
+}
+
+impl<T> SharedHandle<'_, T> {
+    /// Asks the task to stop; see [`JoinHandle::cancel`].
+    pub fn cancel(&self) {
+        self.inner.handle.cancel();
+    }
+
+    /// Whether the task has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.inner.handle.is_finished()
+    }
+
+    /// The name that the task was given, if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.inner.handle.name()
+    }
+}
+
+impl<T> Clone for SharedHandle<'_, T> {
+    fn clone(&self) -> Self {
+        SharedHandle { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T> fmt::Debug for SharedHandle<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SharedHandle").field(&self.inner.handle).finish()
+    }
+}

@@ -1,0 +1,327 @@
+//! Coroutines where they meet tasks; the rest of their rows is in `tests/coroutine.rs` and `tests/overflow.rs`.
+
+use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Mutex;
+use std::thread;
+
+use ecru::LocalRuntime;
+use ecru::coroutine::{
+    Coroutine, CoroutineState, CoroutineStatus, Generator, STACK_FLOOR, Stack, StackPool, Yielder,
+};
+
+use crate::support::{
+    OnDrop, each_run, is_child, ms, panic_text, quiet_panic, run_on, start_again, text_of,
+};
+
+use CoroutineState::{Complete, Yielded};
+
+/// What the closure returns is the last thing that a resume gives.
+#[test]
+fn coroutine_03_completes() {
+    let coroutine = Coroutine::new(|yielder: &Yielder<u8, &str>, first: u8| {
+        let second = yielder.suspend("more");
+        first + second
+    });
+    assert_eq!(coroutine.resume(1), Yielded("more"));
+    assert_eq!(coroutine.resume(2), Complete(3));
+    assert_eq!(coroutine.state(), CoroutineStatus::Complete);
+}
+
+/// A coroutine borrows from its resumer.
+#[test]
+fn coroutine_08_borrows() {
+    let input = [1, 2, 3];
+    let mut sums = Vec::new();
+    let coroutine = Coroutine::new(|yielder: &Yielder<(), u32>, ()| {
+        let mut sum = 0;
+        for number in &input {
+            sum += number;
+            sums.push(sum);
+            yielder.suspend(sum);
+        }
+    });
+    while let Yielded(sum) = coroutine.resume(()) {
+        assert!(sum > 0);
+    }
+    drop(coroutine);
+    assert_eq!(sums, [1, 3, 6]);
+}
+
+/// A coroutine that never ran drops its closure, unrun.
+#[test]
+fn coroutine_10_dropped_unstarted() {
+    let (dropped, ran) = (Cell::new(false), Cell::new(false));
+    let capture = OnDrop(|| dropped.set(true));
+    let coroutine = Coroutine::new(|_: &Yielder<(), ()>, ()| {
+        let _capture = capture;
+        ran.set(true);
+    });
+    assert!(!dropped.get());
+    drop(coroutine);
+    assert_eq!((dropped.get(), ran.get()), (true, false));
+}
+
+struct Tree {
+    left: Option<Box<Tree>>,
+    value: u32,
+    right: Option<Box<Tree>>,
+}
+
+impl Tree {
+    /// A balanced one of the numbers from `low` to `high`.
+    fn of(low: u32, high: u32) -> Option<Box<Tree>> {
+        (low < high).then(|| {
+            let value = low.midpoint(high);
+            Box::new(Tree { left: Tree::of(low, value), value, right: Tree::of(value + 1, high) })
+        })
+    }
+
+    fn walk(&self, yielder: &Yielder<(), u32>) {
+        if let Some(left) = &self.left {
+            left.walk(yielder);
+        }
+        yielder.suspend(self.value);
+        if let Some(right) = &self.right {
+            right.walk(yielder);
+        }
+    }
+}
+
+/// A recursive function yields from any depth.
+#[test]
+fn coroutine_13_recursive_generator() {
+    let tree = Tree::of(0, 1000).unwrap();
+    let walk = Generator::new(|yielder| tree.walk(yielder));
+    assert!(walk.eq(0..1000));
+}
+
+/// Guards cost no mappings, where the kernel has guard markers (since Linux 6.13).
+#[test]
+fn coroutine_19_many_guarded_slow() {
+    const NAME: &str = "coroutine::coroutine_19_many_guarded_slow";
+    if !is_child(NAME) {
+        let output = start_again(NAME).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("counted"), "{text}");
+        return;
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let markers = version >= (6, 13);
+    // Without them each guard takes mappings, of which there is a limited number.
+    let count = if markers { 100_000 } else { 10_000 };
+    let pool = StackPool::new(STACK_FLOOR).unwrap();
+    let coroutines: Vec<_> = (0..count)
+        .map(|number: u32| {
+            let stack = pool.take().unwrap();
+            let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
+                yielder.suspend(());
+                number
+            });
+            coroutine.resume(());
+            coroutine
+        })
+        .collect();
+    let lines = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    assert!(!markers || lines < 1000, "{lines} mappings");
+    for (number, coroutine) in (0..).zip(&coroutines) {
+        assert_eq!(coroutine.resume(()), Complete(number));
+    }
+    eprintln!("counted {lines} mappings");
+}
+
+/// What must end before its frame does keeps a coroutine from suspending.
+#[test]
+fn coroutine_20_open_frames() {
+    ecru::task_local! {
+        static BOUND: u32;
+    }
+    type Opens = fn(&dyn Fn());
+    let frames: [(&str, Opens); 9] = [
+        ("scope", |inside| ecru::scope(|_| inside())),
+        ("try_scope", |inside| {
+            let _ = ecru::try_scope(|_| {
+                inside();
+                Ok::<_, ()>(())
+            });
+        }),
+        ("timeout", |inside| _ = ecru::timeout(ms(1000), inside)),
+        ("cancel_scope", |inside| ecru::cancel_scope(|_| inside())),
+        ("shield", |inside| ecru::shield(inside)),
+        ("shield_for", |inside| ecru::shield_for(ms(1000), inside)),
+        ("on_cancel", |inside| ecru::on_cancel(|| (), inside)),
+        ("no_suspend", |inside| ecru::no_suspend(inside)),
+        ("task-local", |inside| BOUND.scope(1, inside)),
+    ];
+    each_run(|| {
+        for (name, open) in frames {
+            let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+                let mut text = String::new();
+                open(&|| {
+                    let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+                    let payload = refused.expect_err(name);
+                    assert!(text_of(&*payload).contains("is open"), "{name}");
+                });
+                // Outside it works again.
+                yielder.suspend(());
+                text.push_str(name);
+                text
+            });
+            assert_eq!(coroutine.resume(()), Yielded(()), "{name}");
+            assert_eq!(coroutine.resume(()), Complete(name.to_owned()));
+        }
+    });
+}
+
+/// What has been left again is no hindrance, nor is what is open around the coroutine.
+#[test]
+fn coroutine_21_closed_frames() {
+    each_run(|| {
+        let result = ecru::timeout(ms(10_000), || {
+            let numbers = Generator::new(|yielder| {
+                for number in 0..3_u32 {
+                    let squared = ecru::scope(|s| s.spawn(move || number * number).join());
+                    let _ = ecru::shield(|| ecru::timeout(ms(1000), || ()));
+                    yielder.suspend(squared.unwrap());
+                }
+            });
+            numbers.sum::<u32>()
+        });
+        assert_eq!(result, Ok(5));
+    });
+}
+
+/// What moves is the handle.
+#[test]
+fn coroutine_22_moved_while_suspended() {
+    let coroutine = Coroutine::new(|yielder: &Yielder<u32, u32>, first| {
+        let numbers = [first; 100];
+        let second = yielder.suspend(numbers.iter().sum());
+        numbers.iter().sum::<u32>() + second
+    });
+    assert_eq!(coroutine.resume(1), Yielded(100));
+    let boxed = Box::new(coroutine);
+    let mut moved = vec![*boxed];
+    moved.reserve(100);
+    assert_eq!(moved.pop().unwrap().resume(5), Complete(105));
+}
+
+/// A coroutine that is dropped by unwinding is unwound itself, and the panic goes on.
+#[test]
+fn coroutine_23_panicking_is_restored() {
+    let notes = RefCell::new(Vec::new());
+    let text = panic_text(|| {
+        let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+            let _inner = OnDrop(|| {
+                let caught = catch_unwind(|| quiet_panic("inner"));
+                notes.borrow_mut().push(caught.is_err());
+            });
+            yielder.suspend(());
+        });
+        coroutine.resume(());
+        quiet_panic("the owner's");
+    });
+    assert_eq!((text.as_str(), &*notes.borrow()), ("the owner's", &vec![true]));
+    assert!(!thread::panicking());
+}
+
+/// On a plain thread everything works.
+#[test]
+fn coroutine_24_needs_no_runtime() {
+    let sum = thread::spawn(|| {
+        let stack = Stack::new(STACK_FLOOR).unwrap();
+        let coroutine =
+            Coroutine::with_stack(stack, |yielder: &Yielder<u32, u32>, mut sum: u32| {
+                while sum < 10 {
+                    sum += yielder.suspend(sum);
+                }
+                sum
+            });
+        while let Yielded(_) = coroutine.resume(4) {}
+        Generator::new(|yielder| (1..=4).for_each(|n: u32| yielder.suspend(n))).sum::<u32>()
+    });
+    assert_eq!(sum.join().unwrap(), 10);
+}
+
+/// In a task coroutines take turns with waits; the code in them is the task's.
+#[test]
+fn coroutine_25_inside_a_task() {
+    each_run(|| {
+        let identities = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    let own = ecru::task::current().id();
+                    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+                        for _ in 0..3 {
+                            ecru::sleep(ms(1)).unwrap();
+                            assert_eq!(ecru::task::current().id(), own);
+                            yielder.suspend(());
+                        }
+                    });
+                    while let Yielded(()) = coroutine.resume(()) {
+                        ecru::yield_now().unwrap();
+                        assert_eq!(ecru::task::current().id(), own);
+                    }
+                    identities.lock().unwrap().push(own);
+                });
+            }
+        });
+        let mut identities = identities.into_inner().unwrap();
+        identities.dedup();
+        assert_eq!(identities.len(), 3);
+    });
+    // Cancelled inside of a coroutine is cancelled.
+    run_on(1, || {
+        let result = ecru::timeout(ms(1), || {
+            Coroutine::new(|_: &Yielder<(), ()>, ()| ecru::sleep(ms(60_000))).resume(())
+        });
+        assert!(result.is_err());
+    });
+}
+
+/// A tick runs what was queued before it, in order.
+#[test]
+fn coroutine_26_run_soon() {
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let runtime = Rc::new(LocalRuntime::new());
+    let note = |text: &'static str| {
+        let notes = Rc::clone(&notes);
+        move || notes.borrow_mut().push(text)
+    };
+    let (first, third, inside) = (note("first"), note("third"), Rc::clone(&runtime));
+    runtime.run_soon(move || {
+        first();
+        inside.run_soon(third);
+    });
+    runtime.run_soon(note("second"));
+    assert!(runtime.tick());
+    assert_eq!(*notes.borrow(), ["first", "second"]);
+    assert!(runtime.tick());
+    assert_eq!(*notes.borrow(), ["first", "second", "third"]);
+    assert!(!runtime.tick());
+}
+
+/// A panic leaves the rest for the next tick.
+#[test]
+fn coroutine_26_run_soon_and_panic() {
+    let runtime = LocalRuntime::new();
+    let ran = Rc::new(Cell::new(false));
+    let noted = Rc::clone(&ran);
+    runtime.run_soon(|| quiet_panic("in a tick"));
+    runtime.run_soon(move || noted.set(true));
+    assert_eq!(panic_text(|| runtime.tick()), "in a tick");
+    assert!(runtime.tick() && ran.get());
+}
+
+/// Nothing queued: nothing done.
+#[test]
+fn coroutine_27_idle_tick() {
+    let runtime = LocalRuntime::new();
+    assert!(!runtime.tick());
+    assert!(!runtime.tick());
+}

@@ -1,0 +1,138 @@
+//! What happens when the kernel does not give a driver. Each in a process of its own, since each breaks it.
+
+use crate::streams::{listen, pair};
+use crate::support::{is_child, ms, run_on, start_again};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io::{ErrorKind, Read, Write};
+
+/// Runs a test in a process of its own.
+fn alone(test: &str, body: impl FnOnce()) {
+    if is_child(test) {
+        body();
+        return;
+    }
+    let output = start_again(test).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let good = output.status.success() && text.contains("1 passed");
+    assert!(good, "{text}{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes `io_uring_setup` fail with this errno, in this thread and those it starts from now on.
+#[expect(unsafe_code, reason = "installs a seccomp filter, for which there is no safe call")]
+fn forbid_rings(errno: i32) {
+    const fn instruction(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filter {
+        libc::sock_filter { code: code as u16, jt: jump_if, jf: jump_else, k }
+    }
+    let number = u32::try_from(libc::SYS_io_uring_setup).unwrap();
+    let mut program = [
+        // The system call's number is at offset 0 of what a filter sees.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
+        instruction(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
+        ),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+    // SAFETY: plain numbers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
+    // SAFETY: the program and the structure that names it outlive the call, which copies them.
+    let installed =
+        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) };
+    assert_eq!(installed, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// What the first operation of a task that has to wait says.
+fn first_error(workers: usize) -> std::io::Error {
+    let (client, mut server) = pair();
+    run_on(workers, || {
+        let error = (&client).read(&mut [0; 4]).unwrap_err();
+        // All else goes on: what need not wait, sleeps, other tasks.
+        server.write_all(b"text").unwrap();
+        let mut bytes = [0; 4];
+        (&client).read_exact(&mut bytes).unwrap();
+        assert_eq!(&bytes, b"text");
+        ecru::scope(|s| s.spawn(|| ecru::sleep(ms(1))).join().unwrap().unwrap());
+        let again = ecru::scope(|s| s.spawn(|| (&client).read(&mut bytes)).join().unwrap());
+        assert_eq!(again.unwrap_err().to_string(), error.to_string());
+        error
+    })
+}
+
+#[test]
+fn net_28_uring_refused() {
+    alone("refused::net_28_uring_refused", || {
+        forbid_rings(libc::EPERM);
+        for workers in [1, 2] {
+            let error = first_error(workers);
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+            let text = error.to_string();
+            for part in ["io_uring", "kernel.io_uring_disabled", "seccomp", "io_uring_setup"] {
+                assert!(text.contains(part), "{text}");
+            }
+        }
+        // Plain threads need none.
+        let (listener, _) = listen();
+        assert!(ecru::timeout(ms(2), || listener.accept()).is_err());
+    });
+}
+
+#[test]
+fn net_28_uring_refused_because_it_is_hidden() {
+    alone("refused::net_28_uring_refused_because_it_is_hidden", || {
+        forbid_rings(libc::ENOSYS);
+        let error = first_error(1);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        let text = error.to_string();
+        assert!(
+            text.contains("io_uring") && text.contains("seccomp") && text.contains("5.13"),
+            "{text}"
+        );
+    });
+}
+
+/// Newer kernels charge rings to the memory's owner and not to this limit; older ones refuse, and then the text has to say so.
+#[test]
+fn net_28_uring_refused_for_want_of_locked_memory() {
+    alone("refused::net_28_uring_refused_for_want_of_locked_memory", || {
+        setrlimit(Resource::Memlock, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
+        let (client, server) = pair();
+        run_on(2, || {
+            ecru::scope(|s| {
+                let read = s.spawn(|| (&client).read(&mut [0; 4]));
+                ecru::sleep(ms(2)).unwrap();
+                (&server).write_all(b"text").unwrap();
+                match read.join().unwrap() {
+                    Ok(count) => assert_eq!(count, 4),
+                    Err(error) => assert!(error.to_string().contains("ulimit -l"), "{error}"),
+                }
+            });
+        });
+    });
+}
+
+#[test]
+fn net_28_uring_refused_for_want_of_descriptors() {
+    alone("refused::net_28_uring_refused_for_want_of_descriptors", || {
+        let (client, mut server) = pair();
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
+        run_on(1, || {
+            let spent: Vec<_> =
+                std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+            let text = (&client).read(&mut [0; 4]).unwrap_err().to_string();
+            assert!(text.contains("ulimit -n") && text.contains("io_uring"), "{text}");
+            // It is not held against the worker.
+            drop(spent);
+            ecru::scope(|s| {
+                let read = s.spawn(|| (&client).read(&mut [0; 4]));
+                ecru::sleep(ms(2)).unwrap();
+                server.write_all(b"text").unwrap();
+                assert_eq!(read.join().unwrap().unwrap(), 4);
+            });
+        });
+    });
+}

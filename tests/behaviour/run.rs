@@ -1,0 +1,364 @@
+//! Starting and ending: `run`, `Runtime`, `Handle`.
+
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+use std::time::Instant;
+
+use ecru::net::{TcpListener, TcpStream};
+use ecru::{CancelReason, Handle, Runtime};
+
+use crate::support::{
+    Counted, Watchdog, each_run, forever, ms, panic_text, payload_of, quiet_panic, run_on, settle,
+    until,
+};
+
+fn runtime(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).build().unwrap()
+}
+
+/// The root runs where `run` is called, on that thread's own stack.
+#[test]
+fn run_01_root_stays_on_the_thread() {
+    let _watchdog = Watchdog::new();
+    let mut local = vec![1];
+    let here = thread::current().id();
+    let value = ecru::run(|| {
+        assert_eq!(thread::current().id(), here);
+        ecru::sleep(ms(1)).unwrap();
+        assert_eq!(thread::current().id(), here);
+        local.push(2);
+        local.len()
+    });
+    assert_eq!((value, local), (2, vec![1, 2]));
+}
+
+/// No task outlives `run`.
+#[test]
+fn run_02_awaits_every_task() {
+    let ended = Arc::new(AtomicU32::new(0));
+    each_run(|| {
+        for _ in 0..3 {
+            let ended = Arc::clone(&ended);
+            ecru::spawn(move || {
+                ecru::sleep(ms(1)).unwrap();
+                let late = Arc::clone(&ended);
+                ecru::spawn(move || {
+                    ecru::sleep(ms(1)).unwrap();
+                    late.fetch_add(1, SeqCst);
+                });
+                ended.fetch_add(1, SeqCst);
+            });
+        }
+    });
+    assert_eq!(ended.load(SeqCst), 12);
+}
+
+/// A panic of the root cancels what is left, awaits it, and goes on.
+#[test]
+fn run_03_root_panics() {
+    for workers in [1, 2] {
+        let (parked, reason) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(None)));
+        let payload = payload_of(|| {
+            run_on(workers, || -> () {
+                let (child_parked, child_reason) = (Arc::clone(&parked), Arc::clone(&reason));
+                ecru::spawn(move || {
+                    child_parked.store(true, SeqCst);
+                    let error = forever();
+                    let _ = ecru::shield(|| ecru::sleep(ms(1)));
+                    *child_reason.lock().unwrap() = Some(error.reason());
+                });
+                until(|| parked.load(SeqCst));
+                std::panic::resume_unwind(Box::new(42_u64))
+            })
+        });
+        assert_eq!(payload.downcast_ref(), Some(&42_u64));
+        assert_eq!(*reason.lock().unwrap(), Some(CancelReason::Shutdown));
+    }
+}
+
+/// A run inside a task is a mistake, and said to be.
+#[test]
+fn run_04_inside_a_task_panics() {
+    each_run(|| {
+        let text = panic_text(|| ecru::run(|| ()));
+        assert!(text.replace('`', "").contains("ecru::run called from inside a task"), "{text}");
+        let other = runtime(1);
+        let text = ecru::scope(|s| s.spawn(|| panic_text(|| other.run(|| ()))).join().unwrap());
+        assert!(text.contains("called from inside a task"), "{text}");
+        assert!(ecru::checkpoint().is_ok());
+    });
+}
+
+/// Runs side by side keep to their own threads.
+#[test]
+fn run_05_several_at_once() {
+    let _watchdog = Watchdog::new();
+    let threads_seen = Mutex::new(Vec::new());
+    let meet = Barrier::new(3);
+    thread::scope(|threads| {
+        for run in 0..3 {
+            let (threads_seen, meet) = (&threads_seen, &meet);
+            threads.spawn(move || {
+                runtime(2).run(|| {
+                    meet.wait();
+                    ecru::scope(|s| {
+                        for _ in 0..50 {
+                            s.spawn(|| {
+                                ecru::sleep(ms(1)).unwrap();
+                                let id = thread::current().id();
+                                threads_seen.lock().unwrap().push((run, id));
+                            });
+                        }
+                    });
+                    meet.wait();
+                });
+            });
+        }
+    });
+    let seen = threads_seen.into_inner().unwrap();
+    assert_eq!(seen.len(), 150);
+    for (run, thread) in &seen {
+        assert!(seen.iter().all(|(other, id)| other == run || id != thread));
+    }
+}
+
+/// One run at a time for each runtime.
+#[test]
+fn run_06_second_run_waits() {
+    let _watchdog = Watchdog::new();
+    let runtime = runtime(1);
+    let (running, most) = (AtomicU32::new(0), AtomicU32::new(0));
+    thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                runtime.run(|| {
+                    most.fetch_max(running.fetch_add(1, SeqCst) + 1, SeqCst);
+                    ecru::sleep(ms(2)).unwrap();
+                    running.fetch_sub(1, SeqCst);
+                });
+            });
+        }
+    });
+    assert_eq!(most.load(SeqCst), 1);
+}
+
+/// One worker is the caller's thread alone.
+#[test]
+fn run_07_one_worker() {
+    run_on(1, || {
+        let here = thread::current().id();
+        ecru::scope(|s| {
+            let children: Vec<_> = (0..100)
+                .map(|_| {
+                    s.spawn(move || {
+                        ecru::yield_now().unwrap();
+                        thread::current().id()
+                    })
+                })
+                .collect();
+            assert!(children.iter().all(|child| child.join().unwrap() == here));
+        });
+    });
+}
+
+/// Two tasks that hold up their threads for each other get on.
+#[test]
+fn run_08_uses_its_workers() {
+    run_on(2, || {
+        for _ in 0..5 {
+            let meet = Barrier::new(2);
+            ecru::scope(|s| {
+                let meet = || {
+                    meet.wait();
+                    thread::current().id()
+                };
+                let (one, two) = (s.spawn(meet), s.spawn(meet));
+                assert_ne!(one.join().unwrap(), two.join().unwrap());
+            });
+        }
+    });
+}
+
+/// A plain thread spawns into a run, and joins.
+#[test]
+fn run_09_spawn_from_outside() {
+    each_run(|| {
+        let handle = Handle::current();
+        let outside = thread::spawn(move || {
+            let task = handle.spawn(|| {
+                ecru::sleep(ms(1)).unwrap();
+                (ecru::task::current().id(), thread::current().id())
+            });
+            let (_, worker) = task.unwrap().join().unwrap();
+            worker != thread::current().id()
+        });
+        until(|| outside.is_finished());
+        assert!(outside.join().unwrap());
+    });
+    // The run awaits such a task, too, and its body may sleep for good meanwhile.
+    let runtime = runtime(1);
+    let (handle, ended) = (runtime.handle(), Arc::new(AtomicBool::new(false)));
+    let noted = Arc::clone(&ended);
+    runtime.run(move || {
+        let spawned = thread::spawn(move || {
+            drop(handle.spawn(move || {
+                ecru::sleep(ms(2)).unwrap();
+                noted.store(true, SeqCst);
+            }));
+        });
+        ecru::unblock(|| spawned.join().unwrap());
+    });
+    assert!(ended.load(SeqCst));
+}
+
+/// Without a run there is nowhere to spawn.
+#[test]
+fn run_10_not_running() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    let _watchdog = Watchdog::new();
+    let runtime = runtime(1);
+    let before = runtime.handle();
+    assert!(before.spawn(|| ()).is_err());
+    let during = runtime.run(Handle::current);
+    for handle in [before, during.clone()] {
+        let counted = Counted(&DROPPED);
+        let refused = handle.spawn(move || drop(counted));
+        assert!(refused.unwrap_err().to_string().contains("no run"));
+    }
+    assert_eq!(DROPPED.load(SeqCst), 2);
+    drop(runtime);
+    assert!(during.spawn(|| ()).is_err());
+}
+
+/// No workers: an error that says what to do.
+#[test]
+fn run_11_no_workers() {
+    let error = Runtime::builder().workers(0).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(error.to_string().contains("workers(0)"), "{error}");
+    assert!(error.to_string().contains("at least 1"), "{error}");
+}
+
+/// Too many workers: an error that names the limit.
+#[test]
+fn run_12_too_many_workers() {
+    for workers in [1025, usize::MAX] {
+        let error = Runtime::builder().workers(workers).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("1024"), "{error}");
+    }
+}
+
+/// A stack below the floor: an error that names the floor.
+#[test]
+fn run_13_stack_too_small() {
+    for size in [0, 1, 16 * 1024 - 1] {
+        let error = Runtime::builder().stack_size(size).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("16384"), "{error}");
+    }
+    let smallest = Runtime::builder().workers(1).stack_size(16 * 1024).build().unwrap();
+    assert_eq!(smallest.run(|| ecru::scope(|s| s.spawn(|| 5).join())).unwrap(), 5);
+}
+
+/// A stack beyond all memory: an error, no more.
+#[test]
+fn run_14_stack_cannot_be_mapped() {
+    for size in [usize::MAX, usize::MAX / 2, 1 << 50] {
+        let error = Runtime::builder().stack_size(size).build().unwrap_err();
+        assert!(error.to_string().contains("at most"), "{error}");
+    }
+    // One that may exist, but for which there is no room: the task cannot start, and its join says so.
+    run_on(1, || {
+        ecru::scope(|s| {
+            let mut tasks = Vec::new();
+            for _ in 0..1024 {
+                tasks.push(s.builder().stack_size(1 << 40).spawn(settle));
+            }
+            let ends: Vec<_> = tasks.iter().map(|task| task.join()).collect();
+            let refused = ends.iter().filter_map(|end| end.as_ref().err()).next();
+            let text = refused.expect("a petabyte in stacks is too much").to_string();
+            assert!(text.contains("cannot be mapped"), "{text}");
+        });
+    });
+}
+
+/// Spawning needs a run.
+#[test]
+fn run_15_spawn_needs_a_runtime() {
+    let text = panic_text(|| ecru::spawn(|| ()));
+    assert!(text.contains("ecru::spawn") && text.contains("ecru::run"), "{text}");
+    let text = panic_text(Handle::current);
+    assert!(text.contains("Runtime::handle"), "{text}");
+}
+
+/// Waiting needs none: the thread blocks.
+#[test]
+fn run_16_waits_need_none() {
+    let _watchdog = Watchdog::new();
+    let before = Instant::now();
+    ecru::sleep(ms(2)).unwrap();
+    assert!(before.elapsed() >= ms(2));
+    ecru::yield_now().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut server = listener.accept().unwrap().0;
+    let writer = thread::spawn(move || {
+        thread::sleep(ms(1));
+        server.write_all(b"ecru").unwrap();
+    });
+    let mut buffer = [0; 4];
+    client.read_exact(&mut buffer).unwrap();
+    assert_eq!(&buffer, b"ecru");
+    writer.join().unwrap();
+    run_on(1, || {
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                ecru::sleep(ms(2)).unwrap();
+                5
+            });
+            thread::scope(|threads| {
+                let joiner = threads.spawn(|| child.join().unwrap());
+                until(|| joiner.is_finished());
+                assert_eq!(joiner.join().unwrap(), 5);
+            });
+        });
+    });
+}
+
+/// A runtime may run again, also after a panic.
+#[test]
+fn run_17_runs_again() {
+    let _watchdog = Watchdog::new();
+    for workers in [1, 2] {
+        let runtime = runtime(workers);
+        for round in 0..5 {
+            let sum = runtime.run(|| {
+                ecru::spawn(|| ecru::sleep(ms(1)).unwrap());
+                ecru::scope(|s| {
+                    let tasks: Vec<_> = (0..10).map(|n| s.spawn(move || n * round)).collect();
+                    tasks.iter().map(|task| task.join().unwrap()).sum::<u32>()
+                })
+            });
+            assert_eq!(sum, 45 * round);
+            assert_eq!(panic_text(|| runtime.run(|| quiet_panic("again"))), "again");
+        }
+    }
+}
+
+/// With `spread(true)` tasks are dealt out.
+#[test]
+fn run_19_spread_deals_out() {
+    let _watchdog = Watchdog::new();
+    let runtime = Runtime::builder().workers(2).spread(true).build().unwrap();
+    runtime.run(|| {
+        ecru::scope(|s| {
+            let two = [s.spawn(|| thread::current().id()), s.spawn(|| thread::current().id())];
+            let [one, other] = two.map(|task| task.join().unwrap());
+            assert_ne!(one, other);
+        });
+    });
+}
