@@ -129,8 +129,8 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     {
         let () = Head::<In, Yield, Out>::FITS;
         let head = stack.head().cast::<Head<In, Yield, Out>>();
-        // SAFETY: C1: the head belongs to the stack's owner.
-        let control = unsafe { NonNull::new_unchecked(&raw mut (*head.as_ptr()).control) };
+        // Its first field.
+        let control = head.cast::<Control>();
         let body = move |suspender: &Suspender<In, Yield>, first: In| {
             // SAFETY: C6: the control block lies in the head of the stack that this runs on.
             let control = unsafe { control.as_ref() };
@@ -282,9 +282,11 @@ impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
         impl<In, Yield, Out> Drop for Rest<In, Yield, Out> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: C6: it is still there, and not used afterwards. The fiber is moved out, as it gives away the very
-                // memory that it lies in.
-                drop(unsafe { (*self.0.as_ptr()).fiber.get().read() });
+                // SAFETY: C6: it is still there.
+                let fiber = unsafe { self.0.as_ref() }.fiber.get();
+                // SAFETY: C6: as above, and not used afterwards. It is moved out, as it gives away the very memory that it
+                // lies in.
+                drop(unsafe { fiber.read() });
             }
         }
         let _rest = Rest(self.head);
