@@ -58,11 +58,6 @@ impl StackCache {
         self.low = self.stacks.len();
     }
 
-    /// Usable bytes of its stacks.
-    pub(crate) fn stack_size(&self) -> usize {
-        self.pool.stack_size()
-    }
-
     #[cold]
     fn refill(&mut self) -> io::Result<Stack> {
         self.pool.take_batch(BATCH, &mut self.stacks)?;
