@@ -69,11 +69,6 @@ impl StackCache {
         self.batch = 1;
     }
 
-    /// Usable bytes of its stacks.
-    pub(crate) fn stack_size(&self) -> usize {
-        self.pool.stack_size()
-    }
-
     #[cold]
     fn refill(&mut self) -> io::Result<Stack> {
         let fresh = self.pool.take_batch(self.batch, &mut self.stacks)?;

@@ -111,7 +111,7 @@ impl Stack {
     }
 
     /// The lowest usable address; the guard ends here.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.pool().geometry().limit_of(self.top.addr().get())
     }

@@ -235,13 +235,6 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         assert!(self.complete, "a fiber that is not complete keeps its stack");
         self.stack.take().expect("it is there until this call")
     }
-
-    /// Gives up on a fiber: its thread, and what lives on it, stay as they are for ever.
-    #[cold]
-    pub(crate) fn leak(self) {
-        leaked::count();
-        let _ = std::mem::ManuallyDrop::new(self);
-    }
 }
 
 impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
