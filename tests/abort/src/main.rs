@@ -50,7 +50,8 @@ fn suspended_coroutines_are_leaked_and_counted() {
 fn finished_coroutines_give_their_stacks_back() {
     let before = leaked_stacks();
     for n in 0..100_u32 {
-        let coroutine = Coroutine::new(|yielder: &Yielder<u32, u32>, first: u32| yielder.suspend(first) + 1);
+        let coroutine =
+            Coroutine::new(|yielder: &Yielder<u32, u32>, first: u32| yielder.suspend(first) + 1);
         assert_eq!(coroutine.resume(n), CoroutineState::Yielded(n));
         assert_eq!(coroutine.resume(n), CoroutineState::Complete(n + 1));
     }
