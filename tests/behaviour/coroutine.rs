@@ -98,6 +98,7 @@ fn coroutine_13_recursive_generator() {
 }
 
 /// Guards cost no mappings, where the kernel has guard markers (since Linux 6.13).
+#[cfg(not(ecru_baton))] // as many threads as coroutines
 #[test]
 fn coroutine_19_many_guarded_slow() {
     const NAME: &str = "coroutine::coroutine_19_many_guarded_slow";

@@ -146,6 +146,7 @@ fn run_06_second_run_waits() {
 }
 
 /// One worker is the caller's thread alone.
+#[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn run_07_one_worker() {
     run_on(1, || {
@@ -265,6 +266,7 @@ fn run_13_stack_too_small() {
 }
 
 /// A stack beyond all memory: an error, no more.
+#[cfg(not(ecru_baton))] // threads map their own stacks
 #[test]
 fn run_14_stack_cannot_be_mapped() {
     for size in [usize::MAX, usize::MAX / 2, 1 << 50] {

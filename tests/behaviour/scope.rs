@@ -55,6 +55,7 @@ fn scope_02_children_borrow() {
 }
 
 /// A local child takes an `Rc`, and stays on the caller's thread.
+#[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn scope_03_local_child_need_not_be_send() {
     each_run(|| {
@@ -580,6 +581,7 @@ fn scope_28_unrun_closure_is_dropped_on_a_stack() {
 }
 
 /// A local closure is dropped where it was to run.
+#[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn scope_29_unrun_local_closure_stays() {
     run_on(2, || {
@@ -912,6 +914,7 @@ fn scope_44_try_daemon_fails() {
 }
 
 /// Many children, and each result is dropped once.
+#[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn scope_45_many_slow() {
     const CHILDREN: usize = 100_000;

@@ -27,6 +27,3 @@ pub(crate) use self::{alternate::ensure_alternate_stack, handler::install};
 
 #[cfg(any(ecru_baton, miri, loom))]
 pub(crate) fn install() {}
-
-#[cfg(any(ecru_baton, miri, loom))]
-pub(crate) fn ensure_alternate_stack() {}

@@ -45,6 +45,7 @@ use std::ptr::NonNull;
 
 pub use self::bounds::remaining_stack;
 pub(crate) use self::cache::StackCache;
+#[cfg(any(test, not(any(ecru_baton, miri, loom))))]
 pub(crate) use self::geometry::page_size;
 pub use self::pool::{StackPool, StackStatistics};
 

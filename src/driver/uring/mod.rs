@@ -80,12 +80,12 @@ struct Seen {
 
 /// Tries whether the kernel lets a ring be opened.
 pub(super) fn probe() -> io::Result<()> {
-    setup::open(1, Mode::Deferred).map(drop)
+    setup::open(1, Mode::BEST).map(drop)
 }
 
 impl Uring {
     pub(super) fn open(waker: Option<Waker>) -> io::Result<Uring> {
-        Uring::open_with(setup::ENTRIES, Mode::Deferred, waker)
+        Uring::open_with(setup::ENTRIES, Mode::BEST, waker)
     }
 
     fn open_with(entries: u32, best: Mode, waker: Option<Waker>) -> io::Result<Uring> {

@@ -25,6 +25,10 @@ pub(super) enum Mode {
 }
 
 impl Mode {
+    /// The best that can be used. On the backend that gives each task a thread, a worker's ring is entered by several threads in
+    /// turn (B1), which the modes with one owner, or without interrupts, do not bear.
+    pub(super) const BEST: Mode = if cfg!(ecru_baton) { Mode::Plain } else { Mode::Deferred };
+
     const ALL: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
 
     fn apply(self, builder: &mut Builder) {

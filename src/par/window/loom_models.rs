@@ -29,6 +29,6 @@ fn with_one_place_children_take_turns_and_the_caller_gets_through() {
         });
         shared.0.enter();
         shared.1.with_mut(|running| assert_eq!(unsafe { *running }, 2));
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

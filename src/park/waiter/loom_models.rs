@@ -50,7 +50,7 @@ fn of_two_rivals_one_wins_and_its_gift_arrives() {
         let outcome = unsafe { &*(&raw const *waiter) }.park(None, Mode::Uninterruptible);
         waiter.gone();
         shared.gift.with(|gift| assert_eq!(WOKEN + unsafe { *gift }, outcome));
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
 

@@ -83,7 +83,7 @@ fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
                 shared.sleep(None);
             }
         }
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         tasks.map(end);
         end(shared);
     });
@@ -115,7 +115,7 @@ fn a_second_request_is_seen_with_the_first_message_or_sends_its_own() {
                 shared.sleep(None);
             }
         }
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         shared.receive_cancelled(|task| unsafe { Header::release(task) });
         nodes.map(end);
         end(task);
