@@ -50,6 +50,13 @@ impl List {
         self.first.get()
     }
 
+    /// Takes all nodes off at once: the oldest, from which [`Link::next`] leads to the others.
+    #[inline]
+    pub(crate) fn take(&self) -> *const Link {
+        self.last.set(ptr::null());
+        self.first.replace(ptr::null())
+    }
+
     /// Appends a node.
     ///
     /// # Safety

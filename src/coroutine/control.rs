@@ -1,6 +1,6 @@
-//! The control block of a bare coroutine: what the outside ([`Coroutine`](super::Coroutine)) and the inside
-//! ([`Yielder`](super::Yielder)) both have to know. It lives in the head of the coroutine's stack, so that it costs no
-//! allocation and does not move.
+//! The head of a bare coroutine's stack: its control block, which is what the outside ([`Coroutine`](super::Coroutine)) and the
+//! inside ([`Yielder`](super::Yielder)) both have to know, and the fiber, which belongs to the outside. Both cost no
+//! allocation there, and do not move: a [`Coroutine`](super::Coroutine) is one pointer, which is handed on in a register.
 //!
 //! Only one thread ever sees it, and of its two users one is always at rest, so that plain cells do.
 //!
@@ -15,10 +15,11 @@
 //!   SUSPENDED --dropped--> UNWINDING --unwound--> COMPLETE
 //! ```
 
-use std::cell::Cell;
-use std::ptr::NonNull;
+use std::cell::{Cell, UnsafeCell};
+use std::ptr::{self, NonNull};
 
-use super::stack::{HEAD_SIZE, Stack};
+use super::stack::HEAD_SIZE;
+use super::switch::Fiber;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
@@ -40,19 +41,29 @@ pub(super) struct Control {
     pub(super) suspender: Cell<*const ()>,
 }
 
-const _: () = assert!(size_of::<Control>() <= HEAD_SIZE && align_of::<Control>() <= 16);
-
 impl Control {
-    /// Writes a fresh control block into a stack's head.
+    /// The block of a coroutine that has not started.
     #[inline]
-    pub(super) fn write(stack: &Stack) -> NonNull<Control> {
-        let control = stack.head().cast::<Control>();
-        // SAFETY: C1: the head belongs to the stack's owner, and it is large enough and aligned; all zero is a valid block.
-        unsafe { control.write_bytes(0, 1) };
-        // SAFETY: it was just written.
-        unsafe { control.as_ref() }.gate.set(UNSTARTED);
-        control
+    pub(super) fn new() -> Control {
+        Control {
+            gate: Cell::new(UNSTARTED),
+            after: Cell::new(None),
+            suspender: Cell::new(ptr::null()),
+        }
     }
+}
+
+/// What lies in the head of a coroutine's stack.
+#[repr(C)]
+pub(super) struct Head<In, Yield, Out> {
+    pub(super) control: Control,
+    /// Borrowed mutably only by whoever moved the gate from a state of rest to "running" or `UNWINDING`.
+    pub(super) fiber: UnsafeCell<Fiber<In, Yield, Out>>,
+}
+
+impl<In, Yield, Out> Head<In, Yield, Out> {
+    /// Checked when a coroutine is made.
+    pub(super) const FITS: () = assert!(size_of::<Self>() <= HEAD_SIZE && align_of::<Self>() <= 16);
 }
 
 /// Marks the coroutine as complete when its body ends, by whichever way.

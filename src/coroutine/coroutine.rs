@@ -7,7 +7,9 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use super::Yielder;
-use super::control::{COMPLETE, Control, Ending, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING};
+use super::control::{
+    COMPLETE, Control, Ending, Head, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING,
+};
 use super::frames;
 use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
@@ -68,9 +70,8 @@ pub enum CoroutineStatus {
 /// assert_eq!(reader.resume(0), CoroutineState::Complete(3));
 /// ```
 pub struct Coroutine<'a, In, Yield, Out> {
-    /// Borrowed mutably only by whoever moved the gate from a state of rest to "running" or `UNWINDING`.
-    fiber: UnsafeCell<Fiber<In, Yield, Out>>,
-    control: NonNull<Control>,
+    /// In the head of the stack, which the fiber in there owns.
+    head: NonNull<Head<In, Yield, Out>>,
     /// The body's captures; and it stays on its thread.
     body: PhantomData<(&'a (), *mut ())>,
 }
@@ -126,7 +127,10 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     where
         F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'a,
     {
-        let control = Control::write(&stack);
+        let () = Head::<In, Yield, Out>::FITS;
+        let head = stack.head().cast::<Head<In, Yield, Out>>();
+        // Its first field.
+        let control = head.cast::<Control>();
         let body = move |suspender: &Suspender<In, Yield>, first: In| {
             // SAFETY: C6: the control block lies in the head of the stack that this runs on.
             let control = unsafe { control.as_ref() };
@@ -136,7 +140,10 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         // SAFETY: C7: `'a`, and with it every borrow of the body and of the values, outlasts this value, which is the only
         // one that runs, unwinds or frees the fiber.
         let fiber = unsafe { Fiber::new(stack, body) };
-        Coroutine { fiber: UnsafeCell::new(fiber), control, body: PhantomData }
+        let value = Head { control: Control::new(), fiber: UnsafeCell::new(fiber) };
+        // SAFETY: C1: the fiber owns the stack now, and this value owns the fiber; frames never touch the head.
+        unsafe { head.write(value) };
+        Coroutine { head, body: PhantomData }
     }
 
     /// Runs the coroutine until it suspends or returns.
@@ -162,7 +169,9 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         }
         control.gate.set(frames::open());
         // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
-        let fiber = unsafe { &mut *self.fiber.get() };
+        let fiber = unsafe { &mut *self.head().fiber.get() };
+        // SAFETY: C5: the gate said that it is at rest, so it is not complete. Without this it would be asked twice.
+        unsafe { std::hint::assert_unchecked(!fiber.is_complete()) };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
                 if control.gate.get() != SUSPENDED {
@@ -246,27 +255,47 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
             self.control().gate.get() == COMPLETE,
             "`into_stack` called on a coroutine that is not complete"
         );
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is neither used nor dropped after this.
-        unsafe { this.fiber.get_mut().take_stack() }
+        let this = ManuallyDrop::new(self);
+        // SAFETY: C5: complete, so that nobody else is at it.
+        let fiber = unsafe { &mut *this.head().fiber.get() };
+        // SAFETY: neither `this` nor the fiber is used or dropped after this.
+        unsafe { fiber.take_stack() }
+    }
+
+    #[inline]
+    fn head(&self) -> &Head<In, Yield, Out> {
+        // SAFETY: C6: it lies in the head of the stack that its fiber owns.
+        unsafe { self.head.as_ref() }
     }
 
     #[inline]
     fn control(&self) -> &Control {
-        // SAFETY: C6: it lies in the head of the stack that the fiber owns.
-        unsafe { self.control.as_ref() }
+        &self.head().control
     }
 }
 
 impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
     #[inline]
     fn drop(&mut self) {
+        /// The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.
+        struct Rest<In, Yield, Out>(NonNull<Head<In, Yield, Out>>);
+        impl<In, Yield, Out> Drop for Rest<In, Yield, Out> {
+            #[inline]
+            fn drop(&mut self) {
+                // SAFETY: C6: it is still there.
+                let fiber = unsafe { self.0.as_ref() }.fiber.get();
+                // SAFETY: C6: as above, and not used afterwards. It is moved out, as it gives away the very memory that it
+                // lies in.
+                drop(unsafe { fiber.read() });
+            }
+        }
+        let _rest = Rest(self.head);
         let control = self.control();
         if control.gate.get() == SUSPENDED && cfg!(panic = "unwind") {
             control.gate.set(UNWINDING);
-            self.fiber.get_mut().unwind();
+            // SAFETY: C5: it was at rest, and as its gate says that it is unwound everybody else keeps away.
+            unsafe { &mut *self.head().fiber.get() }.unwind();
         }
-        // The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.
     }
 }
 

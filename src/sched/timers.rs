@@ -163,15 +163,17 @@ impl Timers {
         })
     }
 
+    /// Takes the whole list off its slot and goes through it: what rings wakes tasks but runs none, so nobody else takes a timer
+    /// out meanwhile; and what it sets anew is later than now, hence in another slot.
     fn empty_slot(&self, level: usize, slot: usize) {
         let now = self.now.get();
-        let list = &self.levels[level].slots[slot];
-        // What rings may set new timers: they are later than now, hence never in this list.
-        loop {
-            let timer = list.first().cast::<Timer>();
-            // SAFETY: W1: a timer in the wheel stays until it is taken out.
-            let Some(node) = (unsafe { timer.as_ref() }) else { return };
-            self.leave(node);
+        let state = &self.levels[level];
+        let mut timer = state.slots[slot].take().cast::<Timer>();
+        state.occupied.set(state.occupied.get() & !(1 << slot));
+        // SAFETY: W1: a timer in the wheel stays until it is taken out.
+        while let Some(node) = unsafe { timer.as_ref() } {
+            let next = node.link.next().cast::<Timer>();
+            node.place.set(NOWHERE);
             if node.tick.get() > now {
                 // SAFETY: W1: it has just been taken out, and still stays.
                 unsafe { self.enter(node) };
@@ -180,6 +182,7 @@ impl Timers {
                 // SAFETY: W1: the function was made for this timer; it is not set any more.
                 unsafe { (node.ring)(timer) };
             }
+            timer = next;
         }
     }
 

@@ -167,6 +167,9 @@ impl ScopeCore {
 
     /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
     pub(crate) fn finish(&self) {
+        if self.is_over() {
+            return;
+        }
         self.wait(WAIT_CHILDREN);
         // Not "if there are daemons": one may have spawned a child just now, and ended.
         if !self.is_over() {
@@ -191,9 +194,11 @@ impl ScopeCore {
         self.count.fetch_add(own, Ordering::AcqRel).wrapping_add(own)
     }
 
-    /// Whether there is no child any more. At home.
+    /// Whether there is no child any more. At home: the cell does not change meanwhile, so one look at the word is one moment.
     pub(crate) fn is_over(&self) -> bool {
-        self.fold() == BIAS
+        let own = i64::from(self.home_children.get()).cast_unsigned();
+        // Acquire: what the children did, that ended elsewhere, happened before.
+        self.count.load(Ordering::Acquire).wrapping_add(own) == BIAS
     }
 
     /// Takes the node of the daemons out of the tree again, if it is in.

@@ -3,9 +3,9 @@
 //! # Words
 //! - A task is *unstarted* while it is a small box in a queue, without a stack; *started* from the moment a worker runs it.
 //!   A started task never changes its worker (S2).
-//! - The [`Header`] is the part of that box that does not depend on the types of its closure and its result. Everything that
+//! - The `Header` is the part of that box that does not depend on the types of its closure and its result. Everything that
 //!   another thread may name lives in it; waiters and the running closure live on the task's stack.
-//! - A [`CancelNode`] is a place in the tree of cancellation; see [`cancel`].
+//! - A `CancelNode` is a place in the tree of cancellation, which `task/cancel` describes.
 //!
 //! # States
 //! ```text
@@ -24,7 +24,7 @@
 //! | `next` | the queue that holds the task |
 //! | `running` and what it points to, `bindings` | the task's worker |
 //! | the result | before DONE the task; after it whoever sets TAKEN |
-//! | `node` | its own lock, see [`cancel`] |
+//! | `node` | its own lock |
 //! | `joiners` | its lock |
 
 pub(crate) mod cancel;

@@ -296,7 +296,7 @@ fn task_12_no_suspend() {
                 let text = panic_text(|| ecru::no_suspend(wait));
                 assert!(text.contains("no_suspend"), "{text}");
             }
-            assert_eq!(ecru::no_suspend(|| ended.is_finished()), true);
+            assert!(ecru::no_suspend(|| ended.is_finished()));
             assert_eq!(ended.join().unwrap(), 5);
         });
     });

@@ -29,6 +29,7 @@ cargo xtask <check>
   behaviour   every row under doc/behaviour/ has its test, and every such test its row
   examples    every example ends by itself and well
   loom        the waiting protocols, model-checked
+  abort       what works where panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
   slopes      instructions per operation against the stored counts; --bless stores today's
 ";
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         ["behaviour"] => vec![("behaviour", behaviour::check(&tree))],
         ["examples"] => vec![("examples", steps::examples(root, &tree))],
         ["loom"] => vec![("loom", steps::loom(root))],
+        ["abort"] => vec![("abort", steps::abort(root))],
         ["baton"] => vec![("baton", steps::baton(root))],
         ["slopes"] => vec![("slopes", steps::slopes(root, false))],
         ["slopes", "--bless"] => vec![("slopes", steps::slopes(root, true))],

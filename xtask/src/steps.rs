@@ -27,6 +27,12 @@ pub(crate) fn baton(root: &Path) -> Outcome {
     tests("tests on threads", run(&mut command))
 }
 
+/// `cargo xtask abort`: what works, and what is leaked, where panics abort.
+pub(crate) fn abort(root: &Path) -> Outcome {
+    let program = ["run", "--quiet", "--profile", "abort", "--package", "ecru-abort"];
+    tests("checks without unwinding", run(&mut cargo(root, &program)))
+}
+
 /// `cargo xtask slopes`: instructions per operation, against the stored counts; `--bless` stores today's.
 pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
     // The gate looks for the program that it measures beside itself, so both are built first.

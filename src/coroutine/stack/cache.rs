@@ -1,12 +1,20 @@
 //! One worker's own stock of stacks: last in, first out, no lock, no atomic operation.
+//!
+//! An empty stock is refilled from the pool, each time with twice as many stacks as before, up to [`BATCH`], until a trim finds
+//! that some are not needed. So a batch is never larger than what is in use already, and it is likely that all of it will be
+//! used. The topmost pages of never-used stacks in it are therefore taken from the system in one call: that costs two thirds of
+//! the page faults that the stacks would otherwise begin with (`doc/decisions/0004-batches-of-fresh-stacks.md`).
 
 use std::io;
 
-use super::Stack;
 use super::pool::StackPool;
+use super::{Stack, map};
 
-/// Stacks that are fetched from the pool, or brought back to it, at a time.
+/// Stacks that are fetched from the pool at most, or brought back to it, at a time.
 const BATCH: usize = 32;
+
+/// The pages of fewer never-used stacks than this are left to the page faults.
+const POPULATE_LEAST: usize = 4;
 
 /// A stock of stacks that belongs to one thread.
 #[derive(Debug)]
@@ -17,12 +25,14 @@ pub(crate) struct StackCache {
     keep: usize,
     /// The smallest stock since the last trim: so many have not been used.
     low: usize,
+    /// How many the next refill fetches.
+    batch: usize,
 }
 
 impl StackCache {
     /// An empty stock that will hold up to `keep` stacks that nobody uses.
     pub(crate) fn new(pool: StackPool, keep: usize) -> StackCache {
-        StackCache { pool, stacks: Vec::with_capacity(keep + BATCH), keep, low: 0 }
+        StackCache { pool, stacks: Vec::with_capacity(keep + BATCH), keep, low: 0, batch: 1 }
     }
 
     /// Takes the stack that was given last.
@@ -56,16 +66,16 @@ impl StackCache {
     pub(crate) fn trim(&mut self) {
         self.give_back(self.low.min(self.stacks.len()));
         self.low = self.stacks.len();
-    }
-
-    /// Usable bytes of its stacks.
-    pub(crate) fn stack_size(&self) -> usize {
-        self.pool.stack_size()
+        self.batch = 1;
     }
 
     #[cold]
     fn refill(&mut self) -> io::Result<Stack> {
-        self.pool.take_batch(BATCH, &mut self.stacks)?;
+        let fresh = self.pool.take_batch(self.batch, &mut self.stacks)?;
+        self.batch = (self.batch * 2).min(BATCH);
+        if fresh >= POPULATE_LEAST {
+            map::populate_tops(&self.stacks[self.stacks.len() - fresh..]);
+        }
         // The pool hands out the warmest first, and this stock is used from its end.
         self.stacks.reverse();
         self.low = 0;
@@ -83,5 +93,59 @@ impl StackCache {
 impl Drop for StackCache {
     fn drop(&mut self) {
         self.give_back(self.stacks.len());
+    }
+}
+
+#[cfg(all(test, not(any(miri, loom))))]
+mod tests {
+    use super::*;
+    use crate::coroutine::stack::{STACK_FLOOR, page_size, vectored};
+
+    /// Whether a stack's topmost page is in memory.
+    fn is_resident(stack: &Stack) -> bool {
+        let page = page_size();
+        let top = stack.top().as_ptr();
+        let mut answer = 0;
+        // SAFETY: the page is mapped, and the answer is a byte.
+        let result = unsafe {
+            libc::mincore(top.map_addr(|top| top & !(page - 1)).cast(), page, &raw mut answer)
+        };
+        assert_eq!(result, 0);
+        answer & 1 == 1
+    }
+
+    /// A refill brings at most one stack more than are in use, and starts small again after a trim.
+    #[test]
+    fn refills_grow_with_demand() {
+        let pool = StackPool::new(STACK_FLOOR).unwrap();
+        let mut cache = StackCache::new(pool.clone(), 100);
+        let mut stacks = Vec::new();
+        for used in 0..100 {
+            stacks.push(cache.take().unwrap());
+            let live = pool.statistics().live;
+            assert!(live <= 2 * used + 1 && live <= used + BATCH, "{live} live, {used} used");
+        }
+        cache.trim();
+        cache.trim();
+        let before = pool.statistics().live;
+        stacks.push(cache.take().unwrap());
+        assert_eq!(pool.statistics().live, before + 1);
+    }
+
+    /// A single stack's memory is not touched before it is used; that of a batch is taken at once, where the system can do that.
+    #[test]
+    fn batches_are_populated() {
+        let mut cache = StackCache::new(StackPool::new(STACK_FLOOR).unwrap(), 100);
+        let mut take = || cache.take().unwrap();
+        let first: Vec<_> = (0..3).map(|_| take()).collect();
+        assert!(!first.iter().any(is_resident));
+        let next: Vec<_> = (0..4 + 8 + 16 + 32).map(|_| take()).collect();
+        assert!(next.iter().all(|stack| is_resident(stack) != vectored::is_refused()));
+        // What was populated can be used like anything else.
+        for stack in first.into_iter().chain(next) {
+            // SAFETY: C1: the head belongs to the stack's owner.
+            unsafe { stack.head().write(7) };
+            cache.give(stack);
+        }
     }
 }

@@ -15,6 +15,8 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::vectored;
+
 /// Since Linux 6.13; `libc` does not name it yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 
@@ -66,6 +68,19 @@ pub(super) unsafe fn install(start: NonNull<u8>, len: usize) -> io::Result<Kind>
     let error = io::Error::last_os_error();
     forget(1);
     Err(explained("guarded", &error))
+}
+
+/// Makes guards of `len` bytes at many places in one go, where the system can do that; returns how many, from the first. The
+/// others are left to [`install`].
+///
+/// # Safety
+/// C2: nobody owns anything in the ranges.
+pub(super) unsafe fn install_many(starts: impl Iterator<Item = NonNull<u8>>, len: usize) -> usize {
+    if preferred() == Kind::Protected {
+        return 0;
+    }
+    // SAFETY: C2, as promised by the caller.
+    unsafe { vectored::advise(starts, len, MADV_GUARD_INSTALL) }
 }
 
 /// `count` guards made by `mprotect` are gone, with their slab.

@@ -3,7 +3,11 @@
 //! Under Miri and loom, which know no mappings, address space is plain zeroed memory.
 
 use std::io;
+use std::num::NonZeroUsize;
 use std::ptr::NonNull;
+
+use super::geometry::page_size;
+use super::{Stack, vectored};
 
 #[cfg(not(any(miri, loom)))]
 mod imp {
@@ -88,4 +92,16 @@ pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
 pub(super) unsafe fn discard(start: NonNull<u8>, len: usize) {
     // SAFETY: C2, as promised by the caller.
     unsafe { imp::discard(start, len) };
+}
+
+/// Takes the memory of the topmost pages of a batch from the system, as its first use would. A hint: it may do nothing.
+pub(super) fn populate_tops(stacks: &[Stack]) {
+    let page = page_size();
+    let tops = stacks.iter().map(|stack| {
+        stack.top().map_addr(|top| {
+            NonZeroUsize::new(top.get() & !(page - 1)).expect("no stack lies in the first page")
+        })
+    });
+    // SAFETY: C1: these pages are the stacks'; nothing in them changes.
+    unsafe { vectored::advise(tops, page, libc::MADV_POPULATE_WRITE) };
 }

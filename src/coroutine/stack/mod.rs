@@ -12,12 +12,13 @@
 //!                             ^ limit                          ^ top: where frames begin, below the head
 //! ```
 //!
-//! The **head** is [`HEAD_SIZE`] bytes at the top that frames never touch: the coroutine's control block lives there, in
-//! the same cache line as its first frame. The **tint** staggers the tops of neighbouring slots (see
+//! The **head** is [`HEAD_SIZE`] bytes at the top that frames never touch: the coroutine's control block and fiber live there,
+//! next to its first frame. The **tint** staggers the tops of neighbouring slots (see
 //! `doc/decisions/0002-stack-colouring.md`).
 //!
-//! Memory that a never-used stack would occupy is not touched before the stack runs. What ran stays resident until a trim
-//! gives it back.
+//! Memory that a never-used stack would occupy is not touched before the stack runs, except for the topmost pages of a batch
+//! that a cache fetches while demand grows: these are taken from the system at once ([`cache`]). What ran stays resident until
+//! a trim gives it back.
 //!
 //! Invariants:
 //! - C1: a `Stack` value is the only owner of its slot: nothing else reads or writes it, except the coroutine that was
@@ -36,6 +37,7 @@ mod pool;
 pub(crate) mod registry;
 mod shared;
 mod slab;
+mod vectored;
 
 use std::fmt;
 use std::io;
@@ -57,8 +59,8 @@ pub const STACK_FLOOR: usize = 16 * 1024;
 /// stack is used.
 pub const STACK_DEFAULT: usize = 192 * 1024;
 
-/// Bytes at the top of every stack that frames never touch.
-pub(crate) const HEAD_SIZE: usize = 96;
+/// Bytes at the top of every stack that frames never touch. The fiber of the thread backend is larger.
+pub(crate) const HEAD_SIZE: usize = if cfg!(any(ecru_baton, miri, loom)) { 128 } else { 96 };
 
 /// An owned stack for a coroutine, with a guard below it.
 ///
@@ -109,7 +111,7 @@ impl Stack {
     }
 
     /// The lowest usable address; the guard ends here.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.pool().geometry().limit_of(self.top.addr().get())
     }

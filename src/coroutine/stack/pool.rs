@@ -133,19 +133,24 @@ impl StackPool {
         Arc::downgrade(&self.shared)
     }
 
-    /// Takes up to `count` stacks, at least one.
-    pub(super) fn take_batch(&self, count: usize, stacks: &mut Vec<Stack>) -> io::Result<()> {
+    /// Takes up to `count` stacks, at least one. Returns how many of them, at the end, have never been used.
+    pub(super) fn take_batch(&self, count: usize, stacks: &mut Vec<Stack>) -> io::Result<usize> {
         let mut state = self.shared.lock();
+        let used = state.free.len();
+        let mut number = count;
         let pool = NonNull::from(&*self.shared);
         for taken in 0..count {
             match state.take(self.shared.geometry) {
                 Ok(Top(top)) => stacks.push(Stack { top, pool }),
-                Err(_) if taken > 0 => break,
+                Err(_) if taken > 0 => {
+                    number = taken;
+                    break;
+                }
                 Err(error) => return Err(error),
             }
             state.lent(1, &self.shared);
         }
-        Ok(())
+        Ok(number.saturating_sub(used))
     }
 
     /// Takes stacks of this pool back under one lock; the last of them will be the first to be used again.

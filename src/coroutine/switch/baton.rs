@@ -87,7 +87,7 @@ type Body<'f, In, Yield, Out> = Box<dyn FnOnce(&Suspender<In, Yield>, In) -> Out
 
 /// A computation on a thread of its own.
 pub(crate) struct Fiber<In, Yield, Out> {
-    /// Not run on; it carries the control block in its head, and goes back like the real one.
+    /// Not run on; it carries the control block and this very value in its head, and goes back like the real one.
     stack: Option<Stack>,
     shared: Arc<Shared<In, Yield, Out>>,
     /// Until it has started. The lifetime is a lie that `new`'s contract makes good.
@@ -234,13 +234,6 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     pub(crate) unsafe fn take_stack(&mut self) -> Stack {
         assert!(self.complete, "a fiber that is not complete keeps its stack");
         self.stack.take().expect("it is there until this call")
-    }
-
-    /// Gives up on a fiber: its thread, and what lives on it, stay as they are for ever.
-    #[cold]
-    pub(crate) fn leak(self) {
-        leaked::count();
-        let _ = std::mem::ManuallyDrop::new(self);
     }
 }
 

@@ -16,7 +16,6 @@
 //! | `is_started()`, `is_complete()` | where it stands |
 //! | `unwind()` | ends a suspended one by unwinding it from where it is suspended |
 //! | `into_stack()`, `take_stack()` | the stack of a complete one |
-//! | `leak()` | gives up on a suspended one: neither it nor its stack is ever touched again |
 //!
 //! A fiber may be suspended from the stack of another one that it is resuming: a task that parks inside of a generator.
 //! Both are then at rest, and resuming the outer one goes on inside of the inner one.

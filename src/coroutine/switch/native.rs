@@ -117,13 +117,6 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         // SAFETY: it is taken once, as the caller promises; nothing runs on it (S1).
         unsafe { ManuallyDrop::take(&mut self.stack) }
     }
-
-    /// Gives up on a fiber: its stack, and what lives on it, stay as they are for ever.
-    #[cold]
-    pub(crate) fn leak(self) {
-        leaked::count();
-        let _ = ManuallyDrop::new(self);
-    }
 }
 
 impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
