@@ -592,3 +592,66 @@ fn the_last_handle_of_a_child_is_dropped_by_its_sibling_under_load() {
         assert_eq!(kept.lock().unwrap().len(), 200);
     });
 }
+
+/// Spins, without a wait that the library would notice, until the flag is up; how long that took.
+fn spin_until(flag: &AtomicBool) -> Duration {
+    let begin = Instant::now();
+    while !flag.load(Ordering::Acquire) && begin.elapsed() < Duration::from_secs(3) {
+        std::hint::spin_loop();
+        if begin.elapsed() > Duration::from_micros(50) {
+            thread::yield_now();
+        }
+    }
+    begin.elapsed()
+}
+
+/// A spawn wakes the first worker that sleeps, to see whether the child needs one. `delay` later that worker is given other work,
+/// and the spawner is busy, too. Returns how long the child waited for the other one that sleeps.
+fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
+    with_workers(3, || {
+        let (started, ran, go) =
+            (&AtomicUsize::new(0), &AtomicBool::new(false), &AtomicBool::new(false));
+        ecru::scope(|s| {
+            let start = |_| {
+                s.spawn(move || {
+                    let second = thread::current().name().is_some_and(|name| name.ends_with("-2"));
+                    started.fetch_add(if second { 0x10 } else { 1 }, Ordering::AcqRel);
+                    // One on each of the other two workers.
+                    while started.load(Ordering::Acquire) != 0x11 {
+                        thread::yield_now();
+                    }
+                    assert!(ecru::sleep(HOUR).is_err());
+                    spin_until(ran);
+                })
+            };
+            let tasks = [0, 1].map(start);
+            while started.load(Ordering::Acquire) != 0x11 {
+                thread::yield_now();
+            }
+            // Until these workers sleep for good.
+            thread::sleep(Duration::from_millis(15));
+            thread::scope(|threads| {
+                threads.spawn(|| {
+                    spin_until(go);
+                    let begin = Instant::now();
+                    while begin.elapsed() < delay {}
+                    tasks[0].cancel();
+                });
+                thread::sleep(Duration::from_millis(1));
+                go.store(true, Ordering::Release);
+                s.spawn(move || ran.store(true, Ordering::Release));
+                let took = spin_until(ran);
+                tasks[1].cancel();
+                took
+            })
+        })
+    })
+}
+
+#[test]
+fn a_summons_that_finds_a_worker_busy_goes_to_the_next() {
+    for attempt in 0..12 {
+        let took = summon_a_worker_that_gets_other_work(Duration::from_nanos(attempt * 500));
+        assert!(took < Duration::from_millis(500), "the child waited for {took:?}");
+    }
+}

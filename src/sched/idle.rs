@@ -32,6 +32,8 @@ pub(super) struct Leisure {
     /// When memory was given back last, and how many times since there was something to do.
     tidied: Cell<Instant>,
     tidy_times: Cell<u32>,
+    /// It has woken up, maybe because a spawn wanted somebody to watch, and nobody has begun to since.
+    summoned: Cell<bool>,
 }
 
 impl Leisure {
@@ -43,6 +45,7 @@ impl Leisure {
             pause: Cell::new(WATCH_FIRST),
             tidied: Cell::new(clock::now()),
             tidy_times: Cell::new(0),
+            summoned: Cell::new(false),
         }
     }
 
@@ -70,13 +73,15 @@ impl Worker {
         self.look_around(Wait::Poll);
         if self.has_work() {
             self.leisure.tidy_times.set(0);
+            self.pass_summons_on();
             return;
         }
         if self.pool.start_watch() {
+            self.leisure.summoned.set(false);
             let found = self.watch();
             // Whoever gives up leaves the watch to whom the next spawn wakes; whoever finds work, to another at once if
             // there is more.
-            self.pool.end_watch();
+            self.pool.end_watch(found);
             if found {
                 self.leisure.tidy_times.set(0);
                 if self.others_have_work() {
@@ -91,6 +96,18 @@ impl Worker {
         }
         let due = self.tidy();
         self.nap(due, true);
+        self.leisure.summoned.set(true);
+        if self.has_work() {
+            self.pass_summons_on();
+        }
+    }
+
+    /// The spawn that took the flag down has woken one sleeper. If that one has other things to do by now, the next is to watch in its
+    /// place: nobody else would be told about the spawn.
+    fn pass_summons_on(&self) {
+        if self.leisure.summoned.take() && !self.pool.is_watched() && !self.pool.is_watch_wanted() {
+            self.pool.wake_sleeper();
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -119,7 +136,7 @@ impl Worker {
             if self.pool.start_watch_or_alone() {
                 // Only who watches takes from others' queues: nobody is reading an old buffer of this one.
                 self.shared.unstarted.shrink();
-                self.pool.end_watch();
+                self.pool.end_watch(true);
             }
             self.blocks.tidy(leisure.tidy_times.get() == TIDY_TIMES);
         }
@@ -219,8 +236,12 @@ impl Worker {
         let in_driver = self.io.borrow().is_open();
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
-            if for_good && !self.pool.is_watched() {
+            let mut until = until;
+            if for_good && !self.pool.is_watched() && !self.pool.is_watch_wanted() {
                 self.pool.want_watch(true);
+                // A spawn that has missed the flag is visible after a nap.
+                let soon = clock::now() + WATCH_FIRST;
+                until = Some(until.map_or(soon, |until| until.min(soon)));
             }
             let last_look = self.pool.stopping.load(Ordering::SeqCst)
                 || (for_good && self.pool.is_watch_wanted() && self.others_have_work());

@@ -135,10 +135,16 @@ impl Pool {
 
     #[cold]
     pub(super) fn wake_watcher(&self) {
-        // The flag goes up only after a worker has announced its sleep, so there is one, unless it has woken up meanwhile.
-        if self.watch_wanted.swap(false, Ordering::SeqCst)
-            && let Some(worker) = self.workers.iter().find(|worker| worker.is_asleep())
-        {
+        if self.watch_wanted.swap(false, Ordering::SeqCst) {
+            self.wake_sleeper();
+        }
+    }
+
+    /// Wakes one that sleeps, to watch. If none does, nobody need be told: whoever goes to sleep finds the flag down, raises it and
+    /// looks around once more.
+    #[cold]
+    pub(super) fn wake_sleeper(&self) {
+        if let Some(worker) = self.workers.iter().find(|worker| worker.is_asleep()) {
             worker.wake();
         }
     }
@@ -154,10 +160,14 @@ impl Pool {
         self.workers.len() == 1 || self.start_watch()
     }
 
-    /// The next spawn is to wake another worker, if one sleeps.
-    pub(super) fn end_watch(&self) {
-        self.watching.store(0, Ordering::Release);
-        self.want_watch(self.workers.iter().any(|worker| worker.is_asleep()));
+    /// The next spawn is to wake another worker, if one sleeps. `busy`: this one is not about to sleep; if it is, the flag stays as it
+    /// is, which has been up for a nap.
+    pub(super) fn end_watch(&self, busy: bool) {
+        // SeqCst: who falls asleep meanwhile sees that nobody watches, or is seen to sleep.
+        self.watching.store(0, Ordering::SeqCst);
+        if busy {
+            self.want_watch(self.workers.iter().any(|worker| worker.is_asleep()));
+        }
     }
 
     pub(super) fn want_watch(&self, wanted: bool) {
@@ -167,11 +177,11 @@ impl Pool {
     }
 
     pub(super) fn is_watched(&self) -> bool {
-        self.workers.len() == 1 || self.watching.load(Ordering::Relaxed) != 0
+        self.workers.len() == 1 || self.watching.load(Ordering::SeqCst) != 0
     }
 
     pub(super) fn is_watch_wanted(&self) -> bool {
-        self.watch_wanted.load(Ordering::Relaxed)
+        self.watch_wanted.load(Ordering::SeqCst)
     }
 }
 

@@ -157,7 +157,8 @@ impl WorkerShared {
     }
 
     pub(super) fn is_asleep(&self) -> bool {
-        self.sleep.load(Ordering::Relaxed) != AWAKE
+        // SeqCst: see `Pool::end_watch` and `Pool::wake_sleeper`.
+        self.sleep.load(Ordering::SeqCst) != AWAKE
     }
 
     /// The worker announces that it is about to sleep; false: there is news, and it must not.
