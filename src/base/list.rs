@@ -45,7 +45,7 @@ impl List {
     }
 
     /// The oldest node, or null.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn first(&self) -> *const Link {
         self.first.get()
     }

@@ -84,7 +84,7 @@ fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
             }
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        tasks.map(end);
+        tasks.into_iter().for_each(end);
         end(shared);
     });
 }
@@ -117,7 +117,7 @@ fn a_second_request_is_seen_with_the_first_message_or_sends_its_own() {
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         shared.receive_cancelled(|task| unsafe { Header::release(task) });
-        nodes.map(end);
+        nodes.into_iter().for_each(end);
         end(task);
         end(shared);
     });

@@ -10,7 +10,9 @@ use ecru::coroutine::{Coroutine, CoroutineState, Generator, Yielder, leaked_stac
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn main() {
-    assert!(cfg!(panic = "abort"), "build it with `--profile abort`");
+    if cfg!(panic = "unwind") {
+        panic!("build it with `--profile abort`");
+    }
     let checks: [fn(); 5] = [
         suspended_coroutines_are_leaked_and_counted,
         finished_coroutines_give_their_stacks_back,
