@@ -83,7 +83,8 @@ fn timer_02_side_by_side() {
                 s.spawn(|| ecru::sleep(ms(20)).unwrap());
             }
         });
-        assert!((ms(20)..ms(40)).contains(&start.elapsed()), "{:?}", start.elapsed());
+        // One after another they would take two seconds.
+        assert!((ms(20)..ms(500)).contains(&start.elapsed()), "{:?}", start.elapsed());
     });
 }
 
@@ -211,22 +212,24 @@ fn timer_08_an_earlier_one_later() {
 
 #[test]
 fn timer_09_cancelled_ones_leave_nothing() {
-    run_on(1, || {
-        let resident = || {
-            let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-            statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
-        };
-        let many = |count: u64| {
-            for n in 0..count {
-                ecru::timeout(ms(2 + n % 50), || ()).unwrap();
-            }
-        };
-        many(1_000);
-        let before = resident();
-        many(100_000);
-        let grown = resident().saturating_sub(before);
-        // Other tests run beside this one; a leaked timer of 64 bytes each would be 6 MB, and that is left as the bound.
-        assert!(grown < 6_000_000, "{grown} bytes more");
+    alone("timer::timer_09_cancelled_ones_leave_nothing", || {
+        run_on(1, || {
+            let resident = || {
+                let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+                statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+            };
+            let many = |count: u64| {
+                for n in 0..count {
+                    ecru::timeout(ms(2 + n % 50), || ()).unwrap();
+                }
+            };
+            many(1_000);
+            let before = resident();
+            many(100_000);
+            let grown = resident().saturating_sub(before);
+            // A leaked timer of 64 bytes each would be 6 MB.
+            assert!(grown < 1_000_000, "{grown} bytes more");
+        });
     });
 }
 
