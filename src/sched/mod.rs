@@ -16,6 +16,7 @@
 //! resumed by the joiner: a call, in effect. So fan-out goes depth first and needs as many stacks as it is deep.
 
 mod deque;
+mod host;
 mod idle;
 pub(crate) mod io;
 mod pool;
@@ -26,8 +27,9 @@ mod timers;
 mod unblock;
 mod worker;
 
+pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
 pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
 pub(crate) use spawn::{Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_local};
 pub(crate) use timers::Timer;
 pub use unblock::unblock;
-pub(crate) use worker::{Worker, cancel_timer, current_worker, set_timer, tell, try_yield};
+pub(crate) use worker::{Worker, current_worker};

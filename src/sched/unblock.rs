@@ -85,7 +85,8 @@ impl BlockingPool {
             let mut queue = self.state.lock();
             // Others may have queued theirs meanwhile.
             let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
-            if queue.threads == 0
+            // With threads that all wait, for tasks that may wait for this very job, it would be stuck.
+            if queue.threads == queue.waiting
                 && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
             {
                 return Err(job);
@@ -249,20 +250,24 @@ where
 
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
-    // SAFETY: U1: the frame waits, and only this thread touches it until it unparks the waiter.
-    let inside = unsafe { &mut *frame };
-    let closure = inside.closure.take().expect("a job runs once");
+    // Each field by itself: the task's own frame keeps a reference to the waiter, beside them, all the time.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it unparks the waiter.
+    let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
+    // SAFETY: U1, as above.
+    let (node, bindings) = (unsafe { (*frame).node }, unsafe { (*frame).bindings });
     local::with(|local| {
-        local.cancel.set(inside.node);
-        local.bindings.set(inside.bindings);
+        local.cancel.set(node);
+        local.bindings.set(bindings);
     });
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
     local::with(|local| {
         local.cancel.set(ptr::null());
         local.bindings.set(ptr::null());
     });
-    inside.result = Some(result);
-    let waiter = &raw const inside.waiter;
+    // SAFETY: U1, as above.
+    unsafe { (*frame).result = Some(result) };
+    // SAFETY: U1: only its address is taken.
+    let waiter = unsafe { &raw const (*frame).waiter };
     // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
     unsafe { Waiter::wake(waiter) };
 }

@@ -7,21 +7,20 @@
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::idle::Leisure;
 use super::io::Io;
 use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
-use super::timers::{Timer, Timers};
+use super::timers::Timers;
 use crate::base::blocks::Blocks;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
-use crate::park::{self, CANCELLED, Host, Mode, TIMED_OUT, Waiter};
+use crate::park;
 use crate::task::{BUDGET, Header, Intent, Running, TaskFiber, cancel};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
@@ -47,14 +46,12 @@ pub(crate) struct Worker {
     /// Whether the last task came from the ready queue.
     took_ready: Cell<bool>,
     /// The task that owns this thread's stack; null on a background worker.
-    root: Cell<*const Header>,
+    pub(super) root: Cell<*const Header>,
     /// The scheduler's coroutine, where there is a root.
     scheduler: Cell<*mut Fiber<(), (), ()>>,
     /// The run is over: the scheduler returns.
     pub(super) finished: Cell<bool>,
 }
-
-static HOST: Host = Host { park, unpark, owner, yield_now, blocks: |_| {} };
 
 /// The worker that the current thread is.
 #[inline]
@@ -102,7 +99,7 @@ impl Worker {
                 });
             }
         }
-        let _host = park::enter_host(&HOST);
+        let _host = park::enter_host(&super::host::HOST);
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             Leave(local.worker.replace(ptr::from_ref(self).cast()), local.blocks.replace(blocks))
@@ -182,7 +179,7 @@ impl Worker {
 
     /// The root waits: everybody else runs, until it is ready again.
     #[inline(never)]
-    fn resume_scheduler(&self) {
+    pub(super) fn resume_scheduler(&self) {
         let root = self.root.get();
         let frames = local::with(|local| {
             local.task.set(ptr::null());
@@ -422,7 +419,7 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            interrupt(header);
+            super::host::interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };
         });
@@ -460,180 +457,5 @@ impl Outer {
             local.budget.set(self.budget);
             local.open_frames.replace(self.frames)
         })
-    }
-}
-
-/// Switches away from the current task.
-#[inline(always)]
-fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
-    if ptr::eq(header, worker.root.get()) {
-        if intent == Intent::Yield {
-            // SAFETY: T1: the running root is in no queue.
-            unsafe { worker.ready.push(header) };
-        }
-        worker.resume_scheduler();
-    } else {
-        // SAFETY: T1: the running task's suspender is on its own stack.
-        unsafe { &*header.running().suspender.get() }.suspend(intent);
-    }
-}
-
-/// [`Host::park`].
-fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
-    let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
-        unreachable!("a waiter with an owner waits on that owner's worker")
-    };
-    let running = header.running();
-    running.parked_on.set(waiter);
-    if mode == Mode::Cancellable {
-        running.interrupt.set(Some(interrupt_wait));
-    }
-    match deadline {
-        None => switch_away(worker, header, Intent::Park),
-        Some(deadline) => {
-            let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
-            // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
-            unsafe { worker.timers.set(&alarm.timer, deadline) };
-            switch_away(worker, header, Intent::Park);
-            worker.timers.cancel(&alarm.timer);
-        }
-    }
-    running.parked_on.set(ptr::null());
-    running.interrupt.set(None);
-}
-
-/// [`Host::yield_now`].
-fn yield_now() {
-    try_yield();
-}
-
-/// Lets the others run; false: there is no task here that could. Inlined for the sake of [`Worker::turn`]'s rule: a caller that
-/// needs no return after the switch is predicted right.
-#[inline(always)]
-pub(crate) fn try_yield() -> bool {
-    match (current(), crate::task::current_header()) {
-        (Some(worker), Some(header)) => {
-            switch_away(worker, header, Intent::Yield);
-            true
-        }
-        _ => false,
-    }
-}
-
-/// [`Host::owner`].
-fn owner() -> *const () {
-    local::with(|local| local.task.get())
-}
-
-/// [`Host::unpark`].
-unsafe fn unpark(owner: *const ()) {
-    let task = owner.cast::<Header>();
-    // SAFETY: P2: a parked task lives until it has been run again.
-    let home = unsafe { &*task }.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, home) => {
-            // SAFETY: T1: it is parked here, hence in no queue.
-            unsafe { worker.ready.push(task) };
-        }
-        _ => {
-            // SAFETY: S6: never freed.
-            let home = unsafe { &*home };
-            // SAFETY: T1: it is parked, hence in no queue.
-            unsafe { home.send_woken(task) };
-        }
-    }
-}
-
-#[repr(C)]
-struct Alarm {
-    timer: Timer,
-    waiter: *const Waiter,
-}
-
-/// A wait's deadline has passed.
-unsafe fn ring_wait(timer: *const Timer) {
-    // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
-    let waiter = unsafe { (*timer.cast::<Alarm>()).waiter };
-    // SAFETY: S4: the frame stays until the wait is over, which it is not before somebody has claimed and unparked it.
-    if unsafe { &*waiter }.claim(TIMED_OUT) {
-        // SAFETY: S4: claimed just now.
-        unsafe { Waiter::unpark(waiter) };
-    }
-}
-
-/// A node of the task has been flagged: see [`crate::task::cancel`].
-///
-/// # Safety
-/// T1: the task lives.
-pub(crate) unsafe fn tell(task: *const Header) {
-    // SAFETY: T1, the caller's promise.
-    let header = unsafe { &*task };
-    // Acquire: with the flag comes the worker, stored before it.
-    if !header.reachable.load(Ordering::Acquire) {
-        // It looks at its flag before it waits for the first time: see `reach`.
-        return;
-    }
-    let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
-    match current() {
-        Some(worker) if ptr::eq(worker.shared, home) => interrupt(header),
-        _ => {
-            if !header.cancel_queued.swap(true, Ordering::AcqRel) {
-                header.retain();
-                // SAFETY: S6: never freed.
-                let home = unsafe { &*home };
-                // SAFETY: T2: the reference goes with the message.
-                unsafe { home.send_cancelled(task) };
-            }
-        }
-    }
-}
-
-/// On the task's own worker: ends its wait, if that can be and its innermost node has been flagged.
-fn interrupt(header: &Header) {
-    // SAFETY: T4: on the task's worker, and null before its start and after its end.
-    let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    if running.parked_on.get().is_null() {
-        return;
-    }
-    let Some(how) = running.interrupt.get() else { return };
-    // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*running.node_top.get() };
-    if node.cancelled().is_some() {
-        // SAFETY: T1: set together with `parked_on`, for this wait.
-        unsafe { how(header) };
-    }
-}
-
-/// The interrupt of a wait that a cancellation ends.
-unsafe fn interrupt_wait(header: &Header) {
-    let waiter = header.running().parked_on.get();
-    // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
-    if unsafe { &*waiter }.claim(CANCELLED) {
-        // SAFETY: S4: claimed just now.
-        unsafe { Waiter::unpark(waiter) };
-    }
-}
-
-/// Sets a timer of the current worker; false where there is none (a plain thread).
-///
-/// # Safety
-/// W1: as [`Timers::set`].
-#[inline]
-pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
-    match current() {
-        None => false,
-        Some(worker) => {
-            // SAFETY: W1, the caller's promise.
-            unsafe { worker.timers.set(timer, deadline) };
-            true
-        }
-    }
-}
-
-/// Cancels a timer of the current worker.
-#[inline]
-pub(crate) fn cancel_timer(timer: &Timer) {
-    if let Some(worker) = current() {
-        worker.timers.cancel(timer);
     }
 }
