@@ -593,6 +593,7 @@ fn the_last_handle_of_a_child_is_dropped_by_its_sibling_under_load() {
     });
 }
 
+#[cfg(not(ecru_baton))]
 /// Spins, without a wait that the library would notice, until the flag is up; how long that took.
 fn spin_until(flag: &AtomicBool) -> Duration {
     let begin = Instant::now();
@@ -605,6 +606,7 @@ fn spin_until(flag: &AtomicBool) -> Duration {
     begin.elapsed()
 }
 
+#[cfg(not(ecru_baton))]
 /// A spawn wakes the first worker that sleeps, to see whether the child needs one. `delay` later that worker is given other work,
 /// and the spawner is busy, too. Returns how long the child waited for the other one that sleeps.
 fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
@@ -648,6 +650,8 @@ fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
     })
 }
 
+/// Not on the baton: it tells the workers apart by the names of their threads, and there tasks have threads of their own.
+#[cfg(not(ecru_baton))]
 #[test]
 fn a_summons_that_finds_a_worker_busy_goes_to_the_next() {
     for attempt in 0..12 {
