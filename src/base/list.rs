@@ -20,6 +20,12 @@ impl Link {
         Link { next: Cell::new(ptr::null()), previous: Cell::new(ptr::null()) }
     }
 
+    /// Makes a node that is in no list lead to another, in a chain without a head.
+    #[inline]
+    pub(crate) fn chain(&self, next: *const Link) {
+        self.next.set(next);
+    }
+
     /// The node after this one, or null. Only meaningful under whatever guards the list.
     #[inline]
     pub(crate) fn next(&self) -> *const Link {
@@ -45,7 +51,7 @@ impl List {
     }
 
     /// The oldest node, or null.
-    #[cfg(test)]
+    #[inline]
     pub(crate) fn first(&self) -> *const Link {
         self.first.get()
     }
@@ -98,6 +104,94 @@ impl List {
             // SAFETY: L3: neighbours are in the list, hence alive.
             unsafe { &*next }.previous.set(previous);
         }
+    }
+}
+
+/// First in, first out, with one pointer for its head where [`List`] has two: the first node's link to the one before it leads
+/// to the last.
+#[derive(Debug)]
+pub(crate) struct Line {
+    first: Cell<*const Link>,
+}
+
+impl Line {
+    pub(crate) const fn new() -> Line {
+        Line { first: Cell::new(ptr::null()) }
+    }
+
+    /// The oldest node, or null; [`Link::next`] leads to the others.
+    #[inline]
+    pub(crate) fn first(&self) -> *const Link {
+        self.first.get()
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.get().is_null()
+    }
+
+    /// Appends a node.
+    ///
+    /// # Safety
+    /// L3, as [`List::push_back`].
+    #[inline]
+    pub(crate) unsafe fn push_back(&self, node: *const Link) {
+        // SAFETY: L3, the caller's promise.
+        let links = unsafe { &*node };
+        links.next.set(ptr::null());
+        // SAFETY: L3: the first node is alive for as long as it is in the line.
+        match unsafe { self.first.get().as_ref() } {
+            None => {
+                links.previous.set(node);
+                self.first.set(node);
+            }
+            Some(first) => {
+                let last = first.previous.replace(node);
+                links.previous.set(last);
+                // SAFETY: L3: so is the last.
+                unsafe { &*last }.next.set(node);
+            }
+        }
+    }
+
+    /// Takes out a node that is in this line.
+    ///
+    /// # Safety
+    /// L3: the node is in this line.
+    #[inline]
+    pub(crate) unsafe fn remove(&self, node: *const Link) {
+        // SAFETY: L3, the caller's promise.
+        let links = unsafe { &*node };
+        let (next, previous) = (links.next.get(), links.previous.get());
+        // SAFETY: L3: neighbours are in the line, hence alive.
+        let after = unsafe { next.as_ref() };
+        if ptr::eq(self.first.get(), node) {
+            self.first.set(next);
+        } else {
+            // SAFETY: L3: as above; it is not the first, so this is the one before it.
+            unsafe { &*previous }.next.set(next);
+        }
+        match after {
+            Some(after) => after.previous.set(previous),
+            // It was the last: the one before it is now, if there is a first that should know.
+            None => {
+                // SAFETY: L3: the first node is in the line, hence alive.
+                if let Some(first) = unsafe { self.first.get().as_ref() } {
+                    first.previous.set(previous);
+                }
+            }
+        }
+    }
+
+    /// Takes the oldest node out; null when there is none.
+    #[cfg(test)]
+    pub(crate) fn pop(&self) -> *const Link {
+        let first = self.first.get();
+        if !first.is_null() {
+            // SAFETY: L3: it is in this line.
+            unsafe { self.remove(first) };
+        }
+        first
     }
 }
 
@@ -156,7 +250,7 @@ impl Pile {
     }
 
     /// Takes any node out; null when there is none.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn pop(&self) -> *const Link {
         let first = self.first.get();
         if !first.is_null() {
@@ -169,7 +263,7 @@ impl Pile {
 
 #[cfg(test)]
 mod tests {
-    use super::{Link, List, Pile};
+    use super::{Line, Link, List, Pile};
     use std::ptr;
 
     #[test]
@@ -192,6 +286,35 @@ mod tests {
             unsafe { list.remove(node) };
         }
         assert!(list.is_empty());
+    }
+
+    #[test]
+    fn a_line_loses_any_node_and_keeps_the_order_of_the_others() {
+        let nodes = [Link::new(), Link::new(), Link::new(), Link::new()];
+        for removed in 0..nodes.len() {
+            let line = Line::new();
+            for node in &nodes[..3] {
+                // SAFETY: L3: each node is in no line and outlives this one.
+                unsafe { line.push_back(node) };
+            }
+            if removed < 3 {
+                // SAFETY: L3: it was just put in.
+                unsafe { line.remove(&raw const nodes[removed]) };
+            }
+            // SAFETY: L3: as above.
+            unsafe { line.push_back(&raw const nodes[3]) };
+            let mut left = Vec::new();
+            loop {
+                let node = line.pop();
+                if node.is_null() {
+                    break;
+                }
+                left.push(nodes.iter().position(|other| ptr::eq(other, node)).unwrap());
+            }
+            assert!(line.is_empty());
+            let expected: Vec<_> = (0..4).filter(|node| *node != removed || removed == 3).collect();
+            assert_eq!(left, expected);
+        }
     }
 
     #[test]

@@ -16,10 +16,18 @@ use std::ptr;
 pub(crate) struct Local {
     /// `base::blocks`: the free blocks of the worker that this thread is.
     pub(crate) blocks: Cell<*const ()>,
+    /// `base::sync`: the thread's number, 0 while it has none.
+    pub(crate) thread: Cell<u16>,
+    /// `base::sync`: the locks under which user code of this thread runs, innermost first.
+    pub(crate) asking: Cell<*const ()>,
+    /// `base::random`: the state of the generator.
+    pub(crate) random: Cell<u32>,
     /// `coroutine`: scopes, timeouts and the like that are open in the coroutine being executed; it must not suspend then.
     pub(crate) open_frames: Cell<u32>,
     /// `park`: depth of `no_suspend` sections.
     pub(crate) no_suspend: Cell<u32>,
+    /// `park`: the wait that looks once more while it is registered, if that is what is being executed.
+    pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out; null means that they block it.
     pub(crate) context: Cell<*const ()>,
     /// `task`: the header of the task being executed.
@@ -42,8 +50,12 @@ impl Local {
     const fn new() -> Local {
         Local {
             blocks: Cell::new(ptr::null()),
+            thread: Cell::new(0),
+            asking: Cell::new(ptr::null()),
+            random: Cell::new(0),
             open_frames: Cell::new(0),
             no_suspend: Cell::new(0),
+            last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
@@ -79,8 +91,18 @@ mod imp {
     use std::cell::Cell;
     use std::ptr;
 
+    #[cfg(not(loom))]
     thread_local! {
         static OWN: Local = const { Local::new() };
+    }
+
+    // A model's threads share one of the system's.
+    #[cfg(loom)]
+    loom::thread_local! {
+        static OWN: Local = Local::new();
+    }
+
+    thread_local! {
         static LENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
     }
 

@@ -4,10 +4,18 @@
 //! - [`local`]: the one block of thread-locals, shared by all layers.
 //! - [`blocks`]: memory for small boxes, recycled by each worker.
 //! - [`clock`]: the time.
+//! - [`alarm`]: rings at a time, for those who have nobody to wait for it.
+//! - [`outside`]: whether something may still come from outside the process.
+//! - [`handler`]: calls a signal handler that somebody else has installed.
+//! - [`random`]: chance, through one door.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 
+pub(crate) mod alarm;
 pub(crate) mod blocks;
 pub(crate) mod clock;
+pub(crate) mod handler;
 pub(crate) mod list;
 pub(crate) mod local;
+pub(crate) mod outside;
+pub(crate) mod random;
 pub(crate) mod sync;

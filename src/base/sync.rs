@@ -12,10 +12,13 @@ pub(crate) use loom::sync::atomic;
 /// A counter in a static, which loom's cannot be. Nothing is ordered by it.
 pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 
+mod biased;
+pub(crate) mod epoch;
 pub(crate) mod futex;
 mod lock;
 mod signal;
 
+pub(crate) use biased::{BiasedGuard, BiasedLock};
 pub(crate) use lock::{SpinGuard, SpinLock};
 pub(crate) use signal::Signal;
 

@@ -3,7 +3,7 @@
 
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
-use crate::park::{Mode, Waiter};
+use crate::park::{About, Mode, Waiter};
 use crate::task;
 use std::ptr;
 
@@ -30,6 +30,7 @@ impl Window {
     /// Takes a place, waiting for one. No cancel point.
     pub(super) fn enter(&self) {
         let waiter = Waiter::new();
+        waiter.set_purpose("a place in the window", About::Nothing);
         {
             let mut state = self.state.lock();
             if state.free > 0 {

@@ -1,6 +1,7 @@
 //! Who carries a wait out: the worker that the current thread is, or nobody, and then the thread itself blocks.
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
+use std::cell::Cell;
 use std::ptr;
 use std::time::Instant;
 
@@ -79,6 +80,60 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
+/// Added to the depth of `no_suspend` sections while a last look is being taken.
+const LOOKING: u32 = 1 << 31;
+
+/// Runs `look`, which is somebody's code, while a wait of the current task is registered. Whoever ends that wait makes the task go
+/// on, whatever it waits for; so if `look` would wait for anything else, `give_up` is called first, and has to end the registered
+/// wait. Tells what came of `look`, and whether the wait was given up.
+pub(crate) fn last_look<T>(give_up: &dyn Fn(), look: impl FnOnce() -> T) -> (T, bool) {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            end_last_look();
+        }
+    }
+    // Nor may a bare coroutine be suspended in the middle, and resumed by another task.
+    let _frame = crate::coroutine::OpenFrame::enter();
+    let given_up = Cell::new(false);
+    let this = Look {
+        give_up: &|| {
+            given_up.set(true);
+            give_up();
+        },
+    };
+    local::with(|local| {
+        local.last_look.set(ptr::from_ref(&this).cast());
+        local.no_suspend.set(local.no_suspend.get() | LOOKING);
+    });
+    let _leave = Leave;
+    (look(), given_up.get())
+}
+
+struct Look<'a> {
+    give_up: &'a dyn Fn(),
+}
+
+/// The look that was being taken, if there is one.
+fn end_last_look() -> *const () {
+    local::with(|local| {
+        if local.no_suspend.get() & LOOKING != 0 {
+            local.no_suspend.set(local.no_suspend.get() & !LOOKING);
+            return local.last_look.replace(ptr::null());
+        }
+        ptr::null()
+    })
+}
+
+/// What a wait does that nobody can refuse, before it parks.
+pub(crate) fn give_up_last_look() {
+    let look = end_last_look().cast::<Look<'_>>();
+    // SAFETY: P3: it is in a frame of this task, further up, which takes it out of the cell before it goes.
+    if let Some(look) = unsafe { look.as_ref() } {
+        (look.give_up)();
+    }
+}
+
 /// What every call that may wait does first.
 #[inline]
 #[track_caller]
@@ -88,9 +143,17 @@ pub(crate) fn refuse_if_no_suspend() {
     }
 }
 
+/// Whether a call that waits would be let.
+pub(crate) fn may_suspend() -> bool {
+    local::with(|local| local.no_suspend.get()) == 0
+}
+
 #[cold]
 #[track_caller]
-fn refuse() -> ! {
+fn refuse() {
+    if local::with(|local| local.no_suspend.get()) == LOOKING {
+        return give_up_last_look();
+    }
     panic!(
         "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
     );

@@ -27,10 +27,19 @@
 //!   run the task anyway. A canceller elsewhere raises the flag and then sends a message to that worker. So flag and parking
 //!   are never looked at by two threads at once, no fence is needed on the way into a wait, and no cancellation is lost.
 
+mod gathering;
 mod host;
+mod wait_list;
 mod waiter;
 
 pub use host::no_suspend;
+pub use wait_list::WaitList;
 
-pub(crate) use host::{Host, enter_host, host, refuse_if_no_suspend};
-pub(crate) use waiter::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
+pub(crate) use gathering::{Entry, Gathering, Read};
+pub(crate) use host::{
+    Host, enter_host, give_up_last_look, host, last_look, may_suspend, refuse_if_no_suspend,
+};
+pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
+pub(crate) use waiter::{
+    ABORTED, About, CANCELLED, LOOK_AGAIN, Mode, PENDING, Purpose, TIMED_OUT, WOKEN, Waiter,
+};

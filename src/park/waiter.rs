@@ -1,7 +1,10 @@
 //! One wait of one task or thread.
 #![expect(unsafe_code, reason = "unpark reaches a frame that belongs to somebody else")]
 
-use std::ptr;
+use std::cell::Cell;
+use std::hint;
+use std::panic::Location;
+use std::ptr::{self, NonNull};
 use std::time::Instant;
 
 use super::host;
@@ -17,6 +20,12 @@ pub(crate) const TIMED_OUT: u32 = 2;
 /// What was waited for is there. Larger numbers are free for waits that tell several ends apart.
 pub(crate) const WOKEN: u32 = 3;
 
+/// The wait ends because its owner is to look again: nothing has been given to it.
+pub(crate) const LOOK_AGAIN: u32 = u32::MAX - 2;
+
+/// The owner itself gave the wait up before it parked.
+pub(crate) const ABORTED: u32 = u32::MAX;
+
 /// What a cancellation may do to a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -28,6 +37,26 @@ pub(crate) enum Mode {
     Hook,
 }
 
+/// What a wait is for: said to whoever looks at a program that is stuck, and to nobody else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Purpose {
+    /// As it stands after "waits for".
+    pub(crate) what: &'static str,
+    pub(crate) about: About,
+    /// Where the wait was called, as far as callers are tracked.
+    pub(crate) at: &'static Location<'static>,
+}
+
+/// Which one of those there may be many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    Nothing,
+    /// The header of a task, which the frame of the wait keeps alive.
+    Task(*const ()),
+    /// A file descriptor.
+    Fd(i32),
+}
+
 /// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when.
 #[derive(Debug)]
 pub(crate) struct Waiter {
@@ -37,6 +66,8 @@ pub(crate) struct Waiter {
     /// The waiting task as its host knows it; null: an OS thread.
     owner: *const (),
     unpark: unsafe fn(*const ()),
+    /// The owner's own business; nobody else reads it.
+    purpose: Cell<Purpose>,
 }
 
 // SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host says that `unpark` may be called
@@ -48,12 +79,48 @@ unsafe impl Send for Waiter {}
 impl Waiter {
     /// A pending wait of the current task, or of this thread where there is none.
     #[inline]
+    #[track_caller]
     pub(crate) fn new() -> Waiter {
         let (owner, unpark) = match host() {
             Some(host) => ((host.owner)(), host.unpark),
             None => (ptr::null(), nobody as unsafe fn(*const ())),
         };
-        Waiter { claim: AtomicU32::new(PENDING), signal: Signal::new(), owner, unpark }
+        Waiter::pending(owner, unpark, "something")
+    }
+
+    /// Says what the wait is for. The owner's, as is [`Waiter::purpose`].
+    #[inline]
+    pub(crate) fn set_purpose(&self, what: &'static str, about: About) {
+        self.purpose.set(Purpose { what, about, at: self.purpose.get().at });
+    }
+
+    /// Says where the wait belongs, if not to where the waiter was made.
+    #[inline]
+    pub(crate) fn set_place(&self, at: &'static Location<'static>) {
+        self.purpose.set(Purpose { at, ..self.purpose.get() });
+    }
+
+    /// What the wait is for.
+    pub(crate) fn purpose(&self) -> Purpose {
+        self.purpose.get()
+    }
+
+    /// A pending wait for which nobody parks: `unpark` is called with `owner`, once, by whoever ends it.
+    pub(crate) fn with_owner(owner: NonNull<()>, unpark: unsafe fn(*const ())) -> Waiter {
+        Waiter::pending(owner.as_ptr().cast_const(), unpark, "a callback or a future")
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn pending(owner: *const (), unpark: unsafe fn(*const ()), what: &'static str) -> Waiter {
+        let purpose = Purpose { what, about: About::Nothing, at: Location::caller() };
+        Waiter {
+            claim: AtomicU32::new(PENDING),
+            signal: Signal::new(),
+            owner,
+            unpark,
+            purpose: Cell::new(purpose),
+        }
     }
 
     /// Decides how the wait ends; false when somebody else already has. AcqRel: the winner sees what the owner wrote before
@@ -83,7 +150,7 @@ impl Waiter {
         if owner.is_null() {
             waiter.signal.raise();
         } else {
-            // SAFETY: P2: the owner came from the same host as the function.
+            // SAFETY: P2: the owner came from the same host, or with the same function.
             unsafe { unpark(owner) };
         }
     }
@@ -105,7 +172,7 @@ impl Waiter {
     /// cancellation claim it too; on a thread only the deadline does.
     ///
     /// After [`TIMED_OUT`] or [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
-    #[inline]
+    #[inline(always)] // as `task::wait`
     pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
         match host() {
             Some(host) if !self.owner.is_null() => (host.park)(self, deadline, mode),
@@ -121,6 +188,12 @@ impl Waiter {
         if let Some(host) = host {
             (host.blocks)(true);
         }
+        // Waking a thread that sleeps on another core takes twenty times as long as this.
+        let mut round = 0;
+        while cfg!(not(loom)) && round < LOOKS_BEFORE_SLEEP && !self.signal.is_raised() {
+            hint::spin_loop();
+            round += 1;
+        }
         if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
             // Somebody claimed it at the last moment: their unpark is on its way.
             self.signal.wait(None);
@@ -130,6 +203,10 @@ impl Waiter {
         }
     }
 }
+
+/// How often a thread looks whether it has been woken before it sleeps: some ten microseconds. It does not offer its core to others meanwhile:
+/// on a busy machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
+const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
 #[cfg(all(test, loom))]
 impl Waiter {

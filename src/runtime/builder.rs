@@ -6,6 +6,7 @@ use std::thread;
 
 use super::run::Runtime;
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
+use crate::diag;
 use crate::driver::DriverKind;
 use crate::sched::{Settings, WORKERS_MAX};
 
@@ -33,6 +34,8 @@ impl Builder {
                 driver: DriverKind::Auto,
                 name: String::from("ecru"),
                 spread: false,
+                cancel_on_ctrl_c: false,
+                on_deadlock: None,
             },
         }
     }
@@ -51,7 +54,17 @@ impl Builder {
         self
     }
 
-    /// How to talk to the kernel. Default: [`DriverKind::Auto`]. The driver is opened at the first operation that needs it.
+    /// How to talk to the kernel. Default: [`DriverKind::Auto`], for which the environment or the kernel decides. The driver is opened at the
+    /// first operation that needs it. Any other kind is used and no other, whatever the environment says.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::{DriverKind, Runtime};
+    ///
+    /// let runtime = Runtime::builder().driver(DriverKind::Poll).build()?;
+    /// assert_eq!(runtime.driver_kind(), DriverKind::Poll);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn driver(mut self, driver: DriverKind) -> Builder {
         self.settings.driver = driver;
         self
@@ -70,10 +83,56 @@ impl Builder {
         self
     }
 
+    /// Whether a Ctrl-C (SIGINT) cancels the root of a run and with it everything in it, with the reason
+    /// [`Shutdown`](crate::CancelReason::Shutdown), so that a program can end in order. Default: no.
+    ///
+    /// The first Ctrl-C of a run is taken; a second one does what it would have done without this setting, which is to end the
+    /// process. Nothing is installed before the run begins, and what was there before is put back when it ends. A function that
+    /// had been installed for the signal is called all the same, both times. With several such runs at once, each is cancelled.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// let runtime = ecru::Runtime::builder().cancel_on_ctrl_c(true).build()?;
+    /// let slept = runtime.run(|| ecru::sleep(std::time::Duration::from_secs(3600)));
+    /// println!("{}", if slept.is_ok() { "an hour has passed" } else { "interrupted" });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn cancel_on_ctrl_c(mut self, cancel: bool) -> Builder {
+        self.settings.cancel_on_ctrl_c = cancel;
+        self
+    }
+
+    /// Whether a run that is stuck says so instead of hanging: one in which every task waits, and none for a timer, an operation of
+    /// the kernel or a closure of [`unblock`](crate::unblock). Default: no, since a thread from outside could still wake a task;
+    /// leave it off in programs that rely on that.
+    ///
+    /// Such a run prints what each task waits for, with stack traces, to the standard error, and is cancelled with the reason
+    /// [`Shutdown`](crate::CancelReason::Shutdown): its waits return [`Cancelled`](crate::Cancelled), its tasks end. Then `run`
+    /// panics with a text that begins with `deadlock: ` and names the tasks. If waits are left that cannot be cancelled, in a
+    /// [`shield`](crate::shield) say, the process is aborted after it has printed those too.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    /// use std::time::Duration;
+    ///
+    /// let runtime = ecru::Runtime::builder().workers(1).detect_deadlock(true).build()?;
+    /// // Past the end of time: there is no timer for it.
+    /// let sleeps = AssertUnwindSafe(|| runtime.run(|| ecru::sleep(Duration::MAX)));
+    /// let stuck = catch_unwind(sleeps);
+    /// assert!(stuck.unwrap_err().downcast_ref::<String>().unwrap().starts_with("deadlock: "));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn detect_deadlock(mut self, detect: bool) -> Builder {
+        self.settings.on_deadlock = detect.then_some(diag::found);
+        self
+    }
+
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
-    /// A setting that makes no sense (kind `InvalidInput`), a driver that is not to be had (`Unsupported`); the text says what to do.
+    /// A setting that makes no sense (kind `InvalidInput`), the environment variable `ECRU_DRIVER` included; io_uring was asked for by name and
+    /// is not to be had (`Unsupported` or `PermissionDenied`). The text says what to do.
     ///
     /// # Examples
     /// ```
@@ -100,9 +159,7 @@ impl Builder {
             );
             return Err(invalid(text));
         }
-        if driver == DriverKind::Poll {
-            crate::driver::probe(driver)?;
-        }
+        crate::driver::check(driver)?;
         Runtime::new(self.settings)
     }
 }

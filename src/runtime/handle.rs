@@ -3,6 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::{error, fmt};
 
+use crate::diag::{self, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
 
@@ -67,5 +68,31 @@ impl Handle {
     {
         let pool = self.pool.upgrade().ok_or(NotRunning(()))?;
         super::run::spawn_into(&pool, f).ok_or(NotRunning(()))
+    }
+
+    /// Every scope and task of the run that is going on: what each is called, where it was spawned, what it waits for, and where.
+    /// Empty when there is no run.
+    ///
+    /// Each worker describes its own tasks between two of them. One that does not come to it within 100 ms, because a task of its
+    /// does not wait, is named as busy. Asking works from any thread, also when every task of the run is stuck.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// Not a cancel point.
+    ///
+    /// # Examples
+    /// ```
+    /// ecru::run(|| {
+    ///     let tree = ecru::Handle::current().dump();
+    ///     assert_eq!(tree.tasks().count(), 1);
+    ///     assert!(tree.tasks().all(|task| task.is_root()));
+    /// });
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn dump(&self) -> TaskTree {
+        self.pool.upgrade().map(|pool| diag::dump(&pool)).unwrap_or_default()
     }
 }

@@ -8,6 +8,8 @@
 //! | `local` | the smallest event loop |
 
 mod builder;
+#[cfg(test)]
+mod files_by_pool;
 mod handle;
 mod local;
 mod run;

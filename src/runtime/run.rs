@@ -15,10 +15,12 @@ use super::handle::Handle;
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::STACK_DEFAULT;
 use crate::coroutine::Stack;
+use crate::diag;
 use crate::driver::DriverKind;
 use crate::sched::{self, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
-use crate::task::{self, CancelReason, Header, Running, VTable};
+use crate::signal::{self, Listening};
+use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
 
 /// Workers, stacks and a blocking pool, for one run at a time.
 ///
@@ -89,6 +91,21 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run<T>(&self, root: impl FnOnce() -> T) -> T {
+        let mut root = Some(root);
+        let mut value = None;
+        let verdict =
+            self.run_body(&mut || value = root.take().map(|root| root()), Location::caller());
+        if let Some(text) = verdict {
+            // What the tasks made of their cancellation matters less than the cause.
+            task::drop_quietly(value);
+            panic!("{text}");
+        }
+        value.expect("the body has returned")
+    }
+
+    /// The part of a run that is the same for all bodies, so that it is compiled once. Gives the text to panic with if the run was stuck.
+    #[track_caller]
+    fn run_body(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
         assert!(
             task::current_header().is_none(),
             "`Runtime::run` called from inside a task; use `ecru::scope` there instead"
@@ -109,7 +126,7 @@ impl Runtime {
             true,
             false,
             None,
-            Location::caller(),
+            at,
         );
         header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
@@ -118,16 +135,21 @@ impl Runtime {
             header.reachable.store(true, Ordering::Relaxed);
         }
         let running = Running::new(&raw const header.node);
+        running.enter(&raw const header);
         header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
         unsafe {
-            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || self.root(root))
+            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || {
+                self.root(root, at)
+            })
         }
     }
 
     /// The root task's body and its scope.
-    fn root<T>(&self, root: impl FnOnce() -> T) -> T {
-        let core = ScopeCore::new(task::current_node());
+    fn root(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
+        // Gone before the root's header is: no request comes to it afterwards.
+        let _listening = self.pool.settings.cancel_on_ctrl_c.then(listen_to_ctrl_c);
+        let core = ScopeCore::opened_at(task::current_node(), at);
         let opened = core.open();
         self.publish(&raw const core);
         let result = panic::catch_unwind(AssertUnwindSafe(root));
@@ -146,10 +168,13 @@ impl Runtime {
         core.close();
         drop(opened);
         let unclaimed = core.unclaimed_panic();
+        if let Some(text) = diag::verdict(&self.pool) {
+            task::drop_quietly((result, unclaimed));
+            return Some(text);
+        }
         match (result, unclaimed) {
-            (Err(payload), _) => panic::resume_unwind(payload),
-            (Ok(_), Some(payload)) => panic::resume_unwind(payload),
-            (Ok(value), None) => value,
+            (Err(payload), _) | (Ok(()), Some(payload)) => panic::resume_unwind(payload),
+            (Ok(()), None) => None,
         }
     }
 
@@ -161,10 +186,48 @@ impl Runtime {
         *self.published() = core.cast();
     }
 
+    /// Which driver its tasks use for what has to wait: [`Uring`](DriverKind::Uring) or [`Poll`](DriverKind::Poll). If it has not been needed
+    /// yet, this finds out what it will be. [`Auto`](DriverKind::Auto) says that this cannot be told at the moment, as when the process has
+    /// no file descriptors left to try.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::DriverKind;
+    ///
+    /// let runtime = ecru::Runtime::builder().build()?;
+    /// assert!(matches!(runtime.driver_kind(), DriverKind::Uring | DriverKind::Poll));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn driver_kind(&self) -> DriverKind {
+        self.pool.driver().map_or(DriverKind::Auto, |choice| choice.kind)
+    }
+
     /// A handle by which other threads can spawn tasks into this runtime's run.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle::new(&self.pool)
+    }
+}
+
+/// Cancels the running root, and with it everything, at the next Ctrl-C, until the guard is dropped. That must be before the root
+/// ends.
+fn listen_to_ctrl_c() -> Listening {
+    struct Root(*const Header);
+    // SAFETY: Z1/K1: used only while the guard is there, which goes before the header; its node may be flagged from any thread.
+    unsafe impl Send for Root {}
+    // SAFETY: Z1/K1, as above.
+    unsafe impl Sync for Root {}
+    impl Root {
+        fn cancel(&self) {
+            // SAFETY: Z1: the guard is there, and so is the root.
+            cancel::cancel(&unsafe { &*self.0 }.node, CancelReason::Shutdown);
+        }
+    }
+    let root = Root(task::current_header().map_or(ptr::null(), ptr::from_ref));
+    match signal::listen(signal::CTRL_C, move || root.cancel()) {
+        Ok(listening) => listening,
+        Err(error) => panic!("`run` could not listen to Ctrl-C: {error}"),
     }
 }
 
@@ -218,6 +281,10 @@ where
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
+    if sched::current_pool().is_some_and(|current| Arc::ptr_eq(&current, pool)) {
+        // From within the run itself: as `spawn`, without a detour through somebody's inbox.
+        return Some(core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere));
+    }
     let task = core.allocate(Plain(f), Options::default(), Location::caller());
     // SAFETY: T1: a new task; it is counted, so the run does not end before it.
     unsafe { sched::Remote::new(pool).spawn(task) };
@@ -226,23 +293,4 @@ where
 }
 
 /// The root task has no box: it is never queued before it runs, joined or freed.
-const ROOT: VTable = VTable {
-    run: |_| unreachable!("the root task runs on the thread's own stack"),
-    refuse: |_, _| unreachable!("the root task needs no stack"),
-    take: |_, _| unreachable!("the root task has no handle"),
-    take_panic: |_| None,
-    discard: |_| {},
-    free: |_| {},
-    panicked: |_| {},
-    ended: |_, _| {},
-    tell: sched::tell,
-};
-
-/// Which driver a runtime would use.
-impl Runtime {
-    #[doc(hidden)]
-    #[must_use]
-    pub fn driver_kind(&self) -> DriverKind {
-        self.pool.settings.driver
-    }
-}
+const ROOT: VTable = VTable::bare(sched::tell);

@@ -6,12 +6,13 @@ use std::ptr;
 use std::time::Instant;
 
 use super::shared::WorkerShared;
+use super::survey;
 use super::timers::Timer;
 use super::worker::{Worker, current};
 use crate::base::local;
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{self, Ordering};
 use crate::park::{CANCELLED, Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{Header, Intent};
+use crate::task::{Header, Intent, Running};
 
 pub(super) static HOST: Host = Host { park, unpark, owner, yield_now, blocks: |_| {} };
 
@@ -41,17 +42,31 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
         running.interrupt.set(Some(interrupt_wait));
     }
     match deadline {
-        None => switch_away(worker, header, Intent::Park),
+        None => wait_out(worker, header, running),
         Some(deadline) => {
             let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
             // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
             unsafe { worker.timers.set(&alarm.timer, deadline) };
-            switch_away(worker, header, Intent::Park);
+            wait_out(worker, header, running);
             worker.timers.cancel(&alarm.timer);
         }
     }
     running.parked_on.set(ptr::null());
     running.interrupt.set(None);
+}
+
+/// Switches away until the wait is over, and not only until somebody wants to know where the task is.
+#[inline(always)]
+fn wait_out(worker: &Worker, header: &Header, running: &Running) {
+    loop {
+        switch_away(worker, header, Intent::Park);
+        // SAFETY: T6: a root has it from the start, any other task since it first switched away.
+        let asked = &unsafe { running.entry() }.asked;
+        if asked.get().is_null() {
+            return;
+        }
+        survey::leave_trace(asked);
+    }
 }
 
 /// [`Host::yield_now`].
@@ -122,8 +137,11 @@ pub(crate) unsafe fn tell(task: *const Header) {
     let header = unsafe { &*task };
     // Acquire: with the flag comes the worker, stored before it.
     if !header.reachable.load(Ordering::Acquire) {
-        // It looks at its flag before it waits for the first time: see `reach`.
-        return;
+        // It looks at its flag before it waits for the first time: see `reach`, which has the other fence.
+        atomic::fence(Ordering::SeqCst);
+        if !header.reachable.load(Ordering::Acquire) {
+            return;
+        }
     }
     let home = header.worker.load(Ordering::Relaxed).cast::<WorkerShared>();
     match current() {

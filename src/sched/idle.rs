@@ -2,13 +2,14 @@
 //! [`super::pool`] for when which.
 
 use std::cell::{Cell, RefCell};
+use std::hint;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
 use super::pool::{CLEARLY_MORE, WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
 use super::worker::Worker;
-use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
+use crate::base::{alarm, clock, outside};
 use crate::driver::Wait;
 
 /// A stolen task that keeps its thief busy for less than this was not worth the trip between the cores.
@@ -18,6 +19,12 @@ const STEAL_MAX: usize = 256;
 /// How often an idle worker gives memory back, and how many times before it sleeps for good.
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
 const TIDY_TIMES: u32 = 3;
+/// How long after an alarm a worker that has nothing else to do looks whether the run is stuck.
+const AFTER_ALARM: Duration = Duration::from_millis(1);
+
+/// How often a worker looks for messages before it sleeps: some ten microseconds. It does not offer its core to others meanwhile: on a busy
+/// machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
+const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
 /// What a worker remembers between two idle moments.
 #[derive(Debug)]
@@ -34,6 +41,8 @@ pub(super) struct Leisure {
     tidy_times: Cell<u32>,
     /// It has woken up, maybe because a spawn wanted somebody to watch, and nobody has begun to since.
     summoned: Cell<bool>,
+    /// Its last sleep was ended by another thread's message: the next may be too, before long.
+    conversing: Cell<bool>,
 }
 
 impl Leisure {
@@ -46,6 +55,7 @@ impl Leisure {
             tidied: Cell::new(clock::now()),
             tidy_times: Cell::new(0),
             summoned: Cell::new(false),
+            conversing: Cell::new(false),
         }
     }
 
@@ -234,6 +244,9 @@ impl Worker {
             (a, b) => a.or(b),
         };
         let in_driver = self.io.borrow().is_open();
+        if self.listens() {
+            return self.look_around(Wait::Poll);
+        }
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
             let mut until = until;
@@ -247,7 +260,10 @@ impl Worker {
                 || (for_good && self.pool.is_watch_wanted() && self.others_have_work());
             if last_look {
                 self.shared.wake_up();
-            } else if in_driver {
+                return self.look_around(Wait::Poll);
+            }
+            let rests = for_good && self.comes_to_rest(&mut until);
+            if in_driver {
                 let wait = match until {
                     None => Wait::Forever,
                     Some(until) => Wait::For(until.saturating_duration_since(clock::now())),
@@ -257,7 +273,55 @@ impl Worker {
             } else {
                 self.shared.sleep(until);
             }
+            if rests {
+                self.pool.rest.leave();
+            }
         }
+        self.leisure.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
+    }
+
+    /// Looks for messages for a few microseconds, if they have ended the last sleep too: to wake a worker that sleeps takes its waker
+    /// and itself some ten times as long. Whether there is one.
+    fn listens(&self) -> bool {
+        if !self.leisure.conversing.get() || self.io.borrow().in_flight() != 0 {
+            return false;
+        }
+        for _ in 0..LOOKS_BEFORE_SLEEP {
+            if self.shared.has_news() {
+                return true;
+            }
+            hint::spin_loop();
+        }
+        self.leisure.conversing.set(false);
+        false
+    }
+
+    /// About to sleep for good: see [`super::rest`]. Whether it counts as at rest until it leaves.
+    fn comes_to_rest(&self, until: &mut Option<Instant>) -> bool {
+        let Some(on_deadlock) = self.pool.settings.on_deadlock else { return false };
+        let has_none = !self.has_work()
+            && self.timers.is_empty()
+            && self.io.borrow().in_flight() == 0
+            && self.unblocking.get() == 0
+            && !outside::is_anything_expected();
+        if !has_none {
+            return false;
+        }
+        if let Some(due) = alarm::next_due() {
+            // It may wake a task. If it does not, somebody has to look again.
+            let after = due.max(clock::now()) + AFTER_ALARM;
+            *until = Some(until.map_or(after, |until| until.min(after)));
+            return false;
+        }
+        if let Some(all) = self.pool.rest.enter(self.pool.workers.len())
+            && !self.others_have_work()
+            && self.pool.workers.iter().all(|worker| !worker.has_news())
+            && self.pool.rest.confirm(all)
+        {
+            // What this spawns comes through an inbox, and ends the sleep of whoever gets it, this worker's too.
+            on_deadlock(&self.pool);
+        }
+        true
     }
 }

@@ -21,15 +21,21 @@ mod idle;
 pub(crate) mod io;
 mod pool;
 mod ready;
+mod rest;
 mod shared;
 mod spawn;
+pub(crate) mod survey;
 mod timers;
 mod unblock;
 mod worker;
 
 pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
-pub(crate) use pool::{Pool, Settings, WORKERS_MAX};
-pub(crate) use spawn::{Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_local};
+pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
+pub(crate) use spawn::{
+    Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_beside, spawn_local, spawn_on,
+    workers_here,
+};
 pub(crate) use timers::Timer;
+pub(crate) use unblock::leave;
 pub use unblock::unblock;
 pub(crate) use worker::{Worker, current_worker};

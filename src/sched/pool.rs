@@ -15,16 +15,17 @@
 #![expect(unsafe_code, reason = "holds a pointer for the layers above")]
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::rest::Rest;
 use super::shared::WorkerShared;
 use super::unblock::BlockingPool;
 use super::worker::Worker;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::coroutine::StackPool;
-use crate::driver::DriverKind;
+use crate::driver::{self, Choice, DriverKind};
 
 /// The first nap of a worker that watches.
 pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
@@ -47,6 +48,20 @@ pub(crate) struct Settings {
     pub(crate) driver: DriverKind,
     pub(crate) name: String,
     pub(crate) spread: bool,
+    /// For the layers above: the run ends in order at a Ctrl-C.
+    pub(crate) cancel_on_ctrl_c: bool,
+    /// Called when all workers have come to rest, by one of them, outside of any task.
+    pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
+}
+
+/// What is known of the run, for the layers above.
+#[derive(Debug)]
+pub(crate) enum Deadlock {
+    Runs,
+    /// All workers have come to rest: somebody is looking at the tasks.
+    Looks,
+    /// It was stuck, and has been cancelled; with what its tasks waited for.
+    Cancelled(String),
 }
 
 /// See the module.
@@ -58,6 +73,9 @@ pub(crate) struct Pool {
     pub(crate) blocking: BlockingPool,
     /// The scope of the run that is going on, for the layers above; null: none.
     pub(crate) run: Mutex<*const ()>,
+    /// Whether the run is stuck, for the layers above.
+    pub(crate) deadlock: Mutex<Deadlock>,
+    pub(super) rest: Rest,
     /// All idle workers sleep for good: the next spawn should wake one.
     watch_wanted: AtomicBool,
     /// 1 while a worker watches.
@@ -65,6 +83,8 @@ pub(crate) struct Pool {
     pub(super) stopping: AtomicBool,
     next: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Which driver all its workers use, once one has needed it.
+    choice: OnceLock<Choice>,
 }
 
 impl Pool {
@@ -78,12 +98,25 @@ impl Pool {
             stacks,
             settings,
             run: Mutex::new(std::ptr::null()),
+            deadlock: Mutex::new(Deadlock::Runs),
+            rest: Rest::new(),
             watch_wanted: AtomicBool::new(false),
             watching: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
+            choice: OnceLock::new(),
         }))
+    }
+
+    /// Which driver the workers use. Decided at the first call; an error decides nothing.
+    pub(crate) fn driver(&self) -> io::Result<&Choice> {
+        if let Some(choice) = self.choice.get() {
+            return Ok(choice);
+        }
+        // Two at once come to the same decision, or the first one's holds.
+        let choice = driver::choose(self.settings.driver)?;
+        Ok(self.choice.get_or_init(|| choice))
     }
 
     /// Starts the threads of all workers but the first, which is whoever calls `run`. Once.

@@ -38,6 +38,17 @@ impl ReadyQueue {
         }
     }
 
+    /// Shows every task that is in it, in its order. For `each` nothing is added or taken.
+    pub(super) fn for_each(&self, mut each: impl FnMut(&Header)) {
+        // SAFETY: T1: a queued task lives.
+        let mut task = unsafe { self.first.get().as_ref() };
+        while let Some(header) = task {
+            each(header);
+            // SAFETY: T1, as above.
+            task = unsafe { header.next.load(Ordering::Relaxed).cast_const().as_ref() };
+        }
+    }
+
     #[inline]
     pub(super) fn pop(&self) -> *const Header {
         let first = self.first.get();

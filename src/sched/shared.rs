@@ -163,13 +163,23 @@ impl WorkerShared {
 
     /// The worker announces that it is about to sleep; false: there is news, and it must not.
     pub(super) fn fall_asleep(&self, in_driver: bool) -> bool {
-        self.sleep.store(if in_driver { IN_DRIVER } else { ASLEEP }, Ordering::SeqCst);
+        self.set_sleep(if in_driver { IN_DRIVER } else { ASLEEP });
         fence_for_loom();
         if self.has_news() {
-            self.sleep.store(AWAKE, Ordering::SeqCst);
+            self.set_sleep(AWAKE);
             return false;
         }
         true
+    }
+
+    /// What the worker itself writes there. An exchange costs what a `SeqCst` store does (on x86 it is the same instruction) and
+    /// makes the order of all writes to this word plain to loom. Loom does not know that nothing comes between what an exchange
+    /// reads and what it writes: after the worker's ASLEEP, a waker's AWAKE over it, and the worker's AWAKE and ASLEEP, all stored,
+    /// it holds the waker's AWAKE to be perhaps the last of the four, and once it finds out that it is not, it forgets that
+    /// the *next* waker's AWAKE came after the second ASLEEP. A worker that this one has woken may then read ASLEEP again, and
+    /// sleeps for ever: in loom, not in C++20, where a read cannot return what a write that happened before it has replaced.
+    fn set_sleep(&self, state: u32) {
+        self.sleep.swap(state, Ordering::SeqCst);
     }
 
     /// Sleeps without a driver, after [`WorkerShared::fall_asleep`].
@@ -179,12 +189,12 @@ impl WorkerShared {
                 break;
             }
         }
-        self.sleep.store(AWAKE, Ordering::SeqCst);
+        self.set_sleep(AWAKE);
     }
 
     /// The worker is back from its driver.
     pub(super) fn wake_up(&self) {
-        self.sleep.store(AWAKE, Ordering::SeqCst);
+        self.set_sleep(AWAKE);
     }
 }
 

@@ -60,12 +60,40 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
     true
 }
 
+/// Queues a task that is to start on the worker that comes so many places after the current one.
+///
+/// # Safety
+/// T1, as [`spawn`].
+pub(crate) unsafe fn spawn_beside(task: *const Header, pool: *const (), places: usize) -> bool {
+    let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
+        return false;
+    };
+    let index = (worker.index + places) % worker.pool.workers.len();
+    // SAFETY: T1, the caller's promise: a run is going on, because this is a task of it.
+    unsafe { spawn_on(&worker.pool, index, task) };
+    true
+}
+
+/// How many workers the current thread's pool has; none on a thread that is no worker.
+pub(crate) fn workers_here() -> usize {
+    worker::current().map_or(0, |worker| worker.pool.workers.len())
+}
+
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
     // Its `worker` stays null until it starts, as in `spawn_local`.
     // SAFETY: T1, the caller's promise.
     unsafe { pool.next_worker().send_woken(task) };
+}
+
+/// Queues a task that is to start on one certain worker, from any thread.
+///
+/// # Safety
+/// T1, as [`spawn`]; a run is going on, and does not end before the task has.
+pub(crate) unsafe fn spawn_on(pool: &Pool, index: usize, task: *const Header) {
+    // SAFETY: T1, the caller's promise. Its `worker` stays null until it starts, as in `spawn_local`.
+    unsafe { pool.workers[index].send_woken(task) };
 }
 
 /// A pool, seen from outside.
@@ -97,12 +125,13 @@ pub(crate) fn current_pool() -> Option<Arc<Pool>> {
 }
 
 /// Starts a task that has not started and is queued on the current worker, from within the caller's own frame: for `join`.
-/// Returns when it has ended or switched away; false if it is not that kind of task.
+/// Returns when it has ended or switched away, or at once if it is not that kind of task. True: it has ended; and if `claim`, its
+/// result is claimed for the caller.
 ///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
 #[inline(always)]
-pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
+pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool {
     // SAFETY: T2, the caller's promise.
     let header = unsafe { &*task };
     if header.started.load(Ordering::Relaxed) {
@@ -143,9 +172,14 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header) -> bool {
         }
         header.retain();
     }
+    header.claims.set(claim);
     // SAFETY: T3: this thread has set `started`.
-    unsafe { worker.start(task) };
-    true
+    let ended = unsafe { worker.start(task) };
+    if !ended {
+        // It ends some other time, on this thread, and whoever looks first takes what it leaves.
+        header.claims.set(false);
+    }
+    ended
 }
 
 /// Ends a task for which no stack could be had.

@@ -7,7 +7,7 @@
 //! does not count while it waits: the pool grows rather than deadlock.
 //!
 //! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
-//! closure's own end ends the borrow).
+//! closure's own end ends the borrow). One that borrows nothing can be [left](leave): nobody has to wait for its end.
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
 use std::any::Any;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::worker;
 use crate::base::local;
-use crate::park::{self, Host, Mode, Waiter};
+use crate::park::{self, About, Host, Mode, Waiter};
 use crate::task;
 
 /// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
@@ -95,7 +95,7 @@ impl BlockingPool {
         Ok(())
     }
 
-    /// Lets idle threads end. No closure is running or queued: their tasks would still be there.
+    /// Lets idle threads end. No closure is running or queued, since their tasks would still be there, unless it was left alone.
     pub(super) fn stop(&self) {
         self.state.lock().stopping = true;
         self.state.news.notify_all();
@@ -232,9 +232,12 @@ where
         bindings: task::bindings_now(),
     };
     let job = Job { run: run_job::<F, T>, data: (&raw mut frame).cast_const().cast() };
+    frame.waiter.set_purpose("a closure on a thread that may block", About::Nothing);
     match worker.pool.blocking.submit(job) {
         Ok(()) => {
+            worker.unblocking.set(worker.unblocking.get() + 1);
             task::wait(&frame.waiter, None, Mode::Uninterruptible);
+            worker.unblocking.set(worker.unblocking.get() - 1);
         }
         // Not even one thread could be started: better to hold up this worker than to fail.
         Err(_) => {
@@ -246,6 +249,50 @@ where
         Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
     }
+}
+
+/// Says that the calling task waits for something on the pool, so that its worker does not count as at rest.
+#[derive(Debug)]
+pub(crate) struct Expecting(());
+
+impl Expecting {
+    fn new(worker: &worker::Worker) -> Expecting {
+        worker.unblocking.set(worker.unblocking.get() + 1);
+        Expecting(())
+    }
+}
+
+impl Drop for Expecting {
+    fn drop(&mut self) {
+        // S2: the task is still on the worker on which this was made; it does not leave the task's stack.
+        if let Some(worker) = worker::current() {
+            worker.unblocking.set(worker.unblocking.get() - 1);
+        }
+    }
+}
+
+/// Runs a closure on a thread of the pool, without waiting for it. Whoever waits for what it does keeps the answer until then.
+/// It has none of the task's locals, and no cancellation reaches it.
+///
+/// # Errors
+/// The closure, where there is no pool (off a task), or no thread to be had.
+pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expecting, F> {
+    let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
+        return Err(closure);
+    };
+    let data = Box::into_raw(Box::new(closure));
+    match worker.pool.blocking.submit(Job { run: run_left::<F>, data: data.cast_const().cast() }) {
+        Ok(()) => Ok(Expecting::new(worker)),
+        // SAFETY: U3: the job was given back unrun.
+        Err(_) => Err(*unsafe { Box::from_raw(data) }),
+    }
+}
+
+unsafe fn run_left<F: FnOnce()>(data: *const ()) {
+    // SAFETY: U3: a job is run once.
+    let closure = unsafe { Box::from_raw(data.cast_mut().cast::<F>()) };
+    // There is nobody to tell about a panic but the hook, which has heard of it.
+    drop(panic::catch_unwind(AssertUnwindSafe(closure)));
 }
 
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {

@@ -15,6 +15,7 @@ use super::ready::ReadyQueue;
 use super::shared::WorkerShared;
 use super::timers::Timers;
 use crate::base::blocks::Blocks;
+use crate::base::list::Pile;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::coroutine::stack::{Stack, StackCache};
@@ -36,6 +37,8 @@ pub(crate) struct Worker {
     pub(super) index: usize,
     pub(super) shared: &'static WorkerShared,
     pub(super) ready: ReadyQueue,
+    /// The tasks that have switched away at least once and have not ended, the root aside.
+    pub(super) started: Pile,
     pub(super) timers: Timers,
     pub(super) io: RefCell<Io>,
     pub(super) stacks: RefCell<StackCache>,
@@ -49,6 +52,10 @@ pub(crate) struct Worker {
     pub(super) root: Cell<*const Header>,
     /// The scheduler's coroutine, where there is a root.
     scheduler: Cell<*mut Fiber<(), (), ()>>,
+    /// Its tasks that wait for closures on the blocking pool.
+    pub(super) unblocking: Cell<usize>,
+    /// The root goes on at the next turn, to say where it is: see [`super::survey`].
+    root_asked: Cell<bool>,
     /// The run is over: the scheduler returns.
     pub(super) finished: Cell<bool>,
 }
@@ -74,8 +81,9 @@ impl Worker {
             shared: pool.workers[index],
             index,
             ready: ReadyQueue::new(),
+            started: Pile::new(),
             timers: Timers::new(clock::now()),
-            io: RefCell::new(Io::new(pool.settings.driver)),
+            io: RefCell::new(Io::new()),
             stacks: RefCell::new(stacks),
             blocks: Blocks::default(),
             leisure: Leisure::new(),
@@ -83,6 +91,8 @@ impl Worker {
             took_ready: Cell::new(false),
             root: Cell::new(ptr::null()),
             scheduler: Cell::new(ptr::null_mut()),
+            unblocking: Cell::new(0),
+            root_asked: Cell::new(false),
             finished: Cell::new(false),
             pool,
         }
@@ -206,6 +216,9 @@ impl Worker {
         if turns == 0 {
             self.turns.set(MAINTENANCE);
             self.look_around(Wait::Poll);
+            if self.root_asked.take() {
+                return true;
+            }
         }
         // A worker with ready and unstarted tasks takes turns.
         let ready_first = !self.took_ready.get();
@@ -264,12 +277,12 @@ impl Worker {
         unsafe { self.start(task) };
     }
 
-    /// Gives a task a stack and runs it for the first time.
+    /// Gives a task a stack and runs it for the first time. True: it has ended.
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
     #[inline(always)]
-    pub(super) unsafe fn start(&self, task: *const Header) {
+    pub(super) unsafe fn start(&self, task: *const Header) -> bool {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
         header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
@@ -277,7 +290,7 @@ impl Worker {
             Ok(stack) => stack,
             Err(error) => {
                 super::spawn::fail_to_start(task, &error);
-                return;
+                return true;
             }
         };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
@@ -311,6 +324,7 @@ impl Worker {
                 }
                 // SAFETY: S5: the last access to the scope.
                 unsafe { ended(scope, daemon) };
+                true
             }
             FiberState::Suspended(intent) => {
                 let running = header.running();
@@ -318,11 +332,14 @@ impl Worker {
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
                 unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
+                // SAFETY: L3/T6: in no list yet, taken out by `retire` before the stack is used again; this worker's thread only.
+                unsafe { self.started.push(&raw const running.enter(task).link) };
                 self.shared
                     .load
                     .store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
+                false
             }
         }
     }
@@ -367,7 +384,12 @@ impl Worker {
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
-        let slot = unsafe { &*running }.fiber.get();
+        let running = unsafe { &*running };
+        // SAFETY: T6: entered when it first switched away.
+        let entry = unsafe { running.entry() };
+        // SAFETY: L3: there since then.
+        unsafe { self.started.remove(&raw const entry.link) };
+        let slot = running.fiber.get();
         // SAFETY: T1: it is there, and not used again.
         let fiber = unsafe { slot.cast::<TaskFiber>().read() };
         let stack = fiber.into_stack();
@@ -387,6 +409,12 @@ impl Worker {
             // SAFETY: T1: it is in no queue.
             unsafe { self.ready.push(task) };
         }
+    }
+
+    /// The next turn is the root's, which is parked.
+    pub(super) fn ask_root(&self) {
+        self.root_asked.set(true);
+        self.turns.set(0);
     }
 
     fn stack_for(&self, header: &Header) -> std::io::Result<Stack> {
@@ -433,7 +461,7 @@ impl std::fmt::Debug for Worker {
 }
 
 /// What the thread was doing before it went over to a task.
-struct Outer {
+pub(super) struct Outer {
     task: *const (),
     frames: u32,
     budget: u32,
@@ -441,7 +469,7 @@ struct Outer {
 
 impl Outer {
     #[inline]
-    fn leave_for(task: *const Header, frames: u32) -> Outer {
+    pub(super) fn leave_for(task: *const Header, frames: u32) -> Outer {
         local::with(|local| Outer {
             task: local.task.replace(task.cast()),
             frames: local.open_frames.replace(frames),
@@ -451,7 +479,7 @@ impl Outer {
 
     /// Returns the task's count of open frames.
     #[inline]
-    fn come_back(self) -> u32 {
+    pub(super) fn come_back(self) -> u32 {
         local::with(|local| {
             local.task.set(self.task);
             local.budget.set(self.budget);

@@ -25,7 +25,7 @@ use super::builder::Options;
 use super::frame::Opened;
 use super::join::JoinHandle;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::park::{Mode, Waiter};
+use crate::park::{About, Mode, Waiter};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, Body, CancelReason, Failure, Header, TaskBox, VTable};
@@ -59,6 +59,8 @@ pub(crate) struct ScopeCore {
     bindings: *const (),
     /// Where the children run.
     pool: *const (),
+    /// Where the scope was opened.
+    opened_at: &'static Location<'static>,
     /// Children that panicked, linked through `next`; each with a reference.
     panicked: AtomicPtr<Header>,
 }
@@ -73,11 +75,24 @@ pub(crate) enum Start {
     Anywhere,
     /// On the spawner's.
     Here,
+    /// On the one that comes so many places after the spawner's.
+    Beside(usize),
 }
 
 impl ScopeCore {
     /// A core whose children hang below `parent`.
+    #[inline(always)]
+    #[track_caller]
     pub(crate) fn new(parent: *const CancelNode) -> ScopeCore {
+        ScopeCore::opened_at(parent, Location::caller())
+    }
+
+    /// The same, opened somewhere else. Inlined, as it would be copied otherwise.
+    #[inline(always)]
+    pub(crate) fn opened_at(
+        parent: *const CancelNode,
+        at: &'static Location<'static>,
+    ) -> ScopeCore {
         let owner = task::current_header().map_or(ptr::null(), ptr::from_ref);
         ScopeCore {
             group: CancelNode::new(parent, owner, Kind::Plain),
@@ -89,11 +104,19 @@ impl ScopeCore {
             waiter: UnsafeCell::new(None),
             bindings: task::bindings_now(),
             pool: sched::pool_here(),
+            opened_at: at,
             panicked: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
-    /// Links the core's node. From here on the core must not move.
+    /// Where the scope of a task was opened; none for a root task.
+    pub(crate) fn opening_of(task: &Header) -> Option<&'static Location<'static>> {
+        // SAFETY: S5: the scope does not end before its task, which is there.
+        unsafe { task.scope.cast::<ScopeCore>().as_ref() }.map(|core| core.opened_at)
+    }
+
+    /// Opens the core's node. From here on the core must not move.
+    #[inline]
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
         Opened::below(&self.group)
@@ -117,6 +140,8 @@ impl ScopeCore {
             Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
             // SAFETY: T1, as above.
             Start::Here => unsafe { sched::spawn_local(task, self.pool) },
+            // SAFETY: T1, as above.
+            Start::Beside(places) => unsafe { sched::spawn_beside(task, self.pool, places) },
         };
         if !queued {
             refuse_to_spawn(task, start);
@@ -136,8 +161,8 @@ impl ScopeCore {
         let group = if options.daemon { &self.daemons } else { &self.group };
         if options.daemon {
             // Few scopes have any: not before the first.
-            // SAFETY: K1: both nodes are in this core, which stays until `close`.
-            unsafe { cancel::link(&self.daemons) };
+            // SAFETY: K1: both nodes are in this core, which stays until `close`, and what is above stays longer.
+            unsafe { cancel::reach(&self.daemons) };
             self.count.fetch_add(DAEMON, Ordering::Relaxed);
         } else if self.counts_at_home() {
             self.home_children.set(self.home_children.get() + 1);
@@ -157,19 +182,28 @@ impl ScopeCore {
             options.into_extra(),
             at,
         );
+        // SAFETY: K1: the parent is in this core, and nobody else knows the node yet.
+        unsafe { header.node.note() };
         TaskBox::allocate(header, body)
     }
 
     /// Asks every child to stop.
     pub(crate) fn cancel(&self, reason: CancelReason) {
+        // A request from further up that came first stays the reason, and the one that is answered.
+        // SAFETY: K1: the scope is open, and so is what is above it.
+        unsafe { cancel::reach(&self.group) };
         cancel::cancel(&self.group, reason);
     }
 
     /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
+    #[inline]
     pub(crate) fn finish(&self) {
-        if self.is_over() {
-            return;
+        if !self.is_over() {
+            self.finish_slowly();
         }
+    }
+
+    fn finish_slowly(&self) {
         self.wait(WAIT_CHILDREN);
         // Not "if there are daemons": one may have spawned a child just now, and ended.
         if !self.is_over() {
@@ -195,6 +229,7 @@ impl ScopeCore {
     }
 
     /// Whether there is no child any more. At home: the cell does not change meanwhile, so one look at the word is one moment.
+    #[inline]
     pub(crate) fn is_over(&self) -> bool {
         let own = i64::from(self.home_children.get()).cast_unsigned();
         // Acquire: what the children did, that ended elsewhere, happened before.
@@ -202,6 +237,7 @@ impl ScopeCore {
     }
 
     /// Takes the node of the daemons out of the tree again, if it is in.
+    #[inline]
     pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
     }
@@ -213,7 +249,12 @@ impl ScopeCore {
         }
         self.home_waits.set(true);
         // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
-        let waiter = unsafe { (*self.waiter.get()).insert(Waiter::new()) };
+        unsafe { *self.waiter.get() = Some(Waiter::new()) };
+        // Shared from here on, with the child that wakes it.
+        // SAFETY: S5: it is not written again before this wait is over.
+        let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
+        waiter.set_purpose("the tasks of its scope", About::Nothing);
+        waiter.set_place(self.opened_at);
         loop {
             if is_reached(count, bit) {
                 self.home_waits.set(false);
@@ -293,7 +334,14 @@ impl ScopeCore {
     }
 
     /// The payload of the first panic that nobody has taken by joining. Call it after [`ScopeCore::finish`].
+    #[inline]
     pub(crate) fn unclaimed_panic(&self) -> Option<Box<dyn Any + Send>> {
+        // No exchange: nobody adds one any more.
+        if self.panicked.load(Ordering::Acquire).is_null() { None } else { self.look_for_panic() }
+    }
+
+    #[cold]
+    fn look_for_panic(&self) -> Option<Box<dyn Any + Send>> {
         let mut first = None;
         let mut task = self.panicked.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
         while !task.is_null() {
@@ -302,7 +350,12 @@ impl ScopeCore {
             let next = header.next.load(Ordering::Relaxed);
             if header.claim_result() {
                 // SAFETY: T1: claimed just now. The type does not matter for a panic, see `take_panic`.
-                first = unsafe { (header.vtable.take_panic)(task) }.or(first);
+                let payload = unsafe { (header.vtable.take_panic)(task) };
+                if header.is_hushed() {
+                    task::drop_quietly(payload);
+                } else {
+                    first = payload.or(first);
+                }
             }
             // SAFETY: T2: the list's reference.
             unsafe { Header::release(task) };
@@ -326,6 +379,7 @@ impl<B: Body> Erased<B> {
         run: TaskBox::<B>::run,
         refuse: TaskBox::<B>::refuse,
         take: TaskBox::<B>::take,
+        put_back: TaskBox::<B>::put_back,
         take_panic: TaskBox::<B>::take_panic,
         discard: TaskBox::<B>::discard,
         free: TaskBox::<B>::free,
@@ -367,7 +421,7 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     // SAFETY: S5: the last access to the scope.
     unsafe { child_ended(scope, daemon) };
     match start {
-        Start::Anywhere => panic!(
+        Start::Anywhere | Start::Beside(_) => panic!(
             "`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"
         ),
         Start::Here => panic!(

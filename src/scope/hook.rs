@@ -19,7 +19,7 @@ use std::ptr;
 use super::frame::Opened;
 use super::watchdog;
 use crate::base::sync::atomic::Ordering;
-use crate::park::{self, Mode, Waiter};
+use crate::park::{self, About, Mode, Waiter};
 use crate::task;
 use crate::task::cancel::HookNode;
 
@@ -33,7 +33,7 @@ const AWAITED: u32 = 3;
 /// the request came before `body` began, the hook runs before it.
 ///
 /// # Panics
-/// With the body's panic.
+/// With the body's panic. Inside [`no_suspend`](crate::no_suspend): a hook that is running is awaited.
 ///
 /// # Examples
 /// ```
@@ -51,10 +51,12 @@ const AWAITED: u32 = 3;
 ///     assert!(stop.into_inner());
 /// });
 /// ```
+#[track_caller]
 pub fn on_cancel<H, T>(hook: H, body: impl FnOnce() -> T) -> T
 where
     H: FnOnce() + Send,
 {
+    park::refuse_if_no_suspend();
     let owner = task::current_header().map_or(ptr::null(), ptr::from_ref);
     let frame = Frame {
         hook_node: HookNode::new(task::current_node(), owner, run::<H>),
@@ -108,8 +110,12 @@ impl<H> Frame<H> {
         if given_up || state.load(Ordering::Acquire) == HookNode::OVER {
             return;
         }
+        park::give_up_last_look();
         // SAFETY: K3: read by the hook's thread only after the exchange below.
-        let waiter = unsafe { (*self.waiter.get()).insert(Waiter::new()) };
+        unsafe { *self.waiter.get() = Some(Waiter::new()) };
+        // SAFETY: K3: nobody writes it again; shared from here on with the hook's thread.
+        let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
+        waiter.set_purpose("a hook that is running", About::Nothing);
         let awaited =
             state.compare_exchange(HookNode::RUNNING, AWAITED, Ordering::AcqRel, Ordering::Acquire);
         if awaited.is_ok() {

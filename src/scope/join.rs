@@ -4,18 +4,33 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::join_error::{JoinError, PanicPayload};
 use super::shared_handle::SharedHandle;
 use crate::base::clock;
-use crate::park::{Mode, TIMED_OUT, WOKEN};
+use crate::park::{About, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter};
 use crate::sched;
-use crate::task::{self, CancelReason, DONE, Failure, Header, Joiner, TAKEN, cancel};
+use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
+
+/// How a wait for a task's end came out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It has ended, and its result is claimed for whoever waited.
+    Ours,
+    /// It has ended.
+    Seen,
+    /// The deadline came first.
+    Late,
+}
 
 /// The right to wait for a task and to take what it returns.
 ///
 /// Dropping it, forgetting it or sending it elsewhere does not matter to the task: its scope waits for it in any case.
+///
+/// A handle is a [`Source`](crate::Source) of the result, for waiting for one of several things. To wait for this one alone prefer
+/// [`join`](JoinHandle::join), which can start a task in the caller's place.
 ///
 /// # Examples
 /// ```
@@ -47,7 +62,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
     }
 
     #[inline]
-    fn header(&self) -> &Header {
+    pub(super) fn header(&self) -> &Header {
         // SAFETY: T2: the handle's reference keeps it alive.
         unsafe { &*self.task }
     }
@@ -71,9 +86,10 @@ impl<'scope, T> JoinHandle<'scope, T> {
     #[inline]
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {
-        match self.wait_until_done(None) {
-            Ok(true) => self.take(),
-            Ok(false) => unreachable!("there is no deadline"),
+        match self.wait_or_run(None, true) {
+            Ok(End::Ours) => self.take_claimed(),
+            Ok(End::Seen) => self.take(),
+            Ok(End::Late) => unreachable!("there is no deadline"),
             Err(error) => Err(error),
         }
     }
@@ -148,42 +164,62 @@ impl<'scope, T> JoinHandle<'scope, T> {
     }
 
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
-    #[inline(always)]
     #[track_caller]
     pub(super) fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
+        Ok(self.wait_or_run(deadline, false)? != End::Late)
+    }
+
+    /// Waits until the task has ended, or starts it here and now; with `claim` for its result.
+    #[inline(always)]
+    #[track_caller]
+    fn wait_or_run(&self, deadline: Option<Instant>, claim: bool) -> Result<End, JoinError> {
         if task::begin_wait().is_err() {
             return Err(JoinError::CallerCancelled);
         }
         let header = self.header();
         // Starting it here would hold the caller up for as long as the task likes to run: not with a deadline.
         if header.state() & DONE == 0 && deadline.is_none() {
-            task::while_parked(|| {
+            let ended = task::while_parked(|| {
                 // SAFETY: T2: the handle's reference.
-                unsafe { sched::run_if_unstarted(self.task) }
+                unsafe { sched::run_if_unstarted(self.task, claim) }
             });
+            if ended {
+                return Ok(if claim { End::Ours } else { End::Seen });
+            }
         }
-        if header.state() & DONE != 0 { Ok(true) } else { self.wait_slow(deadline) }
+        if header.state() & DONE != 0 || self.wait_slow(deadline)? {
+            Ok(End::Seen)
+        } else {
+            Ok(End::Late)
+        }
     }
 
+    /// Out of line: joins that start the task themselves do not come here, and would pay for its frame.
+    #[inline(never)]
+    #[track_caller]
     fn wait_slow(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
         let header = self.header();
-        let joiner = Joiner::new();
-        // SAFETY: J1: this frame stays until the wait is over and the joiner is out of the list.
-        if !unsafe { header.add_joiner(&joiner) } {
-            return Ok(true);
-        }
-        match task::wait(&joiner.waiter, deadline, Mode::Cancellable) {
-            WOKEN => Ok(true),
-            TIMED_OUT => {
-                header.forget_joiner(&joiner);
-                Ok(false)
+        // Not "until woken": a handle is a source, so anybody may get hold of its list and notify it.
+        while header.state() & DONE == 0 {
+            let waiter = Waiter::new();
+            waiter.set_purpose("the end of", About::Task(self.task.cast()));
+            let node = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
+            // SAFETY: N1: this frame stays until the wait is over and the node is out of the list.
+            if !unsafe { header.add_joiner(&raw const node) } {
+                return Ok(true);
             }
-            _ => {
-                header.forget_joiner(&joiner);
-                task::cancelled_wait();
-                Err(JoinError::CallerCancelled)
+            let outcome = task::wait(&waiter, deadline, Mode::Cancellable);
+            if outcome == WOKEN {
+                continue;
             }
+            header.joiners.lock().remove(&node);
+            if outcome == TIMED_OUT {
+                return Ok(false);
+            }
+            task::cancelled_wait();
+            return Err(JoinError::CallerCancelled);
         }
+        Ok(true)
     }
 
     #[inline]
@@ -192,8 +228,15 @@ impl<'scope, T> JoinHandle<'scope, T> {
         if header.state() & TAKEN != 0 || !header.claim_result() {
             return Err(JoinError::Taken);
         }
+        self.take_claimed()
+    }
+
+    /// Moves out the result, which the caller has claimed.
+    #[inline]
+    fn take_claimed(&self) -> Result<T, JoinError> {
+        let header = self.header();
         let mut result = MaybeUninit::<Result<T, Failure>>::uninit();
-        // SAFETY: T1: claimed just now; the handle's type is the task's.
+        // SAFETY: T1: claimed, and nobody else will; the handle's type is the task's.
         unsafe { (header.vtable.take)(self.task, result.as_mut_ptr().cast()) };
         // SAFETY: T1: written by the call above.
         match unsafe { result.assume_init() } {

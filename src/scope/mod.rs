@@ -14,6 +14,7 @@
 //! | `scoped`, `try_scoped` | the two kinds of scope |
 //! | `builder` | names and stacks for tasks |
 //! | `join`, `shared_handle` | handles |
+//! | `joinable` | what the kinds of handles have in common, for those who take any |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which cancellation reaches what runs inside |
 //! | `watchdog` | time limits whose worker is stuck in foreign code |
 
@@ -22,9 +23,11 @@ mod core;
 mod deadline;
 mod frame;
 mod handle;
+mod handle_source;
 mod hook;
 mod join;
 mod join_error;
+mod joinable;
 mod scoped;
 mod shared_handle;
 mod shield;
@@ -37,6 +40,7 @@ pub use handle::{CancelHandle, cancel_scope};
 pub use hook::on_cancel;
 pub use join::JoinHandle;
 pub use join_error::{JoinError, PanicPayload};
+pub use joinable::Joinable;
 pub use scoped::{Scope, scope};
 pub use shared_handle::SharedHandle;
 pub use shield::{shield, shield_for};
@@ -44,4 +48,5 @@ pub use try_scoped::{TryScope, try_scope};
 
 pub(crate) use self::core::{ScopeCore, Start};
 pub(crate) use builder::Options;
+pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use scoped::Plain;

@@ -35,6 +35,10 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// Tasks may borrow what outlives the scope, mutably too, and run on other workers at the same time.
 ///
+/// What a task only borrows lives longer than the scope. So a task that reads a [channel](crate::channel) to its end never gets there,
+/// nor the scope to its own, if the last [`Sender`](crate::channel::Sender) stands outside and is lent to the others: it has to be
+/// moved into one of them (or a clone into each), dropped in the body, or [closed](crate::channel::Sender::close). The last example shows it.
+///
 /// # Panics
 /// - With the body's panic, after the tasks have been cancelled and awaited.
 /// - When a task has panicked and nobody joined it, after all tasks have ended.
@@ -53,6 +57,19 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///         (long.join().unwrap(), short.join().unwrap())
 ///     });
 ///     assert_eq!((long, short), (Some(5), Some(3)));
+/// });
+/// ```
+///
+/// ```
+/// ecru::run(|| {
+///     let (sender, receiver) = ecru::channel::unbounded();
+///     let sum: u32 = ecru::scope(|s| {
+///         let sum = s.spawn(|| receiver.iter().sum());
+///         // `move`: borrowed, the sender would outlive the scope, and the sum would wait for more.
+///         s.spawn(move || (1..=4).for_each(|number| sender.send(number).unwrap()));
+///         sum.join().unwrap()
+///     });
+///     assert_eq!(sum, 10);
 /// });
 /// ```
 #[track_caller]
@@ -181,6 +198,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     {
         let options = Options { always_begins: true, ..Options::default() };
         self.core.spawn(Plain(f), options, Start::Anywhere)
+    }
+
+    /// Spawns a task on the worker that comes so many places after the current one.
+    #[track_caller]
+    pub(crate) fn spawn_beside<F, U>(&'scope self, places: usize, f: F) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.core.spawn(Plain(f), Options::default(), Start::Beside(places))
     }
 
     /// Names the task that is spawned next, or gives it another stack.

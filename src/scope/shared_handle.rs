@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::join::JoinHandle;
 use super::join_error::{JoinError, PanicPayload};
 use crate::base::clock;
+use crate::task::Header;
 
 /// The right of many to wait for one task, each of whom gets a copy of what it returns: from [`JoinHandle::shared`].
 ///
@@ -23,11 +24,11 @@ use crate::base::clock;
 /// });
 /// ```
 pub struct SharedHandle<'scope, T> {
-    inner: Arc<Inner<'scope, T>>,
+    pub(super) inner: Arc<Inner<'scope, T>>,
 }
 
-struct Inner<'scope, T> {
-    handle: JoinHandle<'scope, T>,
+pub(super) struct Inner<'scope, T> {
+    pub(super) handle: JoinHandle<'scope, T>,
     /// Moved out of the task by whoever joins first.
     outcome: OnceLock<Outcome<T>>,
 }
@@ -98,7 +99,7 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
     }
 
     /// The task has ended.
-    fn copy(&self) -> Result<T, JoinError> {
+    pub(super) fn copy(&self) -> Result<T, JoinError> {
         // Moves and nothing else: no code of the user's runs while others wait here.
         match self.inner.outcome.get_or_init(|| Outcome::of(self.inner.handle.take())) {
             Outcome::Value(value) => Ok(value.clone()),
@@ -117,6 +118,10 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
 }
 
 impl<T> SharedHandle<'_, T> {
+    pub(super) fn header(&self) -> &Header {
+        self.inner.handle.header()
+    }
+
     /// Asks the task to stop; see [`JoinHandle::cancel`].
     pub fn cancel(&self) {
         self.inner.handle.cancel();

@@ -87,9 +87,8 @@ struct Shield {
 unsafe fn ring(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of a shield, whose frame is still open.
     let shield = unsafe { &*timer.cast::<Shield>() };
-    shield.node.set_parent(shield.outside);
     // SAFETY: K1: the frame is open, and what is outside it outlives it; `Opened` unlinks it.
-    unsafe { cancel::link(&shield.node) };
+    unsafe { cancel::hang(&shield.node, shield.outside) };
 }
 
 fn owner() -> *const task::Header {

@@ -8,13 +8,20 @@ use std::time::Instant;
 
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
 use super::header::Header;
-use crate::base::sync::atomic::Ordering;
+use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{clock, local};
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 
 /// A task's number, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
+
+impl TaskId {
+    /// The number of a task that the caller knows to be alive.
+    pub(crate) fn of(header: &Header) -> TaskId {
+        TaskId(header.id())
+    }
+}
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,6 +83,16 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
     unsafe { header.as_ref() }
 }
 
+/// A number for whoever is running, by which one finds oneself again in what one has written down: no other task ever has it, even if a
+/// coroutine of this one lives on, suspended, when it ends; and no other thread, as long as this one lives. Never 0. Odd for tasks and
+/// even for threads, so that the two are not mistaken.
+pub(crate) fn current_identity() -> u64 {
+    match current_header() {
+        Some(header) => header.id() << 1 | 1,
+        None => local::with(|local| ptr::from_ref(local).addr() as u64),
+    }
+}
+
 /// The innermost cancel node.
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {
@@ -95,6 +112,7 @@ pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
 }
 
 /// The innermost task-local binding.
+#[inline]
 pub(crate) fn bindings_now() -> *const () {
     match current_header() {
         Some(header) => header.bindings.get(),
@@ -116,27 +134,11 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     let node = current_node();
     // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     let node = unsafe { node.as_ref() }?;
-    if let Some(cancelled) = node.cancelled() {
-        return Some(cancelled);
-    }
-    if node.is_linked() {
+    if node.is_clear() {
         return None;
     }
-    cancelled_unlinked(node)
-}
-
-/// A node that requests cannot reach asks those above it, up to the first that they can reach.
-#[inline]
-fn cancelled_unlinked(mut node: &CancelNode) -> Option<Cancelled> {
-    // SAFETY: K1: parents outlive their children.
-    while let Some(parent) = unsafe { node.parent().as_ref() } {
-        let cancelled = parent.cancelled();
-        if cancelled.is_some() || parent.is_linked() {
-            return cancelled;
-        }
-        node = parent;
-    }
-    None
+    // SAFETY: K1, as above.
+    unsafe { cancel::ask(node) }
 }
 
 /// The node whose flag [`cancelled`] saw.
@@ -213,9 +215,37 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 
 /// The first step of every wait that can be cancelled: refuses under `no_suspend`, answers a request, and yields when the
 /// task has had its share.
-#[inline]
+#[inline(always)]
 #[track_caller]
 pub(crate) fn begin_wait() -> Result<(), Cancelled> {
+    if may_go_on() { Ok(()) } else { begin_wait_slowly() }
+}
+
+/// Whether a task may begin a wait, for all that can be seen at a glance; if so, the operation has been counted.
+#[inline(always)]
+fn may_go_on() -> bool {
+    local::with(|local| {
+        let budget = local.budget.get();
+        if budget == 0 || local.no_suspend.get() != 0 || thread::panicking() {
+            return false;
+        }
+        // SAFETY: T4: the cell names the running task, which stays alive while it runs.
+        let Some(header) = (unsafe { local.task.get().cast::<Header>().as_ref() }) else {
+            return false;
+        };
+        // SAFETY: K1: the innermost node outlives the code that runs below it.
+        let node = unsafe { &*header.running().node_top.get() };
+        if !node.is_clear() {
+            return false;
+        }
+        local.budget.set(budget - 1);
+        true
+    })
+}
+
+#[inline(never)]
+#[track_caller]
+fn begin_wait_slowly() -> Result<(), Cancelled> {
     park::refuse_if_no_suspend();
     if current_header().is_none() {
         note_expired_deadlines();
@@ -276,6 +306,12 @@ pub(crate) fn deliver() {
     }
 }
 
+/// The number of the request that the running code has got: see [`CancelNode::request_number`].
+pub(crate) fn request_number() -> u32 {
+    // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
+    unsafe { cancel::flagged_by(flagged_node()) }.map_or(u32::MAX, CancelNode::request_number)
+}
+
 /// What a wait that was cancelled returns. The flag is there: it came before the claim.
 #[cold]
 pub(crate) fn cancelled_wait() -> Cancelled {
@@ -325,7 +361,9 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
 ///
 /// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
-#[inline]
+///
+/// Inlined always: each return between two switches is predicted wrong, see the worker's turn.
+#[inline(always)]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
@@ -334,37 +372,34 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
     while_parked(|| waiter.park(deadline, mode))
 }
 
-/// Makes sure that requests reach the running task: links its own node, and the frames with a deadline above it, which was not
-/// worth it before. See [`super::cancel`].
+/// Makes sure that requests reach the running task: its own node, the frames in it and all that is above, which was not worth it
+/// before. See [`super::cancel`].
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
     // SAFETY: K1: the innermost node outlives the code that runs below it.
-    if !unsafe { &*header.running().node_top.get() }.is_linked() {
-        reach_slowly(header);
+    let node = unsafe { &*header.running().node_top.get() };
+    // Not the node alone: it may have been reached from further down.
+    if !node.is_reached() || !header.reachable.load(Ordering::Relaxed) {
+        reach_slowly(header, node);
     }
-    cancelled()
+    node.cancelled()
 }
 
-fn reach_slowly(header: &Header) {
-    header.reachable.store(true, Ordering::Release);
-    let mut at = header.running().node_top.get();
-    // A node that is linked has only linked ones above it, up to the next shield.
-    // SAFETY: K1: the frames around the running code are open, and its own node is in its header until it has unlinked it.
-    while let Some(node) = unsafe { at.as_ref() } {
-        if node.is_linked() {
-            break;
-        }
-        // SAFETY: K1: see above; whoever opened the node unlinks it.
-        unsafe { cancel::link(node) };
-        if ptr::eq(node, &raw const header.node) {
-            // What is above is the scope's.
-            break;
-        }
-        at = node.parent();
+fn reach_slowly(header: &Header, node: &CancelNode) {
+    // The task's own thread alone writes it.
+    let first = !header.reachable.load(Ordering::Relaxed);
+    if first {
+        header.reachable.store(true, Ordering::Release);
     }
-    // A handle's request comes to the node directly. Either it is over by now, and its flag is seen; or it sees that the task
-    // can be reached, and on which worker.
-    cancel::meet(&header.node);
+    // SAFETY: K1: the frames around the running code are open, its own node is in its header until it has unlinked it, and what is
+    // above belongs to scopes that wait for it; whoever opened a node unlinks it.
+    unsafe { cancel::reach(node) };
+    if first {
+        // A request may have come before to any of these nodes, whoever has made it (a watchdog asks a limit that a task further down has
+        // reached). Either its flag is seen below; or it sees that the task can be reached, and on which worker: `tell` has the other
+        // fence, after the flag.
+        atomic::fence(Ordering::SeqCst);
+    }
 }
 
 /// A plain thread takes the nearest enclosing deadline as its own.

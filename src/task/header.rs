@@ -1,19 +1,20 @@
 //! The part of a task that does not depend on its types, and its state word.
-#![expect(unsafe_code, reason = "frees the box that it heads, and wakes joiners on other stacks")]
+#![expect(unsafe_code, reason = "frees the box that it heads")]
 
 use std::any::Any;
+use std::backtrace::Backtrace;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::ptr;
 
 use super::cancel::CancelNode;
-use crate::base::list::{Link, Pile};
+use crate::base::list::Link;
+use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::base::sync::{SpinLock, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
-use crate::park::{WOKEN, Waiter};
+use crate::park::{Node, WaitList, Waiter};
 
 /// What a task wants when it switches away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,9 @@ pub(crate) enum Intent {
     /// It is ready, but others go first.
     Yield,
 }
+
+/// Where a parked task puts its stack trace when it is asked to; none: there is not enough stack left to take one.
+pub(crate) type TraceSlot = Cell<Option<Backtrace>>;
 
 /// A started task that is not being executed.
 pub(crate) type TaskFiber = Fiber<(), Intent, ()>;
@@ -37,8 +41,10 @@ pub(crate) const JOINED: u32 = 4;
 pub(crate) const DETACHED: u32 = 8;
 /// The task panicked, and its scope knows: the result stays until it has looked.
 const PANICKED: u32 = 16;
+/// Its panic is nobody's: whoever cancelled it does not want to hear of it.
+const HUSHED: u32 = 32;
 /// One reference.
-const REFERENCE: u32 = 32;
+const REFERENCE: u32 = 64;
 
 /// What depends on the task's types, and on the layers above.
 #[derive(Debug)]
@@ -50,6 +56,8 @@ pub(crate) struct VTable {
     pub(crate) refuse: unsafe fn(*const Header, String),
     /// Moves the result to where the second pointer says: a `Result<T, Failure>`.
     pub(crate) take: unsafe fn(*const Header, *mut ()),
+    /// Moves a value from where the second pointer says, a `T`, back into the box as its result.
+    pub(crate) put_back: unsafe fn(*const Header, *mut ()),
     /// Moves the payload of a panic out, if that is what the result is; else drops the result.
     pub(crate) take_panic: unsafe fn(*const Header) -> Option<Box<dyn Any + Send>>,
     /// Drops the result where it is.
@@ -62,6 +70,24 @@ pub(crate) struct VTable {
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
     /// A node of the task has been flagged: wake it if it waits.
     pub(crate) tell: unsafe fn(*const Header),
+}
+
+impl VTable {
+    /// Of a task that has no closure, no result and no handle: one that runs on a thread's own stack, or in a model.
+    pub(crate) const fn bare(tell: unsafe fn(*const Header)) -> VTable {
+        VTable {
+            run: |_| unreachable!("it has no closure"),
+            refuse: |_, _| unreachable!("it needs no stack"),
+            take: |_, _| unreachable!("it has no handle"),
+            put_back: |_, _| unreachable!("it has no handle"),
+            take_panic: |_| None,
+            discard: |_| {},
+            free: |_| {},
+            panicked: |_| {},
+            ended: |_, _| {},
+            tell,
+        }
+    }
 }
 
 /// What few tasks have.
@@ -86,6 +112,9 @@ pub(crate) struct Header {
     pub(crate) always_begins: bool,
     /// How its scope counts it.
     pub(crate) daemon: bool,
+    /// The join that has started the task takes its result: the task claims that for it in the step that announces it. Touched by
+    /// the worker's thread only, while it has the task.
+    pub(crate) claims: Cell<bool>,
     /// Whether the task sits in the fiber slot below.
     pub(crate) has_fiber: Cell<bool>,
     pub(crate) vtable: &'static VTable,
@@ -102,7 +131,8 @@ pub(crate) struct Header {
     pub(crate) bindings: Cell<*const ()>,
     /// The scope's core.
     pub(crate) scope: *const (),
-    joiners: SpinLock<Pile>,
+    /// Who waits for the result.
+    pub(crate) joiners: WaitList,
     pub(crate) extra: Option<Box<Extra>>,
     pub(crate) spawned_at: &'static Location<'static>,
     id: AtomicU64,
@@ -124,6 +154,19 @@ pub(crate) struct Running {
     pub(crate) open_frames: Cell<u32>,
     /// The suspended fiber, while the header says `has_fiber`.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
+    /// There from when the task has first switched away: one that never does costs nothing here.
+    entry: UnsafeCell<MaybeUninit<Entry>>,
+}
+
+/// By what a worker finds its tasks again, for those who look at a program that is stuck.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Entry {
+    /// In the worker's list. First, so that a pointer to the link is one to all of it.
+    pub(crate) link: Link,
+    pub(crate) task: *const Header,
+    /// Where the task is to put its stack trace. Null, unless it was resumed for this alone and goes on waiting afterwards.
+    pub(crate) asked: Cell<*const TraceSlot>,
 }
 
 #[cfg(not(loom))]
@@ -136,6 +179,7 @@ const _: () = assert!(size_of::<Header>() <= 168);
 impl Running {
     pub(crate) fn new(node_top: *const CancelNode) -> Running {
         Running {
+            entry: UnsafeCell::new(MaybeUninit::uninit()),
             suspender: Cell::new(ptr::null()),
             parked_on: Cell::new(ptr::null()),
             interrupt: Cell::new(None),
@@ -143,6 +187,22 @@ impl Running {
             open_frames: Cell::new(0),
             fiber: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// The task has switched away for the first time, or is a root.
+    #[inline]
+    pub(crate) fn enter(&self, task: *const Header) -> &Entry {
+        let entry = Entry { link: Link::new(), task, asked: Cell::new(ptr::null()) };
+        // SAFETY: T1: the worker's own thread, and nobody has a reference to it yet.
+        unsafe { (*self.entry.get()).write(entry) }
+    }
+
+    /// # Safety
+    /// T6: [`Running::enter`] was called.
+    #[inline]
+    pub(crate) unsafe fn entry(&self) -> &Entry {
+        // SAFETY: T6, the caller's promise.
+        unsafe { &*self.entry.get().cast::<Entry>() }
     }
 }
 
@@ -174,6 +234,7 @@ impl Header {
             cancel_queued: AtomicBool::new(false),
             always_begins,
             daemon,
+            claims: Cell::new(false),
             has_fiber: Cell::new(false),
             vtable,
             next: AtomicPtr::new(ptr::null_mut()),
@@ -183,7 +244,7 @@ impl Header {
             node: CancelNode::new(group, ptr::null(), super::cancel::Kind::Plain),
             bindings: Cell::new(bindings),
             scope,
-            joiners: SpinLock::new(Pile::new()),
+            joiners: WaitList::new(),
             extra,
             spawned_at,
             id: AtomicU64::new(0),
@@ -259,7 +320,9 @@ impl Header {
     ) -> bool {
         // SAFETY: T2: the task holds a reference.
         let header = unsafe { &*this };
-        let done = if panicked { DONE | PANICKED } else { DONE };
+        let done = DONE
+            | if panicked { PANICKED } else { 0 }
+            | if header.claims.get() { TAKEN } else { 0 };
         let may_release = !header.has_fiber.get() && !panicked;
         let mut state = header.state.load(Ordering::Relaxed);
         // Messages about cancellations may outlast the task, on its worker: it is not running any more.
@@ -285,7 +348,11 @@ impl Header {
                 Err(seen) => state = seen,
                 Ok(_) => {
                     if state & JOINED != 0 {
-                        header.wake_joiners();
+                        // It may run a callback here, which may ask what a task may ask.
+                        header.running.set(running);
+                        header.joiners.announce();
+                        super::cancel::unlink(&header.node);
+                        header.running.set(ptr::null());
                     }
                     return release;
                 }
@@ -293,51 +360,26 @@ impl Header {
         }
     }
 
-    fn wake_joiners(&self) {
-        let mut woken: *const Joiner = ptr::null();
-        let joiners = self.joiners.lock();
-        loop {
-            let joiner = joiners.pop().cast::<Joiner>();
-            // SAFETY: J1: a joiner in the list stays until it has taken itself out under this lock.
-            let Some(node) = (unsafe { joiner.as_ref() }) else { break };
-            node.listed.set(false);
-            if node.waiter.claim(WOKEN) {
-                node.next_woken.set(woken);
-                woken = joiner;
-            }
-        }
-        drop(joiners);
-        while !woken.is_null() {
-            // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
-            let joiner = unsafe { &*woken };
-            woken = joiner.next_woken.get();
-            // SAFETY: S4: claimed above, unparked once, not touched again.
-            unsafe { Waiter::unpark(&raw const joiner.waiter) };
-        }
-    }
-
-    /// Puts a joiner in the list; false when the task is done already.
+    /// Puts a node in the list of those who wait for the result; false when the task is done already.
     ///
     /// # Safety
-    /// J1: the joiner stays where it is until its wait has ended and, unless it was woken, [`Header::forget_joiner`] ran.
-    pub(crate) unsafe fn add_joiner(&self, joiner: &Joiner) -> bool {
+    /// N1: the node and its waiter stay where they are until it is out of the list.
+    pub(crate) unsafe fn add_joiner(&self, node: *const Node) -> bool {
         let joiners = self.joiners.lock();
         if self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0 {
             return false;
         }
-        joiner.listed.set(true);
-        // SAFETY: L3: in no list, stays (J1), and the lock is held.
-        unsafe { joiners.push(&raw const joiner.link) };
+        // SAFETY: N1, the caller's promise.
+        unsafe { joiners.push(node) };
         true
     }
 
-    /// Takes a joiner out of the list whose wait ended in another way.
-    pub(crate) fn forget_joiner(&self, joiner: &Joiner) {
-        let joiners = self.joiners.lock();
-        if joiner.listed.replace(false) {
-            // SAFETY: L3: `listed` is written under this lock only.
-            unsafe { joiners.remove(&raw const joiner.link) };
-        }
+    /// Who waits for the result, having said that somebody does: whoever puts a node in by himself looks once more afterwards
+    /// whether the task is done.
+    pub(crate) fn announce_to_joiners(&self) -> &WaitList {
+        // AcqRel: either the task sees it when it announces its result, or whoever looks after this sees DONE.
+        self.state.fetch_or(JOINED, Ordering::AcqRel);
+        &self.joiners
     }
 
     /// Claims the result for the caller; false when there is none (yet, or any more).
@@ -348,6 +390,25 @@ impl Header {
             return false;
         }
         self.state.fetch_or(TAKEN, Ordering::AcqRel) & TAKEN == 0
+    }
+
+    /// Takes the claim back: the result is in the box again.
+    ///
+    /// # Safety
+    /// T1: the caller has claimed the result, and put it back.
+    pub(crate) unsafe fn unclaim_result(&self) {
+        // Release: whoever claims it next sees it.
+        self.state.fetch_and(!TAKEN, Ordering::Release);
+    }
+
+    /// Says that nobody wants to hear of the task's panic, should it come to one. It can still be joined.
+    pub(crate) fn hush(&self) {
+        self.state.fetch_or(HUSHED, Ordering::Relaxed);
+    }
+
+    /// Whether [`Header::hush`] was called.
+    pub(crate) fn is_hushed(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & HUSHED != 0
     }
 
     /// The handle is going: drops the result if it is there, or tells the task to.
@@ -392,27 +453,5 @@ impl std::fmt::Debug for Header {
             .field("state", &self.state)
             .field("spawned_at", &self.spawned_at)
             .finish_non_exhaustive()
-    }
-}
-
-/// One wait for a task's result.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Joiner {
-    link: Link,
-    pub(crate) waiter: Waiter,
-    /// Guarded by the lock of the list.
-    listed: Cell<bool>,
-    next_woken: Cell<*const Joiner>,
-}
-
-impl Joiner {
-    pub(crate) fn new() -> Joiner {
-        Joiner {
-            link: Link::new(),
-            waiter: Waiter::new(),
-            listed: Cell::new(false),
-            next_woken: Cell::new(ptr::null()),
-        }
     }
 }

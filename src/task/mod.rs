@@ -15,6 +15,8 @@
 //!                                                                                            v
 //!                                                                                          TAKEN
 //! ```
+//! A task that ends inside the join that has started it becomes TAKEN together with DONE: the result is that join's.
+//!
 //! `started` is a flag of its own (who sets it may run the task), the rest are bits of `state`, beside the count of references.
 //!
 //! # Who may touch what
@@ -22,7 +24,7 @@
 //! |---|---|
 //! | `state`, `started`, `cancel_queued` | anybody, atomically |
 //! | `next` | the queue that holds the task |
-//! | `running` and what it points to, `bindings` | the task's worker |
+//! | `running` and what it points to, `bindings`, `claims` | the task's worker |
 //! | the result | before DONE the task; after it whoever sets TAKEN |
 //! | `node` | its own lock |
 //! | `joiners` | its lock |
@@ -40,8 +42,11 @@ pub use locals::LocalKey;
 
 pub(crate) use current::{
     BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
-    current_node, is_unwinding, nearest_deadline, reach, set_node, wait, while_parked,
+    current_identity, current_node, is_unwinding, nearest_deadline, reach, request_number,
+    set_node, spend_budget, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
-pub(crate) use header::{DONE, Extra, Header, Intent, Joiner, Running, TAKEN, TaskFiber, VTable};
+pub(crate) use header::{
+    DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
+};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

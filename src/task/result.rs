@@ -76,6 +76,18 @@ impl<B: Body> TaskBox<B> {
         std::mem::replace(unsafe { &mut *boxed.stage.get() }, stage)
     }
 
+    /// Fills a stage that is empty.
+    ///
+    /// # Safety
+    /// T1: the caller owns the stage.
+    #[inline]
+    unsafe fn put(this: *const Header, stage: Stage<B>) {
+        // SAFETY: T2: whoever owns the stage holds a reference.
+        let boxed = unsafe { &*this.cast::<TaskBox<B>>() };
+        // SAFETY: T1, the caller's promise. What was there needs no drop.
+        unsafe { boxed.stage.get().write(stage) };
+    }
+
     /// See [`VTable::run`](super::VTable).
     ///
     /// # Safety
@@ -87,7 +99,14 @@ impl<B: Body> TaskBox<B> {
         };
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
-        let asked = if header.always_begins { None } else { current::cancelled() };
+        // The innermost node is the task's own, at first.
+        let node = &header.node;
+        let asked = if header.always_begins || node.is_clear() {
+            None
+        } else {
+            // SAFETY: K1: a task's ancestors outlive it.
+            unsafe { cancel::ask(node) }
+        };
         let result = match asked {
             None => body.run(),
             Some(_) => {
@@ -127,7 +146,7 @@ impl<B: Body> TaskBox<B> {
         let header = unsafe { &*this };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        drop(unsafe { Self::swap(this, Stage::Ended(result)) });
+        unsafe { Self::put(this, Stage::Ended(result)) };
         // From here on nobody reaches the node any more.
         cancel::unlink(&header.node);
         if panicked {
@@ -167,6 +186,17 @@ impl<B: Body> TaskBox<B> {
         };
         // SAFETY: T1: room for it is the caller's promise.
         unsafe { ptr::write(to.cast(), result) };
+    }
+
+    /// See [`VTable::put_back`](super::VTable).
+    ///
+    /// # Safety
+    /// T1: the caller owns the result, has taken it, and `from` points to a `B::Output` that the caller gives away.
+    pub(crate) unsafe fn put_back(this: *const Header, from: *mut ()) {
+        // SAFETY: T1, the caller's promise.
+        let value = unsafe { ptr::read(from.cast::<B::Output>()) };
+        // SAFETY: T1, the caller's promise.
+        unsafe { Self::put(this, Stage::Ended(Ok(value))) };
     }
 
     /// See [`VTable::take_panic`](super::VTable).

@@ -1,10 +1,16 @@
-//! Layer 8: waiting for time to pass.
+//! Layer 8: waiting for time to pass: sleeping, and timers and intervals, which are sources.
+
+mod interval;
+mod timer;
 
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
-use crate::park::{Mode, TIMED_OUT, Waiter};
+use crate::park::{About, Mode, TIMED_OUT, Waiter};
 use crate::task::{self, Cancelled};
+
+pub use interval::{Interval, interval};
+pub use timer::{Timer, TimerStartError, TimerState};
 
 /// The current time.
 ///
@@ -77,6 +83,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
         return Ok(());
     }
     let waiter = Waiter::new();
+    waiter.set_purpose("time to pass", About::Nothing);
     match task::wait(&waiter, deadline, Mode::Cancellable) {
         TIMED_OUT => Ok(()),
         _ => Err(task::cancelled_wait()),
@@ -84,6 +91,9 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 }
 
 /// Lets the other tasks of this worker that are ready run first. On a plain thread: lets other threads run.
+///
+/// A turn for others is not a meeting with one of them: a task that was spawned before may have begun elsewhere, or not at all, when
+/// this returns. Who needs its work [joins](crate::JoinHandle::join) it, or waits for something that it does.
 ///
 /// # Errors
 /// [`Cancelled`] when the task has been cancelled; the others run in that case too.
@@ -105,7 +115,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 ///     });
 /// });
 /// ```
-#[inline]
+#[inline(always)] // see `sched::try_yield`
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     crate::park::refuse_if_no_suspend();

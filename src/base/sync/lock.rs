@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
 #[cfg(loom)]
-use self::model::Flag;
+pub(super) use self::model::Flag;
 #[cfg(not(loom))]
 use super::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
@@ -32,7 +32,7 @@ unsafe impl<T: Send> Send for SpinLock<T> {}
 impl<T> SpinLock<T> {
     #[cfg(not(loom))]
     pub(crate) const fn new(value: T) -> SpinLock<T> {
-        SpinLock { locked: Flag(AtomicBool::new(false)), value: UnsafeCell::new(value) }
+        SpinLock { locked: Flag::new(), value: UnsafeCell::new(value) }
     }
 
     #[cfg(loom)]
@@ -59,24 +59,33 @@ impl<T> SpinLock<T> {
 
 /// True while somebody holds the lock.
 #[cfg(not(loom))]
-struct Flag(AtomicBool);
+pub(super) struct Flag(AtomicBool);
 
 #[cfg(not(loom))]
 impl Flag {
+    pub(super) const fn new() -> Flag {
+        Flag(AtomicBool::new(false))
+    }
+
     #[inline]
-    fn lock(&self) {
-        if self.0.swap(true, Ordering::Acquire) {
+    pub(super) fn lock(&self) {
+        if !self.try_lock() {
             self.lock_contended();
         }
     }
 
     #[inline]
-    fn unlock(&self) {
+    pub(super) fn try_lock(&self) -> bool {
+        !self.0.swap(true, Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(super) fn unlock(&self) {
         self.0.store(false, Ordering::Release);
     }
 
     #[cold]
-    fn lock_contended(&self) {
+    pub(super) fn lock_contended(&self) {
         let mut round = 0;
         loop {
             while self.0.load(Ordering::Relaxed) {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
 use super::report::Report;
+use crate::base::handler;
 use crate::coroutine::stack::registry;
 
 /// The signals that an access to a guard may raise.
@@ -99,17 +100,8 @@ fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, by_fault: bo
                 unsafe { libc::raise(signal) };
             }
         }
-        function if action.sa_flags & libc::SA_SIGINFO != 0 => {
-            type Function = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
-            // SAFETY: SA_SIGINFO says that the handler has this type.
-            let function = unsafe { mem::transmute::<usize, Function>(function) };
-            function(signal, info, context);
-        }
-        function => {
-            // SAFETY: without SA_SIGINFO a handler has this type.
-            let function = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(function) };
-            function(signal);
-        }
+        // SAFETY: Z3: it was there before ours, and the arguments are ours.
+        _ => unsafe { handler::call(action, signal, info, context) },
     }
 }
 

@@ -61,7 +61,7 @@ pub const STACK_FLOOR: usize = 16 * 1024;
 pub const STACK_DEFAULT: usize = 192 * 1024;
 
 /// Bytes at the top of every stack that frames never touch. The fiber of the thread backend is larger.
-pub(crate) const HEAD_SIZE: usize = if cfg!(any(ecru_baton, miri, loom)) { 128 } else { 96 };
+pub(crate) const HEAD_SIZE: usize = if cfg!(any(ecru_baton, miri, loom)) { 160 } else { 128 };
 
 /// An owned stack for a coroutine, with a guard below it.
 ///

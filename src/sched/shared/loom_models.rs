@@ -10,17 +10,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
 use crate::task::{self, Header, Running, VTable};
 
-const VTABLE: VTable = VTable {
-    run: |_| unreachable!(),
-    refuse: |_, _| unreachable!(),
-    take: |_, _| unreachable!(),
-    take_panic: |_| None,
-    discard: |_| {},
-    free: |_| {},
-    panicked: |_| {},
-    ended: |_, _| {},
-    tell: crate::sched::tell,
-};
+const VTABLE: VTable = VTable::bare(crate::sched::tell);
 
 /// What a sender wrote before it sent the task.
 #[repr(C)]
@@ -125,7 +115,32 @@ fn a_second_request_is_seen_with_the_first_message_or_sends_its_own() {
 
 #[test]
 fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
-    loom::model(|| {
+    before_the_first_wait(false, |task, _| {
+        cancel::cancel(&task.node, CancelReason::Explicit);
+    });
+}
+
+/// A task further down has reached its node before it has said itself that it may wait.
+#[test]
+fn a_request_through_a_node_that_was_reached_from_below_is_seen_or_told() {
+    before_the_first_wait(false, |task, scope| {
+        unsafe { cancel::reach(&task.node) };
+        cancel::cancel(scope, CancelReason::Explicit);
+    });
+}
+
+/// The watchdog asks a time limit's node itself, on behalf of a hook in a task further down, which has reached it.
+#[test]
+fn a_request_to_a_limit_that_was_reached_from_below_is_seen_or_told() {
+    before_the_first_wait(true, |task, _| {
+        let limit = unsafe { &*task.running().node_top.get() };
+        unsafe { cancel::reach(limit) };
+        cancel::cancel(limit, CancelReason::Deadline);
+    });
+}
+
+fn before_the_first_wait(inside_a_limit: bool, request: fn(&Header, &CancelNode)) {
+    loom::model(move || {
         let shared = leak(WorkerShared::new());
         let scope = leak(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
         let task = leak(Header::new(
@@ -139,24 +154,26 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
             Location::caller(),
         ));
         task.node.set_owner(task);
-        let running = leak(Running::new(&raw const task.node));
+        let limit = leak(CancelNode::new(&raw const task.node, task, Kind::Plain));
+        let top = if inside_a_limit { limit } else { &task.node };
+        let running = leak(Running::new(top));
         task.running.set(running);
-        let other = Shared(task);
+        let others = (Shared(task), Shared(scope));
         let thread = thread::spawn(move || {
-            let task = other.clone().0;
-            cancel::cancel(&task.node, CancelReason::Explicit);
+            let (task, scope) = others.clone();
+            request(task.0, scope.0);
         });
         // The task starts, and comes to its first wait.
         task.started.store(true, Ordering::Release);
         task.worker.store(ptr::from_ref(shared).cast_mut().cast(), Ordering::Relaxed);
         task::reach(task);
-        let seen = task.node.cancelled().is_some();
+        let seen = top.cancelled().is_some();
         if !seen {
             // So it parks, and only a message can end that.
             let mut told = false;
             while !told {
                 shared.receive_cancelled(|task| {
-                    told = unsafe { &*task }.node.cancelled().is_some();
+                    told = top.cancelled().is_some();
                     unsafe { Header::release(task) };
                 });
                 if !told && shared.fall_asleep(false) {
@@ -166,7 +183,9 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
         }
         thread.join().unwrap();
         shared.receive_cancelled(|task| unsafe { Header::release(task) });
+        cancel::unlink(limit);
         cancel::unlink(&task.node);
+        end(limit);
         end(task);
         end(running);
         end(scope);

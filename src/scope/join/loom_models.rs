@@ -98,3 +98,26 @@ fn its_end_against_a_request() {
         }
     });
 }
+
+/// The task ends inside the join that has started it, which claims the result with the end.
+#[test]
+fn its_end_inside_a_join_against_another_join() {
+    loom::model(|| {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        with_core(|core| {
+            let (task, handle) = spawn(core, &dropped);
+            let handle = Arc::new(handle);
+            let other = Arc::clone(&handle);
+            let thread = thread::spawn(move || {
+                assert!(matches!(other.join(), Err(JoinError::Taken)));
+            });
+            // As `sched::run_if_unstarted` does.
+            handle.header().claims.set(true);
+            task.perform();
+            assert!(handle.take_claimed().is_ok());
+            // The handle goes after its last use, which loom does not see in the counts of `Arc`.
+            thread.join().unwrap();
+        });
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    });
+}

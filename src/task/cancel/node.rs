@@ -1,13 +1,14 @@
 //! A place in the tree.
 
 use std::cell::Cell;
+use std::ops::Deref;
 use std::ptr;
 use std::time::Instant;
 
 use super::{CancelReason, Cancelled};
 use crate::base::list::{Link, Pile};
-use crate::base::sync::SpinLock;
-use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::base::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::base::sync::{SpinGuard, SpinLock, StaticU64, epoch};
 use crate::task::Header;
 
 /// What a node stands for, where the walk or a wait has to know.
@@ -21,9 +22,16 @@ pub(crate) enum Kind {
     Deadline,
 }
 
-/// A flagged node's bits: the reason, and whether it was asked itself or inherited the request.
+/// A flagged node's bits: the reason, whether a wait has answered this node's own request, and whether the node was asked itself or
+/// inherited the request.
 const REASON: u8 = 0x0f;
+const DELIVERED: u8 = 0x40;
 const INHERITED: u8 = 0x80;
+
+/// The node is in its parent's list. Written under the parent's lock.
+pub(super) const LISTED: u8 = 1;
+/// So are all above it, or its flag is set: the flag tells everything.
+pub(super) const REACHED: u8 = 2;
 
 /// A place in the tree of cancellation. See the module for the protocol.
 #[derive(Debug)]
@@ -33,17 +41,23 @@ pub(crate) struct CancelNode {
     pub(super) link: Link,
     /// Null at a root and at a shield; a shield that has run out gets one late.
     parent: AtomicPtr<CancelNode>,
-    pub(super) children: SpinLock<Pile>,
+    /// Guarded by `lock`.
+    children: Pile,
     /// The task on whose stack (or in whose header) the node is: whom to tell. Null: a plain thread. Guarded by this node's
     /// own lock once others know the node.
     pub(super) owner: Cell<*const Header>,
+    /// The epoch at which nothing above had been flagged. Written before anybody else knows the node.
+    noted: Cell<u64>,
+    pub(super) lock: SpinLock<()>,
     flag: AtomicU8,
-    /// Written under the parent's lock; read by the owner without it.
-    pub(super) linked: AtomicBool,
-    /// Whether a wait has answered this node's own request.
-    delivered: AtomicBool,
+    /// `LISTED` and `REACHED`.
+    pub(super) place: AtomicU8,
     kind: Kind,
+    /// The number of the request, once somebody has asked for it.
+    number: AtomicU32,
 }
+
+static NEXT_NUMBER: StaticU64 = StaticU64::new(1);
 
 impl CancelNode {
     #[inline(always)]
@@ -51,16 +65,54 @@ impl CancelNode {
         CancelNode {
             link: Link::new(),
             parent: AtomicPtr::new(parent.cast_mut()),
-            children: SpinLock::new(Pile::new()),
+            children: Pile::new(),
             owner: Cell::new(owner),
+            noted: Cell::new(epoch::NEVER),
+            lock: SpinLock::new(()),
             flag: AtomicU8::new(0),
-            linked: AtomicBool::new(false),
-            delivered: AtomicBool::new(false),
+            place: AtomicU8::new(0),
             kind,
+            number: AtomicU32::new(0),
         }
     }
 
-    /// Whether this node has been asked to stop, and why: the one relaxed load of every wait.
+    /// A number for the request that this node got, to tell it from others: given out when somebody first asks, and growing. Never 0.
+    pub(crate) fn request_number(&self) -> u32 {
+        let number = self.number.load(Ordering::Relaxed);
+        if number != 0 {
+            return number;
+        }
+        let fresh = (NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) as u32).max(1);
+        match self.number.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => fresh,
+            Err(other) => other,
+        }
+    }
+
+    /// Notes what the node may know while it is not reached: see the module. Without this it asks.
+    ///
+    /// # Safety
+    /// K1: the parent is there. Nobody else knows the node yet, and its parent stays the one that it has.
+    #[inline(always)]
+    pub(crate) unsafe fn note(&self) {
+        // SAFETY: K1, the caller's promise.
+        let Some(parent) = (unsafe { self.parent().as_ref() }) else {
+            // There is nothing above.
+            return self.noted.set(epoch::now());
+        };
+        // The epoch comes first: see the module.
+        let epoch = if parent.is_reached() { epoch::now() } else { parent.noted.get() };
+        self.noted.set(if parent.cancelled().is_none() { epoch } else { epoch::NEVER });
+    }
+
+    /// Whether neither this node nor one above has been asked, for all that can be seen at a glance. If not, ask.
+    #[inline(always)]
+    pub(crate) fn is_clear(&self) -> bool {
+        self.flag.load(Ordering::Relaxed) == 0
+            && (self.is_reached() || self.noted.get() == epoch::now())
+    }
+
+    /// Whether this node has been asked to stop, and why.
     #[inline]
     pub(crate) fn cancelled(&self) -> Option<Cancelled> {
         let bits = self.flag.load(Ordering::Relaxed);
@@ -86,14 +138,21 @@ impl CancelNode {
         self.owner.set(owner);
     }
 
+    /// The task on whose stack (or in whose header) the node is. For a scope's node, whoever knows a task of the scope may ask:
+    /// the owner is there for as long as the scope.
+    pub(crate) fn owner(&self) -> *const Header {
+        let _locked = self.lock.lock();
+        self.owner.get()
+    }
+
     /// Nothing is above this node, nor ever will be: nobody need ask further.
     pub(crate) fn set_root(&self) {
-        self.linked.store(true, Ordering::Release);
+        self.mark_reached();
     }
 
     /// Forgets the task: the frame that the node stood for is gone.
     pub(crate) fn orphan(&self) {
-        let _children = self.children.lock();
+        let _locked = self.lock.lock();
         self.owner.set(ptr::null());
     }
 
@@ -111,19 +170,55 @@ impl CancelNode {
         self.parent.load(Ordering::Acquire)
     }
 
+    /// Whether the node's flag tells everything.
     #[inline]
-    pub(crate) fn is_linked(&self) -> bool {
-        self.linked.load(Ordering::Acquire)
+    pub(crate) fn is_reached(&self) -> bool {
+        // Acquire: the flag that a link has inherited comes with it.
+        self.place.load(Ordering::Acquire) & REACHED != 0
     }
 
-    /// Notes that a wait has answered this node's request.
+    /// The node and all above it are linked.
+    pub(super) fn mark_reached(&self) {
+        self.place.fetch_or(REACHED, Ordering::Release);
+    }
+
+    /// Locks the list of children.
+    #[inline]
+    pub(super) fn lock_children(&self) -> Children<'_> {
+        Children { node: self, guard: self.lock.lock() }
+    }
+
+    /// Notes that a wait has answered the request that this flagged node got.
     pub(crate) fn mark_delivered(&self) {
-        self.delivered.store(true, Ordering::Relaxed);
+        self.flag.fetch_or(DELIVERED, Ordering::Relaxed);
     }
 
     /// Whether a wait has answered this node's request.
     pub(crate) fn was_delivered(&self) -> bool {
-        self.delivered.load(Ordering::Relaxed)
+        self.flag.load(Ordering::Relaxed) & DELIVERED != 0
+    }
+}
+
+/// A locked list of children.
+pub(super) struct Children<'n> {
+    node: &'n CancelNode,
+    guard: SpinGuard<'n, ()>,
+}
+
+impl Children<'_> {
+    /// Leaves the list locked.
+    #[inline]
+    pub(super) fn keep_locked(self) {
+        self.guard.keep_locked();
+    }
+}
+
+impl Deref for Children<'_> {
+    type Target = Pile;
+
+    #[inline]
+    fn deref(&self) -> &Pile {
+        &self.node.children
     }
 }
 
@@ -133,8 +228,7 @@ impl CancelNode {
     pub(super) fn gone(&mut self) {
         self.flag.with_mut(|_| ());
         self.parent.with_mut(|_| ());
-        // SAFETY: L1: exclusive.
-        let _ = unsafe { self.linked.unsync_load() };
+        self.place.with_mut(|_| ());
     }
 }
 

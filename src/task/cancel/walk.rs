@@ -2,50 +2,106 @@
 
 use std::ptr;
 
-use super::node::{CancelNode, HookNode, Kind};
+use super::node::{CancelNode, Children, HookNode, Kind, LISTED, REACHED};
 use super::{CancelReason, Cancelled};
-use crate::base::list::Pile;
 use crate::base::sync::atomic::Ordering;
-use crate::base::sync::{SpinGuard, SpinLock};
+use crate::base::sync::{SpinLock, epoch};
 use crate::task::Header;
 
-/// Enters the node into its parent's list, so that requests reach it. If the parent has been asked already, so has the node.
+/// Makes sure that requests reach the node: links it, and those above it that are not. From then on its flag tells everything.
 ///
 /// # Safety
-/// K1: the node stays where it is until [`unlink`]ed, and its parent (and the parent's parents) outlive that.
+/// K1: the node stays where it is until [`unlink`]ed, and its parents outlive that.
+pub(crate) unsafe fn reach(node: &CancelNode) -> Option<Cancelled> {
+    let mut at = ptr::from_ref(node);
+    // SAFETY: K1, the caller's promise.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.is_reached() {
+            break;
+        }
+        // SAFETY: K1, the caller's promise.
+        unsafe { link(node) };
+        at = node.parent();
+    }
+    // Only now all of them may be marked: whoever sees a mark does not ask further up.
+    let last = at;
+    at = node;
+    while !ptr::eq(at, last) {
+        // SAFETY: K1, the caller's promise.
+        let node = unsafe { &*at };
+        if !node.is_reached() {
+            node.mark_reached();
+        }
+        at = node.parent();
+    }
+    node.cancelled()
+}
+
+/// Whether a node that is not [clear](CancelNode::is_clear) has been asked, or one above it.
+///
+/// # Safety
+/// K1, as [`reach`], for its parents.
+#[cold]
+pub(crate) unsafe fn ask(node: &CancelNode) -> Option<Cancelled> {
+    let cancelled = node.cancelled();
+    if cancelled.is_some() || node.is_reached() {
+        return cancelled;
+    }
+    // The parent, and not the node itself: its siblings will want to know as well, and the node may soon be gone.
+    // SAFETY: K1, the caller's promise.
+    let parent = unsafe { node.parent().as_ref() };
+    // SAFETY: K1, as above.
+    unsafe { reach(parent.unwrap_or(node)) }
+}
+
+/// Hangs a node that had nothing above it below another one, whose requests are those of the node from then on.
+///
+/// # Safety
+/// K1, as [`reach`].
+pub(crate) unsafe fn hang(node: &CancelNode, parent: *const CancelNode) {
+    // SAFETY: K1, the caller's promise.
+    if let Some(parent) = unsafe { parent.as_ref() } {
+        // SAFETY: K1, as above.
+        unsafe { reach(parent) };
+    }
+    node.set_parent(parent);
+    // SAFETY: K1, as above.
+    unsafe { link(node) };
+    // Those below have noted an epoch at which they were right: there was nothing above the node.
+    epoch::advance();
+}
+
+/// Enters the node into its parent's list. If the parent has been asked already, so has the node.
+///
+/// # Safety
+/// K1, as [`reach`].
 #[inline]
-pub(crate) unsafe fn link(node: &CancelNode) -> Option<Cancelled> {
-    let parent = node.parent();
+unsafe fn link(node: &CancelNode) {
     // SAFETY: K1: the parent outlives the node.
-    let Some(parent) = (unsafe { parent.as_ref() }) else {
+    let Some(parent) = (unsafe { node.parent().as_ref() }) else {
         // A root, or a shield that has not run out: there is nothing above.
-        return node.cancelled();
+        return;
     };
-    let children = parent.children.lock();
+    let children = parent.lock_children();
     if let Some(cancelled) = parent.cancelled() {
         drop(children);
         node.flag(cancelled.reason(), true);
         // What hangs below the node linked itself to it before: pass the request on.
         spread(node, cancelled.reason());
-    } else if !node.linked.load(Ordering::Relaxed) {
-        // (Several threads may want the node of a scope's daemons linked.)
+    } else if node.place.load(Ordering::Relaxed) & LISTED == 0 {
+        // (Several threads may want it linked.)
         // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
         unsafe { children.push(&raw const node.link) };
-        node.linked.store(true, Ordering::Release);
-        drop(children);
+        // No exchange: nobody marks the node before it is in the list, but for a shield, whose parent is reached.
+        let reached = if parent.is_reached() { REACHED } else { 0 };
+        node.place.store(LISTED | reached, Ordering::Release);
     }
-    node.cancelled()
-}
-
-/// Lets every request that is flagging this very node finish: it is seen, or it sees what the caller did before.
-pub(crate) fn meet(node: &CancelNode) {
-    drop(node.children.lock());
 }
 
 /// Takes the node out of its parent's list. After that nobody reaches it any more.
 #[inline]
 pub(crate) fn unlink(node: &CancelNode) {
-    if node.linked.load(Ordering::Relaxed) {
+    if node.place.load(Ordering::Relaxed) != 0 {
         unlink_linked(node);
     }
 }
@@ -53,34 +109,42 @@ pub(crate) fn unlink(node: &CancelNode) {
 fn unlink_linked(node: &CancelNode) {
     // SAFETY: K1: the parent outlives the node.
     let Some(parent) = (unsafe { node.parent().as_ref() }) else { return };
-    let children = parent.children.lock();
-    // SAFETY: L3: `linked` says that it is in the list, and the lock is held.
-    unsafe { children.remove(&raw const node.link) };
-    node.linked.store(false, Ordering::Relaxed);
+    if node.place.load(Ordering::Relaxed) & LISTED != 0 {
+        let children = parent.lock_children();
+        // SAFETY: L3: it is in the list, and the lock is held.
+        unsafe { children.remove(&raw const node.link) };
+    }
+    node.place.store(0, Ordering::Relaxed);
 }
 
 /// Asks the node and everything below it to stop. Returns false if it had been asked before.
 pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
+    // Both moves, also for a request that comes second: the first may not have come to its last move yet.
+    epoch::advance();
     // The lock comes first: see `link`.
-    let guard = node.children.lock();
+    let guard = node.lock_children();
     let first = node.flag(reason, false);
-    if first {
-        let hooks = visit(node, guard, reason);
-        run_hooks(hooks);
-    }
+    let hooks = if first {
+        visit(node, guard, reason)
+    } else {
+        drop(guard);
+        ptr::null()
+    };
+    epoch::advance();
+    run_hooks(hooks);
     first
 }
 
 /// Passes a request on to what hangs below a node that has been flagged already.
 fn spread(node: &CancelNode, reason: CancelReason) {
-    let guard = node.children.lock();
+    let guard = node.lock_children();
     let hooks = visit(node, guard, reason);
     run_hooks(hooks);
 }
 
 /// Visits a flagged, locked node and everything below it, depth first, holding the locks on the path from it to where it is;
 /// iterative, because trees may be a million deep. Returns the hooks that it has claimed.
-fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) -> *const HookNode {
+fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const HookNode {
     let mut hooks = ptr::null();
     tell(root, &mut hooks);
     let mut at: *const CancelNode = root;
@@ -88,14 +152,17 @@ fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) ->
     guard.keep_locked(); // Unlocked below: the guards of a path cannot be kept in a variable.
     loop {
         if child.is_null() {
+            if ptr::eq(at, root) {
+                // Its own link is not looked at: the lock that guards it is its parent's, which this walk does not hold.
+                // SAFETY: L1: the caller took the lock, and its guard was forgotten.
+                unsafe { SpinLock::force_unlock(&root.lock) };
+                return hooks;
+            }
             // SAFETY: K1: `at` is on the path, whose nodes' parents are locked, so that it cannot leave.
             let node = unsafe { &*at };
             let (next, parent) = (node.link.next(), node.parent());
             // SAFETY: L1: the lock was taken on the way down and its guard forgotten.
-            unsafe { SpinLock::force_unlock(&node.children) };
-            if ptr::eq(at, root) {
-                return hooks;
-            }
+            unsafe { SpinLock::force_unlock(&node.lock) };
             at = parent;
             child = next;
             continue;
@@ -103,7 +170,7 @@ fn visit(root: &CancelNode, guard: SpinGuard<'_, Pile>, reason: CancelReason) ->
         let candidate = child.cast::<CancelNode>();
         // SAFETY: K1: a linked child cannot leave while its parent is locked.
         let node = unsafe { &*candidate };
-        let guard = node.children.lock();
+        let guard = node.lock_children();
         if node.flag(reason, true) {
             tell(node, &mut hooks);
             at = candidate;

@@ -5,17 +5,17 @@ use loom::sync::{Mutex, MutexGuard};
 use std::cell::UnsafeCell;
 
 /// Stands for the flag of a `SpinLock`.
-pub(super) struct Flag {
+pub(in super::super) struct Flag {
     mutex: Mutex<()>,
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
 }
 
 impl Flag {
-    pub(super) fn new() -> Flag {
+    pub(in super::super) fn new() -> Flag {
         Flag { mutex: Mutex::new(()), held: UnsafeCell::new(None) }
     }
 
-    pub(super) fn lock(&self) {
+    pub(in super::super) fn lock(&self) {
         let guard = self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         // SAFETY: L1: the guard is taken out of the slot before the lock goes.
         let guard =
@@ -24,7 +24,16 @@ impl Flag {
         unsafe { *self.held.get() = Some(guard) };
     }
 
-    pub(super) fn unlock(&self) {
+    pub(in super::super) fn try_lock(&self) -> bool {
+        self.lock();
+        true
+    }
+
+    pub(in super::super) fn lock_contended(&self) {
+        self.lock();
+    }
+
+    pub(in super::super) fn unlock(&self) {
         // SAFETY: L1: this thread holds the lock.
         drop(unsafe { (*self.held.get()).take() });
     }

@@ -1,28 +1,20 @@
 //! Requests against the comings and goings of nodes: none is lost, and none reaches what has left.
 
 use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::panic::Location;
 use std::ptr;
+use std::sync::Arc;
 
 use super::super::{CancelNode, CancelReason, Kind};
-use super::{cancel, link, unlink};
+use super::{ask, cancel, hang, reach, unlink};
 use crate::task::{Header, VTable};
 
-const VTABLE: VTable = VTable {
-    run: |_| unreachable!(),
-    refuse: |_, _| unreachable!(),
-    take: |_, _| unreachable!(),
-    take_panic: |_| None,
-    discard: |_| {},
-    free: |_| {},
-    panicked: |_| {},
-    ended: |_, _| {},
-    tell: |task| {
-        // Loom objects if the task may be gone.
-        unsafe { &*task.cast::<Task>() }.alive.with_mut(|told| unsafe { *told += 1 });
-    },
-};
+const VTABLE: VTable = VTable::bare(|task| {
+    // Loom objects if the task may be gone.
+    unsafe { &*task.cast::<Task>() }.alive.with_mut(|told| unsafe { *told += 1 });
+});
 
 /// A task that notices who talks to it.
 #[repr(C)]
@@ -86,7 +78,7 @@ fn a_node_that_links_is_told_or_sees_the_flag() {
         let child = Box::new(node(&raw const *root, &task));
         let target = Sent(&raw const *root);
         let thread = thread::spawn(move || cancel(target.get(), CancelReason::Explicit));
-        let seen = unsafe { link(&child) }.is_some();
+        let seen = unsafe { reach(&child) }.is_some();
         thread.join().unwrap();
         assert!(child.cancelled().is_some());
         assert!(seen || task.told() == 1, "a task that saw no flag was told");
@@ -98,7 +90,7 @@ fn a_node_that_links_is_told_or_sees_the_flag() {
 fn nobody_talks_to_a_node_that_has_left() {
     check(|root, task| {
         let mut child = Box::new(node(root, task));
-        unsafe { link(&child) };
+        unsafe { reach(&child) };
         unlink(&child);
         task.told();
         child.gone();
@@ -109,9 +101,9 @@ fn nobody_talks_to_a_node_that_has_left() {
 fn a_subtree_leaves_from_the_leaves() {
     check(|root, task| {
         let mut child = Box::new(node(root, task));
-        unsafe { link(&child) };
+        unsafe { reach(&child) };
         let mut leaf = Box::new(node(&raw const *child, task));
-        let seen = unsafe { link(&leaf) }.is_some();
+        let seen = unsafe { reach(&leaf) }.is_some();
         assert!(!seen || leaf.cancelled().is_some());
         unlink(&leaf);
         leaf.gone();
@@ -129,11 +121,10 @@ fn what_hangs_below_a_late_link_gets_the_request_too() {
         // A shield with something below it, which has run out.
         let shield = Box::new(node(ptr::null(), &task));
         let leaf = Box::new(node(&raw const *shield, &task));
-        assert!(unsafe { link(&leaf) }.is_none());
+        assert!(unsafe { reach(&leaf) }.is_none());
         let target = Sent(&raw const *root);
         let thread = thread::spawn(move || cancel(target.get(), CancelReason::Explicit));
-        shield.set_parent(&raw const *root);
-        unsafe { link(&shield) };
+        unsafe { hang(&shield, &raw const *root) };
         thread.join().unwrap();
         assert!(shield.cancelled().is_some());
         assert!(leaf.cancelled().is_some());
@@ -154,4 +145,183 @@ fn nobody_talks_to_the_task_of_an_orphan() {
         thread.join().unwrap();
         assert!(handle.cancelled().is_some());
     });
+}
+
+/// The root of a run.
+fn top() -> Box<CancelNode> {
+    let root = Box::new(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
+    root.set_root();
+    root
+}
+
+/// A node that notes what it may know, and is not linked.
+fn noting(parent: &CancelNode, task: &Task) -> Box<CancelNode> {
+    let node = Box::new(node(parent, task));
+    unsafe { node.note() };
+    node
+}
+
+/// What a task whose innermost node this is learns when it asks.
+fn is_asked(node: &CancelNode) -> bool {
+    !node.is_clear() && unsafe { ask(node) }.is_some()
+}
+
+/// A request whose canceller says when it has returned.
+struct Over(Arc<AtomicBool>);
+
+impl Over {
+    fn of(request: impl FnOnce() + Send + 'static) -> (Over, thread::JoinHandle<()>) {
+        let over = Arc::new(AtomicBool::new(false));
+        let said = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            request();
+            said.store(true, Ordering::Release);
+        });
+        (Over(over), thread)
+    }
+
+    fn cancelling(node: &CancelNode) -> (Over, thread::JoinHandle<()>) {
+        let target = Sent(ptr::from_ref(node));
+        Over::of(move || {
+            cancel(target.get(), CancelReason::Explicit);
+        })
+    }
+
+    /// Looks at the node: a request that was over before is seen.
+    fn check(&self, node: &CancelNode) {
+        let over = self.0.load(Ordering::Acquire);
+        assert!(is_asked(node) || !over, "a request is lost");
+    }
+}
+
+/// The request is for the root if `above`, else for the scope's node.
+fn nodes_that_only_note(above: bool) {
+    loom::model(move || {
+        let task = Box::new(Task::new());
+        let root = top();
+        // Known to the canceller before the rest is made.
+        let scope = noting(&root, &task);
+        let (over, thread) = Over::cancelling(if above { &root } else { &scope });
+        let child = noting(&scope, &task);
+        over.check(&child);
+        // What is made below a node that may have been reached by now.
+        let late = noting(&scope, &task);
+        let inner = noting(&child, &task);
+        over.check(&late);
+        over.check(&inner);
+        thread.join().unwrap();
+        for node in [&child, &late, &inner] {
+            assert!(is_asked(node));
+        }
+        for node in [&inner, &late, &child, &scope] {
+            unlink(node);
+        }
+    });
+}
+
+#[test]
+fn a_request_further_up_is_seen_by_nodes_that_only_note() {
+    nodes_that_only_note(true);
+}
+
+#[test]
+fn a_request_to_a_scope_is_seen_by_nodes_that_only_note() {
+    nodes_that_only_note(false);
+}
+
+#[test]
+fn a_node_made_below_a_reached_one_sees_what_is_over() {
+    loom::model(|| {
+        let task = Box::new(Task::new());
+        let root = top();
+        let outer = noting(&root, &task);
+        unsafe { reach(&outer) };
+        let (over, thread) = Over::cancelling(&root);
+        let scope = noting(&outer, &task);
+        let child = noting(&scope, &task);
+        over.check(&child);
+        thread.join().unwrap();
+        assert!(is_asked(&child));
+        for node in [&child, &scope, &outer] {
+            unlink(node);
+        }
+    });
+}
+
+/// Two tasks of one scope reach its node while a request comes.
+#[test]
+fn two_that_reach_one_scope_are_told_or_see_the_flag() {
+    // Three threads: with two preemptions this alone takes minutes.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    model.check(|| {
+        let tasks = [(); 2].map(|()| Box::new(Task::new()));
+        let nobody = Box::new(Task::new());
+        let root = top();
+        let scope = noting(&root, &nobody);
+        let children = [0, 1].map(|at| noting(&scope, &tasks[at]));
+        let (over, canceller) = Over::cancelling(&root);
+        let other = Sent(&raw const *children[1]);
+        let parks = thread::spawn(move || unsafe { reach(other.get()) }.is_some());
+        let first = unsafe { reach(&children[0]) }.is_some();
+        over.check(&children[0]);
+        let second = parks.join().unwrap();
+        canceller.join().unwrap();
+        for (at, seen) in [first, second].into_iter().enumerate() {
+            assert!(children[at].cancelled().is_some());
+            assert!(seen || tasks[at].told() > 0, "a task that saw no flag was told");
+        }
+        for node in children.iter().chain([&scope]) {
+            unlink(node);
+        }
+        let mut scope = scope;
+        scope.gone();
+    });
+}
+
+/// A node that a task further down has reached leaves with its own frame, after that task has ended.
+#[test]
+fn a_scope_that_its_task_reached_leaves_after_it() {
+    check(|root, task| {
+        let mut scope = noting(root, task);
+        let mut child = noting(&scope, task);
+        let parks = Sent(&raw const *child);
+        let thread = thread::spawn(move || {
+            unsafe { reach(parks.get()) };
+            unlink(parks.get());
+        });
+        thread.join().unwrap();
+        child.gone();
+        unlink(&scope);
+        scope.gone();
+    });
+}
+
+#[test]
+fn a_shield_that_opens_is_seen_by_nodes_that_only_note() {
+    loom::model(|| {
+        let task = Box::new(Task::new());
+        let root = top();
+        cancel(&root, CancelReason::Explicit);
+        let shield = noting_shield(&task);
+        let child = noting(&shield, &task);
+        assert!(!is_asked(&child));
+        let opens = (Sent(&raw const *shield), Sent(&raw const *root));
+        let (over, thread) = Over::of(move || unsafe { hang(opens.0.get(), opens.1.get()) });
+        over.check(&child);
+        let late = noting(&shield, &task);
+        over.check(&late);
+        thread.join().unwrap();
+        for node in [&child, &late] {
+            assert!(is_asked(node));
+            unlink(node);
+        }
+        unlink(&shield);
+    });
+}
+
+fn noting_shield(task: &Task) -> Box<CancelNode> {
+    let shield = Box::new(node(ptr::null(), task));
+    unsafe { shield.note() };
+    shield
 }

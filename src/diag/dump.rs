@@ -1,0 +1,143 @@
+//! Asking the workers, and what each answers.
+#![expect(unsafe_code, reason = "spawns into the scope of the run")]
+
+use std::panic::Location;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::trace::StackTrace;
+use super::tree::{Label, Opening, TaskInfo, TaskState, TaskTree, Wait};
+use crate::base::clock;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::park;
+use crate::sched::survey::{self, Doing};
+use crate::sched::{self, Pool};
+use crate::scope::{JoinHandle, Options, Plain, ScopeCore, shield};
+use crate::task::{self, TaskId};
+
+/// How long a worker may take to begin with its answer.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// How many traces a worker takes: each costs it some ten microseconds.
+const TRACES_MAX: usize = 1000;
+
+/// What a worker says of itself.
+struct Answer {
+    tasks: Vec<TaskInfo>,
+    /// Tasks that have not begun and are not among those.
+    uncounted: usize,
+}
+
+struct Question {
+    begun: Arc<AtomicBool>,
+    task: JoinHandle<'static, Answer>,
+}
+
+/// Every scope and task of the pool's run; empty if there is no run.
+#[track_caller]
+pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
+    park::refuse_if_no_suspend();
+    let asker = task::current_header().map(TaskId::of);
+    let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
+    let deadline = clock::now() + PATIENCE;
+    let (mut said, mut busy, mut uncounted) = (Vec::new(), Vec::new(), 0);
+    // Not cut short by a cancellation: it may be the one whose effect is being looked at.
+    shield(|| {
+        for (worker, question) in questions.into_iter().enumerate() {
+            let left = deadline.saturating_duration_since(clock::now());
+            let mut answer = question.task.join_timeout(left);
+            if answer.is_none() && question.begun.load(Ordering::Relaxed) {
+                answer = Some(question.task.join());
+            }
+            match answer {
+                Some(Ok(answer)) => {
+                    said.extend(answer.tasks);
+                    uncounted += answer.uncounted;
+                }
+                _ => busy.push(worker),
+            }
+        }
+    });
+    TaskTree::new(said, busy, uncounted)
+}
+
+/// Puts a question to each worker; none: there is no run.
+fn ask(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
+    let ask_one = |worker| {
+        let begun = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&begun);
+        let task = spawn_hidden(pool, worker, move || {
+            mark.store(true, Ordering::Relaxed);
+            describe(worker, asker)
+        })?;
+        Some(Question { begun, task })
+    };
+    (0..pool.settings.workers).map(ask_one).collect()
+}
+
+/// Spawns a task into the run that may only start on one certain worker, begins even if it is cancelled, and is not shown in trees.
+/// None: there is no run.
+pub(super) fn spawn_hidden<F, T>(
+    pool: &Pool,
+    worker: usize,
+    body: F,
+) -> Option<JoinHandle<'static, T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    let run = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
+    let core = unsafe { run.cast::<ScopeCore>().as_ref() }?;
+    let options = Options { always_begins: true, ..Options::default() };
+    let task = core.allocate(Plain(body), options, here());
+    // SAFETY: T1: a new task; it is counted, so the run does not end before it.
+    unsafe { sched::spawn_on(pool, worker, task) };
+    // SAFETY: T2: the handle's reference.
+    Some(unsafe { JoinHandle::new(task) })
+}
+
+/// Where hidden tasks are spawned, by which they are told from those of the program.
+fn here() -> &'static Location<'static> {
+    Location::caller()
+}
+
+/// A worker's answer, in a task of its own.
+fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
+    let mut root_trace = survey::trace_root().map(StackTrace::new);
+    let mut traces = 0;
+    let (mut started, mut unstarted) = (Vec::new(), Vec::new());
+    let uncounted =
+        survey::survey(|header, doing| {
+            if header.spawned_at.file() == file!() {
+                return;
+            }
+            let mut info = TaskInfo::new(header);
+            let opening =
+                survey::parent(header).zip(ScopeCore::opening_of(header)).map(|(parent, at)| {
+                    Opening { at, scope: header.scope.addr(), parent: Label::of(parent) }
+                });
+            let mut trace = None;
+            let state = match doing {
+                _ if asker == Some(info.id()) => TaskState::Running,
+                Doing::Unstarted => TaskState::Unstarted,
+                Doing::Ready => TaskState::Ready,
+                Doing::Waiting(purpose, other) => {
+                    if info.is_root() {
+                        trace = root_trace.take();
+                    } else if traces < TRACES_MAX {
+                        traces += 1;
+                        trace = survey::trace(header).map(StackTrace::new);
+                    }
+                    TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+                }
+            };
+            let begun = !matches!(state, TaskState::Unstarted);
+            info.describe(worker, state, trace, opening);
+            if begun { &mut started } else { &mut unstarted }.push(info);
+        });
+    // The worker's list begins with the task that parked last.
+    let roots = usize::from(started.first().is_some_and(TaskInfo::is_root));
+    started[roots..].reverse();
+    started.append(&mut unstarted);
+    Answer { tasks: started, uncounted }
+}

@@ -1,0 +1,160 @@
+//! The stack of a parked task, as text for people.
+
+use std::backtrace::Backtrace;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where a parked task stands in its code: its calls, innermost first, without those of this library by which it waits and by
+/// which it was started.
+///
+/// Names and lines are looked up when it is printed, which takes a while the first time.
+#[derive(Clone)]
+pub struct StackTrace {
+    captured: Arc<Backtrace>,
+}
+
+impl StackTrace {
+    pub(super) fn new(captured: Backtrace) -> StackTrace {
+        StackTrace { captured: Arc::new(captured) }
+    }
+
+    /// The text of each frame, one line or more.
+    fn frames(&self) -> Vec<String> {
+        let mut frames: Vec<String> = Vec::new();
+        for line in self.captured.to_string().lines() {
+            match (without_number(line), frames.last_mut()) {
+                (Some(name), _) => frames.push(name.to_owned()),
+                (None, Some(frame)) => {
+                    frame.push('\n');
+                    frame.push_str(line.trim());
+                }
+                (None, None) => {}
+            }
+        }
+        trim(&mut frames);
+        frames
+    }
+}
+
+/// `  12: name` is the beginning of a frame.
+fn without_number(line: &str) -> Option<&str> {
+    let (number, name) = line.trim_start().split_once(": ")?;
+    number.parse::<u32>().ok().map(|_| name)
+}
+
+/// Leaves out how the task waits and how it leaves its trace, and what runs its closure.
+fn trim(frames: &mut Vec<String>) {
+    let left_it = frames.iter().position(|frame| is_own(frame, "sched/survey.rs"));
+    let waits = ["sched/", "park/", "task/current.rs"];
+    let begin = frames
+        .iter()
+        .skip(left_it.unwrap_or(0))
+        .position(|frame| !waits.iter().any(|part| is_own(frame, part)));
+    frames.drain(..left_it.unwrap_or(0) + begin.unwrap_or(0));
+    let starts = ["task/result.rs", "sched/worker.rs", "runtime/run.rs"];
+    let end = frames.iter().position(|frame| starts.iter().any(|part| is_own(frame, part)));
+    frames.truncate(end.unwrap_or(frames.len()));
+    while frames.last().is_some_and(|frame| is_plumbing(frame)) {
+        frames.pop();
+    }
+}
+
+/// Whether a frame's code is in a certain file or folder of this library. Without debug information there are only names, and with
+/// little of it only places.
+fn is_own(frame: &str, part: &str) -> bool {
+    let (name, place) = frame.split_once("\nat ").unwrap_or((frame, ""));
+    let module = part.trim_end_matches(".rs").trim_end_matches('/').replace('/', "::");
+    let named = name
+        .trim_start_matches(['<', '&'])
+        .strip_prefix("ecru::")
+        .is_some_and(|path| path.starts_with(&module));
+    let here = Path::new(place.strip_prefix("./").unwrap_or(place));
+    named || in_part(here, OWN, part) || (is_at_home() && in_part(here, "src", part))
+}
+
+/// This library's sources.
+const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
+
+/// Places below the working directory are printed from there.
+fn is_at_home() -> bool {
+    std::env::current_dir().is_ok_and(|at| at == Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+fn in_part(place: &Path, sources: &str, part: &str) -> bool {
+    place.strip_prefix(sources).is_ok_and(|inside| inside.to_string_lossy().starts_with(part))
+}
+
+/// What stands between a task's closure and what runs it.
+fn is_plumbing(frame: &str) -> bool {
+    is_own(frame, "scope/")
+        || frame.starts_with("__rust_try")
+        || ["/std/src/panic", "/core/src/panic", "/core/src/ops/function.rs", "/alloc/src/boxed.rs"]
+            .iter()
+            .any(|place| frame.contains(place))
+        || ["std::panic", "core::panic", "core::ops::function", "<core::panic", "<alloc::boxed"]
+            .iter()
+            .any(|name| frame.starts_with(name))
+}
+
+impl fmt::Display for StackTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, frame) in self.frames().iter().enumerate() {
+            for (line, text) in frame.lines().enumerate() {
+                if number + line > 0 {
+                    f.write_str("\n")?;
+                }
+                if line == 0 {
+                    write!(f, "{number:>4}: {text}")?;
+                } else {
+                    write!(f, "          {text}")?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for StackTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StackTrace").finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{OWN, is_own, trim, without_number};
+
+    #[test]
+    fn frames_are_told_from_places() {
+        assert_eq!(without_number("  12: core::ops::function"), Some("core::ops::function"));
+        assert_eq!(without_number("             at ./src/lib.rs:3:9"), None);
+    }
+
+    #[test]
+    fn own_frames_are_known_by_name_and_by_place() {
+        assert!(is_own("<ecru::park::waiter::Waiter>::park", "park/"));
+        assert!(is_own("ecru::task::result::TaskBox<B>::run", "task/result.rs"));
+        assert!(is_own(&format!("{{closure#0}}\nat {OWN}/sched/host.rs:3:9"), "sched/"));
+        assert!(!is_own("program::park::wait\nat /program/src/park/mod.rs:3:9", "park/"));
+    }
+
+    #[test]
+    fn what_is_left_is_the_programs() {
+        let frame = |name: &str, file: &str| format!("{name}\nat {OWN}/{file}:1:1");
+        let mut frames = vec![
+            String::from("std::backtrace::Backtrace::create"),
+            frame("leave_trace", "sched/survey.rs"),
+            frame("park", "park/waiter.rs"),
+            frame("sleep", "time/mod.rs"),
+            String::from("program::wait\nat /program/src/main.rs:1:1"),
+            String::from("__rust_try"),
+            frame("run", "scope/scoped.rs"),
+            frame("run<B>", "task/result.rs"),
+            String::from("stack_init_trampoline"),
+        ];
+        trim(&mut frames);
+        assert_eq!(frames.len(), 2, "{frames:?}");
+        assert!(frames[0].starts_with("sleep") && frames[1].starts_with("program::wait"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Lines that are notified against a reader: nothing is lost, what was written before is seen, and the frame may go.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::ptr;
+use std::sync::Arc;
+
+use super::{Entry, Gathering, Node, Read, Role};
+use crate::park::{CANCELLED, Mode, WOKEN, WaitList, Waiter};
+
+/// What happens once, as the end of a task does.
+struct Event {
+    /// Its lock guards `over`.
+    line: WaitList,
+    over: std::cell::Cell<bool>,
+    /// Written before the event.
+    written: UnsafeCell<bool>,
+}
+
+unsafe impl Send for Event {}
+unsafe impl Sync for Event {}
+
+impl Event {
+    fn new() -> Arc<Event> {
+        Arc::new(Event {
+            line: WaitList::new(),
+            over: std::cell::Cell::new(false),
+            written: UnsafeCell::new(false),
+        })
+    }
+
+    fn happens(&self) {
+        self.written.with_mut(|written| unsafe { *written = true });
+        {
+            let _line = self.line.lock();
+            self.over.set(true);
+        }
+        self.line.announce();
+    }
+
+    fn assert_seen(&self) {
+        self.written.with(|written| assert!(unsafe { *written }));
+    }
+}
+
+/// A frame with a gathering, and entries in the lines of two events.
+struct Frame {
+    gathering: Gathering,
+    entries: Vec<Entry>,
+    events: [Arc<Event>; 2],
+}
+
+unsafe impl Send for Frame {}
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    fn new(events: &[Arc<Event>; 2]) -> *mut Frame {
+        let gathering = Gathering::new();
+        let frame =
+            Box::into_raw(Box::new(Frame { gathering, entries: vec![], events: events.clone() }));
+        let entry =
+            |index| Entry::new(unsafe { &(*frame).gathering }, ptr::without_provenance(index));
+        unsafe { (*frame).entries = vec![entry(0), entry(1)] };
+        let shared = unsafe { &*frame };
+        for (event, entry) in events.iter().zip(&shared.entries) {
+            shared.gathering.open();
+            let line = event.line.lock();
+            if event.over.get() {
+                drop(line);
+                unsafe { shared.gathering.note_late(entry) };
+            } else {
+                unsafe { line.push(ptr::from_ref(entry).cast()) };
+            }
+        }
+        frame
+    }
+
+    /// Reads until there is something; none: there is nothing left.
+    fn next(&self) -> Option<usize> {
+        loop {
+            let waiter = Waiter::new();
+            let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
+            match unsafe { self.gathering.read(&reader) } {
+                Read::Entry(key) => {
+                    self.events[key.addr()].assert_seen();
+                    return Some(key.addr());
+                }
+                Read::Nothing => return None,
+                Read::Listed => assert_eq!(waiter.park(None, Mode::Uninterruptible), WOKEN),
+            }
+        }
+    }
+
+    /// The frame goes.
+    fn close(this: *mut Frame) {
+        let mut frame = unsafe { Box::from_raw(this) };
+        for (event, entry) in frame.events.iter().zip(&frame.entries) {
+            event.line.lock().remove(entry.node());
+        }
+        frame.gathering.gone();
+    }
+}
+
+fn with_events(body: impl FnOnce(&[Arc<Event>; 2])) {
+    let events = [Event::new(), Event::new()];
+    let threads = events.clone().map(|event| thread::spawn(move || event.happens()));
+    body(&events);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn two_events_and_a_reader_of_both() {
+    loom::model(|| {
+        with_events(|events| {
+            let frame = Frame::new(events);
+            let read = [unsafe { &*frame }.next(), unsafe { &*frame }.next()];
+            assert!(matches!(read, [Some(0), Some(1)] | [Some(1), Some(0)]));
+            assert_eq!(unsafe { &*frame }.next(), None);
+            Frame::close(frame);
+        });
+    });
+}
+
+#[test]
+fn two_events_and_a_reader_of_the_first() {
+    loom::model(|| {
+        with_events(|events| {
+            let frame = Frame::new(events);
+            assert!(unsafe { &*frame }.next().is_some());
+            Frame::close(frame);
+        });
+    });
+}
+
+#[test]
+fn an_event_and_two_readers() {
+    loom::model(|| {
+        let events = [Event::new(), Event::new()];
+        events[1].happens();
+        let frame = Frame::new(&events);
+        let place = Sent(frame);
+        let event = Arc::clone(&events[0]);
+        let happens = thread::spawn(move || event.happens());
+        let reader = thread::spawn(move || place.frame().next());
+        let own = unsafe { &*frame }.next();
+        let other = reader.join().unwrap();
+        assert!(own.is_some() && other.is_some() && own != other);
+        assert_eq!(unsafe { &*frame }.next(), None);
+        happens.join().unwrap();
+        Frame::close(frame);
+    });
+}
+
+#[test]
+fn more_readers_than_events() {
+    let mut model = loom::model::Builder::new();
+    // Three threads that park.
+    model.preemption_bound = Some(1);
+    model.check(|| {
+        let events = [Event::new(), Event::new()];
+        events[1].happens();
+        let frame = Frame::new(&events);
+        assert_eq!(unsafe { &*frame }.next(), Some(1));
+        let place = Sent(frame);
+        let event = Arc::clone(&events[0]);
+        let happens = thread::spawn(move || event.happens());
+        let reader = thread::spawn(move || place.frame().next());
+        let own = unsafe { &*frame }.next();
+        let other = reader.join().unwrap();
+        assert!(matches!((own, other), (Some(0), None) | (None, Some(0))));
+        happens.join().unwrap();
+        Frame::close(frame);
+    });
+}
+
+#[test]
+fn an_event_against_a_cancellation() {
+    loom::model(|| {
+        let events = [Event::new(), Event::new()];
+        let event = Arc::clone(&events[0]);
+        let happens = thread::spawn(move || event.happens());
+        let frame = Frame::new(&events);
+        let shared = unsafe { &*frame };
+        let waiter = Waiter::new();
+        let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
+        if matches!(unsafe { shared.gathering.read(&reader) }, Read::Listed) {
+            // As a task's own worker does, before the task goes on.
+            if waiter.claim(CANCELLED) {
+                shared.gathering.leave(&reader);
+            } else {
+                assert_eq!(waiter.park(None, Mode::Uninterruptible), WOKEN);
+            }
+            // Cancelled or not: what was noted is there for the next.
+            assert_eq!(shared.next(), Some(0));
+        }
+        Frame::close(frame);
+        happens.join().unwrap();
+    });
+}
+
+/// A pointer for another thread, which joins before the frame goes.
+struct Sent(*const Frame);
+unsafe impl Send for Sent {}
+
+impl Sent {
+    fn frame(&self) -> &Frame {
+        unsafe { &*self.0 }
+    }
+}

@@ -1,0 +1,163 @@
+//! What a worker knows of its tasks, for whoever looks at a program that is stuck.
+//!
+//! Everything here runs in a task on the worker that is asked. So nothing that is looked at moves meanwhile, no lock is needed,
+//! and those who start, park and end tasks pay nothing for it but a link in a list when a task parks for the first time.
+//!
+//! # Stack traces
+//! A parked task takes its trace itself. It is resumed with a slot to fill, as if its wait were over, fills it, and switches away
+//! again (see `wait_out` in [`super::host`]); no other code runs on its stack meanwhile. That needs some stack: a task that has
+//! less than [`TRACE_ROOM`] left gives none. The root, whose stack is the thread's own, cannot be resumed from within another
+//! task; the scheduler goes over to it at its next turn.
+#![expect(unsafe_code, reason = "reaches tasks and resumes them by pointer")]
+
+use std::backtrace::Backtrace;
+use std::cell::Cell;
+use std::ptr;
+
+use super::worker::{Outer, Worker, current};
+use crate::base::sync::atomic::Ordering;
+use crate::coroutine::remaining_stack;
+use crate::park::{About, PENDING, Purpose};
+use crate::task::{self, Entry, Header, TaskFiber, TraceSlot};
+
+/// What a task must have left of its stack to take a trace of it.
+const TRACE_ROOM: usize = 8 * 1024;
+/// A worker with more unstarted tasks than this counts them and does not look at each.
+const UNSTARTED_MAX: usize = 10_000;
+
+/// What a task does at the moment.
+#[derive(Debug)]
+pub(crate) enum Doing<'a> {
+    /// It is in a queue and has not begun.
+    Unstarted,
+    /// It goes on when its turn comes.
+    Ready,
+    /// It is parked. For the end of a task: with the header of that one.
+    Waiting(Purpose, Option<&'a Header>),
+}
+
+/// Calls `each` for every task of the current worker but the running one; returns how many more there are that have not begun.
+pub(crate) fn survey(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
+    let Some(worker) = current() else { return 0 };
+    let own = task::current_header().map_or(ptr::null(), ptr::from_ref);
+    worker.shared.receive_woken(|task| {
+        // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
+        unsafe { worker.ready.push(task) };
+    });
+    // SAFETY: T1: the root lives as long as its worker.
+    if let Some(root) = unsafe { worker.root.get().as_ref() } {
+        each(root, doing(root));
+    }
+    let mut link = worker.started.first();
+    while !link.is_null() {
+        // SAFETY: T6: what is in the list is there, and the link is the first field of an entry.
+        let entry = unsafe { &*link.cast::<Entry>() };
+        link = entry.link.next();
+        if !ptr::eq(entry.task, own) {
+            // SAFETY: T6: a task in the list has not ended.
+            let header = unsafe { &*entry.task };
+            each(header, doing(header));
+        }
+    }
+    worker.ready.for_each(|header| {
+        if !header.started.load(Ordering::Relaxed) {
+            each(header, Doing::Unstarted);
+        }
+    });
+    survey_unstarted(worker, each)
+}
+
+/// Takes the tasks out of the queue to look at them, so that no thief starts one meanwhile, and puts them back in their order.
+fn survey_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
+    let queue = &worker.shared.unstarted;
+    let (oldest, next) = queue.span();
+    let count = usize::try_from(next - oldest).unwrap_or(0);
+    if count > UNSTARTED_MAX {
+        return count;
+    }
+    for _ in 0..count {
+        let task = queue.pop_oldest();
+        // SAFETY: T1: taken out of the queue just now, with its reference.
+        let Some(header) = (unsafe { task.as_ref() }) else { break };
+        // A join may have started it in its place in the queue.
+        if !header.started.load(Ordering::Relaxed) {
+            each(header, Doing::Unstarted);
+        }
+        queue.push(task);
+    }
+    0
+}
+
+fn doing(header: &Header) -> Doing<'_> {
+    // SAFETY: S4: the task is not running, so the frame of what it is parked on stays.
+    let Some(waiter) = (unsafe { header.running().parked_on.get().as_ref() }) else {
+        return Doing::Ready;
+    };
+    if waiter.outcome() != PENDING {
+        return Doing::Ready;
+    }
+    let purpose = waiter.purpose();
+    let other = match purpose.about {
+        // SAFETY: T2: the frame of the wait holds a reference to it.
+        About::Task(other) => unsafe { other.cast::<Header>().as_ref() },
+        _ => None,
+    };
+    Doing::Waiting(purpose, other)
+}
+
+/// The task that opened the scope of this one; none for a root. For tasks that [`survey`] shows.
+pub(crate) fn parent(header: &Header) -> Option<&Header> {
+    if header.scope.is_null() {
+        return None;
+    }
+    // SAFETY: K1: the scope's node outlives the task.
+    let group = unsafe { header.node.parent().as_ref() }?;
+    // SAFETY: S5: the scope's task does not end before the tasks of the scope.
+    unsafe { group.owner().as_ref() }
+}
+
+/// The stack trace of a task that [`survey`] shows to be waiting; none: it has too little stack left to take one. Not for the root.
+pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
+    let worker = current()?;
+    if ptr::eq(header, worker.root.get()) {
+        return None;
+    }
+    let slot = TraceSlot::new(None);
+    let running = header.running();
+    // SAFETY: T6: a parked task has switched away.
+    unsafe { running.entry() }.asked.set(&raw const slot);
+    let outer = Outer::leave_for(header, running.open_frames.get());
+    // SAFETY: T1: it is parked here, so its fiber is in the slot.
+    let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
+    fiber.resume(());
+    running.open_frames.set(outer.come_back());
+    slot.into_inner()
+}
+
+/// The stack trace of this worker's root task, if it has one and that is waiting. Others run before this returns.
+pub(crate) fn trace_root() -> Option<Backtrace> {
+    let worker = current()?;
+    // SAFETY: T1: the root lives as long as its worker.
+    let root = unsafe { worker.root.get().as_ref() }?;
+    if root.running().parked_on.get().is_null() {
+        return None;
+    }
+    let slot = TraceSlot::new(None);
+    // SAFETY: T1: a root has an entry from the start.
+    unsafe { root.running().entry() }.asked.set(&raw const slot);
+    // The very next turn is the root's: nothing else can have made it go on before.
+    worker.ask_root();
+    super::try_yield();
+    slot.into_inner()
+}
+
+/// On the stack of a task that has been asked.
+#[cold]
+#[inline(never)]
+pub(super) fn leave_trace(asked: &Cell<*const TraceSlot>) {
+    let slot = asked.replace(ptr::null());
+    if remaining_stack() >= TRACE_ROOM {
+        // SAFETY: T6: whoever asks keeps the slot until this task has switched away again.
+        unsafe { &*slot }.set(Some(Backtrace::force_capture()));
+    }
+}

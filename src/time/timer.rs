@@ -1,0 +1,244 @@
+//! A timer that is started, and may be cancelled.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::base::alarm::{Alarm, Ring};
+use crate::base::clock;
+use crate::park::WaitList;
+use crate::source::{Arms, Pass, Source, Won};
+
+/// What a [`Timer`] is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimerState {
+    /// It has not been started.
+    Ready,
+    /// It has been started, and its time has not come.
+    Ticking,
+    /// Its time has come.
+    Rung,
+    /// It has been cancelled, whatever it was before.
+    Cancelled,
+}
+
+/// Rings once, so long after it was started, for everybody who waits for it.
+///
+/// A timer is a [`Source`] of one `bool`, which from then on it has for ever: `true` once it has rung; `false` once it was cancelled
+/// without having rung. What has rung stays rung: to cancel it afterwards changes its [`state`](Timer::state), not its item.
+///
+/// A clone is the same timer. No thread or task is needed for it to ring, and nothing happens when it does but that those who wait
+/// go on.
+///
+/// # Examples
+/// ```
+/// use ecru::Source;
+/// use ecru::time::{Timer, TimerState};
+/// use std::time::Duration;
+///
+/// let tea = Timer::new(Duration::from_millis(1));
+/// assert_eq!(tea.try_take(), None);
+/// tea.start().unwrap();
+/// assert_eq!(tea.wait(), Ok(true));
+/// assert_eq!(tea.state(), TimerState::Rung);
+///
+/// let egg = Timer::new(Duration::from_secs(240));
+/// egg.start().unwrap();
+/// egg.cancel();
+/// assert_eq!(egg.wait(), Ok(false));
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    duration: Duration,
+    progress: Mutex<Progress>,
+    waiters: WaitList,
+}
+
+struct Progress {
+    stage: Stage,
+    /// Somebody has got hold of the list: nobody may know when to wake him.
+    watched: bool,
+    alarm: Option<Alarm>,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    Ready,
+    /// None: past the end of time.
+    Started(Option<Instant>),
+    Cancelled {
+        rung: bool,
+    },
+}
+
+impl Stage {
+    fn state(self) -> TimerState {
+        match self {
+            Stage::Ready => TimerState::Ready,
+            Stage::Started(Some(due)) if due <= clock::now() => TimerState::Rung,
+            Stage::Started(_) => TimerState::Ticking,
+            Stage::Cancelled { .. } => TimerState::Cancelled,
+        }
+    }
+}
+
+impl Ring for Inner {
+    fn ring(&self) {
+        self.waiters.notify_all();
+    }
+}
+
+impl Timer {
+    /// A timer that will ring `duration` after it is started.
+    #[must_use]
+    pub fn new(duration: Duration) -> Timer {
+        let progress = Progress { stage: Stage::Ready, watched: false, alarm: None };
+        let inner = Inner { duration, progress: Mutex::new(progress), waiters: WaitList::new() };
+        Timer { inner: Arc::new(inner) }
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts it. One whose time would be past the end of time never rings.
+    ///
+    /// # Errors
+    /// [`TimerStartError`], which says what it is doing, unless it is [`Ready`](TimerState::Ready).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::time::{Timer, TimerState};
+    /// use std::time::Duration;
+    ///
+    /// let timer = Timer::new(Duration::from_secs(3600));
+    /// timer.start().unwrap();
+    /// assert_eq!(timer.start().unwrap_err().state(), TimerState::Ticking);
+    /// ```
+    pub fn start(&self) -> Result<(), TimerStartError> {
+        let mut progress = self.progress();
+        match progress.stage.state() {
+            TimerState::Ready => {}
+            state => return Err(TimerStartError { state }),
+        }
+        progress.stage = Stage::Started(clock::now().checked_add(self.inner.duration));
+        if progress.watched {
+            self.set_alarm(&mut progress);
+        }
+        drop(progress);
+        // Those who wait already learn until when.
+        self.inner.waiters.notify_all();
+        Ok(())
+    }
+
+    /// Cancels it. Who waits for it gets `false`, unless it has rung.
+    pub fn cancel(&self) {
+        let mut progress = self.progress();
+        let rung = match progress.stage {
+            Stage::Cancelled { rung } => rung,
+            other => other.state() == TimerState::Rung,
+        };
+        progress.stage = Stage::Cancelled { rung };
+        let alarm = progress.alarm.take();
+        drop(progress);
+        drop(alarm);
+        self.inner.waiters.notify_all();
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub fn state(&self) -> TimerState {
+        self.progress().stage.state()
+    }
+
+    /// How long it takes from its start.
+    #[must_use]
+    pub fn duration(&self) -> Duration {
+        self.inner.duration
+    }
+
+    /// Makes the list be notified when the time comes.
+    fn set_alarm(&self, progress: &mut Progress) {
+        if let Stage::Started(Some(due)) = progress.stage
+            && progress.alarm.is_none()
+            && due > clock::now()
+        {
+            let inner = Arc::downgrade(&self.inner);
+            progress.alarm = Some(Alarm::set(due, inner));
+        }
+    }
+}
+
+impl Source for Timer {
+    type Item = bool;
+
+    fn try_take(&self) -> Option<bool> {
+        match self.progress().stage {
+            Stage::Cancelled { rung } => Some(rung),
+            other => (other.state() == TimerState::Rung).then_some(true),
+        }
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        let mut progress = self.progress();
+        progress.watched = true;
+        self.set_alarm(&mut progress);
+        drop(progress);
+        each(&self.inner.waiters);
+    }
+
+    fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
+        arms.notified_by(&self.inner.waiters);
+        if arms.pass() == Pass::Notify
+            && let Stage::Started(Some(due)) = self.progress().stage
+        {
+            arms.ends_at(due);
+        }
+    }
+
+    fn __finish(&self, won: &Won<'_>) -> Option<bool> {
+        if won.is_of(&self.inner.waiters) { self.try_take() } else { None }
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("duration", &self.inner.duration)
+            .field("state", &self.state())
+            .finish()
+    }
+}
+
+/// A timer could not be started, because it was before, or has been cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimerStartError {
+    state: TimerState,
+}
+
+impl TimerStartError {
+    /// What the timer was doing: anything but [`Ready`](TimerState::Ready).
+    #[must_use]
+    pub fn state(&self) -> TimerState {
+        self.state
+    }
+}
+
+impl fmt::Display for TimerStartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            TimerState::Ready => "the timer is ready",
+            TimerState::Ticking => "the timer is ticking already",
+            TimerState::Rung => "the timer has rung already",
+            TimerState::Cancelled => "the timer has been cancelled",
+        })?;
+        f.write_str("; a timer is started once, make a new one")
+    }
+}
+
+impl Error for TimerStartError {}
