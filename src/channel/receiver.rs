@@ -1,0 +1,257 @@
+//! The receiving end.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::closer::Closer;
+use super::core::{Channel, Taken};
+use super::errors::{RecvError, RecvTimeoutError, TryRecvError};
+use super::iter::{IntoIter, Iter, Results, TryIter};
+use super::waits::NotReceived;
+use crate::base::clock;
+use crate::base::sync::atomic::Ordering;
+
+/// The receiving end of a channel. Clones compete for what is sent: each value goes to one of them. When the last one has gone,
+/// what is in the channel is dropped, and senders get their values back.
+///
+/// It is a [`Source`](crate::Source) of `Result<T, RecvError>`.
+pub struct Receiver<T> {
+    channel: Arc<Channel<T>>,
+}
+
+impl<T> UnwindSafe for Receiver<T> {}
+impl<T> RefUnwindSafe for Receiver<T> {}
+
+impl<T> Receiver<T> {
+    pub(super) fn new(channel: Arc<Channel<T>>) -> Receiver<T> {
+        Receiver { channel }
+    }
+
+    pub(super) fn channel(&self) -> &Channel<T> {
+        &self.channel
+    }
+
+    /// Waits for a value.
+    ///
+    /// # Errors
+    /// [`RecvError::Disconnected`] when nobody will ever send, [`RecvError::Cancelled`] when the wait was cancelled.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point. Nothing has been received then: a value that had been handed over already wins.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, RecvError};
+    ///
+    /// let (sender, receiver) = channel::bounded(0);
+    /// std::thread::scope(|s| {
+    ///     s.spawn(move || sender.send(7).unwrap());
+    ///     assert_eq!(receiver.recv(), Ok(7));
+    ///     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
+    /// });
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn recv(&self) -> Result<T, RecvError> {
+        self.channel.recv(None).map_err(recv_error)
+    }
+
+    /// [`recv`](Receiver::recv), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As `recv`; and [`RecvTimeoutError::Timeout`] when the time was up.
+    ///
+    /// # Panics
+    /// As `recv`.
+    ///
+    /// # Cancellation
+    /// As `recv`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let (_sender, receiver) = ecru::channel::unbounded::<u32>();
+    /// assert!(receiver.recv_timeout(Duration::from_millis(1)).unwrap_err().is_timeout());
+    /// ```
+    #[track_caller]
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        // A duration that leads past the end of time is none at all.
+        self.channel.recv(clock::now().checked_add(timeout)).map_err(recv_timeout_error)
+    }
+
+    /// [`recv`](Receiver::recv), until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// As [`recv_timeout`](Receiver::recv_timeout).
+    ///
+    /// # Panics
+    /// As `recv`.
+    ///
+    /// # Cancellation
+    /// As `recv`.
+    #[track_caller]
+    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
+        self.channel.recv(Some(deadline)).map_err(recv_timeout_error)
+    }
+
+    /// Receives a value if that needs no wait: one is in the channel, or somebody waits to send one. A select that would send is not
+    /// such a somebody where there is no buffer: its value does not exist yet.
+    ///
+    /// # Errors
+    /// [`TryRecvError::Empty`], [`TryRecvError::Disconnected`].
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    ///
+    /// # Examples
+    /// ```
+    /// let (sender, receiver) = ecru::channel::unbounded();
+    /// assert!(receiver.try_recv().unwrap_err().is_empty());
+    /// sender.send(7).unwrap();
+    /// assert_eq!(receiver.try_recv(), Ok(7));
+    /// ```
+    #[inline]
+    pub fn try_recv(&self) -> Result<T, TryRecvError> {
+        let taken = self.channel.lock().take();
+        match taken {
+            Taken::Value(value) => Ok(value),
+            Taken::Empty => Err(TryRecvError::Empty),
+            Taken::Disconnected => Err(TryRecvError::Disconnected),
+        }
+    }
+
+    /// Values until the other side has gone, waiting for each. Ends when the wait is cancelled, too: see
+    /// [`results`](Receiver::results).
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_, T> {
+        Iter::new(self)
+    }
+
+    /// The values that can be had without waiting.
+    #[must_use]
+    pub fn try_iter(&self) -> TryIter<'_, T> {
+        TryIter::new(self)
+    }
+
+    /// [`iter`](Receiver::iter), which says so when it ends because the caller was cancelled: with an `Err` as its last item.
+    #[must_use]
+    pub fn results(&self) -> Results<'_, T> {
+        Results::new(self)
+    }
+
+    /// Values in the channel.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.channel.len()
+    }
+
+    /// Whether there is no value in the channel. One without a buffer is always empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is no room in the channel. One without a buffer is always full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.channel.is_full()
+    }
+
+    /// Values that fit; none: any number.
+    #[must_use]
+    pub fn capacity(&self) -> Option<usize> {
+        self.channel.capacity()
+    }
+
+    /// Whether both receive from the same channel.
+    #[must_use]
+    pub fn same_channel(&self, other: &Receiver<T>) -> bool {
+        Arc::ptr_eq(&self.channel, &other.channel)
+    }
+
+    /// As [`Sender::close`](super::Sender::close).
+    pub fn close(&self) {
+        self.channel.close();
+    }
+
+    /// As [`Sender::close_now`](super::Sender::close_now).
+    pub fn close_now(&self) {
+        self.channel.close_now();
+    }
+
+    /// Whether the channel has been closed, or one side has gone. There may still be values in it.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.channel.is_closed()
+    }
+
+    /// An end that can only close the channel, whatever it carries.
+    #[must_use]
+    pub fn closer<'a>(&self) -> Closer<'a>
+    where
+        T: Send + 'a,
+    {
+        Closer::new(Arc::clone(&self.channel) as _)
+    }
+}
+
+pub(super) fn recv_error(error: NotReceived) -> RecvError {
+    match error {
+        NotReceived::Disconnected => RecvError::Disconnected,
+        NotReceived::Cancelled => RecvError::Cancelled,
+        NotReceived::TimedOut => unreachable!("there is no deadline"),
+    }
+}
+
+fn recv_timeout_error(error: NotReceived) -> RecvTimeoutError {
+    match error {
+        NotReceived::Disconnected => RecvTimeoutError::Disconnected,
+        NotReceived::Cancelled => RecvTimeoutError::Cancelled,
+        NotReceived::TimedOut => RecvTimeoutError::Timeout,
+    }
+}
+
+impl<T> Clone for Receiver<T> {
+    fn clone(&self) -> Self {
+        self.channel.receiver_count.fetch_add(1, Ordering::Relaxed);
+        Receiver { channel: Arc::clone(&self.channel) }
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if self.channel.receiver_count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.channel.close_now();
+        }
+    }
+}
+
+impl<T> IntoIterator for Receiver<T> {
+    type Item = T;
+    type IntoIter = IntoIter<T>;
+
+    fn into_iter(self) -> IntoIter<T> {
+        IntoIter::new(self)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Receiver<T> {
+    type Item = T;
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
+    }
+}
+
+impl<T> fmt::Debug for Receiver<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Receiver").field(&self.channel).finish()
+    }
+}

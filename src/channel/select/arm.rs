@@ -1,0 +1,195 @@
+//! The arms of a `select!`.
+#![expect(unsafe_code, reason = "registers waits")]
+
+use std::fmt;
+use std::ptr;
+
+use super::super::core::{Channel, Taken};
+use super::super::errors::{RecvError, SendError};
+use super::super::receiver::Receiver;
+use super::super::reservation::Reservation;
+use super::super::sender::{Sender, send_error};
+use crate::park::Role;
+use crate::source::{Arms, Pass, Source, Won};
+use crate::task::Cancelled;
+
+/// What a look at an arm found.
+#[derive(Debug)]
+pub enum Attempt<T> {
+    /// It could be done, and this is what it gave.
+    Done(T),
+    /// Nothing.
+    Nothing,
+    /// Somebody who would make a value for whoever waits for it.
+    Offer,
+}
+
+impl<T> Attempt<T> {
+    pub(super) fn of(done: Option<T>) -> Attempt<T> {
+        done.map_or(Attempt::Nothing, Attempt::Done)
+    }
+
+    pub(super) fn map<U>(self, f: impl FnOnce(T) -> U) -> Attempt<U> {
+        match self {
+            Attempt::Done(value) => Attempt::Done(f(value)),
+            Attempt::Nothing => Attempt::Nothing,
+            Attempt::Offer => Attempt::Offer,
+        }
+    }
+}
+
+/// One of the things that a select waits for.
+pub trait Arm {
+    /// What it gives.
+    type Output;
+
+    /// `waits`: what is found may have to be waited for after all.
+    #[doc(hidden)]
+    fn attempt(&self, waits: bool) -> Attempt<Self::Output>;
+    #[doc(hidden)]
+    fn register<'a>(&'a self, arms: &mut Arms<'a>);
+    #[doc(hidden)]
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
+    #[doc(hidden)]
+    fn cancelled(&self, cancelled: Cancelled) -> Self::Output;
+}
+
+/// `recv(receiver)`.
+#[derive(Debug)]
+pub struct RecvArm<'a, T>(pub &'a Receiver<T>);
+
+impl<T> Arm for RecvArm<'_, T> {
+    type Output = Result<T, RecvError>;
+
+    #[inline(always)]
+    fn attempt(&self, _: bool) -> Attempt<Self::Output> {
+        let mut locked = self.0.channel().lock();
+        match locked.take() {
+            Taken::Value(value) => Attempt::Done(Ok(value)),
+            Taken::Disconnected => Attempt::Done(Err(RecvError::Disconnected)),
+            Taken::Empty if locked.has_offer() => Attempt::Offer,
+            Taken::Empty => Attempt::Nothing,
+        }
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        self.0.__register(arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        self.0.__finish(won)
+    }
+
+    fn cancelled(&self, _: Cancelled) -> Self::Output {
+        Err(RecvError::Cancelled)
+    }
+}
+
+/// `wait(source)`.
+#[derive(Debug)]
+pub struct WaitArm<'a, S: ?Sized>(pub &'a S);
+
+impl<S: Source + ?Sized> Arm for WaitArm<'_, S> {
+    type Output = Result<S::Item, Cancelled>;
+
+    fn attempt(&self, _: bool) -> Attempt<Self::Output> {
+        Attempt::of(self.0.try_take().map(Ok))
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        self.0.__register(arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        self.0.__finish(won).map(Ok)
+    }
+
+    fn cancelled(&self, cancelled: Cancelled) -> Self::Output {
+        Err(cancelled)
+    }
+}
+
+/// `send(sender, ..)`.
+#[derive(Debug)]
+pub struct SendArm<'a, T>(pub &'a Sender<T>);
+
+impl<'s, T> Arm for SendArm<'s, T> {
+    type Output = Grant<'s, T>;
+
+    fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
+        Attempt::of(self.0.try_reserve_from(waits).map(Grant::reserved))
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        register_offer(self.0.channel(), arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        finish_offer(self.0, won).map(Grant::reserved)
+    }
+
+    fn cancelled(&self, _: Cancelled) -> Self::Output {
+        Grant { reservation: None }
+    }
+}
+
+pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
+    match arms.pass() {
+        Pass::Count => arms.count(),
+        Pass::Notify => {}
+        Pass::Take => {
+            if arms.only().is_some() {
+                return;
+            }
+            let locked = channel.lock();
+            if locked.can_reserve_but(|node| arms.is_own(node)) {
+                drop(locked);
+                arms.set_ready();
+                return;
+            }
+            let senders = &locked.state.senders;
+            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: an offer has no data.
+            unsafe { arms.push(channel.list(), senders, Role::Offer, ptr::null_mut(), None) };
+        }
+    }
+}
+
+pub(in crate::channel) fn finish_offer<'s, T>(
+    sender: &'s Sender<T>,
+    won: &Won<'_>,
+) -> Option<Reservation<'s, T>> {
+    if !won.is_of(sender.channel().list()) || won.role() != Role::Offer {
+        return None;
+    }
+    // Nothing was reserved: the channel has been closed, and to send will say so.
+    sender.reserved_for(won.node()).or_else(|| sender.try_reserve())
+}
+
+/// The right to send one value. Given back if it is dropped.
+pub struct Grant<'a, T> {
+    /// None: the select was cancelled.
+    reservation: Option<Reservation<'a, T>>,
+}
+
+impl<'a, T> Grant<'a, T> {
+    fn reserved(reservation: Reservation<'a, T>) -> Grant<'a, T> {
+        Grant { reservation: Some(reservation) }
+    }
+
+    /// Sends it.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn send(self, value: T) -> Result<(), SendError<T>> {
+        match self.reservation {
+            Some(reservation) => reservation.send(value).map_err(send_error),
+            None => Err(SendError::Cancelled(value)),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Grant<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grant").field("reservation", &self.reservation).finish()
+    }
+}

@@ -1,0 +1,593 @@
+//! A select whose operations are known at run time only.
+#![expect(unsafe_code, reason = "registers waits")]
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use super::super::core::{Handed, Taken};
+use super::super::errors::{RecvError, SendError};
+use super::super::receiver::Receiver;
+use super::super::reservation::Reservation;
+use super::super::sender::{Sender, send_error};
+use super::arm::{Attempt, register_offer};
+use super::errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
+use crate::base::{clock, random};
+use crate::park::Role;
+use crate::source::{Arms, Choice, Chosen, Pass, Source, Won, choose};
+
+/// What a select does with an operation, whatever its channel carries.
+trait Operation {
+    /// Reserves what it would send to or receive.
+    fn attempt(&self, waits: bool) -> Attempt<Token>;
+    fn register<'a>(&'a self, arms: &mut Arms<'a>);
+    fn finish(&self, won: &Won<'_>) -> Option<Token>;
+    /// Whether it could be done now.
+    fn is_ready(&self) -> bool;
+    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>);
+    /// Gives back what was reserved.
+    fn give_back(&self, token: Token);
+    fn address(&self) -> *const ();
+}
+
+/// What has been reserved for an operation that was selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// A value, kept by the channel under this number; the second: it came from the buffer, where its room is kept.
+    Value(usize, bool),
+    /// What a reservation holds, as [`Reservation::into_number`] says.
+    Send(usize),
+    /// Nothing: nobody will ever send.
+    Disconnected,
+    /// Nothing: the select was cancelled.
+    Cancelled,
+}
+
+impl<T> Operation for Receiver<T> {
+    fn attempt(&self, _: bool) -> Attempt<Token> {
+        let mut locked = self.channel().lock();
+        let buffered = !locked.state.buffer.is_empty();
+        if buffered {
+            // Its room is not for others until it has been fetched: it may come back.
+            locked.state.reserved += 1;
+        }
+        match locked.take() {
+            Taken::Value(value) => {
+                let number = locked.next_number();
+                // Odd, where those of nodes are even.
+                let ticket = number.wrapping_mul(2) | 1;
+                locked.state.handed.push(Handed { ticket, value });
+                Attempt::Done(Token::Value(ticket, buffered))
+            }
+            Taken::Empty if locked.has_offer() => Attempt::Offer,
+            Taken::Empty => Attempt::Nothing,
+            Taken::Disconnected => Attempt::Done(Token::Disconnected),
+        }
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        self.__register(arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Token> {
+        if !won.is_of(self.channel().list()) || won.role() != Role::Take {
+            return None;
+        }
+        let given = won.node().ticket();
+        let mut locked = self.channel().lock();
+        // The node goes now, and the next one may lie in the same place: from here on it is kept under a number of its own.
+        let ticket = locked.next_number().wrapping_mul(2) | 1;
+        if let Some(handed) = locked.state.handed.iter_mut().find(|handed| handed.ticket == given) {
+            handed.ticket = ticket;
+            return Some(Token::Value(ticket, false));
+        }
+        locked.is_drained().then_some(Token::Disconnected)
+    }
+
+    fn is_ready(&self) -> bool {
+        matches!(self.channel().lock().has_something(None), Ok(true))
+    }
+
+    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
+        match arms.pass() {
+            Pass::Count => arms.count(),
+            Pass::Notify => {
+                let channel = self.channel();
+                let locked = channel.lock();
+                if let Some(clockwork) = &locked.state.clockwork {
+                    arms.ends_at(clockwork.next);
+                }
+                // SAFETY: N1: the channel's list is borrowed for `'a`. N2: no data.
+                unsafe {
+                    arms.push(channel.list(), &locked.queue, Role::Peek, ptr::null_mut(), None)
+                };
+            }
+            Pass::Take => {}
+        }
+    }
+
+    fn give_back(&self, token: Token) {
+        if let Token::Value(ticket, buffered) = token {
+            self.channel().give_back(ticket, buffered);
+        }
+    }
+
+    fn address(&self) -> *const () {
+        ptr::from_ref(self.channel()).cast()
+    }
+}
+
+impl<T> Operation for Sender<T> {
+    fn attempt(&self, waits: bool) -> Attempt<Token> {
+        Attempt::of(
+            self.try_reserve_from(waits).map(|reservation| Token::Send(reservation.into_number())),
+        )
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        register_offer(self.channel(), arms);
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Token> {
+        let reservation = super::arm::finish_offer(self, won)?;
+        Some(Token::Send(reservation.into_number()))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.channel().lock().can_reserve()
+    }
+
+    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
+        match arms.pass() {
+            Pass::Count => arms.count(),
+            Pass::Notify => {
+                let channel = self.channel();
+                let locked = channel.lock();
+                let senders = &locked.state.senders;
+                // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
+                unsafe { arms.push(channel.list(), senders, Role::Notify, ptr::null_mut(), None) };
+            }
+            Pass::Take => {}
+        }
+    }
+
+    fn give_back(&self, token: Token) {
+        if let Token::Send(number) = token {
+            drop(Reservation::from_number(self.channel(), number));
+        }
+    }
+
+    fn address(&self) -> *const () {
+        ptr::from_ref(self.channel()).cast()
+    }
+}
+
+struct Listed<'a> {
+    operation: &'a dyn Operation,
+    /// What [`Select::send`] and [`Select::recv`] returned.
+    index: usize,
+    /// Which node it put in, in this round of a wait.
+    node: Cell<Option<usize>>,
+}
+
+/// Several sends and receives, of which one will be done: [`select!`](crate::select) for when their number is known at run time
+/// only.
+///
+/// # Examples
+/// ```
+/// use ecru::channel::{self, Select};
+///
+/// let channels: Vec<_> = (0..5).map(|_| channel::unbounded()).collect();
+/// channels[3].0.send("three").unwrap();
+///
+/// let mut select = Select::new();
+/// for (_, receiver) in &channels {
+///     select.recv(receiver);
+/// }
+/// let selected = select.select();
+/// let index = selected.index();
+/// assert_eq!(index, 3);
+/// assert_eq!(selected.recv(&channels[index].1), Ok("three"));
+/// ```
+pub struct Select<'a> {
+    operations: Vec<Listed<'a>>,
+    next_index: usize,
+    biased: bool,
+}
+
+impl<'a> Select<'a> {
+    /// No operations yet. Of several that can be done, chance picks one.
+    #[must_use]
+    pub fn new() -> Select<'a> {
+        Select { operations: Vec::new(), next_index: 0, biased: false }
+    }
+
+    /// No operations yet. Of several that can be done, the one that was added first is.
+    #[must_use]
+    pub fn new_biased() -> Select<'a> {
+        Select { biased: true, ..Select::new() }
+    }
+
+    /// Adds a send; returns its index. The same channel may be added more than once.
+    pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
+        self.add(sender)
+    }
+
+    /// Adds a receive; returns its index.
+    pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
+        self.add(receiver)
+    }
+
+    fn add(&mut self, operation: &'a dyn Operation) -> usize {
+        let index = self.next_index;
+        self.operations.push(Listed { operation, index, node: Cell::new(None) });
+        self.next_index += 1;
+        index
+    }
+
+    /// Takes an operation out again. The indices of the others stay as they are.
+    ///
+    /// # Panics
+    /// When there is no operation with this index.
+    #[track_caller]
+    pub fn remove(&mut self, index: usize) {
+        let Some(at) = self.operations.iter().position(|listed| listed.index == index) else {
+            panic!(
+                "`Select::remove`: there is no operation with the index {index}; it was never added, or has been removed"
+            );
+        };
+        self.operations.remove(at);
+    }
+
+    /// Selects an operation that can be done now. Never waits.
+    ///
+    /// # Errors
+    /// [`TrySelectError`] when there is none.
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
+        let selecting = Selecting { select: self, first: Cell::new(0), waits: false };
+        selecting.attempt().map(|(at, token)| self.selected(at, token)).ok_or(TrySelectError)
+    }
+
+    /// Selects an operation, after waiting until one can be done.
+    ///
+    /// # Panics
+    /// When no operation has been added: it would wait for ever. Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point. A cancelled select gives one of the operations, by chance, which fails with its own `Cancelled`.
+    #[track_caller]
+    pub fn select(&mut self) -> SelectedOperation<'a> {
+        assert!(
+            !self.operations.is_empty(),
+            "`Select::select` without operations would wait for ever; add one with `send` or `recv`"
+        );
+        match self.choose(None) {
+            Some(selected) => selected,
+            None => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// [`select`](Select::select), for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`SelectTimeoutError`] when the time was up.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `select`; without operations, a cancelled one is out of time.
+    #[track_caller]
+    pub fn select_timeout(
+        &mut self,
+        timeout: Duration,
+    ) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
+        self.choose(clock::now().checked_add(timeout).or_else(far)).ok_or(SelectTimeoutError)
+    }
+
+    /// [`select`](Select::select), until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// [`SelectTimeoutError`] when the time was up.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As [`select_timeout`](Select::select_timeout).
+    #[track_caller]
+    pub fn select_deadline(
+        &mut self,
+        deadline: Instant,
+    ) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
+        self.choose(Some(deadline)).ok_or(SelectTimeoutError)
+    }
+
+    /// The index of an operation that could be done now, which it is not: somebody else may be faster. Never waits.
+    ///
+    /// # Errors
+    /// [`TryReadyError`] when there is none.
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
+        Looking { select: self }.attempt().ok_or(TryReadyError)
+    }
+
+    /// Waits until an operation could be done; returns its index. It may be too late by the time you do it.
+    ///
+    /// # Panics
+    /// When no operation has been added. Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point. When cancelled it gives the index of one of the operations, by chance, which fails with `Cancelled` when it is
+    /// done.
+    #[track_caller]
+    pub fn ready(&mut self) -> usize {
+        assert!(
+            !self.operations.is_empty(),
+            "`Select::ready` without operations would wait for ever; add one with `send` or `recv`"
+        );
+        match self.look(None) {
+            Some(index) => index,
+            None => unreachable!("there is no deadline"),
+        }
+    }
+
+    /// [`ready`](Select::ready), for at most `timeout`.
+    ///
+    /// # Errors
+    /// [`ReadyTimeoutError`] when the time was up.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `ready`.
+    #[track_caller]
+    pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
+        self.look(clock::now().checked_add(timeout).or_else(far)).ok_or(ReadyTimeoutError)
+    }
+
+    /// [`ready`](Select::ready), until `deadline` at the latest.
+    ///
+    /// # Errors
+    /// [`ReadyTimeoutError`] when the time was up.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `ready`.
+    #[track_caller]
+    pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
+        self.look(Some(deadline)).ok_or(ReadyTimeoutError)
+    }
+
+    #[track_caller]
+    fn choose(&mut self, deadline: Option<Instant>) -> Option<SelectedOperation<'a>> {
+        let selecting = Selecting { select: self, first: Cell::new(0), waits: true };
+        match choose(&selecting, deadline) {
+            Chosen::Ready((at, token)) => Some(self.selected(at, token)),
+            Chosen::TimedOut => None,
+            Chosen::Cancelled(_) => Some(self.selected(self.any()?, Token::Cancelled)),
+        }
+    }
+
+    #[track_caller]
+    fn look(&mut self, deadline: Option<Instant>) -> Option<usize> {
+        match choose(&Looking { select: self }, deadline) {
+            Chosen::Ready(index) => Some(index),
+            Chosen::TimedOut => None,
+            Chosen::Cancelled(_) => Some(self.operations[self.any()?].index),
+        }
+    }
+
+    fn any(&self) -> Option<usize> {
+        match self.operations.len() {
+            0 => None,
+            _ if self.biased => Some(0),
+            count => Some(random::below(count)),
+        }
+    }
+
+    fn selected(&self, at: usize, token: Token) -> SelectedOperation<'a> {
+        let Listed { operation, index, .. } = self.operations[at];
+        SelectedOperation { operation, index, token }
+    }
+
+    /// Where a look at all operations begins.
+    fn start(&self) -> usize {
+        let count = self.operations.len();
+        if self.biased || count < 2 { 0 } else { random::below(count) }
+    }
+}
+
+/// A duration that leads past the end of time.
+fn far() -> Option<Instant> {
+    clock::now().checked_add(Duration::from_secs(1 << 32))
+}
+
+impl Default for Select<'_> {
+    fn default() -> Self {
+        Select::new()
+    }
+}
+
+struct Selecting<'s, 'a> {
+    select: &'s Select<'a>,
+    /// Where the next registration begins.
+    first: Cell<usize>,
+    waits: bool,
+}
+
+impl Choice for Selecting<'_, '_> {
+    type Output = (usize, Token);
+
+    fn attempt(&self) -> Option<(usize, Token)> {
+        let operations = &self.select.operations;
+        let start = self.select.start();
+        self.first.set(start);
+        for at in (start..operations.len()).chain(0..start) {
+            match operations[at].operation.attempt(self.waits) {
+                Attempt::Done(token) => return Some((at, token)),
+                // See the arms of `select!`.
+                Attempt::Offer if self.waits => {
+                    self.first.set(at);
+                    return None;
+                }
+                Attempt::Offer | Attempt::Nothing => {}
+            }
+        }
+        None
+    }
+
+    fn register<'r>(&'r self, arms: &mut Arms<'r>) {
+        let operations = &self.select.operations;
+        if !arms.any() {
+            // The round may end before every operation has had its turn.
+            operations.iter().for_each(|listed| listed.node.set(None));
+        }
+        let start = self.first.get();
+        for at in (start..operations.len()).chain(0..start) {
+            let before = arms.used();
+            operations[at].operation.register(arms);
+            operations[at].node.set((arms.used() > before).then_some(before));
+            if arms.is_ready() {
+                return;
+            }
+        }
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<(usize, Token)> {
+        let put_in = |listed: &Listed<'_>| listed.node.get() == Some(won.index());
+        let at = self.select.operations.iter().position(put_in)?;
+        Some((at, self.select.operations[at].operation.finish(won)?))
+    }
+}
+
+struct Looking<'s, 'a> {
+    select: &'s Select<'a>,
+}
+
+impl Choice for Looking<'_, '_> {
+    type Output = usize;
+
+    fn attempt(&self) -> Option<usize> {
+        let operations = &self.select.operations;
+        let start = self.select.start();
+        let ready = |at: usize| operations[at].operation.is_ready().then(|| operations[at].index);
+        (start..operations.len()).chain(0..start).find_map(ready)
+    }
+
+    fn register<'r>(&'r self, arms: &mut Arms<'r>) {
+        self.select.operations.iter().for_each(|listed| listed.operation.register_to_look(arms));
+    }
+
+    fn finish(&self, _: &Won<'_>) -> Option<usize> {
+        self.attempt()
+    }
+}
+
+/// An operation that a [`Select`] has selected: it can be done now, with what has been reserved for it.
+///
+/// Dropped without having been done, it gives back what was reserved: a value goes back to the front of its channel, and room or a
+/// receiver is free again.
+pub struct SelectedOperation<'a> {
+    operation: &'a dyn Operation,
+    index: usize,
+    token: Token,
+}
+
+impl SelectedOperation<'_> {
+    /// The index of the operation, as [`Select::send`] or [`Select::recv`] returned it.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Does the selected send.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    ///
+    /// # Panics
+    /// When another channel's sender is passed, or the selected operation is a receive.
+    ///
+    /// # Cancellation
+    /// A cancel point only if the receiver for which this was selected has left meanwhile.
+    #[track_caller]
+    pub fn send<T>(mut self, sender: &Sender<T>, value: T) -> Result<(), SendError<T>> {
+        self.check(sender, "`SelectedOperation::send`: this is not the sender that was selected");
+        match std::mem::replace(&mut self.token, Token::Cancelled) {
+            Token::Send(number) => {
+                Reservation::from_number(sender.channel(), number).send(value).map_err(send_error)
+            }
+            Token::Cancelled => Err(SendError::Cancelled(value)),
+            token => {
+                self.token = token;
+                panic!(
+                    "`SelectedOperation::send`: the selected operation is a receive; call `recv`"
+                )
+            }
+        }
+    }
+
+    /// Does the selected receive.
+    ///
+    /// # Errors
+    /// As [`Receiver::recv`].
+    ///
+    /// # Panics
+    /// When another channel's receiver is passed, or the selected operation is a send.
+    #[track_caller]
+    pub fn recv<T>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
+        let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
+        self.check(receiver, wrong);
+        match std::mem::replace(&mut self.token, Token::Cancelled) {
+            Token::Value(ticket, buffered) => {
+                let mut locked = receiver.channel().lock();
+                let value = locked.fetch(ticket).expect("kept until the operation is done");
+                if buffered {
+                    locked.state.reserved -= 1;
+                    locked.settle();
+                }
+                locked.disconnect_if_drained();
+                Ok(value)
+            }
+            Token::Disconnected => Err(RecvError::Disconnected),
+            Token::Cancelled => Err(RecvError::Cancelled),
+            token @ Token::Send(_) => {
+                self.token = token;
+                panic!("`SelectedOperation::recv`: the selected operation is a send; call `send`")
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(&self, given: &dyn Operation, wrong: &str) {
+        assert!(ptr::eq(given.address(), self.operation.address()), "{wrong}");
+    }
+}
+
+impl Drop for SelectedOperation<'_> {
+    fn drop(&mut self) {
+        self.operation.give_back(self.token);
+    }
+}
+
+impl fmt::Debug for SelectedOperation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SelectedOperation").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Select<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Select").field("operations", &self.operations.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,48 @@
+//! Why a [`Select`](super::Select) selected nothing.
+
+use std::{error, fmt};
+
+/// Nothing could be done at once: from [`Select::try_select`](super::Select::try_select).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrySelectError;
+
+/// Nothing could be done in time: from [`Select::select_timeout`](super::Select::select_timeout).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelectTimeoutError;
+
+/// Nothing was ready: from [`Select::try_ready`](super::Select::try_ready).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TryReadyError;
+
+/// Nothing became ready in time: from [`Select::ready_timeout`](super::Select::ready_timeout).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadyTimeoutError;
+
+impl fmt::Display for TrySelectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("all operations in select would wait")
+    }
+}
+
+impl fmt::Display for SelectTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("timed out waiting on select")
+    }
+}
+
+impl fmt::Display for TryReadyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no operation in select is ready")
+    }
+}
+
+impl fmt::Display for ReadyTimeoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("timed out waiting for an operation in select to be ready")
+    }
+}
+
+impl error::Error for TrySelectError {}
+impl error::Error for SelectTimeoutError {}
+impl error::Error for TryReadyError {}
+impl error::Error for ReadyTimeoutError {}

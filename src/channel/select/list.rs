@@ -1,0 +1,239 @@
+//! Several arms, whose types differ: a list that the compiler knows.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use super::arm::{Arm, Attempt};
+use crate::base::{clock, random};
+use crate::source::{Arms, Choice, Chosen, Pass, Won, choose};
+use crate::task::Cancelled;
+
+/// No more arms.
+#[derive(Debug)]
+pub struct End;
+
+/// An arm, and those listed after it.
+#[derive(Debug)]
+pub struct Both<A, R> {
+    arm: A,
+    rest: R,
+    /// The nodes that this arm has put in: to be notified, and to be given something.
+    nodes: Cell<[(usize, usize); 2]>,
+}
+
+impl<A, R> Both<A, R> {
+    /// An arm before the others.
+    pub fn new(arm: A, rest: R) -> Both<A, R> {
+        Both { arm, rest, nodes: Cell::new([(0, 0); 2]) }
+    }
+}
+
+/// What one of the arms gave: this one, or one of the others.
+#[derive(Debug)]
+pub enum Pick<T, R> {
+    /// The arm at this place.
+    This(T),
+    /// One further on.
+    Rest(R),
+}
+
+/// What the arms of an empty list give.
+#[derive(Debug)]
+pub enum NoArm {}
+
+/// A list of arms.
+pub trait ArmList {
+    /// What one of them gives.
+    type Output;
+    /// How many there are.
+    const LEN: usize;
+
+    #[doc(hidden)]
+    fn attempt(&self, index: usize, waits: bool) -> Attempt<Self::Output>;
+    #[doc(hidden)]
+    fn register<'a>(&'a self, index: usize, arms: &mut Arms<'a>);
+    /// Another round: no nodes have been put in.
+    #[doc(hidden)]
+    fn forget_nodes(&self);
+    #[doc(hidden)]
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
+    #[doc(hidden)]
+    fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output>;
+}
+
+impl ArmList for End {
+    type Output = NoArm;
+    const LEN: usize = 0;
+
+    #[inline]
+    fn attempt(&self, _: usize, _: bool) -> Attempt<NoArm> {
+        Attempt::Nothing
+    }
+
+    fn register<'a>(&'a self, _: usize, _: &mut Arms<'a>) {}
+
+    fn forget_nodes(&self) {}
+
+    fn finish(&self, _: &Won<'_>) -> Option<NoArm> {
+        None
+    }
+
+    fn cancelled(&self, _: usize, _: Cancelled) -> Option<NoArm> {
+        None
+    }
+}
+
+impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
+    type Output = Pick<A::Output, R::Output>;
+    const LEN: usize = R::LEN + 1;
+
+    #[inline(always)]
+    fn attempt(&self, index: usize, waits: bool) -> Attempt<Self::Output> {
+        match index {
+            0 => self.arm.attempt(waits).map(Pick::This),
+            _ => self.rest.attempt(index - 1, waits).map(Pick::Rest),
+        }
+    }
+
+    fn register<'a>(&'a self, index: usize, arms: &mut Arms<'a>) {
+        if index > 0 {
+            return self.rest.register(index - 1, arms);
+        }
+        let before = arms.used();
+        self.arm.register(arms);
+        let mut nodes = self.nodes.get();
+        nodes[usize::from(arms.pass() == Pass::Take)] = (before, arms.used());
+        self.nodes.set(nodes);
+    }
+
+    fn forget_nodes(&self) {
+        self.nodes.set([(0, 0); 2]);
+        self.rest.forget_nodes();
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<Self::Output> {
+        if self.nodes.get().iter().any(|(first, end)| (*first..*end).contains(&won.index())) {
+            return self.arm.finish(won).map(Pick::This);
+        }
+        self.rest.finish(won).map(Pick::Rest)
+    }
+
+    fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output> {
+        match index {
+            0 => Some(Pick::This(self.arm.cancelled(cancelled))),
+            _ => self.rest.cancelled(index - 1, cancelled).map(Pick::Rest),
+        }
+    }
+}
+
+/// How long a select waits.
+#[derive(Clone, Copy, Debug)]
+pub enum How {
+    /// Until one of the arms can be done.
+    Wait,
+    /// Not at all.
+    Try,
+    /// So long.
+    For(Duration),
+}
+
+/// What came of a select.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    /// One of the arms.
+    Picked(T),
+    /// None of them, in time.
+    Default,
+    /// It was cancelled.
+    Cancelled(Cancelled),
+}
+
+struct Selecting<'a, L> {
+    list: &'a L,
+    biased: bool,
+    /// Where the next registration begins.
+    first: Cell<usize>,
+    waits: bool,
+}
+
+impl<L: ArmList> Selecting<'_, L> {
+    fn start(&self) -> usize {
+        if self.biased || L::LEN < 2 { 0 } else { random::below(L::LEN) }
+    }
+}
+
+impl<L: ArmList> Choice for Selecting<'_, L> {
+    type Output = L::Output;
+
+    #[inline(always)]
+    fn attempt(&self) -> Option<L::Output> {
+        let mut index = self.start();
+        self.first.set(index);
+        for _ in 0..L::LEN {
+            match self.list.attempt(index, self.waits) {
+                Attempt::Done(output) => return Some(output),
+                Attempt::Nothing => {}
+                // Its turn, although there is nothing yet: two selects that always find something elsewhere would never meet.
+                Attempt::Offer if self.waits => {
+                    self.first.set(index);
+                    return None;
+                }
+                Attempt::Offer => {}
+            }
+            index = if index + 1 == L::LEN { 0 } else { index + 1 };
+        }
+        None
+    }
+
+    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
+        if !arms.any() {
+            // Those of an earlier round would be taken for this one's, where it ends before every arm has had its turn.
+            self.list.forget_nodes();
+        }
+        let start = self.first.get();
+        for index in (start..L::LEN).chain(0..start) {
+            self.list.register(index, arms);
+            if arms.is_ready() {
+                return;
+            }
+        }
+    }
+
+    fn finish(&self, won: &Won<'_>) -> Option<L::Output> {
+        self.list.finish(won)
+    }
+}
+
+/// Runs a select. Without an arm for it, a cancellation goes to one of the others, by chance.
+#[inline]
+#[track_caller]
+pub fn run<L: ArmList>(
+    list: &L,
+    biased: bool,
+    how: How,
+    tells_cancelled: bool,
+) -> Outcome<L::Output> {
+    let waits = !matches!(how, How::Try);
+    let selecting = Selecting { list, biased, first: Cell::new(0), waits };
+    let deadline = match how {
+        How::Wait => None,
+        How::Try => {
+            return selecting.attempt().map_or(Outcome::Default, Outcome::Picked);
+        }
+        How::For(time) => clock::now().checked_add(time),
+    };
+    match choose(&selecting, deadline) {
+        Chosen::Ready(output) => Outcome::Picked(output),
+        Chosen::TimedOut => Outcome::Default,
+        Chosen::Cancelled(cancelled) if tells_cancelled || L::LEN == 0 => {
+            Outcome::Cancelled(cancelled)
+        }
+        Chosen::Cancelled(cancelled) => {
+            let index = if biased { 0 } else { random::below(L::LEN) };
+            match list.cancelled(index, cancelled) {
+                Some(output) => Outcome::Picked(output),
+                None => Outcome::Cancelled(cancelled),
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `select!` and `select_biased!`.
+//!
+//! The rules below read the arms one after another into a list of `(kind) (operands) (pattern) (body)`, then make of it a list of
+//! arms, which is run, and a `match` on what came of it. Everything is built in the scrutinee, so that temporaries in the operands live
+//! until the arm that was taken is over.
+
+/// Does one of several sends and receives, whichever can be done first; if several can, chance decides.
+///
+/// ```text
+/// recv(receiver) -> message => ..      message: Result<T, RecvError>
+/// send(sender, value) -> result => ..  result: Result<(), SendError<T>>
+/// wait(source) -> item => ..           item: Result<S::Item, Cancelled>
+/// default => ..                        if nothing can be done now: the select does not wait
+/// default(duration) => ..              if nothing can be done for so long
+/// cancelled => ..                      if the wait is cancelled
+/// ```
+///
+/// Operands are evaluated once, `value` only when its arm is taken, with room or a receiver reserved for it; if it panics or leaves
+/// by `?`, `return` or `break`, what was reserved is given back. The same channel may be listed twice.
+///
+/// # Cancellation
+/// A cancel point, except with a plain `default`. Nothing has been sent or received then. Without an arm for it, a cancelled select takes
+/// one of the others, which gets its own `Cancelled`.
+///
+/// # Panics
+/// Inside [`no_suspend`](crate::no_suspend), except with a plain `default`.
+///
+/// # Examples
+/// ```
+/// use ecru::{channel, select};
+/// use std::time::Duration;
+///
+/// let (numbers, n) = channel::bounded(1);
+/// let (texts, t) = channel::unbounded::<&str>();
+/// texts.send("hello").unwrap();
+///
+/// for _ in 0..2 {
+///     select! {
+///         recv(t) -> text => assert_eq!(text, Ok("hello")),
+///         send(numbers, 6 * 7) -> sent => assert_eq!(sent, Ok(())),
+///     }
+/// }
+/// assert_eq!(n.recv(), Ok(42));
+///
+/// select! {
+///     recv(n) -> _ => unreachable!("there is nothing"),
+///     default(Duration::from_millis(1)) => {}
+/// }
+/// ```
+#[macro_export]
+macro_rules! select {
+    ($($arms:tt)*) => {
+        $crate::__select_read!((false) () (wait) () $($arms)*)
+    };
+}
+
+/// [`select!`], in which of several arms that can be taken the one that is listed first is.
+///
+/// # Examples
+/// ```
+/// use ecru::{channel, select_biased};
+///
+/// let (urgent, u) = channel::unbounded();
+/// let (usual, r) = channel::unbounded();
+/// usual.send("later").unwrap();
+/// urgent.send("now").unwrap();
+/// let first = select_biased! {
+///     recv(u) -> message => message,
+///     recv(r) -> message => message,
+/// };
+/// assert_eq!(first, Ok("now"));
+/// ```
+#[macro_export]
+macro_rules! select_biased {
+    ($($arms:tt)*) => {
+        $crate::__select_read!((true) () (wait) () $($arms)*)
+    };
+}
+
+/// Reads arms: `(biased) (arms so far) (how to wait, and the body of `default`) (the body of `cancelled`) rest..`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_read {
+    // Nothing is left.
+    ($biased:tt () (wait) ()) => {
+        ::core::compile_error!("`select!` has no arms: it would wait for ever")
+    };
+    ($biased:tt $arms:tt $default:tt $cancelled:tt) => {
+        $crate::__select_build!($biased $default $cancelled () $arms () $arms)
+    };
+
+    // recv
+    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt recv($r:expr $(,)?) -> $p:pat => $body:expr) => {
+        $crate::__select_read!($b ($($a)* (recv ($r) ($p) ($body))) $d $c)
+    };
+
+    // wait
+    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt wait($s:expr $(,)?) -> $p:pat => $body:expr) => {
+        $crate::__select_read!($b ($($a)* (wait ($s) ($p) ($body))) $d $c)
+    };
+
+    // send
+    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c $($rest)*)
+    };
+    ($b:tt ($($a:tt)*) $d:tt $c:tt send($s:expr, $v:expr $(,)?) -> $p:pat => $body:expr) => {
+        $crate::__select_read!($b ($($a)* (send ($s, $v) ($p) ($body))) $d $c)
+    };
+
+    // default
+    ($b:tt $a:tt (wait) $c:tt default $(())? => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b $a (now ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default $(())? => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b $a (now ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default $(())? => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b $a (now ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default $(())? => $body:expr) => {
+        $crate::__select_read!($b $a (now ($body)) $c)
+    };
+    ($b:tt $a:tt (wait) $c:tt default($t:expr $(,)?) => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b $a (after ($t) ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default($t:expr $(,)?) => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b $a (after ($t) ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default($t:expr $(,)?) => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b $a (after ($t) ($body)) $c $($rest)*)
+    };
+    ($b:tt $a:tt (wait) $c:tt default($t:expr $(,)?) => $body:expr) => {
+        $crate::__select_read!($b $a (after ($t) ($body)) $c)
+    };
+    ($b:tt $a:tt $d:tt $c:tt default $($rest:tt)*) => {
+        ::core::compile_error!("`select!` takes one `default => ..` or `default(duration) => ..`")
+    };
+
+    // cancelled
+    ($b:tt $a:tt $d:tt () cancelled => $body:block, $($rest:tt)*) => {
+        $crate::__select_read!($b $a $d ($body) $($rest)*)
+    };
+    ($b:tt $a:tt $d:tt () cancelled => $body:block $($rest:tt)*) => {
+        $crate::__select_read!($b $a $d ($body) $($rest)*)
+    };
+    ($b:tt $a:tt $d:tt () cancelled => $body:expr, $($rest:tt)*) => {
+        $crate::__select_read!($b $a $d ($body) $($rest)*)
+    };
+    ($b:tt $a:tt $d:tt () cancelled => $body:expr) => {
+        $crate::__select_read!($b $a $d ($body))
+    };
+    ($b:tt $a:tt $d:tt $c:tt cancelled $($rest:tt)*) => {
+        ::core::compile_error!("`select!` takes one `cancelled => ..`")
+    };
+
+    ($b:tt $a:tt $d:tt $c:tt $($rest:tt)+) => {
+        ::core::compile_error!(::core::concat!(
+            "`select!` does not understand this arm; it takes `recv(r) -> message => ..`, `send(s, value) -> result => ..`, ",
+            "`wait(source) -> item => ..`, `default => ..`, `default(duration) => ..` and `cancelled => ..`, \
+             separated by commas: `",
+            ::core::stringify!($($rest)+),
+            "`"
+        ))
+    };
+}
+
+/// Builds the program: first the list of arms, from the last to the first, then the `match`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_build {
+    // The arms in reverse.
+    ($b:tt $d:tt $c:tt ($($reversed:tt)*) ($first:tt $($arms:tt)*) () $all:tt) => {
+        $crate::__select_build!($b $d $c ($first $($reversed)*) ($($arms)*) () $all)
+    };
+    ($b:tt $d:tt $c:tt $reversed:tt () () $all:tt) => {
+        $crate::__select_list!($b $d $c $reversed ($crate::channel::__select::End) $all)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_list {
+    ($b:tt $d:tt $c:tt ((recv ($r:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) (
+            $crate::channel::__select::Both::new($crate::channel::__select::RecvArm(&$r), $list)
+        ) $all)
+    };
+    ($b:tt $d:tt $c:tt ((wait ($s:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) (
+            $crate::channel::__select::Both::new($crate::channel::__select::WaitArm(&$s), $list)
+        ) $all)
+    };
+    ($b:tt $d:tt $c:tt ((send ($s:expr, $v:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
+        $crate::__select_list!($b $d $c ($($more)*) (
+            $crate::channel::__select::Both::new($crate::channel::__select::SendArm(&$s), $list)
+        ) $all)
+    };
+    (($b:tt) $d:tt $c:tt () ($list:expr) $all:tt) => {
+        $crate::__select_match!(
+            ($crate::channel::__select::run(
+                &$list,
+                $b,
+                $crate::__select_how!($d),
+                $crate::__select_tells!($c),
+            ))
+            () $d $c $all (picked) ($crate::channel::__select::Pick::This(picked))
+        )
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_how {
+    ((wait)) => {
+        $crate::channel::__select::How::Wait
+    };
+    ((now $body:tt)) => {
+        $crate::channel::__select::How::Try
+    };
+    ((after ($t:expr) $body:tt)) => {
+        $crate::channel::__select::How::For($t)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_tells {
+    (()) => {
+        false
+    };
+    (($body:expr)) => {
+        true
+    };
+}
+
+/// Makes the arms of the `match`: `(scrutinee) (arms so far) default cancelled (arms to do) (name) (the pattern of the next one)`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_match {
+    ($run:tt ($($done:tt)*) $d:tt $c:tt ((send ($s:expr, $v:expr) ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
+        $crate::__select_match!($run ($($done)*
+            $crate::channel::__select::Outcome::Picked($pattern) => {
+                let $p = $picked.send($v);
+                $body
+            }
+        ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
+    };
+    ($run:tt ($($done:tt)*) $d:tt $c:tt (($kind:ident $operands:tt ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
+        $crate::__select_match!($run ($($done)*
+            $crate::channel::__select::Outcome::Picked($pattern) => {
+                let $p = $picked;
+                $body
+            }
+        ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
+    };
+    (($run:expr) ($($done:tt)*) (wait) () () $picked:tt $pattern:tt) => {
+        match $run { $($done)* _ => ::core::unreachable!() }
+    };
+    (($run:expr) ($($done:tt)*) (wait) ($cancelled:expr) () $picked:tt $pattern:tt) => {
+        match $run {
+            $($done)*
+            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            _ => ::core::unreachable!(),
+        }
+    };
+    (($run:expr) ($($done:tt)*) (now ($default:expr)) () () $picked:tt $pattern:tt) => {
+        match $run { $($done)* _ => $default }
+    };
+    (($run:expr) ($($done:tt)*) (after $t:tt ($default:expr)) () () $picked:tt $pattern:tt) => {
+        match $run { $($done)* _ => $default }
+    };
+    (($run:expr) ($($done:tt)*) (now ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
+        match $run {
+            $($done)*
+            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            _ => $default,
+        }
+    };
+    (($run:expr) ($($done:tt)*) (after $t:tt ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
+        match $run {
+            $($done)*
+            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            _ => $default,
+        }
+    };
+}

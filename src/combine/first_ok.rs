@@ -1,0 +1,109 @@
+//! The first success of several tasks.
+
+use super::all::{begin, cancel_all, keep, success, watch_all};
+use super::handles::{Handles, List};
+use super::watch::Watch;
+use crate::scope::JoinError;
+
+/// Waits for the first task that succeeds, cancels the others, waits until they have ended, and returns the value.
+///
+/// If all fail, it returns the last failure. What the losers return stays in their handles, if those were lent.
+///
+/// # Errors
+/// The last failure in time; [`JoinError::CallerCancelled`] when the caller is cancelled before one has succeeded, which cancels none
+/// of them; [`JoinError::Empty`] when there are none.
+///
+/// # Panics
+/// Inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// A cancel point until the first success, which stands. The wait for the losers is none.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinError;
+/// use std::time::Duration;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let mirrors = [3600, 0].map(|delay| {
+///             s.spawn(move || {
+///                 ecru::sleep(Duration::from_secs(delay))?;
+///                 Ok::<_, JoinError>(delay)
+///             })
+///         });
+///         assert_eq!(ecru::first_ok(mirrors).unwrap(), 0);
+///     });
+/// });
+/// ```
+#[track_caller]
+pub fn first_ok<T, E, H>(handles: H) -> Result<T, E>
+where
+    H: Handles<Output = Result<T, E>>,
+    E: From<JoinError>,
+{
+    let handles = handles.into_list();
+    first(&handles, |watch| {
+        cancel_all(&handles);
+        watch.rest();
+    })
+}
+
+/// [`first_ok`], but the others run on.
+///
+/// # Errors
+/// As `first_ok`.
+///
+/// # Panics
+/// Inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// A cancel point.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinError;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let (quick, slow) = (s.spawn(|| Ok::<_, JoinError>(1)), s.spawn(|| {
+///             ecru::yield_now()?;
+///             Ok(2)
+///         }));
+///         assert_eq!(ecru::first_ok_keep((&quick, &slow)).unwrap(), 1);
+///         assert_eq!(slow.join().unwrap().unwrap(), 2);
+///     });
+/// });
+/// ```
+#[track_caller]
+pub fn first_ok_keep<T, E, H>(handles: H) -> Result<T, E>
+where
+    H: Handles<Output = Result<T, E>>,
+    E: From<JoinError>,
+{
+    first(&handles.into_list(), |_| ())
+}
+
+/// The first success, after `won` has dealt with the others.
+#[track_caller]
+fn first<T, E, L>(handles: &L, won: impl FnOnce(&Watch<'_>)) -> Result<T, E>
+where
+    L: List<Output = Result<T, E>>,
+    E: From<JoinError>,
+{
+    begin(handles.count())?;
+    watch_all(handles, |watch| {
+        let mut last = None;
+        while let Some(index) = watch.next()? {
+            match success(handles.at(index)) {
+                Ok(value) => {
+                    let value = keep(Some(value));
+                    won(watch);
+                    return Ok(value);
+                }
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| unreachable!("there was at least one")))
+    })
+}

@@ -1,0 +1,132 @@
+//! Lists of handles, in the shapes that they come in.
+
+use std::{array, iter, slice, vec};
+
+use crate::scope::{Internals, Joinable};
+
+/// Handles of tasks that return the same: a tuple of up to 8, an array, a `Vec`, a slice; or one of the iterators that come up most,
+/// the iterators of these and [`map`](Iterator::map)ped ones.
+///
+/// Nothing else can be.
+pub trait Handles: IntoList {}
+
+impl<L: IntoList> Handles for L {}
+
+/// Keeps the methods away from users.
+#[expect(unnameable_types, reason = "seals `Handles`")]
+pub trait IntoList {
+    /// What the tasks return.
+    type Output;
+    /// The handles in memory.
+    type List: List<Output = Self::Output>;
+    /// Makes a list of them.
+    fn into_list(self) -> Self::List;
+}
+
+/// Handles in memory.
+#[expect(unnameable_types, reason = "part of what is sealed")]
+pub trait List {
+    /// What the tasks return.
+    type Output;
+    /// How many they are.
+    fn count(&self) -> usize;
+    /// One of them.
+    fn at(&self, index: usize) -> &dyn Internals<Output = Self::Output>;
+}
+
+macro_rules! lists {
+    ($([$($parameter:tt)*] $list:ty),* $(,)?) => {$(
+        impl<H: Joinable, $($parameter)*> List for $list {
+            type Output = H::Output;
+
+            fn count(&self) -> usize {
+                self.len()
+            }
+
+            fn at(&self, index: usize) -> &dyn Internals<Output = H::Output> {
+                &self[index]
+            }
+        }
+
+        impl<H: Joinable, $($parameter)*> IntoList for $list {
+            type Output = H::Output;
+            type List = Self;
+
+            fn into_list(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+
+lists!([] Vec<H>, [] &Vec<H>, [] &[H], [] Box<[H]>, [const N: usize] [H; N], [const N: usize] &[H; N]);
+
+macro_rules! iterators {
+    ($([$($parameter:tt)*] $iterator:ty),* $(,)?) => {$(
+        impl<$($parameter)*> IntoList for $iterator
+        where
+            H: Joinable,
+            $iterator: Iterator<Item: Joinable<Output = H::Output>>,
+        {
+            type Output = H::Output;
+            type List = Vec<<$iterator as Iterator>::Item>;
+
+            fn into_list(self) -> Self::List {
+                self.collect()
+            }
+        }
+    )*};
+}
+
+iterators!(['h, H] slice::Iter<'h, H>, [H] vec::IntoIter<H>, [H, const N: usize] array::IntoIter<H, N>);
+
+impl<H: Joinable, I, F> IntoList for iter::Map<I, F>
+where
+    iter::Map<I, F>: Iterator<Item = H>,
+{
+    type Output = H::Output;
+    type List = Vec<H>;
+
+    fn into_list(self) -> Vec<H> {
+        self.collect()
+    }
+}
+
+macro_rules! tuples {
+    ($($count:literal: $($handle:ident $index:tt),*;)*) => {$(
+        impl<T, $($handle: Joinable<Output = T>),*> List for ($($handle,)*) {
+            type Output = T;
+
+            fn count(&self) -> usize {
+                $count
+            }
+
+            fn at(&self, index: usize) -> &dyn Internals<Output = T> {
+                match index {
+                    $($index => &self.$index,)*
+                    _ => unreachable!("a tuple of {} has no element {index}", $count),
+                }
+            }
+        }
+
+        impl<T, $($handle: Joinable<Output = T>),*> IntoList for ($($handle,)*) {
+            type Output = T;
+            type List = Self;
+
+            fn into_list(self) -> Self {
+                self
+            }
+        }
+    )*};
+}
+
+tuples! {
+    1: A 0;
+    2: A 0, B 1;
+    3: A 0, B 1, C 2;
+    4: A 0, B 1, C 2, D 3;
+    5: A 0, B 1, C 2, D 3, E 4;
+    6: A 0, B 1, C 2, D 3, E 4, F 5;
+    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
+    8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+}

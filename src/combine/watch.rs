@@ -1,0 +1,149 @@
+//! Waiting for several tasks in the order in which they end.
+#![expect(unsafe_code, reason = "puts entries on the stack into the lines of tasks")]
+
+use std::cell::Cell;
+use std::{array, ptr};
+
+use crate::coroutine::OpenFrame;
+use crate::park::{Entry, Gathering, Mode, Node, Read, Role, WOKEN, Waiter};
+use crate::scope::JoinError;
+use crate::task::{self, Header};
+
+/// So many entries lie on the stack; more of them in memory of their own.
+const FEW: usize = 8;
+
+/// Some tasks that are being watched.
+#[derive(Debug)]
+pub(super) struct Watch<'w> {
+    gathering: &'w Gathering,
+    /// So many tasks have not been given yet.
+    left: &'w Cell<usize>,
+}
+
+/// Opens a watch over so many tasks, which `task` names by index, for as long as `body` runs.
+pub(super) fn watch<'h, R>(
+    count: usize,
+    task: &dyn Fn(usize) -> &'h Header,
+    body: impl FnOnce(&Watch<'_>) -> R,
+) -> R {
+    // Errors are converted and values dropped below here: by code of the user's, which must not leave this frame open.
+    let _frame = OpenFrame::enter();
+    let gathering = Gathering::of(count);
+    let left = Cell::new(count);
+    let entry = |index| Entry::new(&gathering, ptr::without_provenance(index));
+    let (few, many): ([Entry; FEW], Vec<Entry>);
+    let entries = if count <= FEW {
+        few = array::from_fn(entry);
+        &few[..count]
+    } else {
+        many = (0..count).map(entry).collect();
+        &many[..]
+    };
+    let _listed = Listed { task, entries, left: &left };
+    for (index, entry) in entries.iter().enumerate() {
+        // SAFETY: G1, N1: they have all been read, or `Listed` takes them out, before this frame goes.
+        unsafe { put_in(&gathering, task(index), entry) };
+    }
+    body(&Watch { gathering: &gathering, left: &left })
+}
+
+impl Watch<'_> {
+    /// The index of the next task that ends, or has ended; none: all have been given.
+    pub(super) fn next(&self) -> Result<Option<usize>, JoinError> {
+        match self.next_as(Mode::Cancellable) {
+            Next::Ended(key) => Ok(Some(key.addr())),
+            Next::Nobody => Ok(None),
+            Next::Cancelled => Err(JoinError::CallerCancelled),
+        }
+    }
+
+    /// Waits for all that have not been given; no cancel point.
+    pub(super) fn rest(&self) {
+        while matches!(self.next_as(Mode::Uninterruptible), Next::Ended(_)) {}
+    }
+
+    fn next_as(&self, mode: Mode) -> Next {
+        let left = self.left.get();
+        if left == 0 {
+            return Next::Nobody;
+        }
+        let next = next(self.gathering, mode);
+        if matches!(next, Next::Ended(_)) {
+            self.left.set(left - 1);
+        }
+        next
+    }
+}
+
+/// Takes the entries out again, whatever happens, unless all have been read.
+struct Listed<'w, 'h> {
+    task: &'w dyn Fn(usize) -> &'h Header,
+    entries: &'w [Entry],
+    left: &'w Cell<usize>,
+}
+
+impl Drop for Listed<'_, '_> {
+    fn drop(&mut self) {
+        if self.left.get() == 0 {
+            return;
+        }
+        for (index, entry) in self.entries.iter().enumerate() {
+            leave((self.task)(index), entry);
+        }
+    }
+}
+
+/// Lets a gathering know of a task's end.
+///
+/// # Safety
+/// G1: gathering and entry stay where they are until the entry has been read, or [`leave`] was called for it.
+pub(super) unsafe fn enter(gathering: &Gathering, task: &Header, entry: *const Entry) {
+    gathering.open();
+    // SAFETY: G1: the caller's promise.
+    unsafe { put_in(gathering, task, entry) };
+}
+
+/// The same of an entry that has been counted.
+///
+/// # Safety
+/// G1: as [`enter`].
+unsafe fn put_in(gathering: &Gathering, task: &Header, entry: *const Entry) {
+    // SAFETY: N1: by G1, the caller's promise; a node of this role has no waiter.
+    if !unsafe { task.add_joiner(entry.cast()) } {
+        // SAFETY: G1: the task has ended, and does not know the entry.
+        unsafe { gathering.note_late(entry) };
+    }
+}
+
+/// Takes an entry out again.
+pub(super) fn leave(task: &Header, entry: &Entry) {
+    task.joiners.lock().remove(entry.node());
+}
+
+/// What [`next`] gives.
+pub(super) enum Next {
+    /// The task whose entry has this key has ended.
+    Ended(*const ()),
+    /// All have been given.
+    Nobody,
+    Cancelled,
+}
+
+/// Waits for the next task of a gathering.
+pub(super) fn next(gathering: &Gathering, mode: Mode) -> Next {
+    loop {
+        let waiter = Waiter::new();
+        let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
+        // SAFETY: N1: this frame stays until the node has been claimed, and that is acknowledged, or taken out.
+        match unsafe { gathering.read(&reader) } {
+            Read::Entry(key) => return Next::Ended(key),
+            Read::Nothing => return Next::Nobody,
+            Read::Listed => {}
+        }
+        if task::wait(&waiter, None, mode) != WOKEN {
+            gathering.leave(&reader);
+            task::cancelled_wait();
+            return Next::Cancelled;
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! All values, or the first failure.
+
+use std::{array, iter, slice, vec};
+
+use super::all::{begin, collect, keep, success};
+use super::handles::IntoList;
+use super::watch::watch;
+use crate::scope::{Claimed, JoinError, Joinable};
+
+/// Waits until all tasks have succeeded and returns their values: a tuple for a tuple of handles, whose tasks may return different
+/// types; a `Vec` for a list. Or until the first failure in time: then the others are neither awaited nor cancelled.
+///
+/// # Errors
+/// The first failure; [`JoinError::CallerCancelled`] when the caller is cancelled; [`JoinError::Empty`] when there are none.
+///
+/// # Panics
+/// Inside [`no_suspend`](crate::no_suspend).
+///
+/// # Cancellation
+/// A cancel point. Handles that were lent stay good, those of tasks that have succeeded as well.
+///
+/// # Examples
+/// ```
+/// use ecru::JoinError;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let number = s.spawn(|| Ok::<_, JoinError>(1));
+///         let word = s.spawn(|| Ok::<_, JoinError>("one"));
+///         assert_eq!(ecru::zip((number, word)).unwrap(), (1, "one"));
+///         let list = (0..3).map(|n| s.spawn(move || Ok::<_, JoinError>(n))).collect::<Vec<_>>();
+///         assert_eq!(ecru::zip(list).unwrap(), [0, 1, 2]);
+///     });
+/// });
+/// ```
+#[track_caller]
+pub fn zip<Z: Zip>(handles: Z) -> Result<Z::Values, Z::Error> {
+    handles.zipped()
+}
+
+/// What [`zip`] takes: tuples of up to 8 handles, and lists.
+///
+/// Nothing else can be.
+pub trait Zip: Zipped {}
+
+impl<Z: Zipped> Zip for Z {}
+
+/// Keeps the method away from users.
+#[expect(unnameable_types, reason = "seals `Zip`")]
+pub trait Zipped {
+    /// A tuple or a `Vec`.
+    type Values;
+    /// What the tasks fail with.
+    type Error;
+    /// See [`zip`].
+    #[doc(hidden)]
+    fn zipped(self) -> Result<Self::Values, Self::Error>;
+}
+
+macro_rules! lists {
+    ($([$($parameter:tt)*] $list:ty),* $(,)?) => {$(
+        impl<$($parameter)*, T, E> Zipped for $list
+        where
+            E: From<JoinError>,
+            $list: IntoList<Output = Result<T, E>>,
+        {
+            type Values = Vec<T>;
+            type Error = E;
+
+            #[track_caller]
+            fn zipped(self) -> Result<Vec<T>, E> {
+                collect(&self.into_list(), || ())
+            }
+        }
+    )*};
+}
+
+lists!([H] Vec<H>, ['l, H] &'l Vec<H>, ['l, H] &'l [H], [H] Box<[H]>);
+lists!([H, const N: usize] [H; N], ['l, H, const N: usize] &'l [H; N]);
+lists!(['l, H] slice::Iter<'l, H>, [H] vec::IntoIter<H>, [H, const N: usize] array::IntoIter<H, N>);
+lists!([I, F] iter::Map<I, F>);
+
+macro_rules! tuples {
+    ($($count:literal: $($handle:ident $value:ident $index:tt),*;)*) => {$(
+        impl<Failure: From<JoinError>, $($value, $handle),*> Zipped for ($($handle,)*)
+        where
+            $($handle: Joinable<Output = Result<$value, Failure>>,)*
+        {
+            type Values = ($($value,)*);
+            type Error = Failure;
+
+            #[track_caller]
+            fn zipped(self) -> Result<Self::Values, Failure> {
+                begin($count)?;
+                let mut values = ($(None::<Claimed<'_, $handle>>,)*);
+                let tasks = [$(self.$index.task().0),*];
+                watch($count, &|index| tasks[index], |watch| {
+                    while let Some(index) = watch.next()? {
+                        match index {
+                            $($index => values.$index = Some(success(&self.$index)?),)*
+                            _ => unreachable!("{} tasks are watched", $count),
+                        }
+                    }
+                    Ok::<_, Failure>(())
+                })?;
+                Ok(($(keep(values.$index),)*))
+            }
+        }
+    )*};
+}
+
+impl Zipped for () {
+    type Values = ();
+    type Error = JoinError;
+
+    #[track_caller]
+    fn zipped(self) -> Result<(), JoinError> {
+        begin(0)
+    }
+}
+
+tuples! {
+    1: A TA 0;
+    2: A TA 0, B TB 1;
+    3: A TA 0, B TB 1, C TC 2;
+    4: A TA 0, B TB 1, C TC 2, D TD 3;
+    5: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4;
+    6: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5;
+    7: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6;
+    8: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6, H TH 7;
+}

@@ -1,0 +1,63 @@
+//! The pauses of a schedule, one after another.
+
+use std::iter::FusedIterator;
+use std::time::Duration;
+
+/// How one pause follows from those before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    Constant,
+    Exponential {
+        base: u32,
+    },
+    Fibonacci {
+        /// The pause after the next one.
+        after: Duration,
+    },
+}
+
+/// The pauses of a schedule, before jitter: see [`Schedule::pauses`](super::Schedule::pauses).
+#[derive(Clone, Debug)]
+pub struct Pauses {
+    next: Duration,
+    growth: Growth,
+    /// None: without end.
+    left: Option<u32>,
+}
+
+impl Pauses {
+    pub(super) fn new(first: Duration, growth: Growth, max_runs: u32) -> Pauses {
+        // Pauses lie between runs; and 0 runs stands for no bound.
+        Pauses { next: first, growth, left: max_runs.checked_sub(1) }
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
+        let pause = self.next;
+        self.next = match &mut self.growth {
+            Growth::Constant => pause,
+            Growth::Exponential { base } => pause.saturating_mul(*base),
+            Growth::Fibonacci { after } => {
+                let next = *after;
+                *after = next.saturating_add(pause);
+                next
+            }
+        };
+        Some(pause)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        match self.left {
+            Some(left) => (left as usize, Some(left as usize)),
+            None => (usize::MAX, None),
+        }
+    }
+}
+
+impl FusedIterator for Pauses {}

@@ -1,0 +1,203 @@
+//! Callbacks: what is to be done with an item when there is one.
+//!
+//! # Protocol
+//! A subscription, whoever ends its wait, and whoever set that up may come at the same time, from three threads. Each *pokes*: it
+//! adds one to `pokes`. Who finds it at zero is at work until he has taken off all that came meanwhile; everybody else leaves the
+//! work to him. So one thread at a time has the source and the callback, nobody waits, and what there is to do is found out by
+//! looking: has it been withdrawn, has it rung?
+#![expect(unsafe_code, reason = "one thread at a time has what is in it")]
+
+use std::cell::{Cell, UnsafeCell};
+use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
+
+use super::standing::{Bell, SetUp, Standing, set_up};
+use super::traits::Source;
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::park::no_suspend;
+use crate::task::drop_quietly;
+
+/// A callback that waits for an item: from [`Source::on_ready`]. Dropping it withdraws the callback.
+///
+/// If the callback is running, on another thread or further out on this one, it runs to its end, and dropping does not wait for that.
+/// Otherwise it never runs, and nothing has been taken. Forgetting the value leaves the callback in place; so does
+/// [`detach`](Subscription::detach), without leaking anything.
+#[must_use = "dropping it withdraws the callback; use `detach` to leave it in place"]
+pub struct Subscription {
+    shared: Option<Arc<dyn Withdraw>>,
+}
+
+impl Subscription {
+    /// Leaves the callback in place: it runs when there is an item.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::{Source, channel};
+    ///
+    /// let (sender, receiver) = channel::bounded(0);
+    /// let (tell, told) = channel::oneshot();
+    /// receiver.on_ready(move |item: Result<u32, _>| tell.try_send(item).unwrap()).detach();
+    /// sender.send(7).unwrap();
+    /// assert_eq!(told.recv(), Ok(Ok(7)));
+    /// ```
+    pub fn detach(mut self) {
+        self.shared = None;
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.withdraw();
+        }
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Subscription")
+    }
+}
+
+trait Withdraw: Send + Sync {
+    fn withdraw(self: Arc<Self>);
+}
+
+struct Shared<S, F> {
+    pokes: AtomicUsize,
+    withdrawn: AtomicBool,
+    /// None: it is over. Not touched but by shared reference until then: registrations may name lists in it.
+    source: UnsafeCell<Option<S>>,
+    f: Cell<Option<F>>,
+    standing: Cell<Option<Standing<Poke<S, F>>>>,
+}
+
+// SAFETY: A1: whoever is at work has what is in it alone, and all of it may be sent there.
+unsafe impl<S: Send, F: Send> Sync for Shared<S, F> {}
+// SAFETY: A1: as above.
+unsafe impl<S: Send, F: Send> Send for Shared<S, F> {}
+
+/// The bell of a subscription's wait.
+struct Poke<S, F>(Arc<Shared<S, F>>);
+
+impl<S, F> Bell for Poke<S, F>
+where
+    S: Source + Send + 'static,
+    F: FnOnce(S::Item) + Send + 'static,
+{
+    fn ring(&self) {
+        Shared::poke(&self.0);
+    }
+}
+
+pub(super) fn subscribe<S, F>(source: S, f: F) -> Subscription
+where
+    S: Source + Send + 'static,
+    F: FnOnce(S::Item) + Send + 'static,
+{
+    let shared = Arc::new(Shared {
+        pokes: AtomicUsize::new(0),
+        withdrawn: AtomicBool::new(false),
+        source: UnsafeCell::new(Some(source)),
+        f: Cell::new(Some(f)),
+        standing: Cell::new(None),
+    });
+    Shared::poke(&shared);
+    Subscription { shared: Some(shared) }
+}
+
+impl<S, F> Withdraw for Shared<S, F>
+where
+    S: Source + Send + 'static,
+    F: FnOnce(S::Item) + Send + 'static,
+{
+    fn withdraw(self: Arc<Self>) {
+        // Release: seen by whoever is at work and sees the poke.
+        self.withdrawn.store(true, Ordering::Release);
+        Shared::poke(&self);
+    }
+}
+
+impl<S, F> Shared<S, F>
+where
+    S: Source + Send + 'static,
+    F: FnOnce(S::Item) + Send + 'static,
+{
+    /// Something has happened. AcqRel: who is at work next sees what was done by who was before.
+    fn poke(this: &Arc<Self>) {
+        if this.pokes.fetch_add(1, Ordering::AcqRel) != 0 {
+            return;
+        }
+        let mut seen = 1;
+        loop {
+            Shared::work(this);
+            let before = this.pokes.fetch_sub(seen, Ordering::AcqRel);
+            if before == seen {
+                return;
+            }
+            seen = before - seen;
+        }
+    }
+
+    /// Does what there is to do.
+    fn work(this: &Arc<Self>) {
+        // SAFETY: A1: this thread is at work; it is written in `end` only.
+        let Some(source) = (unsafe { &*this.source.get() }) else { return };
+        if this.withdrawn.load(Ordering::Acquire) {
+            // This may be the thread of whoever rang meanwhile, who has others to wake.
+            let given_up = || no_suspend(|| this.standing.take().map(|own| own.give_up(source)));
+            drop_quietly(panic::catch_unwind(AssertUnwindSafe(given_up)));
+            no_suspend(|| this.end());
+            return;
+        }
+        // What of this is the user's may panic, and then nobody is called.
+        let advanced = || no_suspend(|| Shared::advance(this, source));
+        match panic::catch_unwind(AssertUnwindSafe(advanced)) {
+            Ok(None) => {}
+            Ok(Some(item)) => {
+                let f = this.f.take();
+                let called = || no_suspend(|| f.map(|f| f(item)));
+                drop_quietly(panic::catch_unwind(AssertUnwindSafe(called)));
+                no_suspend(|| this.end());
+            }
+            Err(payload) => {
+                drop_quietly(payload);
+                no_suspend(|| this.end());
+            }
+        }
+    }
+
+    /// Fetches an item if there is one, and otherwise sees to it that the wait stands.
+    fn advance(this: &Arc<Self>, source: &S) -> Option<S::Item> {
+        if let Some(standing) = this.standing.take() {
+            if !standing.has_rung() {
+                this.standing.set(Some(standing));
+                return None;
+            }
+            let item = standing.finish(source);
+            if item.is_some() {
+                return item;
+            }
+        }
+        // SAFETY: N1: the source stays in its place on the heap until `end`, before which the wait is finished or given up.
+        match unsafe { set_up(source, false, || Poke(Arc::clone(this))) } {
+            SetUp::Ready(item) => Some(item),
+            SetUp::Waits(standing) => {
+                this.standing.set(Some(standing));
+                None
+            }
+        }
+    }
+
+    /// It is over: the source and the callback go now, whoever still has a reference.
+    fn end(&self) {
+        // SAFETY: A1: this thread is at work, no wait stands, and its callers do not use the source after this.
+        let source = unsafe { &mut *self.source.get() }.take();
+        drop_quietly(source);
+        drop_quietly(self.f.take());
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_models;

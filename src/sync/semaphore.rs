@@ -1,0 +1,274 @@
+//! So many at a time.
+
+use std::error;
+use std::fmt;
+use std::sync::Arc;
+
+use super::permits::{self, Permits};
+use crate::park::WaitList;
+use crate::source::{Arms, Source, Won};
+use crate::task::Cancelled;
+
+/// A number of permits: to limit how many do something at a time.
+///
+/// A semaphore is a handle: a clone is of the same permits. A [`Permit`] gives itself back when it is dropped, wherever it is by then. Those
+/// who wait are served in the order in which they came, whatever number of permits they want.
+///
+/// A semaphore is a [`Source`] of permits: it can be one arm of a race or a select.
+///
+/// # Examples
+/// ```
+/// use ecru::sync::Semaphore;
+/// use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+///
+/// let (at_once, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// ecru::run(|| {
+///     let three = Semaphore::new(3);
+///     ecru::scope(|s| {
+///         for _ in 0..10 {
+///             s.spawn(|| {
+///                 let _permit = three.acquire().unwrap();
+///                 most.fetch_max(at_once.fetch_add(1, SeqCst) + 1, SeqCst);
+///                 ecru::yield_now().unwrap();
+///                 at_once.fetch_sub(1, SeqCst);
+///             });
+///         }
+///     });
+/// });
+/// assert!(most.into_inner() <= 3);
+/// ```
+#[derive(Clone)]
+pub struct Semaphore {
+    permits: Arc<Permits>,
+}
+
+impl Semaphore {
+    /// The greatest number of permits.
+    pub const MAX_PERMITS: usize = permits::MAX;
+
+    /// One with so many permits.
+    ///
+    /// # Panics
+    /// When they are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    #[must_use]
+    #[track_caller]
+    pub fn new(permits: usize) -> Semaphore {
+        assert!(
+            permits <= Semaphore::MAX_PERMITS,
+            "a semaphore of {permits} permits: more than `Semaphore::MAX_PERMITS`"
+        );
+        Semaphore { permits: Arc::new(Permits::new(permits)) }
+    }
+
+    /// Waits for a permit.
+    ///
+    /// # Errors
+    /// [`Cancelled`] when the wait is cancelled.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// A cancel point. No permit has been taken then; one that had been handed over already wins over the cancellation.
+    ///
+    /// # Examples
+    /// ```
+    /// let one = ecru::sync::Semaphore::new(1);
+    /// let permit = one.acquire().unwrap();
+    /// assert!(one.try_acquire().is_err());
+    /// drop(permit);
+    /// assert!(one.try_acquire().is_ok());
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn acquire(&self) -> Result<Permit, Cancelled> {
+        self.acquire_many(1)
+    }
+
+    /// Waits for so many permits and takes them together. For more than will ever be there it waits for ever.
+    ///
+    /// # Errors
+    /// As [`acquire`](Semaphore::acquire).
+    ///
+    /// # Panics
+    /// As `acquire`; and for more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS), which can never be there.
+    ///
+    /// # Cancellation
+    /// As `acquire`.
+    ///
+    /// # Examples
+    /// ```
+    /// let five = ecru::sync::Semaphore::new(5);
+    /// let three = five.acquire_many(3).unwrap();
+    /// assert_eq!((three.count(), five.available_permits()), (3, 2));
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn acquire_many(&self, count: usize) -> Result<Permit, Cancelled> {
+        assert!(
+            count <= Semaphore::MAX_PERMITS,
+            "a wait for {count} permits: more than `Semaphore::MAX_PERMITS` will never be there"
+        );
+        self.permits.acquire(count)?;
+        Ok(self.permit(count))
+    }
+
+    /// Takes a permit if one is free. Never waits.
+    ///
+    /// # Errors
+    /// [`TryAcquireError`] when none is.
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    ///
+    /// # Examples
+    /// ```
+    /// let none = ecru::sync::Semaphore::new(0);
+    /// assert!(none.try_acquire().is_err());
+    /// ```
+    #[inline]
+    pub fn try_acquire(&self) -> Result<Permit, TryAcquireError> {
+        self.try_acquire_many(1)
+    }
+
+    /// Takes so many permits if they are free. Never waits.
+    ///
+    /// # Errors
+    /// [`TryAcquireError`] when fewer are free.
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
+        if self.permits.try_acquire(count) {
+            Ok(self.permit(count))
+        } else {
+            Err(TryAcquireError::NoPermits)
+        }
+    }
+
+    /// How many are free. Those that are being kept for somebody who wants more are not.
+    #[must_use]
+    pub fn available_permits(&self) -> usize {
+        self.permits.free()
+    }
+
+    /// Adds so many permits.
+    ///
+    /// # Panics
+    /// When there are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) then.
+    ///
+    /// # Examples
+    /// ```
+    /// let gate = ecru::sync::Semaphore::new(0);
+    /// gate.add_permits(2);
+    /// assert_eq!(gate.available_permits(), 2);
+    /// ```
+    #[track_caller]
+    pub fn add_permits(&self, count: usize) {
+        self.permits.release(count);
+    }
+
+    /// They have just been taken.
+    fn permit(&self, count: usize) -> Permit {
+        Permit { permits: Arc::clone(&self.permits), count }
+    }
+}
+
+impl fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Semaphore").field("available_permits", &self.available_permits()).finish()
+    }
+}
+
+impl Source for Semaphore {
+    type Item = Permit;
+
+    fn try_take(&self) -> Option<Permit> {
+        self.permits.try_take().then(|| self.permit(1))
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(self.permits.line());
+    }
+
+    fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
+        self.permits.register(arms);
+    }
+
+    fn __finish(&self, won: &Won<'_>) -> Option<Permit> {
+        self.permits.finish(won).then(|| self.permit(1))
+    }
+}
+
+/// The right that a [`Semaphore`] gives: one of its permits, or several. Dropping it gives them back, once, from any task or thread.
+#[must_use = "dropped at once, it is given back at once"]
+pub struct Permit {
+    permits: Arc<Permits>,
+    count: usize,
+}
+
+impl Permit {
+    /// How many permits it stands for.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Does not give them back: the semaphore has so many fewer from now on.
+    ///
+    /// # Examples
+    /// ```
+    /// let two = ecru::sync::Semaphore::new(2);
+    /// two.acquire().unwrap().forget();
+    /// assert_eq!(two.available_permits(), 1);
+    /// ```
+    pub fn forget(mut self) {
+        self.count = 0;
+    }
+
+    /// Takes so many of its permits out, as a value of their own; none: it has fewer.
+    ///
+    /// # Examples
+    /// ```
+    /// let five = ecru::sync::Semaphore::new(5);
+    /// let mut all = five.acquire_many(5).unwrap();
+    /// drop(all.split(2));
+    /// assert_eq!((all.count(), five.available_permits()), (3, 2));
+    /// assert!(all.split(4).is_none());
+    /// ```
+    pub fn split(&mut self, count: usize) -> Option<Permit> {
+        self.count = self.count.checked_sub(count)?;
+        Some(Permit { permits: Arc::clone(&self.permits), count })
+    }
+}
+
+impl Drop for Permit {
+    #[inline]
+    fn drop(&mut self) {
+        if self.count != 0 {
+            self.permits.release(self.count);
+        }
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit").field("count", &self.count).finish()
+    }
+}
+
+/// Why a `try_acquire` came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TryAcquireError {
+    /// Too few permits are free.
+    NoPermits,
+}
+
+impl fmt::Display for TryAcquireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("too few permits are free")
+    }
+}
+
+impl error::Error for TryAcquireError {}
