@@ -1,18 +1,29 @@
 //! Which driver to use: what the program asked for, what the environment says, what the kernel allows.
 
 use super::uring;
+use crate::base::sync::StaticU64;
+use crate::base::sync::atomic::Ordering;
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io;
 
 /// How ecru talks to the kernel.
 ///
-/// The environment variable `ECRU_DRIVER` (`uring` or `poll`) decides where the program says [`Auto`](DriverKind::Auto).
+/// Programs behave the same on both. Where a program says [`Auto`](DriverKind::Auto), as every program does that says nothing, the environment
+/// variable `ECRU_DRIVER` decides (`uring` or `poll`), and without it the kernel does: io_uring where it can be used, else
+/// readiness. That is found out at the first operation that has to wait, once for each runtime.
+///
+/// A program on the second choice says so, in one line on the standard error that gives the reason. With the environment variable
+/// `ECRU_LOG` set (and neither empty nor `0`) every program does, whatever was chosen.
 ///
 /// # Examples
 /// ```
 /// use ecru::DriverKind;
 ///
 /// assert_eq!(DriverKind::default(), DriverKind::Auto);
+/// let runtime = ecru::Runtime::builder().driver(DriverKind::Poll).build()?;
+/// assert_eq!(runtime.driver_kind(), DriverKind::Poll);
+/// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum DriverKind {
@@ -21,94 +32,198 @@ pub enum DriverKind {
     Auto,
     /// io_uring: requests are handed to the kernel, which reads into the caller's own buffer.
     Uring,
-    /// Readiness by epoll and the like. Not part of this version.
+    /// Readiness: the kernel says which sockets have something to read or room to write. It works where containers forbid io_uring.
     Poll,
 }
 
-/// The outcome of [`probe`].
+/// What was decided, by [`choose`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Never `Auto`.
     pub(crate) kind: DriverKind,
-    /// For the log: who decided.
-    pub(crate) why: &'static str,
+    /// For the log: who decided, and why so.
+    why: Cow<'static, str>,
+    /// It would have been another one if that could be had.
+    falls_back: bool,
 }
 
-/// Decides which driver to open, and tries that the kernel lets it be opened.
+/// What is to be decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// One and no other.
+    Fixed {
+        uring: bool,
+        by: &'static str,
+    },
+    Best,
+}
+
+/// Whether [`choose`] could do as the program wishes. What is up to the kernel alone is left for later.
 ///
 /// # Errors
-/// As [`open`](super::open); also if `ECRU_DRIVER` has a value that means nothing.
-pub(crate) fn probe(kind: DriverKind) -> io::Result<Choice> {
-    choose(kind, std::env::var_os("ECRU_DRIVER").as_deref())
+/// `ECRU_DRIVER` has a value that means nothing, or the program insists on io_uring, and the kernel refuses it.
+pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
+    wish(kind, environment().as_deref())?;
+    if kind == DriverKind::Uring { uring::probe() } else { Ok(()) }
 }
 
-fn choose(kind: DriverKind, environment: Option<&OsStr>) -> io::Result<Choice> {
-    let (kind, why) = match (kind, environment.map(OsStr::as_encoded_bytes)) {
-        (DriverKind::Auto, Some(b"uring")) => (DriverKind::Uring, "ECRU_DRIVER=uring"),
-        (DriverKind::Auto, Some(b"poll")) => (DriverKind::Poll, "ECRU_DRIVER=poll"),
-        (DriverKind::Auto, Some(b"" | b"auto") | None) => {
-            (DriverKind::Uring, "the kernel allows io_uring")
+/// Decides which driver to open, tries whether the kernel lets it be opened, and says what has been decided if somebody should hear of it.
+///
+/// # Errors
+/// As [`check`]; also if nothing can be opened just now, for want of file descriptors say.
+pub(crate) fn choose(kind: DriverKind) -> io::Result<Choice> {
+    let choice = settle(wish(kind, environment().as_deref())?, uring::probe)?;
+    if choice.is_worth_saying(std::env::var_os("ECRU_LOG").as_deref()) {
+        choice.say();
+    }
+    Ok(choice)
+}
+
+fn environment() -> Option<std::ffi::OsString> {
+    std::env::var_os("ECRU_DRIVER")
+}
+
+fn wish(kind: DriverKind, environment: Option<&OsStr>) -> io::Result<Wish> {
+    let by_program = "the program asked for it";
+    match (kind, environment.map(OsStr::as_encoded_bytes)) {
+        (DriverKind::Uring, _) => Ok(Wish::Fixed { uring: true, by: by_program }),
+        (DriverKind::Poll, _) => Ok(Wish::Fixed { uring: false, by: by_program }),
+        (DriverKind::Auto, Some(b"uring")) => {
+            Ok(Wish::Fixed { uring: true, by: "ECRU_DRIVER=uring" })
         }
+        (DriverKind::Auto, Some(b"poll")) => {
+            Ok(Wish::Fixed { uring: false, by: "ECRU_DRIVER=poll" })
+        }
+        (DriverKind::Auto, Some(b"" | b"auto") | None) => Ok(Wish::Best),
         (DriverKind::Auto, Some(_)) => {
             let value = environment.unwrap_or_default().to_string_lossy();
             let text = format!(
                 "ECRU_DRIVER is {value:?}, which names no driver; set it to uring or poll, or unset it"
             );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        (asked, _) => (asked, "the program asked for it"),
-    };
-    match kind {
-        DriverKind::Poll => Err(poll_is_missing()),
-        DriverKind::Auto | DriverKind::Uring => {
-            uring::probe()?;
-            Ok(Choice { kind: DriverKind::Uring, why })
+            Err(io::Error::new(io::ErrorKind::InvalidInput, text))
         }
     }
 }
 
-pub(super) fn poll_is_missing() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::Unsupported,
-        "the poll driver is not part of this version of ecru; use DriverKind::Auto or DriverKind::Uring (and unset \
-         ECRU_DRIVER), on a kernel that allows io_uring",
-    )
+fn settle(wish: Wish, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Choice> {
+    let uring = |why| Choice { kind: DriverKind::Uring, why, falls_back: false };
+    match wish {
+        Wish::Fixed { uring: false, by } => {
+            Ok(Choice { kind: DriverKind::Poll, why: Cow::Borrowed(by), falls_back: false })
+        }
+        Wish::Fixed { uring: true, by } => probe().map(|()| uring(Cow::Borrowed(by))),
+        Wish::Best => match probe() {
+            Ok(()) => Ok(uring(Cow::Borrowed("the kernel allows io_uring"))),
+            Err(error) if is_refusal(&error) => Ok(Choice {
+                kind: DriverKind::Poll,
+                why: Cow::Owned(error.to_string()),
+                falls_back: true,
+            }),
+            // Nothing can be opened just now; that says nothing about io_uring.
+            Err(error) => Err(error),
+        },
+    }
+}
+
+/// Whether io_uring is not to be had, as opposed to nothing at all.
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind::{OutOfMemory, PermissionDenied, Unsupported};
+    matches!(error.kind(), PermissionDenied | Unsupported | OutOfMemory)
+}
+
+impl Choice {
+    fn is_worth_saying(&self, log: Option<&OsStr>) -> bool {
+        let wanted = log.is_some_and(|value| !value.is_empty() && value != "0");
+        self.falls_back || wanted
+    }
+
+    fn line(&self) -> String {
+        let kind = if self.kind == DriverKind::Poll { "poll" } else { "uring" };
+        format!("ecru: the driver is {kind}: {}", self.why)
+    }
+
+    /// Once for each process and driver: a program with many runtimes need not hear it from each.
+    fn say(&self) {
+        static SAID: [StaticU64; 2] = [StaticU64::new(0), StaticU64::new(0)];
+        let said = &SAID[usize::from(self.kind == DriverKind::Poll)];
+        if said.swap(1, Ordering::Relaxed) == 0 {
+            eprintln!("{}", self.line());
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn auto_takes_io_uring_and_says_who_decided() {
-        let choice = choose(DriverKind::Auto, None).unwrap();
-        assert_eq!((choice.kind, choice.why), (DriverKind::Uring, "the kernel allows io_uring"));
-        let choice = choose(DriverKind::Auto, Some(OsStr::new("uring"))).unwrap();
-        assert_eq!((choice.kind, choice.why), (DriverKind::Uring, "ECRU_DRIVER=uring"));
+    fn asked(kind: DriverKind, environment: Option<&str>) -> io::Result<Wish> {
+        wish(kind, environment.map(OsStr::new))
+    }
+
+    fn refusal(kind: io::ErrorKind) -> io::Result<()> {
+        Err(io::Error::new(kind, "the kernel says no"))
     }
 
     #[test]
-    fn the_program_overrules_the_environment() {
-        let choice = choose(DriverKind::Uring, Some(OsStr::new("poll"))).unwrap();
-        assert_eq!(choice.kind, DriverKind::Uring);
-    }
-
-    #[test]
-    fn the_poll_driver_is_refused_and_the_text_says_what_to_do() {
-        for error in [
-            choose(DriverKind::Poll, None).unwrap_err(),
-            choose(DriverKind::Auto, Some(OsStr::new("poll"))).unwrap_err(),
-            crate::driver::open(DriverKind::Poll, None).unwrap_err(),
+    fn the_program_overrules_the_environment_which_overrules_the_kernel() {
+        for value in [None, Some(""), Some("auto")] {
+            assert_eq!(asked(DriverKind::Auto, value).unwrap(), Wish::Best);
+        }
+        for (value, uring) in [("uring", true), ("poll", false)] {
+            let wish = asked(DriverKind::Auto, Some(value)).unwrap();
+            assert!(matches!(wish, Wish::Fixed { uring: fixed, .. } if fixed == uring), "{wish:?}");
+        }
+        for (kind, value, uring) in [
+            (DriverKind::Uring, "poll", true),
+            (DriverKind::Poll, "uring", false),
+            (DriverKind::Poll, "nonsense", false),
         ] {
-            assert_eq!(error.kind(), io::ErrorKind::Unsupported);
-            assert!(error.to_string().contains("not part of this version"), "{error}");
-            assert!(error.to_string().contains("DriverKind::Uring"), "{error}");
+            let wish = asked(kind, Some(value)).unwrap();
+            assert_eq!(wish, Wish::Fixed { uring, by: "the program asked for it" });
+        }
+    }
+
+    #[test]
+    fn the_best_is_io_uring_unless_the_kernel_refuses_it() {
+        let choice = settle(Wish::Best, || Ok(())).unwrap();
+        assert_eq!(choice.line(), "ecru: the driver is uring: the kernel allows io_uring");
+        assert!(!choice.falls_back);
+        use io::ErrorKind::{OutOfMemory, PermissionDenied, Unsupported};
+        for kind in [PermissionDenied, Unsupported, OutOfMemory] {
+            let choice = settle(Wish::Best, || refusal(kind)).unwrap();
+            assert_eq!(choice.line(), "ecru: the driver is poll: the kernel says no");
+            assert!(choice.falls_back);
+        }
+        // As for want of descriptors, of which the other one needs as many.
+        settle(Wish::Best, || refusal(io::ErrorKind::Other)).unwrap_err();
+    }
+
+    #[test]
+    fn who_insists_gets_it_or_an_error() {
+        let uring = Wish::Fixed { uring: true, by: "somebody" };
+        assert_eq!(settle(uring, || Ok(())).unwrap().kind, DriverKind::Uring);
+        let error = settle(uring, || refusal(io::ErrorKind::PermissionDenied)).unwrap_err();
+        assert_eq!(error.to_string(), "the kernel says no");
+        let poll = Wish::Fixed { uring: false, by: "somebody" };
+        let choice = settle(poll, || panic!("nobody asked for io_uring")).unwrap();
+        assert_eq!((choice.kind, choice.falls_back), (DriverKind::Poll, false));
+    }
+
+    #[test]
+    fn only_a_second_choice_is_said_unasked() {
+        let first = settle(Wish::Best, || Ok(())).unwrap();
+        let second = settle(Wish::Best, || refusal(io::ErrorKind::Unsupported)).unwrap();
+        for (log, expected) in
+            [(None, false), (Some(""), false), (Some("0"), false), (Some("1"), true)]
+        {
+            assert_eq!(first.is_worth_saying(log.map(OsStr::new)), expected, "{log:?}");
+            assert!(second.is_worth_saying(log.map(OsStr::new)));
         }
     }
 
     #[test]
     fn a_misspelt_driver_is_named() {
-        let error = choose(DriverKind::Auto, Some(OsStr::new("urnig"))).unwrap_err();
+        let error = asked(DriverKind::Auto, Some("urnig")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         assert!(error.to_string().contains("\"urnig\""), "{error}");
     }

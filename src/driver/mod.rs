@@ -6,12 +6,12 @@
 //! - A *driver* ([`Driver`]) carries the ops of one worker, on that worker's thread. It knows neither tasks nor sockets.
 //!
 //! # Protocol
-//! 1. The caller tries the op at once ([`Op::attempt`]) unless it is [not worth it](Op::is_worth_attempting); only an op
-//!    that would wait is submitted. A `Connect` must have been tried: that begins it.
+//! 1. The caller tries the op at once ([`Op::attempt`]) unless the driver says that it is [not worth it](Driver::is_worth_attempting), and
+//!    tells the driver of a [success](Driver::observe); only an op that would wait is submitted. A `Connect` must have been tried: that begins it.
 //! 2. `submit` queues it. The kernel may hear of it then or at the next `poll`; the caller need not care which.
 //! 3. `poll` hands out completions. A result of [`Completion::RETRY`] says that what the op waited for has come, or that
 //!    the kernel gave up half way: attempt it again, and submit it again if it would wait again. A driver that only
-//!    knows readiness completes every op like this; `uring` does so for connects.
+//!    knows readiness completes every op like this; `uring` does so for connects and accepts.
 //! 4. `cancel` asks for an early end. Its answer is not shown to anybody, because it proves nothing: the op may finish
 //!    with success all the same, and then the result stands. **Only the op's own completion ends it**, and until
 //!    then its memory belongs to the kernel (S3). Closing the fd or the driver is no substitute.
@@ -21,19 +21,30 @@
 //!
 //! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
 
+mod descriptor;
+mod file;
 mod kind;
 mod op;
+mod poll;
+mod stream;
+#[cfg(test)]
+mod tests;
 mod uring;
 mod waker;
+mod watch;
 
 use std::io;
 use std::time::Duration;
 
 pub use kind::DriverKind;
 pub(crate) use {
-    kind::probe,
-    op::{Op, clamp_length},
+    descriptor::{Descriptor, OwnedDescriptor},
+    file::{CURSOR, FileManner, FileOp},
+    kind::{Choice, check, choose},
+    op::{Interest, Manner, Op, clamp_length},
+    stream::is_in_nonblocking_mode,
     waker::Waker,
+    watch::Watch,
 };
 
 /// The caller's name for an op in flight. The topmost bit is the driver's and must be clear.
@@ -116,23 +127,70 @@ pub(crate) trait Driver {
 
     /// How many ops have been submitted and not had their final completion handed out.
     fn in_flight(&self) -> usize;
+
+    /// Whether to attempt the op before it is submitted. Where it is, the op must not be submitted without: a driver that is told of
+    /// changes only knows nothing of what has been there for long.
+    fn is_worth_attempting(&self, op: &Op) -> bool;
+
+    /// An attempt of the op on this driver's thread has just succeeded with this result.
+    fn observe(&mut self, op: &Op, result: u32);
 }
 
 /// Whichever driver was chosen. An enum and not a trait object, so that the calls can be inlined.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each worker, and a box would be a step more in every call"
+)]
 pub(crate) enum AnyDriver {
     Uring(uring::Uring),
+    Poll(poll::Poll),
 }
 
-/// Opens a driver for the calling thread, which watches `waker`, or one of its own.
+/// Opens the driver that was [chosen](choose) for the calling thread; it watches `waker`, or one of its own.
 ///
 /// # Errors
-/// The kernel refuses, or this version has no such driver. The text says which, the likely reason, and what to do.
-pub(crate) fn open(kind: DriverKind, waker: Option<Waker>) -> io::Result<AnyDriver> {
-    match probe(kind)?.kind {
+/// The kernel refuses. The text says what, the likely reason, and what to do.
+pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDriver> {
+    match choice.kind {
         DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
-        DriverKind::Poll => Err(kind::poll_is_missing()),
+        DriverKind::Poll => poll::Poll::open(waker).map(AnyDriver::Poll),
     }
+}
+
+impl AnyDriver {
+    /// Whether the driver takes ops on files.
+    pub(crate) fn carries_files(&self) -> bool {
+        match self {
+            AnyDriver::Uring(_) => true,
+            AnyDriver::Poll(_) => false,
+        }
+    }
+
+    /// Takes on an op on a file, as [`Driver::submit`] does others; only for a driver that [carries files](AnyDriver::carries_files).
+    ///
+    /// # Safety
+    /// As [`Driver::submit`].
+    #[expect(unsafe_code, reason = "forwards an unsafe method")]
+    pub(crate) unsafe fn submit_file(&mut self, op: &FileOp, manner: FileManner, token: Token) {
+        match self {
+            // SAFETY: S3: the caller's promise, passed on unchanged.
+            AnyDriver::Uring(driver) => unsafe { driver.submit_file(op, manner, token) },
+            AnyDriver::Poll(_) => {
+                unreachable!("files go to the pool where the driver does not carry them")
+            }
+        }
+    }
+}
+
+/// Calls the same method of whichever it is.
+macro_rules! forward {
+    ($self:ident, $driver:ident => $call:expr) => {
+        match $self {
+            AnyDriver::Uring($driver) => $call,
+            AnyDriver::Poll($driver) => $call,
+        }
+    };
 }
 
 impl Driver for AnyDriver {
@@ -141,30 +199,32 @@ impl Driver for AnyDriver {
         match self {
             // SAFETY: S3: the caller's promise, passed on unchanged.
             AnyDriver::Uring(driver) => unsafe { driver.submit(op, token) },
+            // SAFETY: S3: the caller's promise, passed on unchanged.
+            AnyDriver::Poll(driver) => unsafe { driver.submit(op, token) },
         }
     }
 
     fn cancel(&mut self, token: Token) {
-        match self {
-            AnyDriver::Uring(driver) => driver.cancel(token),
-        }
+        forward!(self, driver => driver.cancel(token));
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
-        match self {
-            AnyDriver::Uring(driver) => driver.poll(wait, completions),
-        }
+        forward!(self, driver => driver.poll(wait, completions))
     }
 
     fn waker(&self) -> Waker {
-        match self {
-            AnyDriver::Uring(driver) => driver.waker(),
-        }
+        forward!(self, driver => driver.waker())
     }
 
     fn in_flight(&self) -> usize {
-        match self {
-            AnyDriver::Uring(driver) => driver.in_flight(),
-        }
+        forward!(self, driver => driver.in_flight())
+    }
+
+    fn is_worth_attempting(&self, op: &Op) -> bool {
+        forward!(self, driver => driver.is_worth_attempting(op))
+    }
+
+    fn observe(&mut self, op: &Op, result: u32) {
+        forward!(self, driver => driver.observe(op, result));
     }
 }

@@ -1,9 +1,11 @@
 //! Ops: what can be asked of the kernel, as plain data, and how to do each without waiting.
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
+use super::descriptor::Descriptor;
+use super::stream;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// What to wait for on an fd.
@@ -16,6 +18,14 @@ pub(crate) enum Interest {
 }
 
 impl Interest {
+    /// The bits of poll(2)'s `events`.
+    pub(super) fn events(self) -> i16 {
+        match self {
+            Interest::Read => libc::POLLIN,
+            Interest::Write => libc::POLLOUT,
+        }
+    }
+
     pub(super) fn poll_flags(self) -> PollFlags {
         match self {
             Interest::Read => PollFlags::IN,
@@ -24,31 +34,39 @@ impl Interest {
     }
 }
 
+/// How to read or write without waiting, on what is not a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// The fd is ours and in non-blocking mode.
+    Nonblocking,
+    /// Other processes may have the same open file, so its mode is theirs, and may change at any moment.
+    Shared,
+    /// A shared terminal: it can only be asked whether there is something, and somebody else may be faster then.
+    Terminal,
+}
+
 /// One request to the kernel. The pointers are the submitter's business: see [`Op::attempt`] and
 /// [`Driver::submit`](super::Driver::submit).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
     /// recv(2). Result: bytes, 0 at the end of the stream. `drained`: the last one left nothing behind, as far as known.
-    Recv { fd: RawFd, buf: *mut u8, len: u32, flags: i32, drained: bool },
+    Recv { fd: Descriptor, buf: *mut u8, len: u32, flags: i32, drained: bool },
     /// send(2). Result: bytes taken.
-    Send { fd: RawFd, buf: *const u8, len: u32, flags: i32 },
+    Send { fd: Descriptor, buf: *const u8, len: u32, flags: i32 },
     /// recvmsg(2): into several buffers, or with the sender's address. Result: bytes.
-    RecvMsg { fd: RawFd, message: *mut libc::msghdr, flags: i32 },
+    RecvMsg { fd: Descriptor, message: *mut libc::msghdr, flags: i32 },
     /// sendmsg(2). Result: bytes taken.
-    SendMsg { fd: RawFd, message: *const libc::msghdr, flags: i32 },
+    SendMsg { fd: Descriptor, message: *const libc::msghdr, flags: i32 },
     /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns.
-    Accept { fd: RawFd, address: *mut libc::sockaddr_storage, length: *mut libc::socklen_t },
+    Accept { fd: Descriptor, address: *mut libc::sockaddr_storage, length: *mut libc::socklen_t },
     /// connect(2) on a non-blocking socket. Result: 0.
-    Connect { fd: RawFd, address: *const libc::sockaddr_storage, length: libc::socklen_t },
+    Connect { fd: Descriptor, address: *const libc::sockaddr_storage, length: libc::socklen_t },
+    /// read(2) on a stream: a pipe, a terminal, an eventfd. Result: bytes, 0 at the end.
+    Read { fd: Descriptor, buf: *mut u8, len: u32, manner: Manner },
+    /// write(2) on a stream. Result: bytes taken.
+    Write { fd: Descriptor, buf: *const u8, len: u32, manner: Manner },
     /// Waits until the fd is ready. Result: the bits of poll(2)'s `revents`.
-    #[cfg_attr(
-        not(test),
-        expect(
-            dead_code,
-            reason = "for what has no operation of its own; the driver's tests are its first user"
-        )
-    )]
-    Readiness { fd: RawFd, interest: Interest },
+    Readiness { fd: Descriptor, interest: Interest },
 }
 
 /// The largest length that one op can carry, as the kernel's own limit for a single transfer (it cuts longer ones short).
@@ -94,65 +112,90 @@ impl Op {
             Op::Recv { fd, buf, len, flags, .. } => {
                 // SAFETY: the caller promises a buffer of this length.
                 check(unsafe {
-                    libc::recv(fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
+                    libc::recv(fd.fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
                 })
             }
             Op::Send { fd, buf, len, flags } => {
                 // SAFETY: the caller promises a buffer of this length.
                 check(unsafe {
-                    libc::send(fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
+                    libc::send(fd.fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
                 })
             }
             Op::RecvMsg { fd, message, flags } => {
                 // SAFETY: the caller promises a message whose parts are all valid.
-                check(unsafe { libc::recvmsg(fd, message, flags | libc::MSG_DONTWAIT) })
+                check(unsafe { libc::recvmsg(fd.fd, message, flags | libc::MSG_DONTWAIT) })
             }
             Op::SendMsg { fd, message, flags } => {
                 // SAFETY: the caller promises a message whose parts are all valid.
-                check(unsafe { libc::sendmsg(fd, message, flags | libc::MSG_DONTWAIT) })
+                check(unsafe { libc::sendmsg(fd.fd, message, flags | libc::MSG_DONTWAIT) })
             }
             Op::Accept { fd, address, length } => {
                 // SAFETY: the caller promises room for an address and for its length.
                 unsafe { reset_length(length) };
                 let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
                 // SAFETY: as above; the length says that the whole storage may be written.
-                check(unsafe { libc::accept4(fd, address.cast(), length, flags) } as isize)
+                check(unsafe { libc::accept4(fd.fd, address.cast(), length, flags) } as isize)
             }
             Op::Connect { fd, address, length } => {
                 // SAFETY: the caller promises an address of this length.
-                check(unsafe { libc::connect(fd, address.cast(), length) } as isize)
+                check(unsafe { libc::connect(fd.fd, address.cast(), length) } as isize)
             }
-            Op::Readiness { fd, interest } => {
-                let events = interest.poll_flags().bits().cast_signed();
-                let mut asked = libc::pollfd { fd, events, revents: 0 };
-                // SAFETY: one valid pollfd, which outlives the call.
-                check(unsafe { libc::poll(&raw mut asked, 1, 0) } as isize)?;
-                match asked.revents {
-                    0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
-                    invalid if invalid & libc::POLLNVAL != 0 => {
-                        Err(io::Error::from_raw_os_error(libc::EBADF))
-                    }
-                    events => Ok(u32::from(events.cast_unsigned())),
-                }
+            Op::Read { fd, buf, len, manner } => {
+                // SAFETY: the caller promises a buffer of this length.
+                unsafe { stream::read(fd.fd, buf, len as usize, manner) }
             }
+            Op::Write { fd, buf, len, manner } => {
+                // SAFETY: the caller promises a buffer of this length.
+                unsafe { stream::write(fd.fd, buf, len as usize, manner) }
+            }
+            Op::Readiness { fd, interest } => stream::is_ready(fd.fd, interest),
         }
     }
 
     /// Whether to attempt the op before it is submitted. It is always right to, but a waste of a system call where it
     /// cannot but find that it has to wait: measured, some 5% of the work for an echoed request.
     pub(crate) fn is_worth_attempting(&self) -> bool {
-        !matches!(self, Op::Recv { drained: true, .. } | Op::Readiness { .. })
+        !matches!(
+            self,
+            Op::Recv { drained: true, .. }
+                | Op::Readiness { .. }
+                | Op::Read { manner: Manner::Terminal, .. }
+                | Op::Write { manner: Manner::Terminal, .. }
+        )
+    }
+
+    /// Whether somebody else may have put another file under the fd's number, and will not have told us.
+    pub(super) fn may_be_of_another_file(&self) -> bool {
+        matches!(
+            self,
+            Op::Read { manner: Manner::Shared | Manner::Terminal, .. }
+                | Op::Write { manner: Manner::Shared | Manner::Terminal, .. }
+        )
+    }
+
+    /// What a wait for the op waits for, in words.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Op::Recv { .. } | Op::RecvMsg { .. } | Op::Read { .. } => "bytes to read from",
+            Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } => "room to write to",
+            Op::Accept { .. } => "a connection to",
+            Op::Connect { .. } => "an answer to the connecting",
+            Op::Readiness { interest: Interest::Read, .. } => "something to read from",
+            Op::Readiness { interest: Interest::Write, .. } => "room to write to",
+        }
     }
 
     /// What to wait for, by poll(2) or the like, before the op is worth attempting again.
-    pub(crate) fn readiness(&self) -> (RawFd, Interest) {
+    pub(crate) fn readiness(&self) -> (Descriptor, Interest) {
         match *self {
-            Op::Recv { fd, .. } | Op::RecvMsg { fd, .. } | Op::Accept { fd, .. } => {
-                (fd, Interest::Read)
-            }
-            Op::Send { fd, .. } | Op::SendMsg { fd, .. } | Op::Connect { fd, .. } => {
-                (fd, Interest::Write)
-            }
+            Op::Recv { fd, .. }
+            | Op::RecvMsg { fd, .. }
+            | Op::Accept { fd, .. }
+            | Op::Read { fd, .. } => (fd, Interest::Read),
+            Op::Send { fd, .. }
+            | Op::SendMsg { fd, .. }
+            | Op::Connect { fd, .. }
+            | Op::Write { fd, .. } => (fd, Interest::Write),
             Op::Readiness { fd, interest } => (fd, interest),
         }
     }
@@ -167,7 +210,7 @@ impl Op {
     pub(crate) unsafe fn block_until_ready(&self, timeout: Option<Duration>) -> io::Result<bool> {
         let (fd, interest) = self.readiness();
         // SAFETY: the caller promises that the fd is open.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+        let fd = unsafe { BorrowedFd::borrow_raw(fd.fd) };
         let mut fds = [PollFd::from_borrowed_fd(fd, interest.poll_flags())];
         // What does not fit is centuries away.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
@@ -183,13 +226,13 @@ impl Op {
 ///
 /// # Safety
 /// `length` is valid for a write.
-pub(super) unsafe fn reset_length(length: *mut libc::socklen_t) {
+unsafe fn reset_length(length: *mut libc::socklen_t) {
     const ROOM: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     // SAFETY: the caller's promise.
     unsafe { length.write(ROOM) };
 }
 
 /// The result of a system call that gives -1 and sets errno when it fails.
-fn check(result: isize) -> io::Result<u32> {
+pub(super) fn check(result: isize) -> io::Result<u32> {
     u32::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -10,9 +10,10 @@
 #![expect(unsafe_code, reason = "implements FromRawFd")]
 
 use super::socket::Socket;
-use super::{TcpListener, TcpStream};
+use super::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::net as std_unix;
 
 macro_rules! conversions {
     ($($ours:ident => $std:ty),*) => { $(
@@ -78,4 +79,11 @@ macro_rules! conversions {
     )* };
 }
 
-conversions!(TcpStream => std::net::TcpStream, TcpListener => std::net::TcpListener);
+conversions!(
+    TcpStream => std::net::TcpStream,
+    TcpListener => std::net::TcpListener,
+    UdpSocket => std::net::UdpSocket,
+    UnixStream => std_unix::UnixStream,
+    UnixListener => std_unix::UnixListener,
+    UnixDatagram => std_unix::UnixDatagram
+);

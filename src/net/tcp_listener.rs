@@ -1,13 +1,16 @@
 //! A TCP socket that accepts connections.
 
+use super::address::Address;
 use super::resolve::try_each;
+use super::server::Server;
+use super::shell::{every_socket, hops};
 use super::socket::Socket;
 use super::tcp_stream::TcpStream;
-use std::fmt;
+use rustix::net::SocketType;
 use std::io;
 use std::iter::FusedIterator;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 /// A TCP socket that accepts connections: [`std::net::TcpListener`], on which a wait parks the task.
 ///
@@ -46,11 +49,13 @@ impl TcpListener {
     /// That of the last address tried, for instance `AddrInUse`; `InvalidInput` if there is no address at all.
     ///
     /// # Cancellation
-    /// Does not wait, except for the resolution of a name, which is not interrupted.
+    /// Waits for the resolution of a name only; see [the module](crate::net#names).
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         try_each(addr, |address| {
-            let socket = Socket::stream_for(&address)?;
-            socket.bind_and_listen(&address)?;
+            let socket = Socket::open(address.family(), SocketType::STREAM)?;
+            socket.reuse_address()?;
+            socket.bind(&address)?;
+            socket.listen()?;
             Ok(TcpListener(socket))
         })
     }
@@ -73,29 +78,6 @@ impl TcpListener {
     /// Does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
-    }
-
-    /// Another handle to the same listener, by a duplicate of its fd. Both take connections from one queue. A reference is
-    /// often enough.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::{TcpListener, TcpStream};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let clone = listener.try_clone()?;
-    /// let client = TcpStream::connect(listener.local_addr()?)?;
-    /// assert_eq!(clone.accept()?.1, client.local_addr()?);
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// The process has too many open files.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn try_clone(&self) -> io::Result<TcpListener> {
-        self.0.duplicate().map(TcpListener)
     }
 
     /// Waits for the next connection.
@@ -145,82 +127,59 @@ impl TcpListener {
         Incoming { listener: self }
     }
 
-    /// Sets how many hops a packet may take (`IP_TTL`); accepted connections inherit it.
+    /// Serves: accepts connections, at most `limit` of them at a time, and calls `f` for each, on a task of its own.
+    ///
+    /// Errors that `f` returns end their connection and nothing else. [`server`](TcpListener::server) has them handled, stops on request, and
+    /// more; this is the short form, which goes on until its task is cancelled.
     ///
     /// # Examples
     /// ```
-    /// use ecru::net::TcpListener;
+    /// use ecru::net::{TcpListener, TcpStream};
+    /// use std::io::{Read, Write};
     ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// listener.set_ttl(100)?;
-    /// assert_eq!(listener.ttl()?, 100);
-    /// # std::io::Result::Ok(())
+    /// ecru::run(|| {
+    ///     let listener = TcpListener::bind("127.0.0.1:0")?;
+    ///     ecru::scope(|s| {
+    ///         s.spawn_daemon(|| {
+    ///             listener.serve(100, |mut stream, _| {
+    ///                 let mut buffer = [0; 1024];
+    ///                 loop {
+    ///                     match stream.read(&mut buffer)? {
+    ///                         0 => return Ok(()),
+    ///                         count => stream.write_all(&buffer[..count])?,
+    ///                     }
+    ///                 }
+    ///             })
+    ///         });
+    ///         let mut client = TcpStream::connect(listener.local_addr()?)?;
+    ///         client.write_all(b"echo")?;
+    ///         let mut buffer = [0; 4];
+    ///         client.read_exact(&mut buffer)?;
+    ///         assert_eq!(&buffer, b"echo");
+    ///         std::io::Result::Ok(())
+    ///     })
+    /// })
+    /// # .unwrap();
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2), for instance for a number over 255.
+    /// Those of [`Server::serve`]: `Cancelled`, as a rule.
+    ///
+    /// # Panics
+    /// With the first panic of a connection, after all have ended; on a thread that runs no tasks.
     ///
     /// # Cancellation
-    /// Does not wait.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.0.set_ttl(ttl)
+    /// As [`Server::serve`]: the connections are cancelled and awaited.
+    pub fn serve<F>(&self, limit: usize, f: F) -> io::Result<()>
+    where
+        F: Fn(TcpStream, SocketAddr) -> io::Result<()> + Send + Sync,
+    {
+        self.server().limit(limit).serve(f)
     }
 
-    /// How many hops a packet may take. See [`set_ttl`](TcpListener::set_ttl).
-    ///
-    /// # Errors
-    /// Those of getsockopt(2).
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.0.ttl()
-    }
-
-    /// The socket's pending error (`SO_ERROR`), which is cleared by this.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::TcpListener;
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// assert!(listener.take_error()?.is_none());
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of getsockopt(2).
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.0.take_error()
-    }
-
-    /// With `true`, an `accept` on this listener or its clones that would wait fails with `WouldBlock` instead, and is no
-    /// cancel point. With `false`, as at first, it waits. Accepted streams are not affected.
-    ///
-    /// The fd itself is in non-blocking mode in either case.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::TcpListener;
-    /// use std::io::ErrorKind;
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// listener.set_nonblocking(true)?;
-    /// assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// None at present.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.0.set_nonblocking(nonblocking);
-        Ok(())
+    /// Prepares to serve connections: see [`Server`].
+    pub fn server(&self) -> Server<'_, TcpListener> {
+        Server::new(self)
     }
 }
 
@@ -241,17 +200,9 @@ impl Iterator for Incoming<'_> {
 
 impl FusedIterator for Incoming<'_> {}
 
-impl fmt::Debug for TcpListener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("TcpListener");
-        if let Ok(address) = self.local_addr() {
-            fields.field("addr", &address);
-        }
-        fields.field("fd", &self.as_raw_fd()).finish()
-    }
-}
-
-const _: () = {
-    const fn shared_between_threads<T: Send + Sync>() {}
-    shared_between_threads::<TcpListener>();
-};
+every_socket!(
+    TcpListener,
+    SocketAddr,
+    "let socket = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;"
+);
+hops!(TcpListener, "let socket = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;");

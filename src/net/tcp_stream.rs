@@ -1,12 +1,14 @@
 //! A TCP connection.
 
+use super::address::Address;
 use super::resolve::try_each;
 use super::settings::{Direction, check_timeout};
+use super::shell::{every_socket, hops, reads_and_writes, time_limits};
 use super::socket::Socket;
-use std::fmt;
+use rustix::net::{SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// A TCP connection: [`std::net::TcpStream`], on which a wait parks the task.
@@ -53,7 +55,7 @@ impl TcpStream {
     /// That of the last address tried, for instance `ConnectionRefused`; `InvalidInput` if there is no address at all.
     ///
     /// # Cancellation
-    /// A cancelled attempt is given up, and its socket closed. The resolution of a name is not interrupted.
+    /// A cancelled attempt is given up, and its socket closed. So is the resolution of a name; see [the module](crate::net#names).
     pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
         try_each(addr, |address| TcpStream::connect_before(&address, None))
     }
@@ -82,7 +84,7 @@ impl TcpStream {
     }
 
     fn connect_before(address: &SocketAddr, deadline: Option<Instant>) -> io::Result<TcpStream> {
-        let socket = Socket::stream_for(address)?;
+        let socket = Socket::open(address.family(), SocketType::STREAM)?;
         socket.connect(address, deadline)?;
         Ok(TcpStream(socket))
     }
@@ -149,95 +151,6 @@ impl TcpStream {
         self.0.shutdown(how)
     }
 
-    /// Another handle to the same connection, by a duplicate of its fd. Time-outs and [`set_nonblocking`] are shared: a
-    /// change on one shows on the other.
-    ///
-    /// A reference is often enough, since `&TcpStream` reads and writes as well.
-    ///
-    /// [`set_nonblocking`]: TcpStream::set_nonblocking
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::{TcpListener, TcpStream};
-    /// use std::io::{Read, Write};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let client = TcpStream::connect(listener.local_addr()?)?;
-    /// let (mut server, _) = listener.accept()?;
-    ///
-    /// client.try_clone()?.write_all(b"x")?; // dropping the clone does not close the connection
-    /// server.read_exact(&mut [0])?;
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// The process has too many open files.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn try_clone(&self) -> io::Result<TcpStream> {
-        self.0.duplicate().map(TcpStream)
-    }
-
-    /// Limits how long each read may wait. `None` is no limit, as at first.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::{TcpListener, TcpStream};
-    /// use std::io::{ErrorKind, Read};
-    /// use std::time::Duration;
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let mut client = TcpStream::connect(listener.local_addr()?)?;
-    /// client.set_read_timeout(Some(Duration::from_millis(5)))?;
-    /// let error = client.read(&mut [0]).unwrap_err(); // nobody writes
-    /// assert_eq!(error.kind(), ErrorKind::TimedOut);
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidInput` for a limit of zero.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn set_read_timeout(&self, dur: Option<Duration>) -> io::Result<()> {
-        self.0.set_timeout(Direction::Read, dur)
-    }
-
-    /// Limits how long each write may wait. `None` is no limit, as at first. See
-    /// [`set_read_timeout`](TcpStream::set_read_timeout) for an example.
-    ///
-    /// # Errors
-    /// `InvalidInput` for a limit of zero.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn set_write_timeout(&self, dur: Option<Duration>) -> io::Result<()> {
-        self.0.set_timeout(Direction::Write, dur)
-    }
-
-    /// The limit set by [`set_read_timeout`](TcpStream::set_read_timeout).
-    ///
-    /// # Errors
-    /// None at present.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.0.timeout(Direction::Read))
-    }
-
-    /// The limit set by [`set_write_timeout`](TcpStream::set_write_timeout).
-    ///
-    /// # Errors
-    /// None at present.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
-        Ok(self.0.timeout(Direction::Write))
-    }
-
     /// Reads what has arrived and leaves it there for the next read.
     ///
     /// # Examples
@@ -284,7 +197,7 @@ impl TcpStream {
     /// # Cancellation
     /// Does not wait.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        self.0.set_nodelay(nodelay)
+        Ok(sockopt::set_tcp_nodelay(self.as_fd(), nodelay)?)
     }
 
     /// Whether Nagle's algorithm is off. See [`set_nodelay`](TcpStream::set_nodelay).
@@ -295,159 +208,94 @@ impl TcpStream {
     /// # Cancellation
     /// Does not wait.
     pub fn nodelay(&self) -> io::Result<bool> {
-        self.0.nodelay()
+        Ok(sockopt::tcp_nodelay(self.as_fd())?)
     }
 
-    /// Sets how many hops a packet may take (`IP_TTL`).
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::{TcpListener, TcpStream};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let stream = TcpStream::connect(listener.local_addr()?)?;
-    /// stream.set_ttl(100)?;
-    /// assert_eq!(stream.ttl()?, 100);
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of setsockopt(2), for instance for a number over 255.
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-        self.0.set_ttl(ttl)
-    }
-
-    /// How many hops a packet may take. See [`set_ttl`](TcpStream::set_ttl).
-    ///
-    /// # Errors
-    /// Those of getsockopt(2).
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn ttl(&self) -> io::Result<u32> {
-        self.0.ttl()
-    }
-
-    /// The socket's pending error (`SO_ERROR`), which is cleared by this.
-    ///
-    /// # Examples
-    /// ```
-    /// use ecru::net::{TcpListener, TcpStream};
-    ///
-    /// let listener = TcpListener::bind("127.0.0.1:0")?;
-    /// let stream = TcpStream::connect(listener.local_addr()?)?;
-    /// assert!(stream.take_error()?.is_none());
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Errors
-    /// Those of getsockopt(2).
-    ///
-    /// # Cancellation
-    /// Does not wait.
-    pub fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.0.take_error()
-    }
-
-    /// With `true`, calls on this stream and its clones that would wait fail with `WouldBlock` instead; they are no cancel
-    /// points then. With `false`, as at first, they wait.
-    ///
-    /// The fd itself is in non-blocking mode in either case.
+    /// What becomes of bytes not yet sent when the last handle is dropped (`SO_LINGER`). `None`, as at first: the system goes on
+    /// sending. Zero: they are thrown away, and the peer sees a reset. Anything else makes the drop itself block its thread, and
+    /// with it the worker, for so long at most: in a task, [`shutdown`](TcpStream::shutdown) and read to the end instead.
     ///
     /// # Examples
     /// ```
     /// use ecru::net::{TcpListener, TcpStream};
     /// use std::io::{ErrorKind, Read};
+    /// use std::time::Duration;
     ///
     /// let listener = TcpListener::bind("127.0.0.1:0")?;
     /// let mut client = TcpStream::connect(listener.local_addr()?)?;
-    /// client.set_nonblocking(true)?;
-    /// assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+    /// let (server, _) = listener.accept()?;
+    /// server.set_linger(Some(Duration::ZERO))?;
+    /// drop(server);
+    /// assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     /// # std::io::Result::Ok(())
     /// ```
     ///
     /// # Errors
-    /// None at present.
+    /// Those of setsockopt(2).
     ///
     /// # Cancellation
     /// Does not wait.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.0.set_nonblocking(nonblocking);
-        Ok(())
+    pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
+        Ok(sockopt::set_socket_linger(self.as_fd(), linger)?)
+    }
+
+    /// The value of `SO_LINGER`, in whole seconds. See [`set_linger`](TcpStream::set_linger).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn linger(&self) -> io::Result<Option<Duration>> {
+        Ok(sockopt::socket_linger(self.as_fd())?)
+    }
+
+    /// With `true`, what arrives is acknowledged at once (`TCP_QUICKACK`). The kernel falls back by itself, so this is to be
+    /// repeated. In std a method of `std::os::linux::net::TcpStreamExt`.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::{TcpListener, TcpStream};
+    ///
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let stream = TcpStream::connect(listener.local_addr()?)?;
+    /// stream.set_quickack(true)?;
+    /// assert!(stream.quickack()?);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
+        Ok(sockopt::set_tcp_quickack(self.as_fd(), quickack)?)
+    }
+
+    /// Whether what arrives is acknowledged at once. See [`set_quickack`](TcpStream::set_quickack).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn quickack(&self) -> io::Result<bool> {
+        Ok(sockopt::tcp_quickack(self.as_fd())?)
     }
 }
 
-/// See [`TcpStream`] for what a cancelled read loses: nothing.
-impl Read for &TcpStream {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.0.receive(buf, 0)
-    }
-
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.0.receive_vectored(bufs)
-    }
-}
-
-/// See [`TcpStream`] for what a cancelled read loses: nothing.
-impl Read for TcpStream {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        (&*self).read(buf)
-    }
-
-    fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        (&*self).read_vectored(bufs)
-    }
-}
-
-/// See [`TcpStream`] for what a cancelled write has done.
-impl Write for &TcpStream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.0.send(buf)
-    }
-
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.send_vectored(bufs)
-    }
-
-    /// Does nothing: what has been written is on its way.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// See [`TcpStream`] for what a cancelled write has done.
-impl Write for TcpStream {
-    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        (&*self).write(buf)
-    }
-
-    fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        (&*self).write_vectored(bufs)
-    }
-
-    /// Does nothing: what has been written is on its way.
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl fmt::Debug for TcpStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("TcpStream");
-        if let Ok(address) = self.local_addr() {
-            fields.field("addr", &address);
-        }
-        if let Ok(address) = self.peer_addr() {
-            fields.field("peer", &address);
-        }
-        fields.field("fd", &self.as_raw_fd()).finish()
-    }
-}
-
-const _: () = {
-    const fn shared_between_threads<T: Send + Sync>() {}
-    shared_between_threads::<TcpStream>();
-};
+every_socket!(
+    TcpStream,
+    SocketAddr,
+    "# let listener = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;\nlet socket = ecru::net::TcpStream::connect(listener.local_addr()?)?;"
+);
+time_limits!(
+    TcpStream,
+    "# let listener = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;\nlet socket = ecru::net::TcpStream::connect(listener.local_addr()?)?;"
+);
+hops!(
+    TcpStream,
+    "# let listener = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;\nlet socket = ecru::net::TcpStream::connect(listener.local_addr()?)?;"
+);
+reads_and_writes!(TcpStream);

@@ -1,62 +1,102 @@
 //! From an [`Op`] to a submission queue entry.
-#![expect(unsafe_code, reason = "prepares the room that an accept fills")]
 
-use crate::driver::op::{Interest, Op, reset_length};
+use crate::driver::file::{FileManner, FileOp};
+use crate::driver::op::{Interest, Manner, Op};
+use crate::driver::stream::is_in_nonblocking_mode;
 use io_uring::opcode;
-use io_uring::squeue::Entry;
-use io_uring::types::Fd;
-use rustix::event::PollFlags;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{Fd, FsyncFlags};
 
 /// "Do not try first, wait for readiness at once": the caller has just tried, or knows better. From the kernel's UAPI;
 /// Linux 5.19. What is ready already is noticed all the same.
 const RECVSEND_POLL_FIRST: u16 = 1;
 
-/// The entry for an op, its user data still unset. `poll_first`: whether the kernel knows [`RECVSEND_POLL_FIRST`].
-///
-/// # Safety
-/// An `Accept`'s length is valid for a write. (Nothing else is looked at.)
-pub(super) unsafe fn of(op: &Op, poll_first: bool) -> Entry {
+/// The entry for an op, its user data still unset. `poll_first`: whether the kernel knows [`RECVSEND_POLL_FIRST`];
+/// `readiness_only`: what [`stands_for_readiness`] said.
+pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
     let how = if poll_first { RECVSEND_POLL_FIRST } else { 0 };
+    if readiness_only {
+        let (fd, interest) = op.readiness();
+        return readiness(fd.fd, interest);
+    }
     match *op {
         Op::Recv { fd, buf, len, flags, .. } => {
-            opcode::Recv::new(Fd(fd), buf, len).flags(flags).ioprio(how).build()
+            opcode::Recv::new(Fd(fd.fd), buf, len).flags(flags).ioprio(how).build()
         }
-        Op::Send { fd, buf, len, flags } => {
-            opcode::Send::new(Fd(fd), buf, len).flags(flags).ioprio(how).build()
+        Op::RecvMsg { fd, message, flags } => opcode::RecvMsg::new(Fd(fd.fd), message)
+            .flags(flags.cast_unsigned())
+            .ioprio(how)
+            .build(),
+        Op::Accept { .. } | Op::Connect { .. } | Op::Send { .. } | Op::SendMsg { .. } => {
+            unreachable!("stand for readiness")
         }
-        Op::RecvMsg { fd, message, flags } => {
-            opcode::RecvMsg::new(Fd(fd), message).flags(flags.cast_unsigned()).ioprio(how).build()
+        // At the file's own position, of which a stream has none.
+        Op::Read { fd, buf, len, .. } => {
+            opcode::Read::new(Fd(fd.fd), buf, len).offset(u64::MAX).build()
         }
-        Op::SendMsg { fd, message, flags } => {
-            opcode::SendMsg::new(Fd(fd), message).flags(flags.cast_unsigned()).ioprio(how).build()
+        Op::Write { fd, buf, len, .. } => {
+            opcode::Write::new(Fd(fd.fd), buf, len).offset(u64::MAX).build()
         }
-        Op::Accept { fd, address, length } => {
-            // SAFETY: the caller's promise.
-            unsafe { reset_length(length) };
-            let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-            opcode::Accept::new(Fd(fd), address.cast(), length).flags(flags).build()
+        Op::Readiness { fd, interest } => readiness(fd.fd, interest),
+    }
+}
+
+/// The entry for an op on a file, its user data still unset.
+pub(super) fn of_file(op: &FileOp, manner: FileManner) -> Entry {
+    let entry = match *op {
+        FileOp::Read { fd, buf, len, offset } => {
+            opcode::Read::new(Fd(fd), buf, len).offset(offset).build()
         }
-        // The attempt that came before has begun to connect. A connect of the kernel's own would fail with EALREADY, so
-        // this waits for the end, and the caller's next attempt fetches the outcome.
-        Op::Connect { fd, .. } => readiness(fd, Interest::Write),
-        Op::Readiness { fd, interest } => readiness(fd, interest),
+        FileOp::Write { fd, buf, len, offset } => {
+            opcode::Write::new(Fd(fd), buf, len).offset(offset).build()
+        }
+        FileOp::ReadVectored { fd, buffers, count, offset } => {
+            opcode::Readv::new(Fd(fd), buffers, count).offset(offset).build()
+        }
+        FileOp::WriteVectored { fd, buffers, count, offset } => {
+            opcode::Writev::new(Fd(fd), buffers, count).offset(offset).build()
+        }
+        FileOp::Sync { fd, data_only } => {
+            let flags = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
+            opcode::Fsync::new(Fd(fd)).flags(flags).build()
+        }
+    };
+    match manner {
+        FileManner::Event => entry,
+        FileManner::Thread => entry.flags(Flags::ASYNC),
     }
 }
 
 /// Whether the completion of this op's entry only says that it is time to attempt it again.
 pub(super) fn stands_for_readiness(op: &Op) -> bool {
-    matches!(op, Op::Connect { .. })
+    match op {
+        // The attempt that came before has begun to connect. A connect of the kernel's own would fail with EALREADY, so
+        // this waits for the end, and the caller's next attempt fetches the outcome.
+        Op::Connect { .. } => true,
+        // Done by the kernel, a send that has to wait a second time goes on behind the bytes that it read the first time: a Unix datagram whose receiver was full
+        // arrived empty (seen on Linux 6.18).
+        Op::Send { .. } | Op::SendMsg { .. } => true,
+        // Of all who wait to accept, the kernel would tell one alone, who may have begun to compute since it asked, while another
+        // has nothing to do. Of readiness it tells all, and who comes first has the connection.
+        Op::Accept { .. } => true,
+        // In non-blocking mode the kernel does not wait for these: it fails with EAGAIN at once.
+        Op::Read { fd, manner, .. } | Op::Write { fd, manner, .. } => match manner {
+            Manner::Nonblocking => true,
+            Manner::Shared | Manner::Terminal => is_in_nonblocking_mode(fd.fd),
+        },
+        _ => false,
+    }
 }
 
 /// An entry that completes whenever the fd becomes readable, until it is cancelled.
 pub(super) fn watch(fd: std::os::fd::RawFd) -> Entry {
-    opcode::PollAdd::new(Fd(fd), events(PollFlags::IN)).multi(true).build()
+    opcode::PollAdd::new(Fd(fd), events(Interest::Read)).multi(true).build()
 }
 
 fn readiness(fd: std::os::fd::RawFd, interest: Interest) -> Entry {
-    opcode::PollAdd::new(Fd(fd), events(interest.poll_flags())).build()
+    opcode::PollAdd::new(Fd(fd), events(interest)).build()
 }
 
-fn events(flags: PollFlags) -> u32 {
-    u32::from(flags.bits())
+fn events(interest: Interest) -> u32 {
+    u32::from(interest.events().cast_unsigned())
 }

@@ -22,9 +22,9 @@
 mod entry;
 mod setup;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
-use super::{Completion, Driver, Op, Token, Wait, Waker};
+use super::{Completion, Driver, FileManner, FileOp, Op, Token, Wait, Waker};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use setup::Mode;
@@ -78,9 +78,13 @@ struct Seen {
     news: bool,
 }
 
-/// Tries whether the kernel lets a ring be opened.
+/// Tries whether the kernel lets a ring be opened and entered, and knows every operation that the driver needs.
+///
+/// # Errors
+/// It does not. The text says what is refused, why that is likely, and what to do.
 pub(super) fn probe() -> io::Result<()> {
-    setup::open(1, Mode::BEST).map(drop)
+    let (ring, _) = setup::open(1, Mode::BEST)?;
+    setup::probe(ring)
 }
 
 impl Uring {
@@ -110,6 +114,15 @@ impl Uring {
             overflows: 0,
             _pinned: PhantomData,
         })
+    }
+
+    /// See [`AnyDriver::submit_file`](super::AnyDriver::submit_file).
+    ///
+    /// # Safety
+    /// As [`Driver::submit`].
+    pub(super) unsafe fn submit_file(&mut self, op: &FileOp, manner: FileManner, token: Token) {
+        self.in_flight += 1;
+        self.queue(entry::of_file(op, manner).user_data(token.value()));
     }
 
     /// Puts an entry into the submission queue, or into the backlog behind those already there.
@@ -289,11 +302,11 @@ impl Uring {
 impl Driver for Uring {
     unsafe fn submit(&mut self, op: &Op, token: Token) {
         self.in_flight += 1;
-        if entry::stands_for_readiness(op) {
+        let readiness_only = entry::stands_for_readiness(op);
+        if readiness_only {
             self.retrying.insert(token.value());
         }
-        // SAFETY: S3: the caller promises that all the op's memory is valid.
-        let entry = unsafe { entry::of(op, self.mode < Mode::Plain) };
+        let entry = entry::of(op, self.mode < Mode::Plain, readiness_only);
         self.queue(entry.user_data(token.value()));
     }
 
@@ -336,6 +349,12 @@ impl Driver for Uring {
     fn in_flight(&self) -> usize {
         self.in_flight
     }
+
+    fn is_worth_attempting(&self, op: &Op) -> bool {
+        op.is_worth_attempting()
+    }
+
+    fn observe(&mut self, _op: &Op, _result: u32) {}
 }
 
 /// Whoever drops a driver with ops in flight gets them cancelled and waits for them: the kernel may write to their memory

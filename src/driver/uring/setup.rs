@@ -1,6 +1,7 @@
 //! Opening a ring: the best mode that the kernel knows, and a clear text where it refuses.
+#![expect(unsafe_code, reason = "queues an entry that names no memory")]
 
-use io_uring::{Builder, IoUring};
+use io_uring::{Builder, IoUring, Probe, opcode};
 use std::io;
 
 /// Entries of the submission queue. More may be submitted between two polls: that costs a system call per so many.
@@ -96,6 +97,47 @@ fn require_features(ring: &IoUring) -> io::Result<()> {
     ))
 }
 
+/// Every operation that the driver hands to the kernel, and its name there.
+const NEEDED: [(u8, &str); 9] = [
+    (opcode::Recv::CODE, "IORING_OP_RECV"),
+    (opcode::RecvMsg::CODE, "IORING_OP_RECVMSG"),
+    (opcode::Read::CODE, "IORING_OP_READ"),
+    (opcode::Write::CODE, "IORING_OP_WRITE"),
+    (opcode::Readv::CODE, "IORING_OP_READV"),
+    (opcode::Writev::CODE, "IORING_OP_WRITEV"),
+    (opcode::Fsync::CODE, "IORING_OP_FSYNC"),
+    (opcode::PollAdd::CODE, "IORING_OP_POLL_ADD"),
+    (opcode::AsyncCancel::CODE, "IORING_OP_ASYNC_CANCEL"),
+];
+
+/// Tries the two calls other than the one that has opened the ring: asks what the kernel knows, and carries out one operation that does nothing.
+pub(super) fn probe(mut ring: IoUring) -> io::Result<()> {
+    let mut known = Probe::new();
+    ring.submitter().register_probe(&mut known).map_err(|error| explain(&error))?;
+    require(|code| known.is_supported(code))?;
+    let nothing = opcode::Nop::new().build();
+    // SAFETY: the entry names no memory.
+    let queued = unsafe { ring.submission().push(&nothing) };
+    queued.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    loop {
+        match ring.submit_and_wait(1) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(explain(&error)),
+        }
+    }
+}
+
+fn require(is_known: impl Fn(u8) -> bool) -> io::Result<()> {
+    let Some((_, name)) = NEEDED.into_iter().find(|(code, _)| !is_known(*code)) else {
+        return Ok(());
+    };
+    let text = format!(
+        "this kernel's io_uring does not know {name}: Linux 5.13 or newer is needed, 6.1 or newer is best"
+    );
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
 /// Says what was refused, why that is likely, and what to do.
 pub(super) fn explain(error: &io::Error) -> io::Error {
     let (kind, text) = match error.raw_os_error() {
@@ -129,7 +171,7 @@ pub(super) fn explain(error: &io::Error) -> io::Error {
         ),
         _ => (error.kind(), "this is not a refusal that ecru knows; see io_uring_setup(2)".to_owned()),
     };
-    io::Error::new(kind, format!("the kernel refuses to open an io_uring ({error}): {text}"))
+    io::Error::new(kind, format!("the kernel refuses io_uring ({error}): {text}"))
 }
 
 fn denied() -> String {
@@ -169,6 +211,14 @@ mod tests {
         assert!(text.contains("ulimit -l"), "{text}");
         let (_, text) = text_of(libc::EMFILE);
         assert!(text.contains("ulimit -n") && text.contains("os error 24"), "{text}");
+    }
+
+    #[test]
+    fn an_operation_that_the_kernel_does_not_know_is_named() {
+        require(|_| true).unwrap();
+        let error = require(|code| code != opcode::Recv::CODE).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(error.to_string().contains("IORING_OP_RECV"), "{error}");
     }
 
     #[test]

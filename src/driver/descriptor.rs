@@ -1,0 +1,68 @@
+//! The fds that ops name.
+//!
+//! The kernel gives the number of a closed fd to the next one that is opened, so a number alone does not say which file is meant. A
+//! driver that remembers something about an fd, as one that registers it for readiness must, would apply it to a stranger. So each use of a number
+//! has a generation of its own.
+
+use crate::base::sync::StaticU64;
+use crate::base::sync::atomic::Ordering;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// An fd, and which use of its number this is. Plain data: whoever makes an op of it keeps the fd open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub(crate) fd: RawFd,
+    pub(super) generation: u64,
+}
+
+/// Owns an fd that ops are to name.
+#[derive(Debug)]
+pub(crate) struct OwnedDescriptor {
+    fd: OwnedFd,
+    generation: u64,
+}
+
+impl OwnedDescriptor {
+    pub(crate) fn new(fd: OwnedFd) -> OwnedDescriptor {
+        OwnedDescriptor { fd, generation: next_generation() }
+    }
+
+    /// The name for ops.
+    pub(crate) fn name(&self) -> Descriptor {
+        Descriptor { fd: self.fd.as_raw_fd(), generation: self.generation }
+    }
+
+    /// The mode of the open file, for all who have it.
+    pub(crate) fn set_nonblocking_mode(&self, nonblocking: bool) -> io::Result<()> {
+        let mut flags = fcntl_getfl(&self.fd)?;
+        if flags.contains(OFlags::NONBLOCK) != nonblocking {
+            flags.set(OFlags::NONBLOCK, nonblocking);
+            fcntl_setfl(&self.fd, flags)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.fd
+    }
+}
+
+impl AsFd for OwnedDescriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Descriptor {
+    /// A name for an fd that somebody else keeps open, for the life of the process or of a test: one name for each.
+    pub(crate) fn of(fd: &impl AsRawFd) -> Descriptor {
+        Descriptor { fd: fd.as_raw_fd(), generation: next_generation() }
+    }
+}
+
+fn next_generation() -> u64 {
+    static NEXT: StaticU64 = StaticU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

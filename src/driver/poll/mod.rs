@@ -1,0 +1,310 @@
+//! The `poll` driver: tells when an fd is ready, and leaves the rest to the caller's next attempt. Needs nothing that a container
+//! forbids.
+//!
+//! # Words
+//! - A *side* of an fd is what can be waited for on it: something to read, or room to write. Errors and hang-ups are news for both.
+//! - An fd is *registered* once for each worker that waits on it, for both sides and *by edges*: the kernel reports when something has
+//!   come, not that it is still there. So a wait is no system call by itself; tens of thousands of them share one `epoll_wait`.
+//!
+//! # Protocol
+//! A side is in one of three states. All are the worker's own: nobody else touches them.
+//!
+//! ```text
+//!              submit                        event
+//!   quiet ----------------> waited for ------------------> quiet     (all who wait complete with RETRY)
+//!     |                        ^  |
+//!     | event                  |  | cancel of the last one
+//!     v             event      |  v
+//!   ready <----.            (quiet)
+//!     |   `----'
+//!     | submit: completes with RETRY at the next poll
+//!     v
+//!   quiet
+//! ```
+//!
+//! 1. Whoever submits has attempted its op before, in vain, or has been told that it is empty (see below). So what is there to be read at the submit
+//!    came later than that, and made an edge.
+//! 2. No wake-up is lost. An edge is reported by the first poll after it. If that poll comes after the submit, it finds the op waiting; if it came
+//!    before, between the attempt and the submit, it has left the side ready. An edge that came before the attempt leaves it ready
+//!    too: then the op is attempted once in vain, and submitted again.
+//! 3. The first submit for an fd registers it, and the kernel reports at once what is there already.
+//! 4. All who wait for a side are told: one of them may be cancelled before it attempts anything, and must not take the news with it.
+//!
+//! # Empty
+//! A server that has read a whole request would attempt the next read in vain, at the price of a system call. So a read on a TCP
+//! connection that did not fill its buffer makes the fd *empty*: what comes later makes an edge, and any edge ends it, whether somebody was
+//! waiting or not. This is known by each worker for itself, which is what makes it true: it has made the read, and its own set gets
+//! every edge after that. Two things would make it false, because a read stops short of them and they may have come with the same edge
+//! as the bytes before: the end of the stream, and urgent bytes. An event that tells of either, or of an error, puts an end to such conclusions for this
+//! fd for good.
+//!
+//! # Which fd
+//! A closed file leaves the kernel's set by itself, and its number goes to the next one. So what is remembered about a number holds for one
+//! [generation](super::descriptor) of it; a submit with another registers it anew. The key that events carry has the generation's
+//! lower half: a duplicate keeps a closed file's registration alive, whose events are then told from its successor's. If a number of the
+//! same file comes back while its old registration is still there, that one is changed (`EEXIST`). While ops wait on an fd it is open
+//! (S3), so another generation that turns up meanwhile is the same file under a second name, and joins them.
+//!
+//! A shared fd, a standard stream above all, can be made to name another file at any moment, by dup2(2), which leaves its generation as it was.
+//! So that is registered for each wait anew, and whoever still waits for the file before looks at this one.
+//!
+//! A regular file cannot be registered (`EPERM`): it is always ready.
+//!
+//! # Several workers
+//! Each has a set of its own, and an fd that is used on several is in several. Each of them gets each edge, so who finds out is again
+//! decided by the attempt.
+//!
+//! # Wakes
+//! The eventfd of the [`Waker`] is registered by edges too: every write to it is one, so it is never read.
+#![expect(unsafe_code, reason = "implements an unsafe method, and names fds by their numbers")]
+
+mod set;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::descriptor::Descriptor;
+use super::op::Interest;
+use super::{Completion, Driver, Op, Token, Wait, Waker};
+use set::{News, Reach, Set};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::marker::PhantomData;
+use std::os::fd::RawFd;
+use std::time::Duration;
+use std::{fmt, io};
+use table::{Entry, Table};
+
+/// The key of the waker's eventfd. No fd's: those have a clear bit 31.
+const WAKER: usize = usize::MAX - 1;
+
+/// A set of fds, and who waits for them.
+pub(crate) struct Poll {
+    set: Set,
+    table: Table,
+    /// Where each op waits.
+    waiting: HashMap<Token, (RawFd, Interest), BuildHasherDefault<TokenHasher>>,
+    /// To be handed out by the next poll.
+    done: Vec<Completion>,
+    waker: Waker,
+    /// Registrations made or changed, for the tests.
+    #[cfg(test)]
+    registrations: usize,
+    /// D1: the driver stays on the thread that opened it.
+    _pinned: PhantomData<*const ()>,
+}
+
+impl Poll {
+    pub(super) fn open(waker: Option<Waker>) -> io::Result<Poll> {
+        let set = Set::open().map_err(|error| explain(&error))?;
+        let waker = match waker {
+            Some(waker) => waker,
+            None => Waker::new().map_err(|error| explain(&error))?,
+        };
+        // SAFETY: the waker's eventfd is open for as long as the waker is there, and that is in this very struct.
+        unsafe { set.register_reading(waker.fd(), WAKER) }.map_err(|error| explain(&error))?;
+        Ok(Poll {
+            set,
+            table: Table::default(),
+            waiting: HashMap::default(),
+            done: Vec::new(),
+            waker,
+            #[cfg(test)]
+            registrations: 0,
+            _pinned: PhantomData,
+        })
+    }
+
+    /// Makes the wait known; false: it is over already.
+    ///
+    /// # Safety
+    /// The fd is open.
+    unsafe fn begin(&mut self, op: &Op, token: Token) -> io::Result<bool> {
+        let (fd, side) = op.readiness();
+        let number =
+            usize::try_from(fd.fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+        let entry = self.table.entry(number);
+        if op.may_be_of_another_file() || (!entry.is_known(fd.generation) && !entry.is_waited_for())
+        {
+            // SAFETY: the caller's promise.
+            let reach = unsafe { self.set.register(fd.fd, key(fd)) }?;
+            #[cfg(test)]
+            {
+                self.registrations += 1;
+            }
+            entry.renew(fd.generation, reach == Reach::AlwaysReady);
+        }
+        Ok(entry.wait(side, token))
+    }
+
+    /// An fd, or the waker, has made news.
+    fn tell(&mut self, news: News) {
+        if news.key == WAKER {
+            return self.waker.acknowledge();
+        }
+        let (fd, tag) = split(news.key);
+        let Some(entry) = self.table.existing(fd).filter(|entry| entry.has_tag(tag)) else {
+            return;
+        };
+        if news.read {
+            entry.note_news(news.plain);
+        }
+        for (side, comes) in [(Interest::Read, news.read), (Interest::Write, news.write)] {
+            if comes {
+                entry.wake(side, |token| {
+                    self.waiting.remove(&token);
+                    self.done.push(Completion { token, result: Completion::RETRY, more: false });
+                });
+            }
+        }
+    }
+
+    /// What is known of this very file.
+    fn known(&self, fd: Descriptor) -> Option<&Entry> {
+        let entry = self.table.get(usize::try_from(fd.fd).ok()?)?;
+        entry.is_known(fd.generation).then_some(entry)
+    }
+}
+
+/// Whether the fd is a TCP connection, of which a read that does not fill its buffer has left nothing behind. Others end reads for
+/// other reasons: at the end of a datagram, or where a Unix socket's peer has sent an fd.
+///
+/// # Safety
+/// The fd is open.
+unsafe fn is_tcp(fd: RawFd) -> bool {
+    let (mut protocol, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    let (value, room) = ((&raw mut protocol).cast(), &raw mut length);
+    // SAFETY: there is room for the value and its length says how much.
+    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, value, room) };
+    asked == 0 && protocol == libc::IPPROTO_TCP
+}
+
+/// What events of this fd carry: 31 bits of its number, 32 of its generation.
+fn key(fd: Descriptor) -> usize {
+    (fd.generation as u32 as usize) << 32 | fd.fd.cast_unsigned() as usize
+}
+
+/// The number, and the generation's lower half.
+fn split(key: usize) -> (usize, u32) {
+    (key & u32::MAX as usize, (key >> 32) as u32)
+}
+
+impl Driver for Poll {
+    unsafe fn submit(&mut self, op: &Op, token: Token) {
+        // SAFETY: S3: the fd is open until the op's completion.
+        let result = match unsafe { self.begin(op, token) } {
+            Ok(true) => {
+                let (fd, side) = op.readiness();
+                self.waiting.insert(token, (fd.fd, side));
+                return;
+            }
+            Ok(false) => Completion::RETRY,
+            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+        };
+        self.done.push(Completion { token, result, more: false });
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let Some((fd, side)) = self.waiting.remove(&token) else { return };
+        if let Some(entry) = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd)) {
+            entry.withdraw(side, token);
+        }
+        self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
+    }
+
+    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        let limit = match wait {
+            _ if !self.done.is_empty() => Some(Duration::ZERO),
+            Wait::Poll if self.waiting.is_empty() => return Ok(()),
+            Wait::Poll => Some(Duration::ZERO),
+            Wait::For(limit) => Some(limit),
+            Wait::Forever => None,
+        };
+        // Even where there is something to hand out: if every wait were cancelled at once, nobody would ever hear of the news that ends
+        // what is known to be empty.
+        let count = self.set.wait(limit)?;
+        for index in 0..count {
+            self.tell(self.set.event(index));
+        }
+        completions.append(&mut self.done);
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.done.len()
+    }
+
+    fn is_worth_attempting(&self, op: &Op) -> bool {
+        match *op {
+            // What the op's maker believes is of no use: it may have been read on another worker.
+            Op::Recv { fd, .. } => !self.known(fd).is_some_and(Entry::is_empty),
+            _ => true,
+        }
+    }
+
+    fn observe(&mut self, op: &Op, result: u32) {
+        let Op::Recv { fd, len, flags, .. } = *op else { return };
+        if result == 0 || result >= len || flags & !libc::MSG_NOSIGNAL != 0 {
+            return;
+        }
+        let Ok(number) = usize::try_from(fd.fd) else { return };
+        if let Some(entry) =
+            self.table.existing(number).filter(|entry| entry.is_known(fd.generation))
+        {
+            // SAFETY: S3: a read of it has just succeeded, and its owner waits for what we say.
+            entry.note_empty(|| unsafe { is_tcp(fd.fd) });
+        }
+    }
+}
+
+impl fmt::Debug for Poll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poll")
+            .field("waiting", &self.waiting.len())
+            .field("done", &self.done.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tokens come from the caller's own table, so nobody needs to be kept from choosing ones that collide.
+#[derive(Default)]
+struct TokenHasher(u64);
+
+impl Hasher for TokenHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        // The golden ratio's bits; the upper half is the well mixed one, and the table looks at both ends.
+        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Says what was refused, and what to do.
+fn explain(error: &io::Error) -> io::Error {
+    let text = match error.raw_os_error() {
+        Some(libc::EMFILE) => {
+            "this process has as many open files as it may, and each worker needs four for its driver: raise `ulimit -n`, or \
+             close some"
+        }
+        Some(libc::ENFILE) => {
+            "the whole system has as many open files as it may: raise the sysctl fs.file-max, or close some"
+        }
+        Some(libc::ENOSPC) => {
+            "this user watches as many files as it may: raise the sysctl fs.epoll.max_user_watches"
+        }
+        _ => "this is not a refusal that ecru knows; see epoll_create(2) and eventfd(2)",
+    };
+    io::Error::new(error.kind(), format!("the kernel refuses to open an epoll ({error}): {text}"))
+}

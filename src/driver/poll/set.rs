@@ -1,0 +1,168 @@
+//! The kernel's set of registered fds, by the `polling` crate, and the wait for one of them.
+//!
+//! The wait goes to the set's own fd and not through `polling`, whose wait is five system calls: it sets a timer and arms it before,
+//! empties and arms its notifier afterwards. Ours is one. It also tells what `polling` does not report: that the peer has shut its writing side
+//! (`EPOLLRDHUP`), for which registrations are made here. See `doc/decisions/0008-polling-without-its-wait.md`.
+#![expect(unsafe_code, reason = "system calls on raw pointers and fd numbers")]
+
+use polling::{Event, PollMode, Poller};
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::Duration;
+
+/// How many events one wait fetches. What is left over comes with the next.
+const BATCH: usize = 256;
+
+/// What registering an fd has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The kernel reports every edge.
+    Edges,
+    /// It is of a kind for which there is nothing to report: reads and writes never wait.
+    AlwaysReady,
+}
+
+/// What an event says, and what is asked for.
+const READ: i32 = libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDHUP;
+const WRITE: i32 = libc::EPOLLOUT;
+const BOTH: i32 = libc::EPOLLERR | libc::EPOLLHUP;
+const EDGES: i32 = libc::EPOLLET;
+
+/// One event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct News {
+    /// Of the fd that it is about.
+    pub(super) key: usize,
+    pub(super) read: bool,
+    pub(super) write: bool,
+    /// There may be bytes to read, and nothing else: no end, no error, nothing urgent.
+    pub(super) plain: bool,
+}
+
+/// See the module.
+pub(super) struct Set {
+    poller: Poller,
+    /// As many as the last wait has fetched are filled.
+    events: Vec<libc::epoll_event>,
+    /// The kernel knows time-outs finer than a millisecond (Linux 5.11) and no filter forbids them.
+    fine: bool,
+}
+
+impl Set {
+    pub(super) fn open() -> io::Result<Set> {
+        let events = vec![libc::epoll_event { events: 0, u64: 0 }; BATCH];
+        Ok(Set { poller: Poller::new()?, events, fine: true })
+    }
+
+    /// Reports what can be read from the fd from now on, under this key.
+    ///
+    /// # Safety
+    /// The fd is open.
+    pub(super) unsafe fn register_reading(&self, fd: RawFd, key: usize) -> io::Result<()> {
+        // SAFETY: the caller's promise; see `register`.
+        unsafe { self.poller.add_with_mode(fd, Event::readable(key), PollMode::Edge) }
+    }
+
+    /// Reports both sides of the fd from now on, and the end of the stream, under this key, beginning with what is there already.
+    ///
+    /// # Safety
+    /// The fd is open.
+    pub(super) unsafe fn register(&self, fd: RawFd, key: usize) -> io::Result<Reach> {
+        let events = (EDGES | READ | WRITE | BOTH).cast_unsigned();
+        let mut asked = libc::epoll_event { events, u64: key as u64 };
+        let set = self.poller.as_raw_fd();
+        // Not by polling's own call, which cannot ask for the end of a stream: the registration would have to be widened by a second one.
+        // SAFETY: the description of the event is valid and outlives the call.
+        let mut control =
+            |how| count(i64::from(unsafe { libc::epoll_ctl(set, how, fd, &raw mut asked) }));
+        match control(libc::EPOLL_CTL_ADD) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(Reach::AlwaysReady),
+            // Under a key of its predecessor's.
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                control(libc::EPOLL_CTL_MOD).map(|_| Reach::Edges)
+            }
+            outcome => outcome.map(|_| Reach::Edges),
+        }
+    }
+
+    /// Waits for news, and says how much there is. A time-out or a signal is none.
+    pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
+        let outcome = match limit {
+            None => self.wait_coarsely(-1),
+            Some(Duration::ZERO) => self.wait_coarsely(0),
+            Some(limit) => self.wait_finely(limit),
+        };
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
+            outcome => outcome,
+        }
+    }
+
+    /// One of the events fetched last.
+    pub(super) fn event(&self, index: usize) -> News {
+        let libc::epoll_event { events, u64: key } = self.events[index];
+        let has = |flags: i32| events & flags.cast_unsigned() != 0;
+        News {
+            key: key as usize,
+            read: has(READ | BOTH),
+            write: has(WRITE | BOTH),
+            plain: !has(READ & !libc::EPOLLIN | BOTH),
+        }
+    }
+
+    fn wait_coarsely(&mut self, milliseconds: i32) -> io::Result<usize> {
+        let (set, room) = (self.poller.as_raw_fd(), self.events.as_mut_ptr());
+        // SAFETY: there is room for so many events.
+        count(i64::from(unsafe { libc::epoll_wait(set, room, BATCH as i32, milliseconds) }))
+    }
+
+    fn wait_finely(&mut self, limit: Duration) -> io::Result<usize> {
+        // A wait for longer than the kernel can count is cut short, which a caller that looks at its own clock does not notice.
+        let seconds = limit.as_secs().min(1 << 30).cast_signed();
+        let limit = libc::timespec {
+            tv_sec: seconds,
+            tv_nsec: libc::c_long::from(limit.subsec_nanos().cast_signed()),
+        };
+        if self.fine {
+            let no_mask = std::ptr::null::<libc::sigset_t>();
+            let (set, room) = (self.poller.as_raw_fd(), self.events.as_mut_ptr());
+            // SAFETY: there is room for so many events; the limit outlives the call; without a mask its size is not looked at.
+            let found = count(unsafe {
+                libc::syscall(
+                    libc::SYS_epoll_pwait2,
+                    set,
+                    room,
+                    BATCH as i32,
+                    &raw const limit,
+                    no_mask,
+                    0_usize,
+                )
+            });
+            match found.as_ref().err().and_then(io::Error::raw_os_error) {
+                Some(libc::ENOSYS | libc::EPERM) => self.fine = false,
+                _ => return found,
+            }
+        }
+        // The set is itself an fd that becomes readable.
+        let mut asked =
+            libc::pollfd { fd: self.poller.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd and a limit, which outlive the call.
+        match count(i64::from(unsafe {
+            libc::ppoll(&raw mut asked, 1, &raw const limit, std::ptr::null())
+        }))? {
+            0 => Ok(0),
+            _ => self.wait_coarsely(0),
+        }
+    }
+
+    /// As if the kernel were older than Linux 5.11.
+    #[cfg(test)]
+    pub(super) fn grow_old(&mut self) {
+        self.fine = false;
+    }
+}
+
+/// The result of a system call that gives -1 and sets errno when it fails.
+fn count(result: i64) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}

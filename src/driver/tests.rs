@@ -1,0 +1,548 @@
+//! What both drivers promise, against real sockets; and what their own tests share.
+#![expect(unsafe_code, reason = "submits ops on raw pointers")]
+
+use super::descriptor::Descriptor;
+use super::op::Interest;
+use super::*;
+use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+/// Longer than any test takes; a test that runs into it fails instead of hanging.
+pub(super) const GUARD: Duration = Duration::from_secs(60);
+
+/// Runs a test on each driver as a worker opens it, and on small rings in every mode that there is. io_uring last: the kernel takes a
+/// dropped ring apart later, and interrupts the thread's next wait for it.
+fn on_each(mut test: impl FnMut(&mut AnyDriver)) {
+    let opened = [DriverKind::Poll, DriverKind::Uring].into_iter().map(|kind| {
+        let driver = open(&choose(kind).unwrap(), None).unwrap();
+        assert_eq!(is_poll(&driver), kind == DriverKind::Poll);
+        driver
+    });
+    for mut driver in opened.chain(uring::tests::small_rings().map(AnyDriver::Uring)) {
+        test(&mut driver);
+        assert_eq!(driver.in_flight(), 0, "the test has left ops in flight");
+    }
+}
+
+fn is_poll(driver: &AnyDriver) -> bool {
+    matches!(driver, AnyDriver::Poll(_))
+}
+
+pub(super) fn pair() -> (UnixStream, UnixStream) {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (ours, theirs)
+}
+
+pub(super) fn recv(fd: Descriptor, buffer: &mut [u8]) -> Op {
+    let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
+    Op::Recv { fd, buf, len, flags: 0, drained: false }
+}
+
+pub(super) fn submit(driver: &mut impl Driver, op: &Op, token: u64) {
+    // SAFETY: S3: every test keeps its buffers and sockets until it has seen the completion, or dropped the driver.
+    unsafe { driver.submit(op, Token::new(token)) };
+}
+
+/// Polls until so many completions have come.
+pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<Completion> {
+    let end = Instant::now() + GUARD;
+    let mut completions = Vec::new();
+    while completions.len() < count {
+        let came = completions.len();
+        assert!(Instant::now() < end, "only {came} of {count} completions came: {driver:?}");
+        driver.poll(Wait::For(GUARD), &mut completions).unwrap();
+    }
+    assert_eq!(completions.len(), count);
+    completions
+}
+
+/// Submits an op that has just been attempted in vain, and attempts it again for as long as it is told to.
+fn finish(driver: &mut AnyDriver, op: &Op, token: u64) -> io::Result<u32> {
+    submit(driver, op, token);
+    let completion = collect(driver, 1)[0];
+    assert_eq!(completion.token, Token::new(token));
+    assert!(!completion.more);
+    conclude(driver, op, completion)
+}
+
+/// What an op has come to, once it is attempted again if that is what it was told.
+fn conclude(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
+    match completion.result {
+        Completion::RETRY => carry_out(driver, op),
+        _ => completion.into_result(),
+    }
+}
+
+/// The same of an op that io_uring carries out by itself, where the other driver says that it is worth an attempt.
+fn conclude_read(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
+    assert_eq!(completion.result == Completion::RETRY, is_poll(driver), "{completion:?}");
+    conclude(driver, op, completion)
+}
+
+/// What a worker does: try, submit, try again when told to.
+fn carry_out(driver: &mut AnyDriver, op: &Op) -> io::Result<u32> {
+    // SAFETY: S3: see `submit`.
+    match unsafe { op.attempt() } {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => finish(driver, op, 7),
+        outcome => outcome,
+    }
+}
+
+/// A wait that must be ended by a wake.
+pub(super) fn expect_wake(driver: &mut impl Driver) {
+    let start = Instant::now();
+    driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+    assert!(start.elapsed() < GUARD, "the wake was lost");
+}
+
+fn expect_nothing(driver: &mut AnyDriver) {
+    let mut completions = Vec::new();
+    driver.poll(Wait::For(Duration::from_millis(2)), &mut completions).unwrap();
+    driver.poll(Wait::Poll, &mut completions).unwrap();
+    assert_eq!(completions, []);
+}
+
+#[test]
+fn a_recv_waits_for_its_peer_and_sees_the_end_of_the_stream() {
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let fd = Descriptor::of(&ours);
+        let mut buffer = [0; 8];
+        let op = recv(fd, &mut buffer);
+        submit(driver, &op, 42);
+        assert_eq!(driver.in_flight(), 1);
+        expect_nothing(driver);
+        theirs.write_all(b"hello").unwrap();
+        let completion = collect(driver, 1)[0];
+        assert_eq!(completion.token, Token::new(42));
+        let count = conclude_read(driver, &op, completion).unwrap();
+        assert_eq!((count, &buffer), (5, b"hello\0\0\0"));
+        // The rest and the end arrive together.
+        theirs.write_all(b"ab").unwrap();
+        drop(theirs);
+        assert_eq!(carry_out(driver, &op).unwrap(), 2);
+        assert_eq!(carry_out(driver, &op).unwrap(), 0);
+        assert_eq!(carry_out(driver, &op).unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_message_a_round_for_a_thousand_rounds_is_never_missed() {
+    const ROUNDS: u32 = 1_000;
+    on_each(|driver| {
+        let (ours, theirs) = pair();
+        let echo = thread::spawn(move || {
+            let mut word = [0; 4];
+            while (&theirs).read_exact(&mut word).is_ok() {
+                (&theirs).write_all(&word).unwrap();
+            }
+        });
+        let fd = Descriptor::of(&ours);
+        for round in 0..ROUNDS {
+            (&ours).write_all(&round.to_ne_bytes()).unwrap();
+            let mut word = [0; 4];
+            // Now and then with a poll between the attempt and the submit, which may take the edge away.
+            let op = recv(fd, &mut word);
+            // SAFETY: S3: see `submit`.
+            if unsafe { op.attempt() }.is_err() {
+                if round % 3 == 0 {
+                    driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+                }
+                assert_eq!(finish(driver, &op, u64::from(round)).unwrap(), 4);
+            }
+            assert_eq!(u32::from_ne_bytes(word), round);
+        }
+        drop(ours);
+        echo.join().unwrap();
+    });
+}
+
+#[test]
+fn connect_accept_and_send_work() {
+    on_each(|driver| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        // SAFETY: zeroes are valid for an address.
+        let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
+        let mut length = 0;
+        let (storage, room) = (&raw mut address, &raw mut length);
+        let accept = Op::Accept { fd: Descriptor::of(&listener), address: storage, length: room };
+        let to = listener.local_addr().unwrap();
+        let client = thread::spawn(move || {
+            let mut client = TcpStream::connect(to).unwrap();
+            let mut all = [0; 2];
+            client.read_exact(&mut all).unwrap();
+            (client, all)
+        });
+        let fd = i32::try_from(carry_out(driver, &accept).unwrap()).unwrap();
+        // SAFETY: the result of an accept is a new fd, ours alone.
+        let server = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
+        let bytes = *b"fg";
+        let fd = Descriptor::of(&server);
+        let send = Op::Send { fd, buf: bytes.as_ptr(), len: 2, flags: libc::MSG_NOSIGNAL };
+        assert_eq!(carry_out(driver, &send).unwrap(), 2);
+        let (client, all) = client.join().unwrap();
+        assert_eq!(&all, b"fg");
+        assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
+        assert_eq!((i32::from(address.ss_family), length), (libc::AF_INET, 16));
+    });
+}
+
+#[test]
+fn a_send_waits_until_the_peer_makes_room() {
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let bytes = vec![7_u8; 1 << 16];
+        let fd = Descriptor::of(&ours);
+        let send = Op::Send { fd, buf: bytes.as_ptr(), len: 1 << 16, flags: libc::MSG_NOSIGNAL };
+        let mut sent = 0_usize;
+        // SAFETY: S3: see `submit`.
+        while let Ok(count) = unsafe { send.attempt() } {
+            sent += count as usize;
+        }
+        submit(driver, &send, 3);
+        assert_eq!(driver.in_flight(), 1);
+        let reader = thread::spawn(move || {
+            let mut all = Vec::new();
+            theirs.read_to_end(&mut all).unwrap();
+            all.len()
+        });
+        let completion = collect(driver, 1)[0];
+        sent += conclude(driver, &send, completion).unwrap() as usize;
+        drop(ours);
+        assert_eq!(reader.join().unwrap(), sent);
+    });
+}
+
+#[test]
+fn readiness_completes_with_the_events() {
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let fd = Descriptor::of(&ours);
+        let readable = Op::Readiness { fd, interest: Interest::Read };
+        submit(driver, &readable, 1);
+        theirs.write_all(b"x").unwrap();
+        let completion = collect(driver, 1)[0];
+        let later = conclude_read(driver, &readable, completion).unwrap();
+        let at_once = carry_out(driver, &readable).unwrap();
+        for events in [later, at_once] {
+            assert_eq!(events & u32::from(libc::POLLIN.cast_unsigned()), 1);
+        }
+        let writable = Op::Readiness { fd, interest: Interest::Write };
+        let events = carry_out(driver, &writable).unwrap();
+        assert_eq!(events, u32::from(libc::POLLOUT.cast_unsigned()));
+    });
+}
+
+#[test]
+fn what_the_kernel_refuses_completes_with_the_refusal() {
+    on_each(|driver| {
+        let mut buffer = [0; 8];
+        for bad in [-1, 1 << 20] {
+            submit(driver, &recv(Descriptor::of(&bad), &mut buffer), 9);
+            assert_eq!(collect(driver, 1)[0].result, -libc::EBADF);
+        }
+    });
+}
+
+#[test]
+fn a_wait_is_never_shorter_than_asked() {
+    on_each(|driver| {
+        let (ours, _theirs) = pair();
+        let mut buffer = [0; 8];
+        submit(driver, &recv(Descriptor::of(&ours), &mut buffer), 1);
+        let mut completions = Vec::new();
+        for micros in [0, 1, 999, 3_000, 7_777] {
+            let limit = Duration::from_micros(micros);
+            let start = Instant::now();
+            driver.poll(Wait::For(limit), &mut completions).unwrap();
+            let took = start.elapsed();
+            assert!(took >= limit, "{took:?} instead of {limit:?} with {driver:?}");
+            assert_eq!(completions, []);
+        }
+        driver.cancel(Token::new(1));
+        assert_eq!(collect(driver, 1)[0].result, Completion::CANCELLED);
+    });
+}
+
+#[test]
+fn a_wait_longer_than_the_kernel_can_count_is_only_long() {
+    on_each(|driver| {
+        driver.waker().wake();
+        driver.poll(Wait::For(Duration::MAX), &mut Vec::new()).unwrap();
+    });
+}
+
+#[test]
+fn a_wake_that_came_before_ends_the_next_wait() {
+    on_each(|driver| {
+        let waker = driver.waker();
+        for _ in 0..3 {
+            waker.wake();
+            waker.wake();
+            driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
+            expect_wake(driver);
+        }
+    });
+}
+
+#[test]
+fn a_driver_takes_over_the_waker_of_one_that_went_before() {
+    on_each(|driver| {
+        let waker = driver.waker();
+        // Of each kind: runs on the same worker need not agree.
+        for kind in [DriverKind::Poll, DriverKind::Uring] {
+            let mut next = open(&choose(kind).unwrap(), Some(waker.clone())).unwrap();
+            waker.wake();
+            expect_wake(&mut next);
+        }
+    });
+}
+
+/// Another thread wakes the driver again and again.
+pub(super) fn receive_wakes(driver: &mut impl Driver) {
+    const WAKES: u64 = 2_000;
+    let (news, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let waker = driver.waker();
+    let other = thread::spawn({
+        let (news, seen) = (Arc::clone(&news), Arc::clone(&seen));
+        move || {
+            for number in 1..=WAKES {
+                news.store(number, Ordering::Relaxed);
+                waker.wake();
+                // Sometimes wait for the other side, so that wakes meet a driver in each of its states.
+                while !number.is_multiple_of(3) && seen.load(Ordering::Relaxed) < number {
+                    thread::yield_now();
+                }
+            }
+        }
+    });
+    let end = Instant::now() + GUARD;
+    while seen.load(Ordering::Relaxed) < WAKES {
+        driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
+        assert!(Instant::now() < end, "a wake was lost after {seen:?}");
+        seen.store(news.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    other.join().unwrap();
+}
+
+#[test]
+fn no_wake_of_another_thread_is_lost() {
+    on_each(receive_wakes);
+}
+
+#[test]
+fn all_who_wait_for_an_fd_are_told() {
+    const OPS: usize = 1_000;
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let fd = Descriptor::of(&ours);
+        let mut buffer = vec![0; OPS];
+        let ops: Vec<_> = buffer.chunks_mut(1).map(|byte| recv(fd, byte)).collect();
+        for (token, op) in ops.iter().enumerate() {
+            submit(driver, op, token as u64);
+        }
+        assert_eq!(driver.in_flight(), OPS);
+        expect_nothing(driver);
+        theirs.write_all(&[b'x'; OPS]).unwrap();
+        let mut tokens = Vec::new();
+        for completion in collect(driver, OPS) {
+            let token = completion.token.value();
+            let count = conclude_read(driver, &ops[token as usize], completion).unwrap();
+            assert_eq!(count, 1);
+            tokens.push(token);
+        }
+        tokens.sort_unstable();
+        assert!(tokens.into_iter().eq(0..OPS as u64), "each op has completed once");
+        assert_eq!(buffer, [b'x'; OPS]);
+    });
+}
+
+#[test]
+fn a_cancelled_op_completes_and_the_others_go_on_waiting() {
+    const OPS: u64 = 200;
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let fd = Descriptor::of(&ours);
+        let mut buffer = [0; 8];
+        let op = recv(fd, &mut buffer);
+        for token in 0..OPS {
+            submit(driver, &op, token);
+            if token > 0 {
+                driver.cancel(Token::new(token));
+            }
+        }
+        let completions = collect(driver, OPS as usize - 1);
+        assert!(completions.iter().all(|completion| completion.result == Completion::CANCELLED));
+        assert!(completions.iter().all(|completion| completion.token != Token::new(0)));
+        expect_nothing(driver);
+        theirs.write_all(b"x").unwrap();
+        let completion = collect(driver, 1)[0];
+        assert_eq!(completion.token, Token::new(0));
+        assert_eq!(conclude_read(driver, &op, completion).unwrap(), 1);
+    });
+}
+
+#[test]
+fn cancelling_what_has_ended_does_nothing() {
+    on_each(|driver| {
+        let (ours, mut theirs) = pair();
+        let fd = Descriptor::of(&ours);
+        let mut buffer = [0; 8];
+        theirs.write_all(b"x").unwrap();
+        assert_eq!(finish(driver, &recv(fd, &mut buffer), 1).unwrap(), 1);
+        driver.cancel(Token::new(1));
+        driver.cancel(Token::new(77));
+        let op = recv(fd, &mut buffer);
+        submit(driver, &op, 2);
+        theirs.write_all(b"y").unwrap();
+        let completion = collect(driver, 1)[0];
+        assert_eq!(completion.token, Token::new(2));
+        assert_eq!(conclude_read(driver, &op, completion).unwrap(), 1);
+    });
+}
+
+/// Cancels reads at random moments while a peer writes a known sequence.
+fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
+    const UNTOUCHED: u8 = 0xEE;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (ours, mut theirs) = pair();
+    let fd = Descriptor::of(&ours);
+    let stop = Arc::new(AtomicBool::new(false));
+    let peer = thread::spawn({
+        let (stop, mut random) = (Arc::clone(&stop), random.fork());
+        move || {
+            let mut sent = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let chunk = (sent..sent + random.u64(1..6)).map(|at| at as u8).collect::<Vec<_>>();
+                theirs.write_all(&chunk).unwrap();
+                sent += chunk.len() as u64;
+                for _ in 0..random.u32(0..3_000) {
+                    std::hint::spin_loop();
+                }
+            }
+            sent
+        }
+    });
+    let mut kept = Vec::new();
+    let (mut received, mut cancelled, mut told) = (0_u64, 0, 0);
+    let end = Instant::now() + GUARD;
+    let mut round = 0;
+    while round < rounds || cancelled < 20 || told < 20 {
+        round += 1;
+        let in_time = round <= rounds || Instant::now() < end;
+        assert!(in_time, "both outcomes must be met: {cancelled} and {told}");
+        let mut buffer = Box::new([UNTOUCHED; 4]);
+        let op = recv(fd, &mut buffer[..]);
+        // A ring need not be told only of what was attempted in vain.
+        let attempts = is_poll(driver) || random.bool();
+        // SAFETY: S3: see `submit`.
+        let at_once = attempts.then(|| unsafe { op.attempt() });
+        let count = at_once.and_then(Result::ok).unwrap_or_else(|| {
+            submit(driver, &op, round);
+            let mut completions = Vec::new();
+            for _ in 0..random.u32(0..2_000) {
+                std::hint::spin_loop();
+            }
+            // Where the machine lets the two take turns, the peer has its turn while a read is under way.
+            if round > rounds && told < 20 {
+                thread::sleep(Duration::from_micros(500));
+            }
+            if random.bool() {
+                driver.poll(Wait::Poll, &mut completions).unwrap();
+            }
+            driver.cancel(Token::new(round));
+            if completions.is_empty() {
+                completions = collect(driver, 1);
+            }
+            assert_eq!((completions.len(), completions[0].token), (1, Token::new(round)));
+            match completions[0].result {
+                Completion::CANCELLED => {
+                    cancelled += 1;
+                    0
+                }
+                Completion::RETRY if is_poll(driver) => {
+                    told += 1;
+                    // SAFETY: S3: see `submit`.
+                    unsafe { op.attempt() }.unwrap_or(0)
+                }
+                result => {
+                    told += 1;
+                    u32::try_from(result)
+                        .unwrap_or_else(|_| panic!("round {round} ended with {result}"))
+                }
+            }
+        });
+        for byte in &mut buffer[..count as usize] {
+            assert_eq!(*byte, received as u8, "round {round} of seed {seed}");
+            received += 1;
+            *byte = UNTOUCHED;
+        }
+        kept.push(buffer);
+    }
+    stop.store(true, Ordering::Relaxed);
+    // Drain, so that the peer is not stuck in a write, until it has hung up.
+    let mut byte = [0];
+    while carry_out(driver, &recv(fd, &mut byte)).unwrap() == 1 {
+        assert_eq!(byte[0], received as u8);
+        received += 1;
+    }
+    assert_eq!(received, peer.join().unwrap(), "no byte is lost");
+    assert!(
+        kept.iter().all(|buffer| **buffer == [UNTOUCHED; 4]),
+        "no byte is written after the completion"
+    );
+}
+
+#[test]
+fn cancelling_reads_at_random_moments_loses_no_byte_and_writes_none_late() {
+    let mut seed = 0;
+    on_each(|driver| {
+        seed += 1;
+        attack(driver, 1_000, seed);
+    });
+}
+
+#[test]
+fn a_signal_ends_a_wait_early_and_is_no_error() {
+    extern "C" fn ignore(_: i32) {}
+    // SAFETY: zeroes are a valid action: no flags, SA_RESTART least of all, and an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ignore as extern "C" fn(i32) as usize;
+    // SAFETY: the handler does nothing.
+    let installed =
+        unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
+    assert_eq!(installed, 0);
+    on_each(|driver| {
+        for wait in [Wait::For(GUARD), Wait::Forever] {
+            // Arms the watch for wakes, so that the next system call has nothing to do and only the signal to report.
+            driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
+            // SAFETY: no precondition.
+            let this = unsafe { libc::pthread_self() };
+            let done = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        // SAFETY: the thread waits for this one before it ends.
+                        unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
+                        thread::yield_now();
+                    }
+                });
+                let start = Instant::now();
+                let mut completions = Vec::new();
+                let outcome = driver.poll(wait, &mut completions);
+                done.store(true, Ordering::Relaxed);
+                outcome.unwrap();
+                assert!(start.elapsed() < GUARD && completions.is_empty());
+            });
+        }
+    });
+}

@@ -1,0 +1,62 @@
+//! From and to std's file and raw fds. Unlike a socket, a file is the same thing on both sides.
+#![expect(unsafe_code, reason = "implements FromRawFd")]
+
+use super::File;
+use super::handle::Handle;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+
+impl AsFd for File {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+}
+
+impl AsRawFd for File {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl IntoRawFd for File {
+    fn into_raw_fd(self) -> RawFd {
+        OwnedFd::from(self).into_raw_fd()
+    }
+}
+
+impl FromRawFd for File {
+    unsafe fn from_raw_fd(fd: RawFd) -> File {
+        // SAFETY: the caller promises, by this method's contract, that the fd is open and nobody else's.
+        File::from(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+}
+
+impl From<OwnedFd> for File {
+    fn from(fd: OwnedFd) -> File {
+        File::from_handle(Handle::new(fd, None))
+    }
+}
+
+impl From<File> for OwnedFd {
+    fn from(file: File) -> OwnedFd {
+        file.handle.into_fd()
+    }
+}
+
+impl From<std::fs::File> for File {
+    fn from(file: std::fs::File) -> File {
+        File::from(OwnedFd::from(file))
+    }
+}
+
+impl From<File> for std::fs::File {
+    fn from(file: File) -> std::fs::File {
+        std::fs::File::from(OwnedFd::from(file))
+    }
+}
+
+/// As std's file: a child may read from it or write to it, with the same cursor.
+impl From<File> for std::process::Stdio {
+    fn from(file: File) -> std::process::Stdio {
+        OwnedFd::from(file).into()
+    }
+}

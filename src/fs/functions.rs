@@ -1,0 +1,450 @@
+//! The free functions: std's own calls, at once where they wait for nothing, else on a thread that may block.
+
+use super::file::into_text;
+use super::handle::PIECE;
+use super::place;
+use super::{OpenOptions, ReadDir, in_task};
+use crate::driver::CURSOR;
+use crate::{sched, task};
+use std::fs::{Metadata, Permissions};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+/// How much of a copy is made between two looks at whether it is still wanted.
+const PORTION: u64 = 64 << 20;
+
+/// Makes a call on a thread that may block.
+pub(super) fn elsewhere<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    task::begin_wait()?;
+    if in_task() { sched::unblock(call) } else { call() }
+}
+
+/// Makes a call about the last name of each path: at once if the directories that have them live in memory.
+pub(super) fn near<T: Send>(
+    paths: &[&Path],
+    call: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    task::begin_wait()?;
+    if !in_task() || paths.iter().all(|path| place::in_memory(path).is_some()) {
+        return call();
+    }
+    sched::unblock(call)
+}
+
+/// Reads a whole file.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let path = std::env::temp_dir().join(format!("ecru-whole-{}", std::process::id()));
+/// ecru::run(|| {
+///     fs::write(&path, "undyed")?;
+///     assert_eq!(fs::read(&path)?, b"undyed");
+///     assert_eq!(fs::read_to_string(&path)?, "undyed");
+///     fs::remove_file(&path)?;
+///     assert!(!fs::exists(&path)?);
+///     std::io::Result::Ok(())
+/// })?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// Those of [`OpenOptions::open`] and of reading.
+///
+/// # Cancellation
+/// A cancel point, also between pieces.
+pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
+    let path = path.as_ref();
+    task::begin_wait()?;
+    if !in_task() {
+        return std::fs::read(path);
+    }
+    // Nobody else has its cursor.
+    let handle = OpenOptions::new().read(true).open_handle(path)?;
+    let hint = usize::try_from(handle.place()?.size).unwrap_or(0);
+    let mut bytes = Vec::new();
+    handle.read_to_end(&mut bytes, hint)?;
+    Ok(bytes)
+}
+
+/// Reads a whole file that is text in UTF-8. See [`read`] for an example.
+///
+/// # Errors
+/// `InvalidData` if it is not UTF-8; else those of [`read`].
+///
+/// # Cancellation
+/// A cancel point, also between pieces.
+pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
+    into_text(read(path)?)
+}
+
+/// Writes a whole file, which is created or emptied before. See [`read`] for an example.
+///
+/// # Errors
+/// Those of [`OpenOptions::open`] and of writing; the file may then be empty, or have a part.
+///
+/// # Cancellation
+/// A cancel point, also between pieces; the file may then be empty, or have a part.
+pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result<()> {
+    let (path, contents) = (path.as_ref(), contents.as_ref());
+    task::begin_wait()?;
+    if !in_task() {
+        return std::fs::write(path, contents);
+    }
+    if contents.len() <= PIECE && place::in_memory(path).is_none() {
+        // One way to another thread and back, instead of one for each call.
+        return sched::unblock(|| std::fs::write(path, contents));
+    }
+    // Nobody else has its cursor.
+    let handle = OpenOptions::new().write(true).create(true).truncate(true).open_handle(path)?;
+    let mut left = contents;
+    while !left.is_empty() {
+        match handle.write(left, CURSOR)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            count => left = &left[count..],
+        }
+    }
+    Ok(())
+}
+
+/// Copies a file's contents and permissions. The number of bytes.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let folder = std::env::temp_dir().join(format!("ecru-copy-{}", std::process::id()));
+/// fs::create_dir_all(&folder)?;
+/// fs::write(folder.join("one"), "undyed")?;
+/// assert_eq!(fs::copy(folder.join("one"), folder.join("other"))?, 6);
+/// fs::rename(folder.join("other"), folder.join("third"))?;
+/// fs::hard_link(folder.join("third"), folder.join("fourth"))?;
+/// assert_eq!(fs::read_to_string(folder.join("fourth"))?, "undyed");
+/// # fs::remove_dir_all(&folder)?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// Those of [`std::fs::copy`]; the target may have a part then.
+///
+/// # Cancellation
+/// A cancel point, also after each 64 MiB; the target may have a part then.
+pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    let small = |metadata: &Metadata| metadata.is_file() && metadata.len() <= PORTION;
+    if !in_task() || metadata(from).as_ref().is_ok_and(small) {
+        return elsewhere(|| std::fs::copy(from, to));
+    }
+    let (source, mut target) = elsewhere(|| {
+        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+        let source = std::fs::File::open(from)?;
+        let metadata = source.metadata()?;
+        if !metadata.is_file() {
+            let text = "the source path is neither a regular file nor a symlink to a regular file";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(metadata.permissions().mode());
+        let target = options.open(to)?;
+        // Before there is anything to be read in it: one that was there already may be open to everybody.
+        if target.metadata()?.is_file() {
+            target.set_permissions(metadata.permissions())?;
+        }
+        Ok((source, target))
+    })?;
+    let mut copied = 0;
+    loop {
+        match elsewhere(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
+            0 => break,
+            count => copied += count,
+        }
+    }
+    Ok(copied)
+}
+
+/// What the path, or the link's target, is: its length, permissions, times, and so on.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let folder = std::env::temp_dir().join(format!("ecru-metadata-{}", std::process::id()));
+/// fs::create_dir_all(&folder)?;
+/// fs::write(folder.join("file"), "undyed")?;
+/// fs::symlink("file", folder.join("link"))?;
+/// assert_eq!(fs::metadata(folder.join("link"))?.len(), 6);
+/// assert!(fs::symlink_metadata(folder.join("link"))?.is_symlink());
+/// assert_eq!(fs::read_link(folder.join("link"))?.to_str(), Some("file"));
+/// assert!(fs::canonicalize(folder.join("link"))?.ends_with("file"));
+/// # fs::remove_dir_all(&folder)?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// Those of [`std::fs::metadata`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    cached_metadata(path, true).unwrap_or_else(|| elsewhere(|| std::fs::metadata(path)))
+}
+
+/// What the path is, without following it if it is a link. See [`metadata`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::symlink_metadata`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
+    let path = path.as_ref();
+    cached_metadata(path, false).unwrap_or_else(|| elsewhere(|| std::fs::symlink_metadata(path)))
+}
+
+/// Nothing: the kernel would have to ask a device, or there is no such path.
+fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
+    if let Err(cancelled) = task::begin_wait() {
+        return Some(Err(cancelled.into()));
+    }
+    if !in_task() {
+        return None;
+    }
+    if let Some(fd) = place::name_cached(path, follow) {
+        return Some(std::fs::File::from(fd).metadata());
+    }
+    // That a name is missing is seldom remembered by the kernel, but in memory it is as good as known.
+    let error = place::look(path, place::in_memory(path)?).err()?;
+    (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
+}
+
+/// Whether there is such a path; false if it is a link that leads nowhere. See [`read`] for an example.
+///
+/// # Errors
+/// Those of [`metadata`], `NotFound` aside.
+///
+/// # Cancellation
+/// A cancel point.
+pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
+    match metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The path from the root, without links, dots and double dots. See [`metadata`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::canonicalize`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    elsewhere(|| std::fs::canonicalize(path))
+}
+
+/// Where a symbolic link leads. See [`metadata`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::read_link`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
+    let path = path.as_ref();
+    near(&[path], || std::fs::read_link(path))
+}
+
+/// Creates an empty directory; its parent must be there.
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let folder = std::env::temp_dir().join(format!("ecru-folders-{}", std::process::id()));
+/// fs::create_dir(&folder)?;
+/// fs::create_dir_all(folder.join("a/b/c"))?;
+/// fs::remove_dir(folder.join("a/b/c"))?;
+/// let names: Vec<_> =
+///     fs::read_dir(&folder)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
+/// assert_eq!(names, ["a"]);
+/// fs::remove_dir_all(&folder)?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// Those of [`std::fs::create_dir`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    let path = path.as_ref();
+    near(&[path], || std::fs::create_dir(path))
+}
+
+/// Creates a directory, and its parents where they are missing. See [`create_dir`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::create_dir_all`].
+///
+/// # Cancellation
+/// A cancel point; once begun it ends.
+pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    let path = path.as_ref();
+    elsewhere(|| std::fs::create_dir_all(path))
+}
+
+/// Removes an empty directory. See [`create_dir`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::remove_dir`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    let path = path.as_ref();
+    near(&[path], || std::fs::remove_dir(path))
+}
+
+/// Removes a directory with all that is in it; links are not followed. See [`create_dir`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::remove_dir_all`].
+///
+/// # Cancellation
+/// A cancel point; once begun it ends.
+pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    let path = path.as_ref();
+    elsewhere(|| std::fs::remove_dir_all(path))
+}
+
+/// Removes a file's name; the file goes with its last name and the last who has it open. See [`read`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::remove_file`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
+    let path = path.as_ref();
+    near(&[path], || std::fs::remove_file(path))
+}
+
+/// Renames a file or a directory; a file that has the new name is replaced. See [`copy`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::rename`]; `CrossesDevices` from one file system to another.
+///
+/// # Cancellation
+/// A cancel point.
+pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> {
+    let (from, to) = (from.as_ref(), to.as_ref());
+    near(&[from, to], || std::fs::rename(from, to))
+}
+
+/// Gives a file a further name. See [`copy`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::hard_link`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
+    let (original, link) = (original.as_ref(), link.as_ref());
+    near(&[original, link], || std::fs::hard_link(original, link))
+}
+
+/// Creates a symbolic link: [`std::os::unix::fs::symlink`]. See [`metadata`] for an example.
+///
+/// # Errors
+/// Those of symlink(2).
+///
+/// # Cancellation
+/// A cancel point.
+pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
+    let (original, link) = (original.as_ref(), link.as_ref());
+    near(&[link], || std::os::unix::fs::symlink(original, link))
+}
+
+/// Sets the permissions of a file or directory. See [`File::set_permissions`](super::File::set_permissions) for an example.
+///
+/// # Errors
+/// Those of [`std::fs::set_permissions`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result<()> {
+    let path = path.as_ref();
+    elsewhere(|| std::fs::set_permissions(path, perm))
+}
+
+/// Sets owner and group of a file or directory: [`std::os::unix::fs::chown`].
+///
+/// # Examples
+/// ```
+/// use ecru::fs;
+///
+/// # let path = std::env::temp_dir().join(format!("ecru-owner-{}", std::process::id()));
+/// fs::write(&path, "ours")?;
+/// fs::chown(&path, None, None)?; // changes nothing
+/// fs::fchown(fs::File::open(&path)?, None, None)?;
+/// # fs::remove_file(&path)?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+/// `PermissionDenied`, as a rule, for all but the superuser.
+///
+/// # Cancellation
+/// A cancel point.
+pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let path = dir.as_ref();
+    elsewhere(|| std::os::unix::fs::chown(path, uid, gid))
+}
+
+/// Sets owner and group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for an example.
+///
+/// # Errors
+/// Those of [`chown`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let fd = fd.as_fd();
+    elsewhere(|| std::os::unix::fs::fchown(fd, uid, gid))
+}
+
+/// Sets owner and group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for an example.
+///
+/// # Errors
+/// Those of [`chown`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
+    let path = dir.as_ref();
+    elsewhere(|| std::os::unix::fs::lchown(path, uid, gid))
+}
+
+/// What a directory has, in no order. See [`create_dir`] for an example.
+///
+/// # Errors
+/// Those of [`std::fs::read_dir`].
+///
+/// # Cancellation
+/// A cancel point.
+pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
+    let path = path.as_ref();
+    task::begin_wait()?;
+    if !in_task() {
+        return std::fs::read_dir(path).map(|source| ReadDir::new(source, false));
+    }
+    let in_memory = place::is_folder_in_memory(path);
+    // The first entries come by the same way.
+    let begin = || std::fs::read_dir(path).map(|source| ReadDir::begun(source, in_memory));
+    if in_memory { begin() } else { sched::unblock(begin) }
+}

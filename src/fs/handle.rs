@@ -1,0 +1,413 @@
+//! An open file and the calls that move bytes: what is done at once, in pieces, and what goes to the driver or to a thread.
+//!
+//! The ops borrow the caller's buffers and the fd; each call returns only after the kernel is done with both (S3).
+//!
+//! # How a transfer goes
+//! 1. In memory ([`Residence::Memory`]): by plain system calls, [`PIECE`] by piece, so that other tasks run in between.
+//! 2. Other regular files: what the page cache has, likewise, with `RWF_NOWAIT`; for the rest an op of the driver's, or a call on a thread that
+//!    may block, [`STRETCH`] by stretch, so that a cancellation need not wait for more than that.
+//! 3. What is not a regular file waits for its other end: an op of the driver's, or readiness. What it has at once is taken by pieces, too.
+//!
+//! It ends early with what it has when the file ends, when an error occurs or the task is cancelled; an error with nothing done is returned.
+#![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
+
+use super::in_task;
+use super::place::{Place, Residence};
+use crate::driver::{
+    CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length, is_in_nonblocking_mode,
+};
+use crate::sched::io::{carries_files, perform, perform_file};
+use crate::{sched, task, time};
+use rustix::fs::FileType;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::OnceLock;
+
+/// How much is copied before others may run: some ten to a hundred microseconds' worth.
+pub(super) const PIECE: usize = 256 << 10;
+/// How much one op asks for: some milliseconds' worth for a fast device.
+const STRETCH: usize = 8 << 20;
+/// Cutting off more than this gives back so much memory that a worker has no time for it.
+pub(super) const LARGE: u64 = 16 << 20;
+/// The most buffers that one vectored call takes. (`UIO_MAXIOV`)
+const MOST_BUFFERS: usize = 1024;
+/// The least room that is offered to a read whose length nobody knows.
+const ROOM: usize = 8 << 10;
+
+/// An open file.
+#[derive(Debug)]
+pub(super) struct Handle {
+    fd: OwnedDescriptor,
+    /// As of its opening.
+    known: Option<Place>,
+    /// Else, what has been found since.
+    found: OnceLock<Place>,
+}
+
+impl Handle {
+    pub(super) fn new(fd: OwnedFd, place: Option<Place>) -> Handle {
+        Handle { fd: OwnedDescriptor::new(fd), known: place, found: OnceLock::new() }
+    }
+
+    pub(super) fn into_fd(self) -> OwnedFd {
+        self.fd.into_fd()
+    }
+
+    pub(super) fn duplicate(&self) -> io::Result<Handle> {
+        let known = self.known.or(self.found.get().copied());
+        Ok(Handle::new(self.fd.as_fd().try_clone_to_owned()?, known))
+    }
+
+    /// Where the file lives; its size may be old.
+    pub(super) fn place(&self) -> io::Result<Place> {
+        if let Some(place) = self.known.or_else(|| self.found.get().copied()) {
+            return Ok(place);
+        }
+        let place = Place::of(self.as_fd())?;
+        Ok(*self.found.get_or_init(|| place))
+    }
+
+    fn raw(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        // SAFETY: S3: the buffer is borrowed mutably until this returns.
+        unsafe { self.read_raw(buffer.as_mut_ptr(), buffer.len(), offset) }
+    }
+
+    /// # Safety
+    /// The memory is valid for writes of that length, and nobody else's until this returns.
+    unsafe fn read_raw(&self, start: *mut u8, length: usize, offset: u64) -> io::Result<usize> {
+        let fd = self.raw();
+        let piece = |done: usize, len: u32, offset: u64| {
+            // SAFETY: `transfer` asks for parts of the length only.
+            let buf = unsafe { start.add(done) };
+            FileOp::Read { fd, buf, len, offset }
+        };
+        // SAFETY: S3: the caller's promise, and the fd is borrowed by `self`.
+        unsafe { self.transfer(length, offset, piece) }
+    }
+
+    pub(super) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let fd = self.raw();
+        let piece = |done: usize, len: u32, offset: u64| FileOp::Write {
+            fd,
+            buf: bytes[done..].as_ptr(),
+            len,
+            offset,
+        };
+        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns; the kernel only reads them.
+        unsafe { self.transfer(bytes.len(), offset, piece) }
+    }
+
+    pub(super) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MOST_BUFFERS);
+        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        let (fd, list) = (self.raw(), buffers.as_mut_ptr().cast());
+        let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
+        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns; an `IoSliceMut` has the layout of an
+        // iovec by its documentation.
+        unsafe { self.at_once_or_elsewhere(op, length) }
+    }
+
+    pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MOST_BUFFERS);
+        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        let (fd, list) = (self.raw(), buffers.as_ptr().cast());
+        let op = FileOp::WriteVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
+        // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
+        unsafe { self.at_once_or_elsewhere(op, length) }
+    }
+
+    /// Appends everything from the cursor to the end. `hint`: how much that probably is.
+    pub(super) fn read_to_end(&self, bytes: &mut Vec<u8>, hint: usize) -> io::Result<usize> {
+        let before = bytes.len();
+        // One more than is needed: the end then shows at once.
+        let room = if hint == 0 { ROOM } else { hint.saturating_add(1) };
+        bytes.try_reserve_exact(room)?;
+        loop {
+            let free = bytes.spare_capacity_mut();
+            let room = free.len();
+            // SAFETY: S3: the room is borrowed from the vector until this returns.
+            let count = unsafe { self.read_raw(free.as_mut_ptr().cast(), room, CURSOR)? };
+            // SAFETY: the kernel has written so many bytes.
+            unsafe { bytes.set_len(bytes.len() + count) };
+            let read = bytes.len() - before;
+            // Files that do not know their size, as those of procfs, give what they have in portions.
+            if count == 0 || (count < room && read == hint) {
+                return Ok(read);
+            }
+            if bytes.len() == bytes.capacity() {
+                bytes.try_reserve(ROOM)?;
+            }
+        }
+    }
+
+    /// Waits until the device has everything.
+    pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
+        let op = FileOp::Sync { fd: self.raw(), data_only };
+        // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
+        unsafe { self.at_once_or_elsewhere(op, 0) }.map(drop)
+    }
+
+    pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
+        let gives_back_much = || {
+            rustix::fs::fstat(self)
+                .is_ok_and(|found| found.st_size.cast_unsigned().saturating_sub(size) > LARGE)
+        };
+        self.with_std_unless(gives_back_much, |file| file.set_len(size))
+    }
+
+    /// Makes a call of std's, at once if the file lives in memory, else where it may block.
+    pub(super) fn with_std<T: Send>(
+        &self,
+        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        self.with_std_unless(|| false, call)
+    }
+
+    /// The same; in memory, too, it is not made at once if that takes long.
+    fn with_std_unless<T: Send>(
+        &self,
+        takes_long: impl FnOnce() -> bool,
+        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        task::begin_wait()?;
+        // SAFETY: the fd is open for as long as `self` is borrowed, and this one does not close it.
+        let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
+        if !in_task() || (self.place()?.residence == Residence::Memory && !takes_long()) {
+            return call(&file);
+        }
+        sched::unblock(|| call(&file))
+    }
+
+    /// Makes a call of std's that is answered from the kernel's memory, unless the file lives elsewhere.
+    pub(super) fn ask_std<T: Send>(
+        &self,
+        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        task::begin_wait()?;
+        self.ask_std_in_any_case(call)
+    }
+
+    /// The same, and no cancel point.
+    pub(super) fn ask_std_in_any_case<T: Send>(
+        &self,
+        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+    ) -> io::Result<T> {
+        // SAFETY: as in `with_std`.
+        let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
+        if in_task() && self.place()?.residence == Residence::Elsewhere {
+            return sched::unblock(|| call(&file));
+        }
+        call(&file)
+    }
+
+    /// See the module. `op` makes the op for a part: where it begins, how long it is, at which offset of the file.
+    ///
+    /// # Safety
+    /// S3: what the ops point to is valid, and nobody else touches it, until this returns.
+    unsafe fn transfer(
+        &self,
+        length: usize,
+        offset: u64,
+        op: impl Fn(usize, u32, u64) -> FileOp,
+    ) -> io::Result<usize> {
+        task::begin_wait()?;
+        if !in_task() {
+            let op = op(0, clamp_length(length), offset);
+            // SAFETY: S3, the caller's promise.
+            return unsafe { perform_file(op, FileManner::Thread) }.map(|count| count as usize);
+        }
+        let place = self.place()?;
+        if !place.is_regular() {
+            // SAFETY: S3, the caller's promise.
+            return unsafe { self.stream(place, length, offset, op) };
+        }
+        let mut done = 0;
+        loop {
+            let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
+            let left = length - done;
+            // SAFETY: S3, the caller's promise.
+            let outcome = unsafe { part(place, left, |most| op(done, clamp_length(most), at)) };
+            let (count, asked) = match outcome {
+                Ok(outcome) => outcome,
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            };
+            done += count;
+            let ended = count == 0 || (count < asked && place.residence == Residence::Memory);
+            if ended || done == length {
+                return Ok(done);
+            }
+            if count == asked && time::yield_now().is_err() {
+                return Ok(done);
+            }
+        }
+    }
+
+    /// A transfer in one call: at once if the file lives in memory and it is small.
+    ///
+    /// # Safety
+    /// S3, as [`perform_file`].
+    unsafe fn at_once_or_elsewhere(&self, op: FileOp, length: usize) -> io::Result<usize> {
+        task::begin_wait()?;
+        let place = self.place()?;
+        let result = if !in_task() {
+            // SAFETY: S3, the caller's promise.
+            unsafe { perform_file(op, FileManner::Thread) }
+        } else if place.residence == Residence::Memory && place.is_regular() && length <= PIECE {
+            // SAFETY: S3, the caller's promise.
+            unsafe { op.call_at_once() }
+        } else if place.is_regular() || matches!(op, FileOp::Sync { .. }) {
+            // SAFETY: S3, the caller's promise.
+            unsafe { attempt_or_elsewhere(op, length) }
+        } else {
+            // SAFETY: S3, the caller's promise.
+            match unsafe { op.attempt() } {
+                Err(error) if is_no_answer(&error) => {
+                    // SAFETY: S3, the caller's promise.
+                    return unsafe { self.wait_for_stream(place, op) };
+                }
+                outcome => outcome,
+            }
+        };
+        result.map(|count| count as usize)
+    }
+
+    /// A transfer from or to what is no regular file: what can be had at once, piece by piece; else what comes.
+    ///
+    /// # Safety
+    /// S3, as [`Handle::transfer`].
+    unsafe fn stream(
+        &self,
+        place: Place,
+        length: usize,
+        offset: u64,
+        op: impl Fn(usize, u32, u64) -> FileOp,
+    ) -> io::Result<usize> {
+        let mut done = 0;
+        loop {
+            let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
+            let piece = (length - done).min(PIECE);
+            // SAFETY: S3, the caller's promise.
+            match unsafe { op(done, clamp_length(piece), at).attempt() } {
+                Ok(count) => {
+                    done += count as usize;
+                    // A device that makes up what is read has no end.
+                    let more = count as usize == piece && done < length;
+                    if !more || time::yield_now().is_err() {
+                        return Ok(done);
+                    }
+                }
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) if is_no_answer(&error) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        // SAFETY: S3, the caller's promise.
+        unsafe { self.wait_for_stream(place, op(0, clamp_length(length), offset)) }
+    }
+
+    /// The same, when an attempt has said that it would wait, or nothing.
+    ///
+    /// # Safety
+    /// S3, as [`perform_file`].
+    unsafe fn wait_for_stream(&self, place: Place, op: FileOp) -> io::Result<usize> {
+        let interest = match op {
+            FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
+            _ => Interest::Write,
+        };
+        while !carries_files()? && !is_in_nonblocking_mode(self.raw()) {
+            // What can be waited for so, is.
+            // SAFETY: S3: the fd is borrowed by `self`.
+            if let Err(error) = unsafe { perform(Op::Readiness { fd: self.fd.name(), interest }) }
+                && task::cancelled().is_some()
+            {
+                return Err(error);
+            }
+            // Others may be told that they are ready, whatever they are. And the call that follows may still block its thread, if somebody
+            // else is faster.
+            if !matches!(place.kind, FileType::Fifo | FileType::Socket) {
+                break;
+            }
+            // SAFETY: S3, the caller's promise.
+            match unsafe { op.attempt() } {
+                // Somebody else was faster.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if is_no_answer(&error) => break,
+                outcome => return outcome.map(|count| count as usize),
+            }
+        }
+        // SAFETY: S3, the caller's promise.
+        unsafe { perform_file(op, FileManner::Event) }.map(|count| count as usize)
+    }
+}
+
+impl AsFd for Handle {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Whether an attempt has failed because it would wait, or because this file, or this kernel, cannot say whether it would.
+fn is_no_answer(error: &io::Error) -> bool {
+    let codes = [libc::EAGAIN, libc::EOPNOTSUPP, libc::ENOSYS, libc::EPERM];
+    error.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// The next part of a transfer: how much was moved, and how much had been asked for.
+///
+/// # Safety
+/// S3: what the ops point to is valid, and nobody else touches it, until this returns.
+unsafe fn part(
+    place: Place,
+    left: usize,
+    op: impl Fn(usize) -> FileOp,
+) -> io::Result<(usize, usize)> {
+    let piece = left.min(PIECE);
+    let attempted = if place.residence == Residence::Memory {
+        // SAFETY: S3, the caller's promise.
+        unsafe { op(piece).call_at_once() }
+    } else {
+        // SAFETY: S3, as above.
+        unsafe { op(piece).attempt() }
+    };
+    match attempted {
+        Ok(count) => Ok((count as usize, piece)),
+        Err(error) if place.residence == Residence::Memory => Err(error),
+        Err(error) => {
+            let stretch = left.min(STRETCH);
+            // SAFETY: S3, the caller's promise.
+            let count = unsafe { perform_file(op(stretch), manner_after(&op(0), &error))? };
+            Ok((count as usize, stretch))
+        }
+    }
+}
+
+/// # Safety
+/// S3, as [`perform_file`].
+unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
+    let mut manner = FileManner::Thread;
+    if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {
+        // SAFETY: S3, the caller's promise.
+        match unsafe { op.attempt() } {
+            Ok(count) => return Ok(count),
+            Err(error) => manner = manner_after(&op, &error),
+        }
+    }
+    // SAFETY: S3, the caller's promise.
+    unsafe { perform_file(op, manner) }
+}
+
+/// How to go on after a failed attempt. Reads of what the page cache does not have are awaited without a thread by the file systems that say so.
+fn manner_after(op: &FileOp, error: &io::Error) -> FileManner {
+    let reads = matches!(op, FileOp::Read { .. } | FileOp::ReadVectored { .. });
+    if reads && error.kind() == io::ErrorKind::WouldBlock {
+        FileManner::Event
+    } else {
+        FileManner::Thread
+    }
+}

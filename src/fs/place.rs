@@ -1,0 +1,245 @@
+//! Where a file lives, which decides what may be done to it on a worker's own thread.
+//!
+//! # Words
+//! The *residence* of a file is one of three:
+//! - *memory*: file systems such as tmpfs, whose every call is a copy between pieces of memory. It waits for a device no more than any other
+//!   access to memory does.
+//! - *device*: local file systems. What the kernel has of them in memory is at hand, and most calls can be told to look there only.
+//! - *elsewhere*: network file systems, FUSE, whatever is not known. Each call may wait for somebody, even one for what is known.
+//!
+//! # What is remembered
+//! The residence of a device number, and that of the directories used lately, each for [`TRUST`]. It is a hint for speed: after a mount it may
+//! be wrong for that long, which costs a worker a moment of waiting and nothing else.
+
+use super::in_task;
+use crate::base::clock;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// How long what has been found out is believed.
+const TRUST: Duration = Duration::from_secs(1);
+/// How many devices, and how many directories, are remembered.
+const MOST: usize = 16;
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Residence {
+    Memory,
+    Device,
+    Elsewhere,
+}
+
+/// What is known of a file without asking its device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) residence: Residence,
+    pub(super) kind: FileType,
+    /// As of when it was looked at.
+    pub(super) size: u64,
+}
+
+impl Place {
+    /// A regular file has a cursor and positions, and no readiness.
+    pub(super) fn is_regular(&self) -> bool {
+        self.kind == FileType::RegularFile
+    }
+
+    /// The place of an open file. May wait, if its device has not been seen lately.
+    pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<Place> {
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        match rustix::fs::statx(fd, c"", flags, WANTED) {
+            Ok(found) => Ok(place(&found, residence_of(&found, fd))),
+            // A kernel, or a filter, without that call.
+            Err(_) => {
+                let found = waiting(|| rustix::fs::fstat(fd))?;
+                Ok(Place {
+                    residence: Residence::Elsewhere,
+                    kind: FileType::from_raw_mode(found.st_mode),
+                    size: u64::try_from(found.st_size).unwrap_or(0),
+                })
+            }
+        }
+    }
+}
+
+const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::SIZE);
+
+fn place(found: &Statx, residence: Residence) -> Place {
+    let kind = FileType::from_raw_mode(u32::from(found.stx_mode));
+    Place { residence, kind, size: found.stx_size }
+}
+
+/// What a directory in memory has under the path's last name, not followed if it is a link, without waiting.
+pub(super) fn look(path: &Path, directory: Directory) -> io::Result<Place> {
+    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
+    let found = rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED)?;
+    // Something else may be mounted there.
+    let same = device(&found) == directory.device;
+    Ok(place(&found, if same { directory.residence } else { Residence::Elsewhere }))
+}
+
+/// Whether what the path names is a directory in memory, by itself and not by a link.
+pub(super) fn is_folder_in_memory(path: &Path) -> bool {
+    in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|place| {
+        place.kind == FileType::Directory && place.residence == Residence::Memory
+    })
+}
+
+/// Opens a file for reading or writing what is there already, if it and the way to it are in the kernel's memory. Nothing: they are not, or the
+/// file is of a kind whose opening may wait.
+pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, Place)> {
+    let looked_at = resolve_cached(path, OFlags::PATH | (flags & OFlags::NOFOLLOW)).ok()?;
+    let place = Place::of(looked_at.as_fd()).ok()?;
+    let waits = !matches!(place.kind, FileType::RegularFile | FileType::Directory)
+        || place.residence == Residence::Elsewhere;
+    if waits {
+        return None;
+    }
+    resolve_cached(path, flags).ok().map(|fd| (fd, place))
+}
+
+/// An fd that names the path, for questions about it, if the way to it is in the kernel's memory.
+pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
+    let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    let fd = resolve_cached(path, OFlags::PATH | nofollow).ok()?;
+    let place = Place::of(fd.as_fd()).ok()?;
+    (place.residence != Residence::Elsewhere).then_some(fd)
+}
+
+fn resolve_cached(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let flags = flags | OFlags::CLOEXEC;
+    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)
+}
+
+/// Where a directory lives.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Directory {
+    residence: Residence,
+    device: u64,
+}
+
+/// The directory that the path's last name is in, if it lives in memory: a call about that name then waits for nothing.
+pub(super) fn in_memory(path: &Path) -> Option<Directory> {
+    directory_of(path).filter(|directory| directory.residence == Residence::Memory)
+}
+
+fn directory_of(path: &Path) -> Option<Directory> {
+    let parent = parent(path)?;
+    if let Some(directory) = PARENTS.get(parent) {
+        return Some(directory);
+    }
+    let directory = OFlags::PATH | OFlags::DIRECTORY;
+    let parent_path: &Path = parent.as_ref();
+    let opened = resolve_cached(parent_path, directory).or_else(|_| {
+        let flags = directory | OFlags::CLOEXEC;
+        waiting(|| rustix::fs::open(parent_path, flags, Mode::empty()))
+    });
+    let fd = opened.ok()?;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = rustix::fs::statx(&fd, c"", flags, WANTED).ok()?;
+    let residence = residence_of(&found, fd.as_fd());
+    let directory = Directory { residence, device: device(&found) };
+    PARENTS.put(parent.into(), directory);
+    Some(directory)
+}
+
+/// The path without its last name.
+fn parent(path: &Path) -> Option<&std::ffi::OsStr> {
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    let parent: &[u8] = match bytes.iter().rposition(|byte| *byte == b'/') {
+        None if bytes.is_empty() => return None,
+        None => b".",
+        Some(0) => b"/",
+        Some(end) => &bytes[..end],
+    };
+    Some(std::ffi::OsStr::from_bytes(parent))
+}
+
+fn device(found: &Statx) -> u64 {
+    u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor)
+}
+
+fn residence_of(found: &Statx, fd: BorrowedFd<'_>) -> Residence {
+    let device = device(found);
+    if let Some(residence) = DEVICES.get(&device) {
+        return residence;
+    }
+    // A network file system asks its server.
+    let residence = match waiting(|| rustix::fs::fstatfs(fd)) {
+        Ok(found) => residence_of_type(found.f_type as u64),
+        Err(_) => Residence::Elsewhere,
+    };
+    DEVICES.put(device, residence);
+    residence
+}
+
+/// By the numbers in the kernel's UAPI (`linux/magic.h`).
+fn residence_of_type(number: u64) -> Residence {
+    const TMPFS: u64 = 0x0102_1994;
+    const RAMFS: u64 = 0x8584_58f6;
+    const LOCAL: [u64; 11] = [
+        0xef53,      // ext2, ext3, ext4
+        0x5846_5342, // xfs
+        0x9123_683e, // btrfs
+        0xf2f5_2010, // f2fs
+        0x794c_7630, // overlayfs
+        0x9660,      // iso9660
+        0x7371_7368, // squashfs
+        0x4d44,      // fat
+        0x9fa0,      // procfs
+        0x6265_6572, // sysfs
+        0x1cd1,      // devpts
+    ];
+    match number {
+        TMPFS | RAMFS => Residence::Memory,
+        number if LOCAL.contains(&number) => Residence::Device,
+        _ => Residence::Elsewhere,
+    }
+}
+
+/// Makes a call that may wait, on a thread that may block.
+fn waiting<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    if in_task() { crate::sched::unblock(call) } else { call() }
+}
+
+static DEVICES: Memory<u64, Residence> = Memory::new();
+static PARENTS: Memory<Box<std::ffi::OsStr>, Directory> = Memory::new();
+
+/// What has been found out lately.
+struct Memory<K, V>(RwLock<Vec<(K, V, Instant)>>);
+
+impl<K, V: Copy> Memory<K, V> {
+    const fn new() -> Memory<K, V> {
+        Memory(RwLock::new(Vec::new()))
+    }
+
+    fn get<Q>(&self, key: &Q) -> Option<V>
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: PartialEq + ?Sized,
+    {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, value, since) = known.iter().find(|(own, _, _)| own.borrow() == key)?;
+        (clock::now().saturating_duration_since(*since) < TRUST).then_some(*value)
+    }
+
+    fn put(&self, key: K, value: V)
+    where
+        K: PartialEq,
+    {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let entry = (key, value, clock::now());
+        if let Some(own) = known.iter_mut().find(|(own, _, _)| *own == entry.0) {
+            *own = entry;
+        } else if known.len() < MOST {
+            known.push(entry);
+        } else if let Some(oldest) = known.iter_mut().min_by_key(|(_, _, since)| *since) {
+            *oldest = entry;
+        }
+    }
+}

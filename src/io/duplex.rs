@@ -1,0 +1,92 @@
+//! Two memory pipes, one each way: a connection that stays in the process.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use super::both_ways::CloseWrite;
+use super::memory_pipe::Pipe;
+
+/// Makes a connection that stays in the process: what is written to either end is read from the other, and at most `capacity`
+/// bytes (one at least) are on their way in each direction. For tests of what talks over a stream, and for bridges.
+///
+/// # Cancellation
+/// Reading and writing are cancel points and lose nothing.
+///
+/// # Examples
+/// ```
+/// use ecru::io::{self, Read, Write};
+///
+/// let (mut here, mut there) = io::duplex(64);
+/// here.write_all(b"ping").unwrap();
+/// let mut word = [0; 4];
+/// there.read_exact(&mut word).unwrap();
+/// assert_eq!(&word, b"ping");
+/// ```
+#[must_use]
+pub fn duplex(capacity: usize) -> (DuplexStream, DuplexStream) {
+    let (one, other) = (Pipe::new(capacity), Pipe::new(capacity));
+    let here = DuplexStream { reads: Arc::clone(&one), writes: Arc::clone(&other) };
+    (here, DuplexStream { reads: other, writes: one })
+}
+
+/// One end of a [`duplex`]. `&DuplexStream` reads and writes, too.
+pub struct DuplexStream {
+    reads: Arc<Pipe>,
+    writes: Arc<Pipe>,
+}
+
+impl Read for &DuplexStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reads.read(buffer)
+    }
+}
+
+impl Read for DuplexStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reads.read(buffer)
+    }
+}
+
+impl Write for &DuplexStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writes.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for DuplexStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writes.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl CloseWrite for DuplexStream {
+    fn close_write(&self) -> io::Result<()> {
+        self.writes.end();
+        Ok(())
+    }
+}
+
+impl Drop for DuplexStream {
+    fn drop(&mut self) {
+        self.writes.end();
+        self.reads.turn_deaf();
+    }
+}
+
+impl fmt::Debug for DuplexStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DuplexStream")
+            .field("reads", &self.reads)
+            .field("writes", &self.writes)
+            .finish()
+    }
+}

@@ -1,0 +1,238 @@
+//! A pipe that stays in the process.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::park::WaitList;
+use crate::source::Source;
+use crate::task;
+
+/// What both ends share.
+pub(super) struct Pipe {
+    state: Mutex<State>,
+    capacity: usize,
+    readers: WaitList,
+    writers: WaitList,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: VecDeque<u8>,
+    /// No more will be written.
+    ended: bool,
+    /// No more will be read.
+    deaf: bool,
+}
+
+impl Pipe {
+    pub(super) fn new(capacity: usize) -> Arc<Pipe> {
+        Arc::new(Pipe {
+            state: Mutex::default(),
+            capacity: capacity.max(1),
+            readers: WaitList::new(),
+            writers: WaitList::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        task::begin_wait()?;
+        loop {
+            let mut state = self.lock();
+            if !state.bytes.is_empty() || state.ended || buffer.is_empty() {
+                let count = state.bytes.read(buffer)?;
+                let rest = !state.bytes.is_empty();
+                drop(state);
+                self.writers.notify_one();
+                if rest {
+                    self.readers.notify_one();
+                }
+                return Ok(count);
+            }
+            drop(state);
+            Readable(self).wait()?;
+        }
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        task::begin_wait()?;
+        loop {
+            let mut state = self.lock();
+            if state.deaf || state.ended {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+            let room = self.capacity - state.bytes.len();
+            if room != 0 || bytes.is_empty() {
+                let count = room.min(bytes.len());
+                state.bytes.extend(&bytes[..count]);
+                drop(state);
+                self.readers.notify_one();
+                if count < room {
+                    self.writers.notify_one();
+                }
+                return Ok(count);
+            }
+            drop(state);
+            Writable(self).wait()?;
+        }
+    }
+
+    /// The writing end has gone.
+    pub(super) fn end(&self) {
+        self.lock().ended = true;
+        self.readers.notify_all();
+        self.writers.notify_all();
+    }
+
+    /// The reading end has gone, and what was on its way with it.
+    pub(super) fn turn_deaf(&self) {
+        let mut state = self.lock();
+        state.deaf = true;
+        let bytes = std::mem::take(&mut state.bytes);
+        drop(state);
+        drop(bytes);
+        self.writers.notify_all();
+    }
+}
+
+/// There is something to read, or never will be.
+struct Readable<'p>(&'p Pipe);
+
+impl Source for Readable<'_> {
+    type Item = ();
+
+    fn try_take(&self) -> Option<()> {
+        let state = self.0.lock();
+        (!state.bytes.is_empty() || state.ended).then_some(())
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(&self.0.readers);
+    }
+}
+
+/// There is room to write, or no use in it.
+struct Writable<'p>(&'p Pipe);
+
+impl Source for Writable<'_> {
+    type Item = ();
+
+    fn try_take(&self) -> Option<()> {
+        let state = self.0.lock();
+        (state.bytes.len() < self.0.capacity || state.deaf || state.ended).then_some(())
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(&self.0.writers);
+    }
+}
+
+/// Makes a pipe that stays in the process: bytes written at one end are read at the other, by tasks or threads, and at most `capacity`
+/// of them (one at least) are on their way. Without a system call, and without fds: see [`pipe`](super::pipe()) for one that other processes
+/// can use.
+///
+/// When the writer has gone the reader gets what is left, then `Ok(0)`; when the reader has gone the writer gets `BrokenPipe`.
+///
+/// # Cancellation
+/// Reading and writing are cancel points and lose nothing.
+///
+/// # Examples
+/// ```
+/// use ecru::io::{self, BufRead, BufReader, Write};
+///
+/// let (reader, mut writer) = io::memory_pipe(16);
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         s.spawn(move || (0..100).for_each(|n| writeln!(writer, "line {n}").unwrap()));
+///         let lines = BufReader::new(reader).lines();
+///         assert_eq!(lines.last().unwrap().unwrap(), "line 99");
+///     });
+/// });
+/// ```
+#[must_use]
+pub fn memory_pipe(capacity: usize) -> (MemoryReader, MemoryWriter) {
+    let pipe = Pipe::new(capacity);
+    (MemoryReader { pipe: Arc::clone(&pipe) }, MemoryWriter { pipe })
+}
+
+/// The end of a [`memory_pipe`] that is read. `&MemoryReader` reads, too.
+pub struct MemoryReader {
+    pipe: Arc<Pipe>,
+}
+
+/// The end of a [`memory_pipe`] that is written. `&MemoryWriter` writes, too.
+pub struct MemoryWriter {
+    pipe: Arc<Pipe>,
+}
+
+impl Read for &MemoryReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.pipe.read(buffer)
+    }
+}
+
+impl Read for MemoryReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.pipe.read(buffer)
+    }
+}
+
+impl Write for &MemoryWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pipe.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for MemoryWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.pipe.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for MemoryReader {
+    fn drop(&mut self) {
+        self.pipe.turn_deaf();
+    }
+}
+
+impl Drop for MemoryWriter {
+    fn drop(&mut self) {
+        self.pipe.end();
+    }
+}
+
+impl fmt::Debug for Pipe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Pipe")
+            .field("bytes", &state.bytes.len())
+            .field("capacity", &self.capacity)
+            .field("ended", &state.ended)
+            .finish()
+    }
+}
+
+impl fmt::Debug for MemoryReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryReader").field(&self.pipe).finish()
+    }
+}
+
+impl fmt::Debug for MemoryWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryWriter").field(&self.pipe).finish()
+    }
+}

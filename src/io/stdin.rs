@@ -1,0 +1,183 @@
+//! The standard input.
+
+use std::io::{self, BufRead, BufReader, Lines, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::OnceLock;
+
+use super::standard::Standard;
+use crate::sync::{Mutex, MutexGuard};
+
+/// As std's.
+const BUFFER: usize = 8 * 1024;
+
+static STDIN: OnceLock<Mutex<BufReader<Input>>> = OnceLock::new();
+
+#[derive(Debug)]
+struct Input(Standard);
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer)
+    }
+}
+
+/// The standard input of the process: as [`std::io::stdin`], with a buffer of its own. A task that waits for input is parked, and its worker
+/// goes on with others.
+///
+/// The open file is left in the mode in which it was inherited, for other processes have it too.
+///
+/// # Cancellation
+/// Each read is a cancel point; it loses nothing. So is waiting for one's turn, except in [`lock`](Stdin::lock).
+///
+/// # Examples
+/// ```no_run
+/// ecru::run(|| {
+///     for line in ecru::io::stdin().lines() {
+///         println!("heard: {}", line.unwrap());
+///     }
+/// });
+/// ```
+#[must_use]
+pub fn stdin() -> Stdin {
+    let inner =
+        STDIN.get_or_init(|| Mutex::new(BufReader::with_capacity(BUFFER, Input(Standard::new(0)))));
+    Stdin { inner }
+}
+
+/// From [`stdin`].
+#[derive(Debug)]
+pub struct Stdin {
+    inner: &'static Mutex<BufReader<Input>>,
+}
+
+impl Stdin {
+    /// Waits until nobody else reads, and keeps the others out until the guard is dropped.
+    ///
+    /// # Cancellation
+    /// No cancel point.
+    #[must_use]
+    pub fn lock(&self) -> StdinLock<'static> {
+        StdinLock { inner: self.inner.lock() }
+    }
+
+    fn lock_to_read(&self) -> io::Result<StdinLock<'static>> {
+        Ok(StdinLock { inner: self.inner.lock_cancellable()? })
+    }
+
+    /// Reads up to the end of a line, which is appended to `line` with it. `Ok(0)`: the input has ended.
+    ///
+    /// # Errors
+    /// The system's; `InvalidData` for what is no UTF-8; a cancellation.
+    pub fn read_line(&self, line: &mut String) -> io::Result<usize> {
+        self.lock_to_read()?.read_line(line)
+    }
+
+    /// The lines, without their ends, while others are kept out.
+    #[must_use]
+    pub fn lines(self) -> Lines<StdinLock<'static>> {
+        self.lock().lines()
+    }
+
+    /// Whether it is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        rustix::termios::isatty(self)
+    }
+}
+
+impl Read for Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.lock_to_read()?.read(buffer)
+    }
+
+    fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.lock_to_read()?.read_to_end(buffer)
+    }
+
+    fn read_to_string(&mut self, buffer: &mut String) -> io::Result<usize> {
+        self.lock_to_read()?.read_to_string(buffer)
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.lock_to_read()?.read_exact(buffer)
+    }
+}
+
+impl Read for &Stdin {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.lock_to_read()?.read(buffer)
+    }
+}
+
+impl AsFd for Stdin {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        let input: &'static Standard = standard_input();
+        input.as_fd()
+    }
+}
+
+/// Only for its number: it has no buffer, and is not read.
+fn standard_input() -> &'static Standard {
+    static INPUT: OnceLock<Standard> = OnceLock::new();
+    INPUT.get_or_init(|| Standard::new(0))
+}
+
+impl AsRawFd for Stdin {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+/// The standard input, for one reader alone: from [`Stdin::lock`].
+#[derive(Debug)]
+pub struct StdinLock<'a> {
+    inner: MutexGuard<'a, BufReader<Input>>,
+}
+
+impl StdinLock<'_> {
+    /// Whether it is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.inner.get_ref().0.is_terminal()
+    }
+}
+
+impl Read for StdinLock<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read(buffer)
+    }
+
+    fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        self.inner.read_to_end(buffer)
+    }
+
+    fn read_to_string(&mut self, buffer: &mut String) -> io::Result<usize> {
+        self.inner.read_to_string(buffer)
+    }
+
+    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+        self.inner.read_exact(buffer)
+    }
+}
+
+impl BufRead for StdinLock<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.inner.consume(count);
+    }
+}
+
+impl AsFd for StdinLock<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.get_ref().0.as_fd()
+    }
+}
+
+impl AsRawFd for StdinLock<'_> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}

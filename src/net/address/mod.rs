@@ -1,0 +1,111 @@
+//! Between std's addresses and the kernel's.
+//!
+//! `internet` and `local` know the structures of their families; this module is the room that they lie in.
+#![expect(unsafe_code, reason = "reads and writes the kernel's address structures")]
+
+mod internet;
+mod local;
+
+use rustix::net::{AddressFamily, SocketAddrAny};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Asks the kernel for one of a socket's two addresses: getsockname(2) or getpeername(2).
+type Asks = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
+
+/// An address of std's that a socket can have.
+pub(super) trait Address: Sized {
+    fn family(&self) -> AddressFamily;
+
+    fn to_raw(&self) -> RawAddress;
+
+    /// # Errors
+    /// The kernel has left an address of another family.
+    fn from_raw(raw: &RawAddress) -> io::Result<Self>;
+}
+
+/// An address as the kernel lays it out, or room for one. What is past the length is zero.
+pub(super) struct RawAddress {
+    pub(super) storage: libc::sockaddr_storage,
+    pub(super) length: libc::socklen_t,
+}
+
+impl RawAddress {
+    /// Room for any address.
+    pub(super) fn room() -> RawAddress {
+        RawAddress {
+            // SAFETY: an address structure is plain integers, for which zeroes are valid.
+            storage: unsafe { std::mem::zeroed() },
+            length: length_of::<libc::sockaddr_storage>(),
+        }
+    }
+
+    /// The address that a socket is bound to.
+    pub(super) fn of_socket(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
+        RawAddress::ask(fd, libc::getsockname)
+    }
+
+    /// The address that a socket is connected to.
+    pub(super) fn of_peer(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
+        RawAddress::ask(fd, libc::getpeername)
+    }
+
+    fn ask(fd: BorrowedFd<'_>, asks: Asks) -> io::Result<RawAddress> {
+        let mut raw = RawAddress::room();
+        let storage = (&raw mut raw.storage).cast();
+        // SAFETY: the fd is open, and the storage as long as the length says; both outlive the call.
+        match unsafe { asks(fd.as_raw_fd(), storage, &raw mut raw.length) } {
+            0 => Ok(raw),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The same for rustix's calls.
+    pub(super) fn to_any(&self) -> SocketAddrAny {
+        // SAFETY: the storage is initialised, and made from an address of this length.
+        unsafe { SocketAddrAny::read((&raw const self.storage).cast(), self.length) }
+    }
+
+    fn family(&self) -> i32 {
+        i32::from(self.storage.ss_family)
+    }
+
+    /// Holds an address of which this many bytes count.
+    fn holding<T: Structure>(address: T, length: libc::socklen_t) -> RawAddress {
+        const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
+        const { assert!(align_of::<T>() <= align_of::<libc::sockaddr_storage>()) };
+        let mut raw = RawAddress::room();
+        // SAFETY: the storage is large enough and aligned, as was asserted, and ours alone.
+        unsafe { (&raw mut raw.storage).cast::<T>().write(address) };
+        raw.length = length;
+        raw
+    }
+
+    /// The storage, looked at as one of the structures.
+    fn as_structure<T: Structure>(&self) -> T {
+        const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
+        const { assert!(align_of::<T>() <= align_of::<libc::sockaddr_storage>()) };
+        // SAFETY: the storage is large enough, aligned and initialised; a structure is plain integers, valid for any bits.
+        unsafe { (&raw const self.storage).cast::<T>().read() }
+    }
+}
+
+/// The kernel's structures for addresses: integers, without padding, and valid for any bits.
+trait Structure: Copy {}
+impl Structure for libc::sockaddr_in {}
+impl Structure for libc::sockaddr_in6 {}
+impl Structure for libc::sockaddr_un {}
+
+fn length_of<T>() -> libc::socklen_t {
+    const { assert!(size_of::<T>() <= 128) };
+    size_of::<T>() as libc::socklen_t
+}
+
+fn family(family: i32) -> libc::sa_family_t {
+    libc::sa_family_t::try_from(family).expect("address families are small numbers")
+}
+
+fn foreign(family: i32, wanted: &str) -> io::Error {
+    let text = format!("the socket's address is of family {family}, not {wanted}");
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}

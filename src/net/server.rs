@@ -1,0 +1,353 @@
+//! Serving connections: accepting them, a bounded number at a time, and ending well.
+//!
+//! On every worker a task accepts, and spawns a child for each connection, which as a rule stays on that worker. A worker that is busy does not
+//! ask for connections, so they go to workers that have time. (One task that accepts for all keeps them on its own worker: a
+//! child that is served at once has begun before an idle worker could take it.)
+//!
+//! A task that accepts holds a place already. So while a worker computes, as many places fewer than the limit may be taken as there
+//! are such workers.
+//!
+//! # How it ends
+//! ```text
+//!   stop source ──► accepting is cancelled ──► grace ──► connections are cancelled ──► all have ended: Ok
+//!   a listener that is of no use any more ──► the same, with its error
+//!   the caller is cancelled ──► accepting and connections are cancelled ──► all have ended: Err(Cancelled)
+//! ```
+
+use super::server_errors::{Refusal, Shortage};
+use super::{TcpListener, TcpStream, UnixListener, UnixStream};
+use crate::sched;
+use crate::scope::{CancelHandle, PanicPayload, Scope, cancel_scope, scope};
+use crate::source::Source;
+use crate::sync::Semaphore;
+use crate::task::{self, Cancelled};
+use crate::time;
+use std::any::Any;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// How many connections a [`Server`] serves at once unless told otherwise.
+const LIMIT: usize = 1024;
+
+/// What a [`Server`] accepts from. Only this library's listeners are.
+pub trait Listener: Sync + sealed::Sealed {
+    /// A connection.
+    type Stream: Send;
+    /// The address of its other end.
+    type Peer: Clone + Send;
+
+    #[doc(hidden)]
+    fn __accept(&self) -> io::Result<(Self::Stream, Self::Peer)>;
+}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "so that nobody else implements it")]
+    pub trait Sealed {}
+    impl Sealed for super::TcpListener {}
+    impl Sealed for super::UnixListener {}
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+    type Peer = SocketAddr;
+
+    fn __accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        self.accept()
+    }
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+    type Peer = std::os::unix::net::SocketAddr;
+
+    fn __accept(&self) -> io::Result<(UnixStream, Self::Peer)> {
+        self.accept()
+    }
+}
+
+type Stop<'l> = Box<dyn FnOnce() -> Result<(), Cancelled> + Send + 'l>;
+type OnError<'l, P> = Box<dyn Fn(io::Error, Option<P>) + Send + Sync + 'l>;
+type OnPanic<'l, P> = Box<dyn Fn(PanicPayload, P) + Send + Sync + 'l>;
+
+/// How a listener's connections are to be served: see [`TcpListener::server`].
+///
+/// # Examples
+/// ```
+/// use ecru::channel;
+/// use ecru::net::{TcpListener, TcpStream};
+/// use std::io::{Read, Write};
+/// use std::time::Duration;
+///
+/// let reply = ecru::run(|| {
+///     let listener = TcpListener::bind("127.0.0.1:0")?;
+///     let address = listener.local_addr()?;
+///     let (stop, stopped) = channel::bounded::<()>(0);
+///     ecru::scope(|s| {
+///         let server = s.spawn(|| {
+///             listener
+///                 .server()
+///                 .limit(100)
+///                 .on_error(|error, peer| eprintln!("{peer:?}: {error}"))
+///                 .stop_when(stopped)
+///                 .grace(Duration::from_secs(5))
+///                 .serve(|mut stream, _| {
+///                     let mut question = [0; 4];
+///                     stream.read_exact(&mut question)?;
+///                     stream.write_all(b"pong")
+///                 })
+///         });
+///         let mut client = TcpStream::connect(address)?;
+///         client.write_all(b"ping")?;
+///         let mut reply = String::new();
+///         client.read_to_string(&mut reply)?;
+///         drop(stop); // disconnects the channel, which is an event, too
+///         server.join().unwrap()?;
+///         std::io::Result::Ok(reply)
+///     })
+/// })?;
+/// assert_eq!(reply, "pong");
+/// # std::io::Result::Ok(())
+/// ```
+#[must_use = "nothing is served before `serve`"]
+pub struct Server<'l, L: Listener> {
+    listener: &'l L,
+    limit: usize,
+    grace: Option<Duration>,
+    stop: Option<Stop<'l>>,
+    on_error: Option<OnError<'l, L::Peer>>,
+    on_panic: Option<OnPanic<'l, L::Peer>>,
+}
+
+impl<'l, L: Listener> Server<'l, L> {
+    pub(super) fn new(listener: &'l L) -> Server<'l, L> {
+        Server { listener, limit: LIMIT, grace: None, stop: None, on_error: None, on_panic: None }
+    }
+
+    /// Serves so many connections at once; the others wait in the listener's queue. 1,024 unless said otherwise.
+    pub fn limit(self, connections: usize) -> Server<'l, L> {
+        Server { limit: connections, ..self }
+    }
+
+    /// Tells `handler` of errors: what a connection's function returned, with the connection's peer, on the connection's task; or, without a peer, why
+    /// nothing can be accepted for the moment (too many open files, above all). Without a handler they are ignored.
+    ///
+    /// That a connection was cancelled in the course of stopping is no error.
+    pub fn on_error(
+        self,
+        handler: impl Fn(io::Error, Option<L::Peer>) + Send + Sync + 'l,
+    ) -> Server<'l, L> {
+        Server { on_error: Some(Box::new(handler)), ..self }
+    }
+
+    /// Gives panics of connections to `handler`. Without one, [`serve`](Server::serve) panics with the first of them, but
+    /// only when everything else has ended, as [`std::thread::scope`] does. The other connections go on in either case.
+    pub fn on_panic(
+        self,
+        handler: impl Fn(PanicPayload, L::Peer) + Send + Sync + 'l,
+    ) -> Server<'l, L> {
+        Server { on_panic: Some(Box::new(handler)), ..self }
+    }
+
+    /// Stops once the source has an item, whatever it is: nothing more is accepted, and `serve` returns when the last
+    /// connection has ended.
+    pub fn stop_when(self, source: impl Source + Send + 'l) -> Server<'l, L> {
+        Server { stop: Some(Box::new(move || source.wait().map(drop))), ..self }
+    }
+
+    /// After a stop, connections have this long to end by themselves. Then they are cancelled, and awaited. Without this they
+    /// have as long as they want.
+    pub fn grace(self, period: Duration) -> Server<'l, L> {
+        Server { grace: Some(period), ..self }
+    }
+
+    /// Serves: accepts connections and calls `f` for each, on a task of its own. Returns when it has been stopped, and every connection has
+    /// ended.
+    ///
+    /// A client that is gone before it is accepted is passed over. While the process or the system has too many open files, it tries again after
+    /// pauses that grow up to a fifth of a second.
+    ///
+    /// # Errors
+    /// - `Cancelled` if the caller was cancelled.
+    /// - What makes the listener useless, for instance that it was shut down. The same stop comes before it.
+    /// - `InvalidInput` for a limit of 0.
+    ///
+    /// # Panics
+    /// - With the first panic of a connection, at the end, unless [`on_panic`](Server::on_panic) takes it.
+    /// - On a thread that runs no tasks.
+    ///
+    /// # Cancellation
+    /// A cancelled caller accepts no more, and its connections are cancelled with it. A connection that was taken from the queue and whose
+    /// function has not begun is closed.
+    pub fn serve<F>(self, f: F) -> io::Result<()>
+    where
+        F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
+    {
+        if self.limit == 0 {
+            let text = "a server that serves no connection at all: the limit is 0";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let Server { listener, limit, grace, stop, on_error, on_panic } = self;
+        let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
+        let connections =
+            Connections { f, on_error, on_panic, panic: Mutex::default(), over: Mutex::default() };
+        let cancelled = scope(|s| {
+            let end = cancel_scope(|accepting| {
+                if let Some(stop) = stop {
+                    let accepting = accepting.clone();
+                    s.spawn_daemon(move || {
+                        if stop().is_ok() {
+                            accepting.cancel();
+                        }
+                    });
+                }
+                let accept = || accept_all(s, listener, &room, &connections, &accepting);
+                scope(|acceptors| {
+                    for places in 1..sched::workers_here().min(limit) {
+                        acceptors.spawn_beside(places, accept);
+                    }
+                    accept()
+                })
+            });
+            if let Some(grace) = grace {
+                s.spawn_daemon(move || {
+                    if time::sleep(grace).is_ok() {
+                        s.cancel();
+                    }
+                });
+            }
+            // Otherwise by the stop, or because the listener is of no use.
+            task::is_cancelled().then_some(end)
+        });
+        let result = match (connections.over.into_inner(), cancelled) {
+            (Ok(Some(error)), _) => Err(error),
+            (_, Some(cancelled)) => Err(cancelled.into()),
+            (_, None) => Ok(()),
+        };
+        if let Some(payload) =
+            connections.panic.into_inner().unwrap_or_else(PoisonError::into_inner)
+        {
+            resume_unwind(payload);
+        }
+        result
+    }
+}
+
+/// Accepts until it is cancelled, or until the listener is of no use, which ends the others as well.
+fn accept_all<'scope, L: Listener, F>(
+    s: &'scope Scope<'scope, '_>,
+    listener: &L,
+    room: &Semaphore,
+    connections: &'scope Connections<'_, L, F>,
+    accepting: &CancelHandle,
+) -> Cancelled
+where
+    F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
+{
+    let mut shortage = Shortage::default();
+    loop {
+        let permit = match room.acquire() {
+            Ok(permit) => permit,
+            Err(cancelled) => return cancelled,
+        };
+        match listener.__accept() {
+            Ok((stream, peer)) => {
+                shortage = Shortage::default();
+                s.spawn(move || {
+                    connections.serve(stream, peer);
+                    drop(permit);
+                });
+            }
+            Err(error) => match Refusal::of(&error) {
+                Refusal::OfOneConnection => {}
+                Refusal::ForNow => {
+                    drop(permit);
+                    connections.tell_of_shortage(error);
+                    if let Err(cancelled) = time::sleep(shortage.next_pause()) {
+                        return cancelled;
+                    }
+                }
+                // A cancellation shows at the next turn's first wait, for whose permit nobody should wait longer.
+                Refusal::ForGood => {
+                    drop(permit);
+                    if Cancelled::find(&error).is_none() {
+                        connections.is_over(error);
+                        accepting.cancel();
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// What all connections share.
+struct Connections<'l, L: Listener, F> {
+    f: F,
+    on_error: Option<OnError<'l, L::Peer>>,
+    on_panic: Option<OnPanic<'l, L::Peer>>,
+    /// The first panic that no handler took.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Why the listener is of no use any more.
+    over: Mutex<Option<io::Error>>,
+}
+
+impl<L: Listener, F> Connections<'_, L, F>
+where
+    F: Fn(L::Stream, L::Peer) -> io::Result<()>,
+{
+    fn serve(&self, stream: L::Stream, peer: L::Peer) {
+        let whose = peer.clone();
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let Err(error) = (self.f)(stream, peer) else { return };
+            if !(task::is_cancelled() && Cancelled::find(&error).is_some()) {
+                self.tell(error, Some(whose.clone()));
+            }
+        }));
+        match (outcome, &self.on_panic) {
+            (Ok(()), _) => {}
+            (Err(payload), Some(handler)) => handler(PanicPayload::new(payload), whose),
+            (Err(payload), None) => self.keep(payload),
+        }
+    }
+
+    /// Keeps the first panic for the end.
+    fn keep(&self, payload: Box<dyn Any + Send>) {
+        let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(payload);
+        } else {
+            // The payload's drop is user code.
+            drop(first);
+            drop(payload);
+        }
+    }
+
+    /// Tells of a shortage. A handler that panics does not end the accepting on this worker.
+    fn tell_of_shortage(&self, error: io::Error) {
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.tell(error, None))) {
+            self.keep(payload);
+        }
+    }
+
+    fn is_over(&self, error: io::Error) {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
+    fn tell(&self, error: io::Error, peer: Option<L::Peer>) {
+        if let Some(handler) = &self.on_error {
+            handler(error, peer);
+        }
+    }
+}
+
+impl<L: Listener> fmt::Debug for Server<'_, L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("limit", &self.limit)
+            .field("grace", &self.grace)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! Every op of a socket that waits.
+//!
+//! The ops borrow the caller's buffers and the fd; [`perform`] returns only after the kernel is done with both (S3).
+//!
+//! # What does not say when it is ready
+//! Two calls on Unix sockets fail with `EAGAIN` without there being anything to poll(2) for: to connect while the listener's queue
+//! is full, and to send to the full queue of a socket that one is not connected to. Those are attempted again
+//! after pauses that grow, up to [`LONGEST_PAUSE`].
+#![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
+
+use super::Socket;
+use crate::base::clock;
+use crate::base::sync::atomic::Ordering;
+use crate::driver::{Interest, Op, clamp_length};
+use crate::net::address::{Address, RawAddress};
+use crate::net::settings::{Direction, Settings};
+use crate::sched::io::{perform, perform_before};
+use crate::{task, time};
+use rustix::net::AddressFamily;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// The most buffers that one vectored call takes; the rest is left for the next, as std does. (`UIO_MAXIOV`)
+const MOST_BUFFERS: usize = 1024;
+
+/// The first and the longest pause between attempts at what cannot be waited for.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+impl Socket {
+    /// Reads from a stream.
+    pub(in crate::net) fn receive(&self, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
+        let drained = self.drained.load(Ordering::Relaxed);
+        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, drained };
+        // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
+        let count = unsafe { self.transfer(op, Direction::Read)? };
+        let leaves_nothing = count < len as usize && flags & libc::MSG_PEEK == 0;
+        if leaves_nothing != drained {
+            self.drained.store(leaves_nothing, Ordering::Relaxed);
+        }
+        Ok(count)
+    }
+
+    pub(in crate::net) fn receive_vectored(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+    ) -> io::Result<usize> {
+        if buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
+        let mut message = message(buffers.as_mut_ptr().cast(), buffers.len());
+        let op = Op::RecvMsg { fd: self.fd.name(), message: &raw mut message, flags: 0 };
+        // SAFETY: S3: as in `receive`; the message lives on this stack until then, and an `IoSliceMut` has the layout of an
+        // iovec by its documentation.
+        unsafe { self.transfer(op, Direction::Read) }
+    }
+
+    /// Takes a datagram. An empty buffer is no exception: it takes one, and keeps none of it.
+    pub(in crate::net) fn receive_datagram(
+        &self,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<usize> {
+        let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
+        // What the last one left says nothing: a datagram ends where it ends.
+        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, drained: false };
+        // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
+        unsafe { self.transfer(op, Direction::Read) }
+    }
+
+    /// The same, with the address of who sent it.
+    pub(in crate::net) fn receive_from<A: Address>(
+        &self,
+        buffer: &mut [u8],
+        flags: i32,
+    ) -> io::Result<(usize, A)> {
+        let mut address = RawAddress::room();
+        let mut buffers = [IoSliceMut::new(buffer)];
+        let mut message = message(buffers.as_mut_ptr().cast(), 1);
+        message.msg_name = (&raw mut address.storage).cast();
+        message.msg_namelen = address.length;
+        let op = Op::RecvMsg { fd: self.fd.name(), message: &raw mut message, flags };
+        // SAFETY: S3: as in `receive_vectored`; the address lives on this stack, too, with as much room as is said.
+        let count = unsafe { self.transfer(op, Direction::Read)? };
+        address.length = message.msg_namelen;
+        Ok((count, A::from_raw(&address)?))
+    }
+
+    pub(in crate::net) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
+        let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
+        let op = Op::Send { fd: self.fd.name(), buf, len, flags: libc::MSG_NOSIGNAL };
+        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns; the kernel only reads them.
+        unsafe { self.transfer(op, Direction::Write) }
+    }
+
+    pub(in crate::net) fn send_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let message = message(buffers.as_ptr().cast_mut().cast(), buffers.len());
+        let op = Op::SendMsg {
+            fd: self.fd.name(),
+            message: &raw const message,
+            flags: libc::MSG_NOSIGNAL,
+        };
+        // SAFETY: S3: as in `send`; the message lives on this stack until then, an `IoSlice` has the layout of an iovec by
+        // its documentation, and the kernel only reads through it.
+        unsafe { self.transfer(op, Direction::Write) }
+    }
+
+    /// Sends a datagram to somebody.
+    pub(in crate::net) fn send_to<A: Address>(&self, bytes: &[u8], to: &A) -> io::Result<usize> {
+        let mut address = to.to_raw();
+        let buffers = [IoSlice::new(bytes)];
+        let mut message = message(buffers.as_ptr().cast_mut().cast(), 1);
+        message.msg_name = (&raw mut address.storage).cast();
+        message.msg_namelen = address.length;
+        let op = Op::SendMsg {
+            fd: self.fd.name(),
+            message: &raw const message,
+            flags: libc::MSG_NOSIGNAL,
+        };
+        if to.family() == AddressFamily::UNIX && !self.settings.is_nonblocking() {
+            let deadline = self.settings.deadline(Direction::Write);
+            // SAFETY: S3: as in `send_vectored`; the address lives on this stack, too.
+            unsafe { persist(op, deadline) }
+        } else {
+            // SAFETY: as above.
+            unsafe { self.transfer(op, Direction::Write) }
+        }
+    }
+
+    /// Takes the next connection from the queue.
+    pub(in crate::net) fn accept<A: Address>(&self) -> io::Result<(Socket, A)> {
+        let mut address = RawAddress::room();
+        let (storage, length) = (&raw mut address.storage, &raw mut address.length);
+        let op = Op::Accept { fd: self.fd.name(), address: storage, length };
+        // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by `self`.
+        let fd = unsafe { self.transfer(op, Direction::Read)? };
+        let fd = RawFd::try_from(fd).expect("the kernel's fds are non-negative ints");
+        // SAFETY: the op's result is a new fd that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        Ok((Socket::new(fd, Settings::default()), A::from_raw(&address)?))
+    }
+
+    /// Connects, whatever `set_nonblocking` says: to begin and to ask later is not std's way either.
+    pub(in crate::net) fn connect<A: Address>(
+        &self,
+        to: &A,
+        deadline: Option<Instant>,
+    ) -> io::Result<()> {
+        let address = to.to_raw();
+        let (storage, length) = (&raw const address.storage, address.length);
+        let op = Op::Connect { fd: self.fd.name(), address: storage, length };
+        if to.family() == AddressFamily::UNIX {
+            // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by `self`.
+            unsafe { persist(op, deadline)? };
+        } else {
+            // SAFETY: as above.
+            unsafe { perform_before(op, deadline)? };
+        }
+        Ok(())
+    }
+
+    /// Waits, whatever the settings say, until a transfer in this direction need not.
+    pub(in crate::net) fn wait_ready(&self, direction: Direction) -> io::Result<()> {
+        let interest = match direction {
+            Direction::Read => Interest::Read,
+            Direction::Write => Interest::Write,
+        };
+        let op = Op::Readiness { fd: self.fd.name(), interest };
+        // SAFETY: S3: the fd is borrowed by `self` until this returns; no memory is involved.
+        unsafe { perform(op) }.map(drop)
+    }
+
+    /// Carries out an op that transfers data, as the settings say.
+    ///
+    /// # Safety
+    /// As [`perform`].
+    unsafe fn transfer(&self, op: Op, direction: Direction) -> io::Result<usize> {
+        let result = if self.settings.is_nonblocking() {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { op.attempt() }
+        } else if let Some(deadline) = self.settings.deadline(direction) {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { perform_before(op, Some(deadline)) }
+        } else {
+            // SAFETY: the caller's promise, passed on.
+            unsafe { perform(op) }
+        };
+        result.map(|count| count as usize)
+    }
+}
+
+/// Carries out an op of which no readiness tells: see the module.
+///
+/// # Safety
+/// As [`perform`].
+unsafe fn persist(op: Op, deadline: Option<Instant>) -> io::Result<usize> {
+    task::begin_wait()?;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        // SAFETY: the caller's promise, passed on; between attempts the kernel has nothing.
+        match unsafe { op.attempt() } {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other.map(|count| count as usize),
+        }
+        if deadline.is_some_and(|deadline| clock::now() >= deadline) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let until = clock::now() + pause;
+        time::sleep_until(deadline.map_or(until, |deadline| deadline.min(until)))?;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// A message without an address, of these buffers.
+fn message(buffers: *mut libc::iovec, count: usize) -> libc::msghdr {
+    // SAFETY: a message header is plain integers and pointers, for which zeroes are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = buffers;
+    message.msg_iovlen = count.min(MOST_BUFFERS);
+    message
+}

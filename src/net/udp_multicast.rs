@@ -1,0 +1,197 @@
+//! A UDP socket's options for broadcast and multicast.
+
+use super::udp_socket::UdpSocket;
+use rustix::net::sockopt;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+
+/// Broadcast and multicast.
+impl UdpSocket {
+    /// Allows datagrams to a broadcast address (`SO_BROADCAST`).
+    ///
+    /// # Examples
+    /// ```
+    /// let socket = ecru::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_broadcast(true)?;
+    /// assert!(socket.broadcast()?);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
+        Ok(sockopt::set_socket_broadcast(self.as_fd(), broadcast)?)
+    }
+
+    /// Whether broadcast is allowed. See [`set_broadcast`](UdpSocket::set_broadcast).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn broadcast(&self) -> io::Result<bool> {
+        Ok(sockopt::socket_broadcast(self.as_fd())?)
+    }
+
+    /// Whether datagrams sent to a group of IPv4 come back to this machine (`IP_MULTICAST_LOOP`), as at first.
+    ///
+    /// # Examples
+    /// ```
+    /// let socket = ecru::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_multicast_loop_v4(true)?;
+    /// assert!(socket.multicast_loop_v4()?);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn set_multicast_loop_v4(&self, multicast_loop_v4: bool) -> io::Result<()> {
+        Ok(sockopt::set_ip_multicast_loop(self.as_fd(), multicast_loop_v4)?)
+    }
+
+    /// Whether they do. See [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn multicast_loop_v4(&self) -> io::Result<bool> {
+        Ok(sockopt::ip_multicast_loop(self.as_fd())?)
+    }
+
+    /// How many hops a datagram to a group of IPv4 may take (`IP_MULTICAST_TTL`); at first 1.
+    ///
+    /// # Examples
+    /// ```
+    /// let socket = ecru::net::UdpSocket::bind("127.0.0.1:0")?;
+    /// socket.set_multicast_ttl_v4(3)?;
+    /// assert_eq!(socket.multicast_ttl_v4()?, 3);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn set_multicast_ttl_v4(&self, multicast_ttl_v4: u32) -> io::Result<()> {
+        Ok(sockopt::set_ip_multicast_ttl(self.as_fd(), multicast_ttl_v4)?)
+    }
+
+    /// How many those are. See [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
+        Ok(sockopt::ip_multicast_ttl(self.as_fd())?)
+    }
+
+    /// Whether datagrams sent to a group of IPv6 come back to this machine (`IPV6_MULTICAST_LOOP`), as at first.
+    ///
+    /// # Examples
+    /// ```
+    /// # let Ok(socket) = ecru::net::UdpSocket::bind("[::1]:0") else { return Ok(()) }; // no such network
+    /// socket.set_multicast_loop_v6(true)?;
+    /// assert!(socket.multicast_loop_v6()?);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn set_multicast_loop_v6(&self, multicast_loop_v6: bool) -> io::Result<()> {
+        Ok(sockopt::set_ipv6_multicast_loop(self.as_fd(), multicast_loop_v6)?)
+    }
+
+    /// Whether they do. See [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
+    ///
+    /// # Errors
+    /// Those of getsockopt(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn multicast_loop_v6(&self) -> io::Result<bool> {
+        Ok(sockopt::ipv6_multicast_loop(self.as_fd())?)
+    }
+
+    /// Joins a group of IPv4: datagrams to it are received from now on. The interface is named by its address; `UNSPECIFIED` lets the system choose one.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::net::Ipv4Addr;
+    ///
+    /// let socket = ecru::net::UdpSocket::bind("0.0.0.0:0")?;
+    /// let (group, interface) = (Ipv4Addr::new(239, 255, 1, 7), Ipv4Addr::LOCALHOST);
+    /// socket.join_multicast_v4(&group, &interface)?;
+    /// socket.leave_multicast_v4(&group, &interface)?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2), for instance if the address is not a group's.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn join_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        Ok(sockopt::set_ip_add_membership(self.as_fd(), multiaddr, interface)?)
+    }
+
+    /// Leaves a group of IPv4. See [`join_multicast_v4`](UdpSocket::join_multicast_v4).
+    ///
+    /// # Errors
+    /// Those of setsockopt(2), for instance if the socket is not in the group.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn leave_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
+        Ok(sockopt::set_ip_drop_membership(self.as_fd(), multiaddr, interface)?)
+    }
+
+    /// Joins a group of IPv6: datagrams to it are received from now on. The interface is named by its number; 0 lets the system choose one.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::net::Ipv6Addr;
+    ///
+    /// # let Ok(socket) = ecru::net::UdpSocket::bind("[::]:0") else { return Ok(()) }; // no such network
+    /// let group = Ipv6Addr::new(0xff01, 0, 0, 0, 0, 0, 0, 0x1234);
+    /// if socket.join_multicast_v6(&group, 0).is_ok() {
+    ///     socket.leave_multicast_v6(&group, 0)?;
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of setsockopt(2), for instance if the address is not a group's.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        Ok(sockopt::set_ipv6_add_membership(self.as_fd(), multiaddr, interface)?)
+    }
+
+    /// Leaves a group of IPv6. See [`join_multicast_v6`](UdpSocket::join_multicast_v6).
+    ///
+    /// # Errors
+    /// Those of setsockopt(2), for instance if the socket is not in the group.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
+        Ok(sockopt::set_ipv6_drop_membership(self.as_fd(), multiaddr, interface)?)
+    }
+}

@@ -1,0 +1,305 @@
+//! A Unix socket for datagrams.
+
+use super::settings::Direction;
+use super::shell::{every_socket, time_limits};
+use super::socket::Socket;
+use rustix::net::{AddressFamily, SocketType};
+use std::io;
+use std::net::Shutdown;
+use std::os::unix::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// A Unix socket for datagrams: [`std::os::unix::net::UnixDatagram`], on which a wait parks the task.
+///
+/// Outside a runtime the same calls block the thread. Datagrams between processes of one machine are neither lost nor reordered: while
+/// the receiver's queue is full, whoever sends waits. A buffer that is too small gets the beginning of a datagram, and the rest of it
+/// is lost, as with std.
+///
+/// # Examples
+/// ```
+/// use ecru::net::UnixDatagram;
+///
+/// let (one, other) = UnixDatagram::pair()?;
+/// one.send(b"hello")?;
+/// let mut buffer = [0; 16];
+/// assert_eq!(other.recv(&mut buffer)?, 5);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Cancellation
+/// A call that receives and is cancelled has taken no datagram; one that sends has sent nothing. What the kernel had done by
+/// then is returned, and the next wait fails.
+pub struct UnixDatagram(pub(super) Socket);
+
+impl UnixDatagram {
+    /// Opens a socket at a path, which is made.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixDatagram;
+    ///
+    /// # let path = std::env::temp_dir().join(format!("ecru-datagram-{}", std::process::id()));
+    /// let socket = UnixDatagram::bind(&path)?;
+    /// UnixDatagram::unbound()?.send_to(b"hello", &path)?;
+    /// let (length, from) = socket.recv_from(&mut [0; 16])?;
+    /// assert!(length == 5 && from.is_unnamed());
+    /// std::fs::remove_file(&path)?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `AddrInUse` if the path is there already, `InvalidInput` if it is too long or has a zero in it.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
+        UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Opens a socket at an address, which may be an abstract name.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixDatagram;
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use std::os::unix::net::SocketAddr;
+    ///
+    /// let name = format!("ecru-bind-addr-{}", std::process::id());
+    /// let address = SocketAddr::from_abstract_name(name)?;
+    /// let socket = UnixDatagram::bind_addr(&address)?;
+    /// UnixDatagram::unbound()?.send_to_addr(b"hello", &address)?;
+    /// assert_eq!(socket.recv(&mut [0; 16])?, 5);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`bind`](UnixDatagram::bind).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixDatagram> {
+        let socket = UnixDatagram::unbound()?;
+        socket.0.bind(socket_addr)?;
+        Ok(socket)
+    }
+
+    /// Opens a socket without an address: it can send, and nobody can answer. See [`bind`](UnixDatagram::bind) for an example.
+    ///
+    /// # Errors
+    /// The process has too many open files.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn unbound() -> io::Result<UnixDatagram> {
+        Socket::open(AddressFamily::UNIX, SocketType::DGRAM).map(UnixDatagram)
+    }
+
+    /// Two sockets, connected to each other. See the type for an example.
+    ///
+    /// # Errors
+    /// The process has too many open files.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+        let (one, other) = Socket::pair(SocketType::DGRAM)?;
+        Ok((UnixDatagram(one), UnixDatagram(other)))
+    }
+
+    /// Sets whom [`send`](UnixDatagram::send) sends to; from now on only datagrams from there are received.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixDatagram;
+    /// use std::io::ErrorKind;
+    ///
+    /// let socket = UnixDatagram::unbound()?;
+    /// assert_eq!(socket.connect("/nowhere/at/all").unwrap_err().kind(), ErrorKind::NotFound);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such path, `ConnectionRefused` if it is nobody's.
+    ///
+    /// # Cancellation
+    /// A cancel point, at which nothing is lost.
+    pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
+        self.connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// The same for an address, which may be an abstract name.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixDatagram;
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use std::os::unix::net::SocketAddr;
+    ///
+    /// let name = format!("ecru-datagram-connect-{}", std::process::id());
+    /// let address = SocketAddr::from_abstract_name(name)?;
+    /// let receiver = UnixDatagram::bind_addr(&address)?;
+    /// let sender = UnixDatagram::unbound()?;
+    /// sender.connect_addr(&address)?;
+    /// sender.send(b"hello")?;
+    /// assert_eq!(receiver.recv(&mut [0; 16])?, 5);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect`](UnixDatagram::connect).
+    ///
+    /// # Cancellation
+    /// A cancel point, at which nothing is lost.
+    pub fn connect_addr(&self, socket_addr: &SocketAddr) -> io::Result<()> {
+        self.0.connect(socket_addr, None)
+    }
+
+    /// Receives a datagram, and says whose it is. See [`bind`](UnixDatagram::bind) for an example.
+    ///
+    /// # Errors
+    /// Those of recvmsg(2).
+    ///
+    /// # Cancellation
+    /// A cancel point. A datagram is taken and returned, or left to the next.
+    pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.receive_from(buf, 0)
+    }
+
+    /// Receives a datagram. See the type for an example.
+    ///
+    /// # Errors
+    /// Those of recv(2).
+    ///
+    /// # Cancellation
+    /// A cancel point. A datagram is taken and returned, or left to the next.
+    pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.receive_datagram(buf, 0)
+    }
+
+    /// Receives a datagram and leaves it there for the next call. (Not yet stable in std.)
+    ///
+    /// # Examples
+    /// ```
+    /// let (one, other) = ecru::net::UnixDatagram::pair()?;
+    /// one.send(b"hello")?;
+    /// assert_eq!(other.peek(&mut [0; 16])?, 5);
+    /// assert_eq!(other.recv(&mut [0; 16])?, 5);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of recv(2).
+    ///
+    /// # Cancellation
+    /// A cancel point, at which nothing is lost.
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.receive_datagram(buf, libc::MSG_PEEK)
+    }
+
+    /// The same, and says whose it is. (Not yet stable in std.) See [`peek`](UnixDatagram::peek) for an example.
+    ///
+    /// # Errors
+    /// Those of recvmsg(2).
+    ///
+    /// # Cancellation
+    /// A cancel point, at which nothing is lost.
+    pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
+        self.0.receive_from(buf, libc::MSG_PEEK)
+    }
+
+    /// Sends a datagram to the socket at a path, and waits while its queue is full. See [`bind`](UnixDatagram::bind) for an
+    /// example.
+    ///
+    /// The kernel does not tell when a queue that one is not connected to has room again: this looks every few milliseconds.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such path, `ConnectionRefused` if it is nobody's.
+    ///
+    /// # Cancellation
+    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    pub fn send_to<P: AsRef<Path>>(&self, buf: &[u8], path: P) -> io::Result<usize> {
+        self.send_to_addr(buf, &SocketAddr::from_pathname(path)?)
+    }
+
+    /// The same for an address, which may be an abstract name. See [`bind_addr`](UnixDatagram::bind_addr) for an example.
+    ///
+    /// # Errors
+    /// As [`send_to`](UnixDatagram::send_to).
+    ///
+    /// # Cancellation
+    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    pub fn send_to_addr(&self, buf: &[u8], socket_addr: &SocketAddr) -> io::Result<usize> {
+        self.0.send_to(buf, socket_addr)
+    }
+
+    /// Sends a datagram to whom the socket is connected to, and waits while its queue is full. See the type for an example.
+    ///
+    /// # Errors
+    /// `NotConnected` if it is not connected, `ConnectionRefused` if the receiver is gone.
+    ///
+    /// # Cancellation
+    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
+        self.0.send(buf)
+    }
+
+    /// The address of this socket.
+    ///
+    /// # Examples
+    /// ```
+    /// assert!(ecru::net::UnixDatagram::unbound()?.local_addr()?.is_unnamed());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of getsockname(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// Whom the socket is connected to.
+    ///
+    /// # Examples
+    /// ```
+    /// let socket = ecru::net::UnixDatagram::unbound()?;
+    /// assert_eq!(socket.peer_addr().unwrap_err().kind(), std::io::ErrorKind::NotConnected);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotConnected` if it is not connected.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    /// Closes the receiving half, the sending half, or both. Calls in progress on that half return.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::{Shutdown, UnixDatagram};
+    ///
+    /// let (one, other) = UnixDatagram::pair()?;
+    /// other.shutdown(Shutdown::Read)?;
+    /// assert_eq!(one.send(b"x").unwrap_err().kind(), std::io::ErrorKind::BrokenPipe);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotConnected` if the socket is not connected.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.shutdown(how)
+    }
+}
+
+every_socket!(UnixDatagram, SocketAddr, "let socket = ecru::net::UnixDatagram::unbound()?;");
+time_limits!(UnixDatagram, "let socket = ecru::net::UnixDatagram::unbound()?;");

@@ -1,0 +1,186 @@
+//! A connection between two processes of one machine.
+
+use super::settings::Direction;
+use super::shell::{every_socket, reads_and_writes, time_limits};
+use super::socket::Socket;
+use rustix::net::{AddressFamily, SocketType};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+/// A connection between processes of one machine: [`std::os::unix::net::UnixStream`], on which a wait parks the task.
+///
+/// Outside a runtime the same calls block the thread. Several tasks or threads may read and write at once through
+/// `&UnixStream`, which implements [`Read`] and [`Write`] too. Addresses are [std's](std::os::unix::net::SocketAddr), abstract names
+/// included.
+///
+/// # Examples
+/// ```
+/// use ecru::net::UnixStream;
+/// use std::io::{Read, Write};
+///
+/// let (mut one, mut other) = UnixStream::pair()?;
+/// one.write_all(b"hello")?;
+/// let mut buffer = [0; 5];
+/// other.read_exact(&mut buffer)?;
+/// assert_eq!(&buffer, b"hello");
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Cancellation
+/// A read that is cancelled has taken nothing: what has arrived stays with the kernel for the next read. A write that is
+/// cancelled has sent nothing; bytes that the kernel had taken by then are reported as `Ok(n)`, and the next wait fails.
+pub struct UnixStream(pub(super) Socket);
+
+impl UnixStream {
+    /// Connects to the listener at a path.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixStream;
+    /// use std::io::ErrorKind;
+    ///
+    /// let error = UnixStream::connect("/nowhere/at/all").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::NotFound);
+    /// ```
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such path, `ConnectionRefused` if nobody listens there, `InvalidInput` for a path that is too long or has a
+    /// zero in it.
+    ///
+    /// # Cancellation
+    /// A cancel point while the listener's queue is full. A cancelled attempt is given up, and its socket closed.
+    pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
+        UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
+    }
+
+    /// Connects to the listener at an address, which may be an abstract name.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::{UnixListener, UnixStream};
+    /// use std::os::linux::net::SocketAddrExt;
+    /// use std::os::unix::net::SocketAddr;
+    ///
+    /// let name = format!("ecru-connect-{}", std::process::id());
+    /// let address = SocketAddr::from_abstract_name(name)?;
+    /// let listener = UnixListener::bind_addr(&address)?;
+    /// let stream = UnixStream::connect_addr(&address)?;
+    /// # drop((listener, stream));
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`connect`](UnixStream::connect).
+    ///
+    /// # Cancellation
+    /// As [`connect`](UnixStream::connect).
+    pub fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
+        let socket = Socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
+        socket.connect(socket_addr, None)?;
+        Ok(UnixStream(socket))
+    }
+
+    /// Two streams, connected to each other. See the type for an example.
+    ///
+    /// # Errors
+    /// The process has too many open files.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
+        let (one, other) = Socket::pair(SocketType::STREAM)?;
+        Ok((UnixStream(one), UnixStream(other)))
+    }
+
+    /// The address of this end.
+    ///
+    /// # Examples
+    /// ```
+    /// let (stream, _other) = ecru::net::UnixStream::pair()?;
+    /// assert!(stream.local_addr()?.is_unnamed());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of getsockname(2).
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+
+    /// The address of the other end.
+    ///
+    /// # Examples
+    /// ```
+    /// let (stream, _other) = ecru::net::UnixStream::pair()?;
+    /// assert!(stream.peer_addr()?.is_unnamed());
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotConnected` if the connection is no more.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.0.peer_addr()
+    }
+
+    /// Closes the reading half, the writing half, or both. Calls in progress on that half return.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::{Shutdown, UnixStream};
+    /// use std::io::{Read, Write};
+    ///
+    /// let (mut one, mut other) = UnixStream::pair()?;
+    /// one.write_all(b"that is all")?;
+    /// one.shutdown(Shutdown::Write)?;
+    /// let mut text = String::new();
+    /// other.read_to_string(&mut text)?; // until the end of the stream
+    /// assert_eq!(text, "that is all");
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// `NotConnected` if the connection is no more.
+    ///
+    /// # Cancellation
+    /// Does not wait.
+    pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        self.0.shutdown(how)
+    }
+
+    /// Reads what has arrived and leaves it there for the next read. (Not yet stable in std.)
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::UnixStream;
+    /// use std::io::{Read, Write};
+    ///
+    /// let (mut one, mut other) = UnixStream::pair()?;
+    /// one.write_all(b"x")?;
+    /// let mut byte = [0];
+    /// assert_eq!(other.peek(&mut byte)?, 1);
+    /// assert_eq!(other.read(&mut byte)?, 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of a read.
+    ///
+    /// # Cancellation
+    /// A cancel point. Nothing is lost.
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0.receive(buf, libc::MSG_PEEK)
+    }
+}
+
+every_socket!(UnixStream, SocketAddr, "let (socket, _other) = ecru::net::UnixStream::pair()?;");
+time_limits!(UnixStream, "let (socket, _other) = ecru::net::UnixStream::pair()?;");
+reads_and_writes!(UnixStream);

@@ -1,0 +1,240 @@
+//! One child process: its number, its status once it is known, and what tells when it has ended.
+//!
+//! # Whose number is it
+//! The system gives the number of a child to another process once its status has been fetched. So everything that uses the number happens
+//! under the lock of std's `Child`, which knows whether that has been done: to ask, to kill, to open the pidfd. From then on the pidfd, or what
+//! stands for it, names this child and no other.
+//!
+//! # Orphans
+//! Those whose [`Child`](super::Child) was dropped before anybody asked for their status. The thread that watches descriptors fetches it.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{self, ExitStatus};
+use std::ptr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
+
+use crate::base::alarm::Ring;
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::driver::{Interest, OwnedDescriptor, Watch};
+use crate::park::WaitList;
+use crate::sched::io::wait_until_ready;
+use crate::task;
+use crate::time::sleep;
+
+/// See the module.
+pub(super) struct Running {
+    id: u32,
+    child: Mutex<process::Child>,
+    /// Readable when the child has ended. Opened when somebody has to wait.
+    ended: OnceLock<OwnedDescriptor>,
+    pub(super) waiters: WaitList,
+    /// For whoever waits in the list.
+    watch: Watch,
+    orphaned: AtomicBool,
+}
+
+static ORPHANS: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
+
+fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    pub(super) fn new(child: process::Child) -> Running {
+        Running {
+            id: child.id(),
+            child: Mutex::new(child),
+            ended: OnceLock::new(),
+            waiters: WaitList::new(),
+            watch: Watch::default(),
+            orphaned: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.id
+    }
+
+    pub(super) fn kill(&self) -> io::Result<()> {
+        lock(&self.child).kill()
+    }
+
+    /// The status, if it has ended.
+    pub(super) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
+        lock(&self.child).try_wait()
+    }
+
+    /// Waits until it has ended.
+    pub(super) fn wait(&self) -> io::Result<ExitStatus> {
+        task::begin_wait()?;
+        loop {
+            match self.look(open_pidfd)? {
+                Found::Ended(status) => return Ok(status),
+                Found::Runs(sign) => wait_until_ready(sign, Interest::Read)?,
+                Found::RunsUnseen => sleep(PAUSE)?,
+            }
+        }
+    }
+
+    /// The status, or the fd that will be readable.
+    ///
+    /// # Errors
+    /// Nobody will ever know the status.
+    fn look(&self, open: impl FnOnce(u32) -> io::Result<OwnedFd>) -> io::Result<Found<'_>> {
+        let mut child = lock(&self.child);
+        if let Some(status) = child.try_wait()? {
+            return Ok(Found::Ended(status));
+        }
+        if let Some(sign) = self.ended.get() {
+            return Ok(Found::Runs(sign));
+        }
+        // It has not been asked for its status, so the number is still its own.
+        match open(self.id).or_else(|_| wait_on_a_thread(self.id)) {
+            Ok(fd) => Ok(Found::Runs(self.ended.get_or_init(|| OwnedDescriptor::new(fd)))),
+            Err(_) => Ok(Found::RunsUnseen),
+        }
+    }
+
+    /// Has those in the list told when it ends, at once if it has (false).
+    pub(super) fn arm(self: &Arc<Running>) -> bool {
+        let sign = match self.look(open_pidfd) {
+            Ok(Found::Runs(sign)) => Some(sign),
+            Ok(Found::RunsUnseen) => None,
+            // Whoever is about to wait looks once more before he does.
+            Ok(Found::Ended(_)) | Err(_) => {
+                self.waiters.notify_all();
+                return false;
+            }
+        };
+        let this: Weak<Running> = Arc::downgrade(self);
+        self.watch.arm(sign, this);
+        true
+    }
+
+    /// The `Child` has been dropped: nobody may ever ask for the status.
+    pub(super) fn orphan(self: &Arc<Running>) {
+        if !matches!(self.try_wait(), Ok(None)) {
+            return;
+        }
+        self.orphaned.store(true, Ordering::Release);
+        lock(&ORPHANS).push(Arc::clone(self));
+        if !self.arm() {
+            // It has ended meanwhile.
+            drop(self.adopt());
+        }
+    }
+
+    /// Takes it out of the orphans, if it is among them.
+    fn adopt(&self) -> Option<Arc<Running>> {
+        let mut orphans = lock(&ORPHANS);
+        let own = orphans.iter().position(|orphan| ptr::eq(&raw const **orphan, self));
+        own.map(|at| orphans.swap_remove(at))
+    }
+}
+
+enum Found<'a> {
+    Ended(ExitStatus),
+    Runs(&'a OwnedDescriptor),
+    /// There is neither a descriptor nor a thread for it.
+    RunsUnseen,
+}
+
+/// How long to wait then before one looks again.
+const PAUSE: Duration = Duration::from_millis(10);
+
+impl Ring for Running {
+    fn ring(&self) {
+        self.waiters.notify_all();
+        if self.orphaned.load(Ordering::Acquire) {
+            // If it runs still, it begins anew.
+            if let Some(own) = self.adopt() {
+                own.orphan();
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.watch.end(self.ended.get());
+    }
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+fn pid(id: u32) -> io::Result<Pid> {
+    i32::try_from(id).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+}
+
+fn open_pidfd(id: u32) -> io::Result<OwnedFd> {
+    Ok(rustix::process::pidfd_open(pid(id)?, PidfdFlags::empty())?)
+}
+
+/// What stands for a pidfd where there is none: the end of a pipe, which a thread closes the other end of. The thread leaves the status for
+/// whoever asks. If that has been done before the thread begins, there is nothing left to wait for, and it says so at once.
+fn wait_on_a_thread(id: u32) -> io::Result<OwnedFd> {
+    let pid = pid(id)?;
+    let (sign, closed_at_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    thread::Builder::new().name(String::from("ecru-child")).spawn(move || {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), how) {}
+        drop(closed_at_end);
+    })?;
+    Ok(sign)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn start(program: &str) -> Arc<Running> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", program]).stdin(Stdio::piped());
+        Arc::new(Running::new(command.spawn().unwrap()))
+    }
+
+    fn without_pidfds(_: u32) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    #[test]
+    fn where_pidfds_are_refused_a_thread_waits() {
+        // It ends with its input, which is there until the child is killed or let go.
+        let running = start("read line; exit 7");
+        let Ok(Found::Runs(sign)) = running.look(without_pidfds) else {
+            panic!("it cannot have ended")
+        };
+        assert!(open_pidfd(running.id()).is_ok());
+        let waits = thread::spawn({
+            let running = Arc::clone(&running);
+            move || running.wait()
+        });
+        drop(lock(&running.child).stdin.take());
+        assert_eq!(waits.join().unwrap().unwrap().code(), Some(7));
+        wait_until_ready(sign, Interest::Read).unwrap();
+    }
+
+    #[test]
+    fn an_orphan_is_fetched_without_anybody_asking() {
+        let running = start("read line");
+        running.orphan();
+        let process = format!("/proc/{}", running.id());
+        assert!(lock(&ORPHANS).iter().any(|orphan| Arc::ptr_eq(orphan, &running)));
+        drop(lock(&running.child).stdin.take());
+        while lock(&ORPHANS).iter().any(|orphan| Arc::ptr_eq(orphan, &running)) {
+            thread::yield_now();
+        }
+        assert!(!std::path::Path::new(&process).exists());
+    }
+}
