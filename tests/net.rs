@@ -1,66 +1,26 @@
 //! TCP on plain threads, where every call blocks. The same behaviours hold inside a runtime.
 
+mod common;
+#[path = "behaviour/streams.rs"]
+#[expect(dead_code, reason = "some of it is needed")]
+mod streams;
+
 use ecru::net::{Shutdown, TcpListener, TcpStream};
 use rustix::fs::OFlags;
 use rustix::io::FdFlags;
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than any test takes.
-const GUARD: Duration = Duration::from_secs(20);
+use common::{PATIENCE, Watchdog};
+use streams::{listen, pair, refusing, silent};
 
-/// Runs a test on a thread of its own; fails, instead of hanging, if it takes too long.
-fn guarded(test: impl FnOnce() + Send + 'static) {
-    let (done, finished) = mpsc::channel();
-    let thread = thread::spawn(move || {
-        test();
-        let _ = done.send(());
-    });
-    if finished.recv_timeout(GUARD) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("the test hangs");
-    }
-    thread.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
-}
-
-fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
-fn pair() -> (TcpStream, TcpStream) {
-    let (listener, address) = listen();
-    let client = TcpStream::connect(address).unwrap();
-    (client, listener.accept().unwrap().0)
-}
-
-/// A listener that leaves all further attempts to connect unanswered, because its queue is full.
-fn silent() -> (SocketAddr, impl Sized) {
-    let (listener, address) = listen();
-    rustix::net::listen(&listener, 0).unwrap();
-    let mut queue = Vec::new();
-    while let Ok(stream) = TcpStream::connect_timeout(&address, Duration::from_millis(10)) {
-        queue.push(stream);
-        assert!(queue.len() < 100, "the queue has no end");
-    }
-    (address, (listener, queue))
-}
-
-/// An address that refuses connections for as long as the fd is kept: bound, and not listened on.
-fn refusing() -> (SocketAddr, OwnedFd) {
-    let socket = rustix::net::socket(
-        rustix::net::AddressFamily::INET,
-        rustix::net::SocketType::STREAM,
-        None,
-    )
-    .unwrap();
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
-    (address, socket)
+/// Runs a test, and ends the process if it takes too long.
+fn guarded(test: impl FnOnce()) {
+    let _watchdog = Watchdog::new();
+    test();
 }
 
 fn pattern(length: usize) -> Vec<u8> {
@@ -265,7 +225,7 @@ fn a_refused_connection_says_so_as_with_std() {
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         assert_eq!(error.to_string(), std.to_string());
         assert_eq!(error.raw_os_error(), std.raw_os_error());
-        let error = TcpStream::connect_timeout(&address, GUARD).unwrap_err();
+        let error = TcpStream::connect_timeout(&address, PATIENCE).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
     });
 }

@@ -3,16 +3,20 @@
 
 #![expect(unsafe_code, reason = "counts the blocks of the global allocator")]
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{self, AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError, mpsc};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ecru::{CancelHandle, JoinError, Runtime};
 use fastrand::Rng;
+
+use common::Watchdog;
 
 /// Counts live blocks.
 struct Counting;
@@ -48,10 +52,11 @@ const ROUNDS: u64 = 400;
 /// Takes a turn, and ends the process, naming the test, if it is not over in time.
 struct Turn {
     _turn: MutexGuard<'static, ()>,
-    _in_time: mpsc::Sender<()>,
+    _watchdog: Watchdog,
 }
 
-fn take_turn(test: &'static str) -> Turn {
+#[track_caller]
+fn take_turn() -> Turn {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
@@ -64,14 +69,7 @@ fn take_turn(test: &'static str) -> Turn {
             }
         }));
     });
-    let (in_time, ended) = mpsc::channel::<()>();
-    thread::spawn(move || {
-        if ended.recv_timeout(Duration::from_secs(40)) == Err(mpsc::RecvTimeoutError::Timeout) {
-            eprintln!("{test} hangs");
-            std::process::abort();
-        }
-    });
-    Turn { _turn: turn, _in_time: in_time }
+    Turn { _turn: turn, _watchdog: Watchdog::new() }
 }
 
 fn runtime(workers: usize) -> Runtime {
@@ -225,7 +223,7 @@ impl<'scope> SpawnLocalOrNot<'scope> for ecru::Scope<'scope, '_> {
 /// Scopes in scopes with everything that may happen to a task; each closure and each result is dropped once.
 #[test]
 fn slow_tangled_scopes_end() {
-    let _turn = take_turn("slow_tangled_scopes_end");
+    let _turn = take_turn();
     for workers in [2, 3] {
         let runtime = runtime(workers);
         rounds(|mut rng| {
@@ -246,7 +244,7 @@ fn slow_tangled_scopes_end() {
 /// Foreign threads cancel sections at random moments, while hooks come and go and children join from other workers.
 #[test]
 fn slow_foreign_threads_cancel() {
-    let _turn = take_turn("slow_foreign_threads_cancel");
+    let _turn = take_turn();
     let runtime = runtime(2);
     let stop = AtomicBool::new(false);
     let sections: Mutex<Vec<CancelHandle>> = Mutex::new(Vec::new());
@@ -327,7 +325,7 @@ fn slow_foreign_threads_cancel() {
 /// Joins from other workers and from plain threads race with completions, time limits and requests; a value arrives once.
 #[test]
 fn slow_joins_race() {
-    let _turn = take_turn("slow_joins_race");
+    let _turn = take_turn();
     let runtime = runtime(2);
     rounds(|mut rng| {
         let counts = Counts::default();
@@ -382,7 +380,7 @@ fn slow_joins_race() {
 #[test]
 #[expect(clippy::mem_forget, reason = "it is what this test is about")]
 fn slow_leaked_handles_harm_nobody() {
-    let _turn = take_turn("slow_leaked_handles_harm_nobody");
+    let _turn = take_turn();
     let runtime = runtime(2);
     rounds(|mut rng| {
         let ran = AtomicUsize::new(0);
@@ -407,7 +405,7 @@ fn slow_leaked_handles_harm_nobody() {
 /// When all is over, as many blocks are live as before.
 #[test]
 fn slow_blocks_are_given_back() {
-    let _turn = take_turn("slow_blocks_are_given_back");
+    let _turn = take_turn();
     let round = |seed: u64| {
         let runtime = runtime(2);
         let counts = Counts { calm: true, ..Counts::default() };

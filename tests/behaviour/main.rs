@@ -2,18 +2,45 @@
 
 #![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
 
+mod aio;
+mod callback;
 mod cancel;
+mod channel;
+mod combine;
+#[path = "../common/mod.rs"]
+mod common;
 mod coroutine;
+mod ctrl_c;
+mod deadlock;
 mod drain;
+mod driver;
+mod dump;
 #[cfg(not(ecru_baton))] // threads that pass a baton are slower than its limits
 mod fairness;
+mod fs;
+mod future;
+mod handle;
+mod hub;
+mod io;
 mod net;
+mod over;
 mod par;
+mod process;
+mod ready;
 mod refused;
 mod run;
+mod schedule;
 mod scope;
+mod select;
+mod serve;
+mod signal;
+mod source;
 mod streams;
 mod support;
+mod sync;
 mod task;
 mod timer;
+mod transform;
+mod udp;
 mod unblock;
+mod unix;

@@ -1,42 +1,39 @@
 //! What happens when the kernel does not give a driver. Each in a process of its own, since each breaks it.
 
 use crate::streams::{listen, pair};
-use crate::support::{is_child, ms, run_on, start_again};
+use crate::support::{alone_with, ms, run_on};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 
-/// Runs a test in a process of its own.
-fn alone(test: &str, body: impl FnOnce()) {
-    if is_child(test) {
-        body();
-        return;
-    }
-    let output = start_again(test).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let good = output.status.success() && text.contains("1 passed");
-    assert!(good, "{text}{}", String::from_utf8_lossy(&output.stderr));
+/// Runs a test in a process of its own, with this driver wanted there by the environment.
+fn alone(test: &str, driver: &str, body: impl FnOnce()) {
+    alone_with(test, |command| _ = command.env("ECRU_DRIVER", driver), body);
 }
 
-/// Makes `io_uring_setup` fail with this errno, in this thread and those it starts from now on.
+/// The three system calls of io_uring.
+pub(crate) const RINGS: [libc::c_long; 3] =
+    [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+
+/// Makes these system calls fail with this errno, in this thread and those it starts from now on.
 #[expect(unsafe_code, reason = "installs a seccomp filter, for which there is no safe call")]
-fn forbid_rings(errno: i32) {
-    const fn instruction(code: u32, jump_if: u8, jump_else: u8, k: u32) -> libc::sock_filter {
-        libc::sock_filter { code: code as u16, jt: jump_if, jf: jump_else, k }
+pub(crate) fn forbid(calls: &[libc::c_long], errno: i32) {
+    let instruction = |code: u32, jump_else: u8, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: jump_else,
+        k,
+    };
+    // The system call's number is at offset 0 of what a filter sees.
+    let mut program = vec![instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for call in calls {
+        let number = u32::try_from(*call).unwrap();
+        program.push(instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, number));
+        let refusal = libc::SECCOMP_RET_ERRNO | errno.cast_unsigned();
+        program.push(instruction(libc::BPF_RET | libc::BPF_K, 0, refusal));
     }
-    let number = u32::try_from(libc::SYS_io_uring_setup).unwrap();
-    let mut program = [
-        // The system call's number is at offset 0 of what a filter sees.
-        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
-        instruction(
-            libc::BPF_RET | libc::BPF_K,
-            0,
-            0,
-            libc::SECCOMP_RET_ERRNO | errno.cast_unsigned(),
-        ),
-        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let filter = libc::sock_fprog { len: 4, filter: program.as_mut_ptr() };
+    program.push(instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW));
+    let len = program.len().try_into().unwrap();
+    let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
     // SAFETY: plain numbers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: the program and the structure that names it outlive the call, which copies them.
@@ -64,8 +61,8 @@ fn first_error(workers: usize) -> std::io::Error {
 
 #[test]
 fn net_28_uring_refused() {
-    alone("refused::net_28_uring_refused", || {
-        forbid_rings(libc::EPERM);
+    alone("refused::net_28_uring_refused", "uring", || {
+        forbid(&[libc::SYS_io_uring_setup], libc::EPERM);
         for workers in [1, 2] {
             let error = first_error(workers);
             assert_eq!(error.kind(), ErrorKind::PermissionDenied);
@@ -82,8 +79,8 @@ fn net_28_uring_refused() {
 
 #[test]
 fn net_28_uring_refused_because_it_is_hidden() {
-    alone("refused::net_28_uring_refused_because_it_is_hidden", || {
-        forbid_rings(libc::ENOSYS);
+    alone("refused::net_28_uring_refused_because_it_is_hidden", "uring", || {
+        forbid(&[libc::SYS_io_uring_setup], libc::ENOSYS);
         let error = first_error(1);
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         let text = error.to_string();
@@ -97,7 +94,7 @@ fn net_28_uring_refused_because_it_is_hidden() {
 /// Newer kernels charge rings to the memory's owner and not to this limit; older ones refuse, and then the text has to say so.
 #[test]
 fn net_28_uring_refused_for_want_of_locked_memory() {
-    alone("refused::net_28_uring_refused_for_want_of_locked_memory", || {
+    alone("refused::net_28_uring_refused_for_want_of_locked_memory", "uring", || {
         setrlimit(Resource::Memlock, Rlimit { current: Some(0), maximum: Some(0) }).unwrap();
         let (client, server) = pair();
         run_on(2, || {
@@ -114,25 +111,35 @@ fn net_28_uring_refused_for_want_of_locked_memory() {
     });
 }
 
-#[test]
-fn net_28_uring_refused_for_want_of_descriptors() {
-    alone("refused::net_28_uring_refused_for_want_of_descriptors", || {
-        let (client, mut server) = pair();
-        let maximum = getrlimit(Resource::Nofile).maximum;
-        setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
-        run_on(1, || {
-            let spent: Vec<_> =
-                std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
-            let text = (&client).read(&mut [0; 4]).unwrap_err().to_string();
-            assert!(text.contains("ulimit -n") && text.contains("io_uring"), "{text}");
-            // It is not held against the worker.
-            drop(spent);
-            ecru::scope(|s| {
-                let read = s.spawn(|| (&client).read(&mut [0; 4]));
-                ecru::sleep(ms(2)).unwrap();
-                server.write_all(b"text").unwrap();
-                assert_eq!(read.join().unwrap().unwrap(), 4);
-            });
+/// The driver's first operation while no descriptors are left, and one when there are again.
+fn want_of_descriptors(names: &str) {
+    let (client, mut server) = pair();
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    setrlimit(Resource::Nofile, Rlimit { current: Some(64), maximum }).unwrap();
+    run_on(1, || {
+        let spent: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+        let text = (&client).read(&mut [0; 4]).unwrap_err().to_string();
+        assert!(text.contains("ulimit -n") && text.contains(names), "{text}");
+        // It is not held against the worker.
+        drop(spent);
+        ecru::scope(|s| {
+            let read = s.spawn(|| (&client).read(&mut [0; 4]));
+            ecru::sleep(ms(2)).unwrap();
+            server.write_all(b"text").unwrap();
+            assert_eq!(read.join().unwrap().unwrap(), 4);
         });
     });
+}
+
+#[test]
+fn net_28_uring_refused_for_want_of_descriptors() {
+    let test = "refused::net_28_uring_refused_for_want_of_descriptors";
+    alone(test, "uring", || want_of_descriptors("io_uring"));
+}
+
+/// The other driver needs some as well.
+#[test]
+fn net_28_uring_refused_and_poll_too_for_want_of_descriptors() {
+    let test = "refused::net_28_uring_refused_and_poll_too_for_want_of_descriptors";
+    alone(test, "poll", || want_of_descriptors("epoll"));
 }

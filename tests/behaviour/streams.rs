@@ -1,29 +1,18 @@
 //! What the tests with sockets and clocks share.
 
-use ecru::net::{TcpListener, TcpStream};
+use ecru::net::TcpStream;
 use rustix::net::{AddressFamily, SocketType};
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+pub(crate) use crate::common::{listen, pair};
+
 /// Held by tests that load the machine, and by those that measure time to a millisecond.
 pub(crate) fn loud() -> MutexGuard<'static, ()> {
     static LOUD: Mutex<()> = Mutex::new(());
     LOUD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    (listener, address)
-}
-
-/// Both ends of a connection.
-pub(crate) fn pair() -> (TcpStream, TcpStream) {
-    let (listener, address) = listen();
-    let client = TcpStream::connect(address).unwrap();
-    (client, listener.accept().unwrap().0)
 }
 
 /// A listener that leaves all further attempts to connect unanswered, because its queue is full.

@@ -1,72 +1,33 @@
 //! What the tests share: runs with one and with two workers, a watchdog, and panics that print nothing.
+#![expect(unsafe_code, reason = "sets what a signal does in a child process")]
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::process::Command;
-use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Longer than any test takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) use crate::common::{
+    HOUR, OnDrop, Watchdog, alone, alone_with, each_run, ms, run_on, settle, start_again, text_of,
+    until,
+};
 
-/// Longer than any test lives.
-pub(crate) const HOUR: Duration = Duration::from_secs(3600);
-
-pub(crate) fn ms(milliseconds: u64) -> Duration {
-    Duration::from_millis(milliseconds)
-}
-
-/// Ends the process, naming the test, unless it is dropped in time.
-pub(crate) struct Watchdog {
-    _in_time: mpsc::Sender<()>,
-}
-
-impl Watchdog {
-    #[track_caller]
-    pub(crate) fn new() -> Watchdog {
-        let (in_time, ended) = mpsc::channel::<()>();
-        let place = std::panic::Location::caller();
-        let name = thread::current().name().unwrap_or("a thread without a name").to_owned();
-        thread::spawn(move || {
-            if ended.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                eprintln!("{name} hangs; see {place}");
-                std::process::abort();
-            }
-        });
-        Watchdog { _in_time: in_time }
-    }
-}
-
-/// Runs `body` as the root task of a runtime with so many workers.
-#[track_caller]
-pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
-    let _watchdog = Watchdog::new();
-    ecru::Runtime::builder().workers(workers).build().unwrap().run(body)
-}
-
-/// Runs `body` with one worker, then with two.
-#[track_caller]
-pub(crate) fn each_run(body: impl Fn()) {
-    run_on(1, &body);
-    run_on(2, &body);
-}
-
-/// Lets others run until `condition` holds; deaf to cancellation.
-#[track_caller]
-pub(crate) fn until(mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < PATIENCE / 2, "what is waited for does not happen");
-        let _ = ecru::yield_now();
-    }
-}
-
-/// Lets others run for a while, so that what has been told to wait does.
-pub(crate) fn settle() {
-    for _ in 0..10 {
-        let _ = ecru::yield_now();
-    }
+/// Spawns a task that is at work when this returns, so that cancelling it meets a wait of it.
+pub(crate) fn begin<'scope, T: Send + 'scope>(
+    s: &'scope ecru::Scope<'scope, '_>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> ecru::JoinHandle<'scope, T> {
+    let begun = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let handle = s.spawn({
+        let begun = std::sync::Arc::clone(&begun);
+        move || {
+            begun.store(true, std::sync::atomic::Ordering::SeqCst);
+            body()
+        }
+    });
+    until(|| begun.load(std::sync::atomic::Ordering::SeqCst));
+    settle();
+    handle
 }
 
 /// Waits until it is cancelled.
@@ -88,20 +49,29 @@ pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
     }
 }
 
-/// The text of a panic.
-#[track_caller]
-pub(crate) fn text_of(payload: &(dyn Any + Send)) -> &str {
-    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
-        (Some(text), _) => text,
-        (_, Some(text)) => text,
-        _ => panic!("a payload without text"),
-    }
-}
-
 /// The text that `body` panics with.
 #[track_caller]
 pub(crate) fn panic_text<T>(body: impl FnOnce() -> T) -> String {
     text_of(&*payload_of(body)).to_owned()
+}
+
+/// What a thread has used of the processor. A test that asks how late something is of a thread that is always busy asks by this clock:
+/// other programs do not move it.
+#[derive(Clone)]
+pub(crate) struct ProcessorClock(std::path::PathBuf);
+
+impl ProcessorClock {
+    /// Of the calling thread.
+    pub(crate) fn of_this_thread() -> ProcessorClock {
+        // The name of the thread and not the way to "this thread": others may read it.
+        ProcessorClock(std::fs::canonicalize("/proc/thread-self").unwrap().join("schedstat"))
+    }
+
+    /// So far; to a tick of the kernel's clock if that thread is running meanwhile.
+    pub(crate) fn used(&self) -> Duration {
+        let times = std::fs::read_to_string(&self.0).unwrap();
+        Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
+    }
 }
 
 /// Counts its drops.
@@ -113,26 +83,93 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// Calls a closure when it is dropped.
-pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
-const CHILD: &str = "ECRU_BEHAVIOUR_CHILD";
-
-/// Starts the named test again in a process of its own, in which [`is_child`] is true.
-pub(crate) fn start_again(test: &str) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
-    command.env(CHILD, test).env_remove("RUST_BACKTRACE");
-    command
-}
-
-/// Whether this process was started by [`start_again`] for that test.
+/// As [`common::is_child`](crate::common::is_child); and a child that is one heeds Ctrl-C.
 pub(crate) fn is_child(test: &str) -> bool {
-    std::env::var(CHILD).as_deref() == Ok(test)
+    let is = crate::common::is_child(test);
+    if is {
+        // A shell that runs the tests in the background ignores the signal for all of them.
+        // SAFETY: the default action is a valid one, and nobody has set another in this process.
+        let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+        assert_ne!(before, libc::SIG_ERR);
+    }
+    is
+}
+
+/// Runs `body` while nothing can be opened: in a process of its own.
+pub(crate) fn without_descriptors(body: impl FnOnce()) {
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
+    body();
+    setrlimit(Resource::Nofile, before).unwrap();
+}
+
+/// Where the two sides of something are: on tasks of a run, or on plain threads without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Task,
+    Thread,
+}
+
+/// Runs `body` on tasks with one worker and with two, and on plain threads.
+#[track_caller]
+pub(crate) fn everywhere(body: impl Fn(Side)) {
+    each_run(|| body(Side::Task));
+    let _watchdog = Watchdog::new();
+    body(Side::Thread);
+}
+
+impl Side {
+    /// Runs both at once, `here` on the caller.
+    pub(crate) fn both<A: Send, B>(
+        self,
+        there: impl FnOnce() -> A + Send,
+        here: impl FnOnce() -> B,
+    ) -> (A, B) {
+        match self {
+            Side::Task => ecru::scope(|s| {
+                let there = s.spawn(there);
+                let here = here();
+                (there.join().unwrap(), here)
+            }),
+            Side::Thread => thread::scope(|s| {
+                let there = s.spawn(there);
+                let here = here();
+                (there.join().unwrap(), here)
+            }),
+        }
+    }
+
+    /// Runs `count` of them at once, each with its number, and `here` on the caller; what they return, in order.
+    pub(crate) fn many<A: Send, B>(
+        self,
+        count: usize,
+        there: impl Fn(usize) -> A + Sync,
+        here: impl FnOnce() -> B,
+    ) -> (Vec<A>, B) {
+        let there = &there;
+        match self {
+            Side::Task => ecru::scope(|s| {
+                let all: Vec<_> = (0..count).map(|n| s.spawn(move || there(n))).collect();
+                let here = here();
+                (all.into_iter().map(|one| one.join().unwrap()).collect(), here)
+            }),
+            Side::Thread => thread::scope(|s| {
+                let all: Vec<_> = (0..count).map(|n| s.spawn(move || there(n))).collect();
+                let here = here();
+                (all.into_iter().map(|one| one.join().unwrap()).collect(), here)
+            }),
+        }
+    }
+
+    /// Lets the others go on for so long that those who are to wait do.
+    pub(crate) fn pause(self) {
+        match self {
+            Side::Task => {
+                settle();
+                // On another worker.
+                let _ = ecru::sleep(ms(2));
+            }
+            Side::Thread => thread::sleep(ms(4)),
+        }
+    }
 }

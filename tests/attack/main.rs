@@ -1,0 +1,15 @@
+//! What hostile but safe code might try: the worst moment, the wrong thread, the destructor that does what destructors should not.
+//! Each of these once was, or could become, a hang, a double drop or a use of freed memory.
+
+#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod coroutines;
+mod requests;
+mod scopes_and_runs;
+mod strangers;
+mod turns;
+mod unwinding;
+
+use common::{HOUR, OnDrop, run_on};

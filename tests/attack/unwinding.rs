@@ -1,0 +1,120 @@
+//! Destructors and payloads: what runs while something unwinds.
+
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use ecru::JoinError;
+
+use crate::{OnDrop, run_on};
+
+#[test]
+fn errors_and_payloads_that_panic_when_dropped_stop_nobody() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            if !thread::panicking() {
+                panic!("dropped");
+            }
+        }
+    }
+    run_on(1, || {
+        let result: Result<(), OnDrop<fn()>> = ecru::try_scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| Err::<(), _>(OnDrop::<fn()>(|| panic!("dropped"))));
+            }
+            Ok(())
+        });
+        let _ = std::mem::ManuallyDrop::new(result);
+        ecru::scope(|s| {
+            drop(s.spawn(|| Bomb));
+            drop(s.spawn(|| OnDrop(|| panic::panic_any(Bomb))));
+        });
+        ecru::scope(|s| {
+            s.cancel();
+            let bomb = Bomb;
+            let never = s.spawn(move || drop(bomb));
+            assert!(matches!(never.join(), Err(JoinError::Panicked(_))));
+        });
+    });
+}
+
+#[test]
+fn a_hook_whose_payload_panics_when_dropped_is_over_all_the_same() {
+    ecru::run(|| {
+        ecru::cancel_scope(|c| {
+            ecru::on_cancel(|| panic::panic_any(OnDrop(|| panic!("dropped"))), || c.cancel());
+        });
+    });
+}
+
+#[test]
+fn a_join_in_a_destructor_during_unwinding_starts_nothing() {
+    run_on(1, || {
+        let ran = &Cell::new(0);
+        ecru::scope(|s| {
+            let other = s.spawn_local(move || {
+                ran.set(ran.get() + 1);
+                ecru::sleep(Duration::from_millis(1))
+            });
+            let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+                let _join =
+                    OnDrop(|| assert!(matches!(other.join(), Err(JoinError::CallerCancelled))));
+                panic!("on purpose");
+            }));
+            assert!(caught.is_err());
+            assert!(other.join().unwrap().is_ok(), "nobody asked it to stop");
+        });
+        assert_eq!(ran.get(), 1);
+    });
+}
+
+#[test]
+fn who_yields_while_it_unwinds_stops_nobody_else() {
+    run_on(1, || {
+        ecru::scope(|s| {
+            let healthy = s.spawn(|| {
+                (0..10).map(|_| ecru::sleep(Duration::from_micros(1))).all(|slept| slept.is_ok())
+            });
+            let caught = panic::catch_unwind(|| {
+                let _yield = OnDrop(|| {
+                    for _ in 0..10 {
+                        assert!(ecru::yield_now().is_err());
+                    }
+                });
+                panic!("on purpose");
+            });
+            assert!(caught.is_err());
+            assert!(healthy.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_scope_in_a_destructor_during_unwinding_awaits_its_children() {
+    run_on(2, || {
+        let ended = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let healthy =
+                s.spawn(|| (0..20).all(|_| ecru::sleep(Duration::from_micros(100)).is_ok()));
+            let caught = panic::catch_unwind(AssertUnwindSafe(|| {
+                let _scope = OnDrop(|| {
+                    ecru::scope(|inner| {
+                        for _ in 0..4 {
+                            inner.spawn(|| {
+                                ecru::sleep(Duration::from_millis(1)).unwrap();
+                                ended.fetch_add(1, Ordering::Relaxed);
+                            });
+                        }
+                    });
+                });
+                panic!("on purpose");
+            }));
+            assert!(caught.is_err());
+            assert!(healthy.join().unwrap());
+        });
+        assert_eq!(ended.into_inner(), 4);
+    });
+}

@@ -1,0 +1,48 @@
+//! What hostile but safe code might do to channels: destructors and predicates that come back, peers that meet at the worst moment,
+//! ends that are forgotten, and values of awkward shapes.
+
+mod awkward_values;
+mod cancellation;
+mod closing;
+#[path = "../common/mod.rs"]
+mod common;
+mod destructors;
+mod meetings;
+mod own_sources;
+mod predicates;
+mod send_arms;
+mod who_is_told;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use common::{OnDrop, Watchdog, ms, run_on, settle, text_of};
+
+/// Runs each with its number at once: on tasks of one worker, of two, and on threads.
+fn at_once(count: usize, body: impl Fn(usize) + Sync) {
+    let body = &body;
+    for workers in [1, 2] {
+        run_on(workers, || {
+            ecru::scope(|s| (0..count).for_each(|n| drop(s.spawn(move || body(n)))));
+        });
+    }
+    let _watchdog = Watchdog::new();
+    thread::scope(|s| (0..count).for_each(|n| drop(s.spawn(move || body(n)))));
+}
+
+/// Counts itself: made, and gone.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Counted {
+        count.fetch_add(1, SeqCst);
+        Counted(Arc::clone(count))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}

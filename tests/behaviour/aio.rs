@@ -1,0 +1,203 @@
+//! zigcoro's cases of waiting for the outside, each as its users would write it here.
+
+use std::io::{Read, Write};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ecru::net::{TcpListener, TcpStream, UdpSocket};
+use ecru::process::Command;
+use ecru::sync::Notify;
+use ecru::{channel, sleep};
+
+use crate::support::{each_run, everywhere, ms};
+
+/// Repeats what a busy machine may make late, until it was in time once. It must never be early.
+fn in_time_once(attempt: impl Fn() -> bool) {
+    assert!((0..50).any(|_| attempt()), "it was late fifty times");
+}
+
+/// How long something took; it must not be less than `least`.
+fn taken(least: Duration, body: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    body();
+    let taken = start.elapsed();
+    assert!(taken >= least, "early: {taken:?} instead of {least:?}");
+    taken
+}
+
+#[test]
+fn aio_01_sleep() {
+    everywhere(|_| in_time_once(|| taken(ms(10), || sleep(ms(10)).unwrap()) < ms(13)));
+}
+
+#[test]
+fn aio_02_sleeps_at_the_same_time() {
+    each_run(|| {
+        in_time_once(|| {
+            let start = Instant::now();
+            let [short, long] = ecru::scope(|s| {
+                let both = [10, 20].map(|time| {
+                    s.spawn(move || {
+                        sleep(ms(time)).unwrap();
+                        start.elapsed()
+                    })
+                });
+                both.map(|one| one.join().unwrap())
+            });
+            assert!(short >= ms(10) && long >= ms(20), "{short:?}, {long:?}");
+            long < ms(23) && long.saturating_sub(short) > ms(7) && long - short < ms(13)
+        });
+    });
+}
+
+#[test]
+fn aio_03_timer_loops_interleave() {
+    each_run(|| {
+        in_time_once(|| {
+            let slow = AtomicU32::new(0);
+            ecru::scope(|s| {
+                let looping = s.spawn(|| {
+                    for _ in 0..10 {
+                        sleep(ms(3)).unwrap();
+                        slow.fetch_add(1, SeqCst);
+                    }
+                });
+                for _ in 0..10 {
+                    sleep(ms(2)).unwrap();
+                }
+                let seen = slow.load(SeqCst);
+                looping.join().unwrap();
+                (5..=7).contains(&seen)
+            })
+        });
+    });
+}
+
+#[test]
+fn aio_04_tcp_echo() {
+    everywhere(|side| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_ne!(address.port(), 0);
+        let mut back = [0; 7];
+        side.both(
+            || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut got = [0; 7];
+                stream.read_exact(&mut got).unwrap();
+                stream.write_all(&got).unwrap();
+            },
+            || {
+                let mut stream = TcpStream::connect(address).unwrap();
+                stream.write_all(b"seven b").unwrap();
+                stream.read_exact(&mut back).unwrap();
+            },
+        );
+        assert_eq!(&back, b"seven b");
+    });
+}
+
+#[test]
+fn aio_05_udp_echo() {
+    everywhere(|side| {
+        let [ours, theirs] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let address = theirs.local_addr().unwrap();
+        let mut back = [0; 16];
+        let (_, count) = side.both(
+            || {
+                let mut got = [0; 16];
+                let (count, from) = theirs.recv_from(&mut got).unwrap();
+                theirs.send_to(&got[..count], from).unwrap();
+            },
+            || {
+                ours.send_to(b"seven b", address).unwrap();
+                ours.recv(&mut back).unwrap()
+            },
+        );
+        assert_eq!(&back[..count], b"seven b");
+    });
+}
+
+#[test]
+fn aio_06_file() {
+    everywhere(|side| {
+        let name = format!("ecru-aio-{}-{side:?}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut file = ecru::fs::File::create_new(&path).unwrap();
+        file.write_all(b"hello").unwrap();
+        file.sync_all().unwrap();
+        drop(file);
+        let read = ecru::fs::read_to_string(&path);
+        ecru::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), "hello");
+    });
+}
+
+#[test]
+fn aio_07_process() {
+    everywhere(|_| {
+        let mut child =
+            Command::new("sh").args(["-c", "exit 0"]).stdin(Stdio::null()).spawn().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+    });
+}
+
+#[test]
+fn aio_08_notification_between_tasks() {
+    everywhere(|side| {
+        let (notify, told) = (Notify::new(), AtomicU32::new(0));
+        side.both(
+            || {
+                notify.wait().unwrap();
+                assert_eq!(told.load(SeqCst), 1);
+            },
+            || {
+                side.pause();
+                told.store(1, SeqCst);
+                notify.notify_one();
+            },
+        );
+    });
+}
+
+#[test]
+fn aio_09_channel_and_sleep() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(1);
+        let (sum, ()) = side.both(
+            || receiver.iter().inspect(|_| sleep(ms(1)).unwrap()).sum::<u32>(),
+            || {
+                for number in 0..6 {
+                    sender.send(number).unwrap();
+                    sleep(ms(1)).unwrap();
+                }
+                sender.close();
+            },
+        );
+        assert_eq!(sum, 15);
+    });
+}
+
+/// A sleep of another task ends while the first waits for a thread that knows nothing of the run: neither disturbs the other.
+#[test]
+fn aio_10_notified_by_a_thread_while_others_sleep() {
+    everywhere(|side| {
+        let notify = Arc::new(Notify::new());
+        let rings = Arc::clone(&notify);
+        let (slept, ()) = side.both(
+            || (0..5).map(|_| sleep(ms(1))).filter(Result::is_ok).count(),
+            || {
+                let thread = thread::spawn(move || {
+                    thread::sleep(ms(8));
+                    rings.notify_one();
+                });
+                notify.wait().unwrap();
+                thread.join().unwrap();
+            },
+        );
+        assert_eq!(slept, 5);
+    });
+}

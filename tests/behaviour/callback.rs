@@ -1,0 +1,314 @@
+//! `on_ready`.
+
+use std::mem::{self, ManuallyDrop};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::Instant;
+
+use ecru::channel::{self, Receiver};
+use ecru::time::{Timer, interval};
+use ecru::{Source, source};
+
+use crate::support::{HOUR, Watchdog, each_run, forever, ms, quiet_panic, run_on, settle, until};
+
+/// A counter, and a callback that counts.
+fn counter() -> (Arc<AtomicUsize>, impl Clone + Fn()) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&calls);
+    (calls, move || {
+        counted.fetch_add(1, SeqCst);
+    })
+}
+
+/// What is there is not waited for.
+#[test]
+fn callback_01_at_once() {
+    let (calls, call) = counter();
+    let here = thread::current().id();
+    drop(source::ready(7).on_ready(move |seven| {
+        assert_eq!((seven, thread::current().id()), (7, here));
+        call();
+    }));
+    assert_eq!(calls.load(SeqCst), 1);
+}
+
+/// It runs where the item is made, in the call that makes it.
+#[test]
+fn callback_02_later() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = channel::unbounded();
+    let (tell, told) = mpsc::channel();
+    let subscription = receiver.clone().on_ready(move |item| {
+        tell.send((item, thread::current().id())).unwrap();
+    });
+    assert!(told.try_recv().is_err());
+    thread::scope(|s| {
+        let sending = s.spawn(move || {
+            sender.send(1).unwrap();
+            let (item, thread) = told.try_recv().unwrap();
+            assert_eq!((item, thread), (Ok(1), thread::current().id()));
+            sender.send(2).unwrap();
+            assert!(told.try_recv().is_err());
+        });
+        sending.join().unwrap();
+    });
+    drop(subscription);
+    assert_eq!(receiver.try_recv(), Ok(2));
+}
+
+/// A withdrawn callback takes nothing, and holds nothing.
+#[test]
+fn callback_03_dropped() {
+    let (sender, receiver) = channel::unbounded();
+    let (calls, call) = counter();
+    let subscription = receiver.clone().on_ready(move |_: Result<u32, _>| call());
+    assert_eq!(Arc::strong_count(&calls), 2);
+    drop(subscription);
+    assert_eq!(Arc::strong_count(&calls), 1);
+    sender.send(1).unwrap();
+    assert_eq!((calls.load(SeqCst), receiver.try_recv()), (0, Ok(1)));
+}
+
+/// Without its subscription a callback cannot be withdrawn.
+#[test]
+fn callback_04_left_in_place() {
+    let (sender, receiver) = channel::unbounded();
+    let (calls, call) = counter();
+    let other = call.clone();
+    receiver.clone().on_ready(move |_| call()).detach();
+    let _ = ManuallyDrop::new(receiver.on_ready(move |_| other()));
+    sender.send(1).unwrap();
+    sender.send(2).unwrap();
+    assert_eq!(calls.load(SeqCst), 2);
+    // The callbacks have gone, and the last receivers with them.
+    assert!(sender.send(3).is_err());
+    assert_eq!(Arc::strong_count(&calls), 1);
+}
+
+/// What everybody may have, everybody is called with.
+#[test]
+fn callback_05_all_are_called() {
+    each_run(|| {
+        let (calls, call) = counter();
+        let (go, gone) = channel::bounded::<()>(0);
+        let task = ecru::spawn(move || gone.recv()).shared();
+        let timer = Timer::new(ms(1));
+        let subscriptions: Vec<_> = (0..10)
+            .flat_map(|_| {
+                let (call, other) = (call.clone(), call.clone());
+                let ended = task.clone().on_ready(move |end| {
+                    assert!(end.is_ok());
+                    call();
+                });
+                let rung = timer.clone().on_ready(move |rung| {
+                    assert!(rung);
+                    other();
+                });
+                [ended, rung]
+            })
+            .collect();
+        settle();
+        assert_eq!(calls.load(SeqCst), 0);
+        go.send(()).unwrap();
+        until(|| calls.load(SeqCst) == 10);
+        timer.start().unwrap();
+        until(|| calls.load(SeqCst) == 20);
+        drop(subscriptions);
+        assert_eq!(calls.load(SeqCst), 20);
+    });
+}
+
+/// The sender is not the callback's victim.
+#[test]
+fn callback_06_nobody_waits_in_it() {
+    each_run(|| {
+        let (sender, receiver) = channel::unbounded();
+        let (calls, call) = counter();
+        let other = call.clone();
+        receiver
+            .clone()
+            .on_ready(move |_: Result<u32, _>| {
+                call();
+                let _ = ecru::sleep(ms(1));
+                call();
+            })
+            .detach();
+        receiver
+            .on_ready(move |_| {
+                other();
+                quiet_panic("in a callback")
+            })
+            .detach();
+        sender.send(1).unwrap();
+        sender.send(2).unwrap();
+        assert_eq!(calls.load(SeqCst), 2);
+    });
+}
+
+/// A callback for each value, each set up by the one before.
+fn each_value(receiver: Receiver<u32>, sum: Arc<AtomicUsize>) {
+    receiver
+        .clone()
+        .on_ready(move |item| {
+            let Ok(value) = item else { return };
+            sum.fetch_add(value as usize, SeqCst);
+            let _ = receiver.len();
+            each_value(receiver, sum);
+        })
+        .detach();
+}
+
+/// The channel is free while a callback runs.
+#[test]
+fn callback_07_no_lock_is_held() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = channel::unbounded();
+    let sum = Arc::new(AtomicUsize::new(0));
+    each_value(receiver, Arc::clone(&sum));
+    thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| (1..=100).for_each(|n| sender.send(n).unwrap()));
+        }
+    });
+    assert_eq!(sum.load(SeqCst), 10_100);
+    drop(sender);
+    assert_eq!(Arc::strong_count(&sum), 1);
+}
+
+/// Dropping a subscription waits for nobody, itself least of all.
+#[test]
+fn callback_08_drops_its_own() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = channel::unbounded();
+    let (calls, call) = counter();
+    let own = Arc::new(Mutex::new(None));
+    let inside = Arc::clone(&own);
+    let subscription = receiver.on_ready(move |_: Result<u32, _>| {
+        drop(inside.lock().unwrap().take());
+        call();
+    });
+    *own.lock().unwrap() = Some(subscription);
+    sender.send(1).unwrap();
+    assert!(own.lock().unwrap().is_none());
+    assert_eq!((calls.load(SeqCst), Arc::strong_count(&calls), Arc::strong_count(&own)), (1, 1, 1));
+}
+
+/// At the end of a task its callbacks may do what a task may that must not wait.
+#[test]
+fn callback_09_end_of_a_task() {
+    each_run(|| {
+        let (tell, told) = mpsc::channel();
+        let other = ecru::spawn(forever).shared();
+        let to_cancel = other.clone();
+        let (go, gone) = channel::bounded(0);
+        let task = ecru::spawn(move || {
+            gone.recv().unwrap();
+            thread::current().id()
+        });
+        task.on_ready(move |worker| {
+            to_cancel.cancel();
+            let asked = ecru::is_cancelled();
+            let nested = ecru::cancel_scope(|c| {
+                c.cancel();
+                ecru::is_cancelled()
+            });
+            let same = worker.unwrap() == thread::current().id();
+            tell.send((same, asked, nested)).unwrap();
+        })
+        .detach();
+        settle();
+        go.send(()).unwrap();
+        let mut seen = None;
+        until(|| {
+            seen = told.try_recv().ok();
+            seen.is_some()
+        });
+        assert_eq!(seen, Some((true, false, true)));
+        assert_eq!(other.join().unwrap().reason(), ecru::CancelReason::Explicit);
+    });
+}
+
+/// Combinators in callbacks do what they do in waits.
+#[test]
+fn callback_10_race() {
+    let (calls, call) = counter();
+    let (sender, receiver) = channel::unbounded();
+    let (other, losing) = channel::unbounded::<u32>();
+    let even = receiver.clone().filter(|n| n % 2 == 0).map(|n| n.map(|n| n * 10));
+    let subscription = source::either(losing.clone(), even).on_ready(move |won| {
+        assert_eq!(won, source::Either::Right(Ok(20)));
+        call();
+    });
+    sender.send(1).unwrap();
+    assert_eq!((calls.load(SeqCst), receiver.try_recv()), (0, Ok(1)));
+    sender.send(2).unwrap();
+    assert_eq!(calls.load(SeqCst), 1);
+    other.send(3).unwrap();
+    sender.send(4).unwrap();
+    assert_eq!((losing.try_recv(), receiver.try_recv()), (Ok(3), Ok(4)));
+    drop(subscription);
+}
+
+/// A value is for one callback or stays where it is.
+#[test]
+fn callback_11_withdrawn_against_ringing() {
+    let _watchdog = Watchdog::new();
+    const VALUES: usize = 2_000;
+    for capacity in [0, 1, usize::MAX] {
+        let (sender, receiver) = channel::bounded(capacity);
+        let taken = Arc::new(Mutex::new(vec![]));
+        thread::scope(|s| {
+            s.spawn(|| (0..VALUES).for_each(|n| sender.send(n).unwrap()));
+            s.spawn(|| {
+                while taken.lock().unwrap().len() < VALUES {
+                    let (here, call) = (Arc::clone(&taken), |item: Result<usize, _>| item.unwrap());
+                    let subscription =
+                        source::either(receiver.clone(), receiver.clone()).on_ready(move |item| {
+                            let (source::Either::Left(item) | source::Either::Right(item)) = item;
+                            here.lock().unwrap().push(call(item));
+                        });
+                    if fastrand::bool() {
+                        thread::yield_now();
+                    }
+                    drop(subscription);
+                }
+            });
+        });
+        let mut taken = mem::take(&mut *taken.lock().unwrap());
+        taken.sort();
+        assert!(taken.iter().copied().eq(0..VALUES));
+    }
+}
+
+/// Nobody sleeps until then, and yet it is noticed.
+#[test]
+fn callback_12_times() {
+    let _watchdog = Watchdog::new();
+    let (tell, told) = mpsc::channel();
+    let start = Instant::now();
+    let timer = Timer::new(ms(6));
+    timer.start().unwrap();
+    let ticks = interval(ms(1));
+    ticks.try_take().unwrap();
+    let (one, two, three) = (tell.clone(), tell.clone(), tell);
+    let subscriptions = [
+        timer.clone().on_ready(move |_| one.send((6, Instant::now())).unwrap()),
+        channel::after(ms(3)).on_ready(move |_| two.send((3, Instant::now())).unwrap()),
+        ticks.on_ready(move |_| three.send((1, Instant::now())).unwrap()),
+    ];
+    let (calls, call) = counter();
+    drop(timer.on_ready(move |_| call()));
+    let (other, call) = counter();
+    let never = channel::after(HOUR).on_ready(move |_| call());
+    let mut order: Vec<_> = told.iter().take(3).collect();
+    order.sort();
+    for (due, rung) in order {
+        assert!(rung >= start + ms(due));
+    }
+    assert_eq!(calls.load(SeqCst), 0);
+    drop((subscriptions, never));
+    assert_eq!((other.load(SeqCst), Arc::strong_count(&other)), (0, 1));
+    run_on(1, || ());
+}

@@ -1,0 +1,137 @@
+//! `on_cancel`: what is called when a request comes.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::cancelled;
+use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, until};
+
+/// However many cancel at once, a hook runs once.
+#[test]
+fn cancel_36_hook_runs_once() {
+    each_run(|| {
+        for _ in 0..20 {
+            let calls = AtomicU32::new(0);
+            ecru::cancel_scope(|c| {
+                let go = Barrier::new(4);
+                ecru::on_cancel(
+                    || _ = calls.fetch_add(1, SeqCst),
+                    || {
+                        thread::scope(|threads| {
+                            for _ in 0..4 {
+                                threads.spawn(|| {
+                                    go.wait();
+                                    c.cancel();
+                                });
+                            }
+                        });
+                    },
+                );
+            });
+            assert_eq!(calls.load(SeqCst), 1);
+        }
+        // A request that came first counts as well.
+        let calls = AtomicU32::new(0);
+        cancelled(|| ecru::on_cancel(|| _ = calls.fetch_add(1, SeqCst), || ()));
+        assert_eq!(calls.load(SeqCst), 1);
+    });
+}
+
+/// After its body a hook does not run any more.
+#[test]
+fn cancel_37_hook_not_after() {
+    each_run(|| {
+        let calls = AtomicUsize::new(0);
+        ecru::cancel_scope(|c| {
+            let counted = Counted(&calls);
+            let hook = move || {
+                let _counted = counted;
+                unreachable!("too late");
+            };
+            // It is dropped unrun.
+            let value = ecru::on_cancel(hook, || 7);
+            assert_eq!((value, calls.load(SeqCst)), (7, 1));
+            c.cancel();
+        });
+        assert_eq!(calls.load(SeqCst), 1);
+    });
+}
+
+/// Leaving the body waits for a hook that is at work.
+#[test]
+fn cancel_38_hook_is_awaited() {
+    each_run(|| {
+        let (began, release) = (AtomicBool::new(false), AtomicBool::new(false));
+        let ended = AtomicBool::new(false);
+        let hook = || {
+            began.store(true, SeqCst);
+            while !release.load(SeqCst) {
+                thread::yield_now();
+            }
+            ended.store(true, SeqCst);
+        };
+        thread::scope(|threads| {
+            ecru::cancel_scope(|c| {
+                ecru::on_cancel(hook, || {
+                    threads.spawn(move || c.cancel());
+                    until(|| began.load(SeqCst));
+                    threads.spawn(|| {
+                        thread::sleep(ms(1));
+                        release.store(true, SeqCst);
+                    });
+                });
+                assert!(ended.load(SeqCst));
+            });
+        });
+    });
+}
+
+/// What a hook does wrong harms nobody.
+#[test]
+fn cancel_39_hook_panics() {
+    each_run(|| {
+        ecru::cancel_scope(|c| {
+            let value = ecru::on_cancel(
+                || quiet_panic("in the hook"),
+                || {
+                    c.cancel();
+                    7
+                },
+            );
+            assert_eq!(value, 7);
+        });
+        let refused = Mutex::new(String::new());
+        ecru::cancel_scope(|c| {
+            let hook = || *refused.lock().unwrap() = panic_text(|| ecru::sleep(ms(1)));
+            ecru::on_cancel(hook, || c.cancel());
+        });
+        assert!(refused.lock().unwrap().contains("no_suspend"));
+    });
+}
+
+/// A hook runs in time though the task's only worker is held up by foreign code.
+#[test]
+fn cancel_40_hook_despite_foreign_code() {
+    each_run(|| {
+        let stop = AtomicBool::new(false);
+        let before = Instant::now();
+        let result = ecru::timeout(ms(5), || {
+            ecru::on_cancel(
+                || stop.store(true, SeqCst),
+                || {
+                    // Blocks the thread: no timer of this worker can ring.
+                    while !stop.load(SeqCst) {
+                        thread::yield_now();
+                        assert!(before.elapsed() < Duration::from_secs(30), "the hook has not run");
+                    }
+                },
+            );
+            ecru::checkpoint()
+        });
+        assert!(result.is_err());
+        assert!(before.elapsed() >= ms(5));
+    });
+}

@@ -1,0 +1,116 @@
+//! Why something was cancelled, and how errors tell it.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+
+use ecru::{CancelReason, Cancelled};
+
+use super::{cancelled, pair, spin};
+use crate::support::{each_run, forever, ms, settle, until};
+
+/// A handle's `cancel` is explicit.
+#[test]
+fn cancel_06_reason_explicit() {
+    each_run(|| {
+        let started = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                started.store(true, SeqCst);
+                (forever(), ecru::checkpoint().unwrap_err())
+            });
+            until(|| started.load(SeqCst));
+            child.cancel();
+            let (first, second) = child.join().unwrap();
+            assert_eq!(first.reason(), CancelReason::Explicit);
+            assert_eq!(first, second);
+        });
+    });
+}
+
+/// A timeout's reason is the deadline.
+#[test]
+fn cancel_07_reason_deadline() {
+    each_run(|| {
+        let mut reason = None;
+        let result = ecru::timeout(ms(1), || reason = Some(forever().reason()));
+        assert!(result.is_err());
+        assert_eq!(reason, Some(CancelReason::Deadline));
+    });
+}
+
+/// The first reason is the one that counts.
+#[test]
+fn cancel_08_first_reason_stays() {
+    each_run(|| {
+        ecru::cancel_scope(|c| {
+            let result = ecru::timeout(ms(20), || {
+                c.cancel();
+                assert_eq!(forever().reason(), CancelReason::Explicit);
+                spin(ms(25));
+                settle();
+                forever().reason()
+            });
+            // Nothing was interrupted by the deadline.
+            assert_eq!(result, Ok(CancelReason::Explicit));
+        });
+    });
+}
+
+/// As an `io::Error` it is of kind `Other`, and is found again.
+#[test]
+fn cancel_09_as_io_error() {
+    each_run(|| {
+        let error = cancelled(forever);
+        let io_error = io::Error::from(error);
+        assert_eq!(io_error.kind(), io::ErrorKind::Other);
+        assert_eq!(Cancelled::find(&io_error), Some(error));
+        let wrapped = io::Error::new(io::ErrorKind::InvalidData, io_error);
+        assert_eq!(Cancelled::find(&wrapped).unwrap().reason(), CancelReason::Explicit);
+        assert!(error.to_string().contains("cancelled"), "{error}");
+    });
+}
+
+/// Other errors are not mistaken for it, even when the task is cancelled.
+#[test]
+fn cancel_10_find_in_other_errors() {
+    each_run(|| {
+        cancelled(|| {
+            let errors = [
+                io::Error::from_raw_os_error(2),
+                io::Error::other("cancelled"),
+                io::ErrorKind::TimedOut.into(),
+            ];
+            for error in errors {
+                assert_eq!(Cancelled::find(&error), None);
+            }
+        });
+    });
+}
+
+/// `BufReader` and `io::copy` neither retry nor swallow it.
+#[test]
+fn cancel_11_passes_through_std() {
+    each_run(|| {
+        let (client, server) = pair();
+        (&server).write_all(b"half a line").unwrap();
+        let mut line = String::new();
+        let mut reader = BufReader::new(&client);
+        ecru::scope(|s| {
+            let result = ecru::cancel_scope(|c| {
+                let reading = s.spawn(move || {
+                    settle();
+                    c.cancel();
+                });
+                let result = reader.read_line(&mut line);
+                ecru::shield(|| reading.join()).unwrap();
+                result
+            });
+            assert!(Cancelled::find(&result.unwrap_err()).is_some());
+        });
+        let error = cancelled(|| io::copy(&mut &client, &mut io::sink())).unwrap_err();
+        assert_eq!(Cancelled::find(&error).unwrap().reason(), CancelReason::Explicit);
+        // What was read is not lost.
+        assert_eq!(line, "half a line");
+    });
+}

@@ -1,0 +1,186 @@
+//! What a request does not reach: shields, and tasks that unwind.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use ecru::{CancelReason, JoinError};
+
+use super::cancelled;
+use crate::support::{HOUR, OnDrop, each_run, forever, ms, quiet_panic, until};
+
+/// A shield keeps a request out, and it is seen afterwards.
+#[test]
+fn cancel_17_shield() {
+    each_run(|| {
+        let (shielded, cancelled) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                ecru::shield(|| {
+                    shielded.store(true, SeqCst);
+                    until(|| cancelled.load(SeqCst));
+                    assert!(!ecru::is_cancelled());
+                    assert!(ecru::sleep(ms(1)).is_ok());
+                    assert!(ecru::uninterruptible(|| ecru::checkpoint()).is_ok());
+                });
+                assert!(ecru::is_cancelled());
+                ecru::sleep(HOUR).unwrap_err().reason()
+            });
+            until(|| shielded.load(SeqCst));
+            child.cancel();
+            cancelled.store(true, SeqCst);
+            assert_eq!(child.join().unwrap(), CancelReason::Explicit);
+        });
+    });
+}
+
+/// A shield works for who has been cancelled already.
+#[test]
+fn cancel_18_shield_entered_late() {
+    each_run(|| {
+        cancelled(|| {
+            assert!(ecru::checkpoint().is_err());
+            assert!(ecru::shield(|| ecru::sleep(ms(1))).is_ok());
+            assert_eq!(ecru::shield(|| ecru::scope(|s| s.spawn(|| 5).join())).unwrap(), 5);
+            assert!(ecru::checkpoint().is_err());
+        });
+    });
+}
+
+/// The children of a scope that was opened in a shield are shielded.
+#[test]
+fn cancel_19_shield_covers_children() {
+    each_run(|| {
+        let (sleeping, cancelled) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let task = s.spawn(|| {
+                ecru::shield(|| {
+                    ecru::scope(|inner| {
+                        inner.spawn(|| {
+                            sleeping.store(true, SeqCst);
+                            until(|| cancelled.load(SeqCst));
+                            assert!(!ecru::is_cancelled());
+                            ecru::sleep(ms(1)).unwrap();
+                            inner.spawn(|| 5).join().unwrap()
+                        });
+                    });
+                });
+                ecru::is_cancelled()
+            });
+            until(|| sleeping.load(SeqCst));
+            task.cancel();
+            cancelled.store(true, SeqCst);
+            assert!(task.join().unwrap());
+        });
+    });
+}
+
+/// A shield with a limit opens when its time is up.
+#[test]
+fn cancel_20_shield_for() {
+    each_run(|| {
+        cancelled(|| {
+            let before = Instant::now();
+            let (short, long) = ecru::shield_for(ms(3), || (ecru::sleep(ms(1)), ecru::sleep(HOUR)));
+            assert!(short.is_ok());
+            assert_eq!(long.unwrap_err().reason(), CancelReason::Explicit);
+            assert!(before.elapsed() >= ms(3));
+            assert!(ecru::shield_for(Duration::MAX, || ecru::sleep(ms(1))).is_ok());
+        });
+        // A request that comes after the time is up gets through as well, also to children.
+        let ready = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let task = s.spawn(|| {
+                ecru::shield_for(ms(1), || {
+                    ecru::scope(|inner| {
+                        let child = inner.spawn(|| {
+                            ecru::sleep(ms(2)).unwrap();
+                            ready.store(true, SeqCst);
+                            forever().reason()
+                        });
+                        ecru::shield(|| child.join()).unwrap()
+                    })
+                })
+            });
+            until(|| ready.load(SeqCst));
+            task.cancel();
+            assert_eq!(task.join().unwrap(), CancelReason::Explicit);
+        });
+    });
+}
+
+/// A shield keeps out what comes from outside, not what is inside.
+#[test]
+fn cancel_21_timeout_inside_a_shield() {
+    each_run(|| {
+        cancelled(|| {
+            ecru::shield(|| {
+                let mut reason = None;
+                let result = ecru::timeout(ms(1), || reason = Some(forever().reason()));
+                assert!(result.is_err());
+                assert_eq!(reason, Some(CancelReason::Deadline));
+                assert!(ecru::checkpoint().is_ok());
+            });
+        });
+    });
+}
+
+/// While a task unwinds its waits fail at once.
+#[test]
+fn cancel_41_unwinding() {
+    each_run(|| {
+        let waits = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            let other = s.spawn(forever);
+            let unstarted = s.spawn(|| ecru::sleep(ms(1)).is_ok());
+            ecru::scope(|inner| {
+                let panicking = inner.spawn(|| {
+                    let _waits = OnDrop(|| {
+                        let mut waits = waits.lock().unwrap();
+                        waits.push(ecru::sleep(HOUR).is_err());
+                        waits.push(ecru::sleep(ms(1)).is_err());
+                        waits.push(ecru::checkpoint().is_err());
+                        waits.push(ecru::yield_now().is_err());
+                        waits.push(matches!(other.join(), Err(JoinError::CallerCancelled)));
+                        waits.push(matches!(unstarted.join(), Err(JoinError::CallerCancelled)));
+                    });
+                    quiet_panic("unwinding");
+                });
+                assert!(matches!(panicking.join(), Err::<(), _>(JoinError::Panicked(_))));
+            });
+            // Nobody else has been disturbed.
+            assert!(unstarted.join().unwrap());
+            assert!(ecru::sleep(ms(1)).is_ok());
+            other.cancel();
+        });
+        assert_eq!(*waits.lock().unwrap(), [true; 6]);
+    });
+}
+
+/// What cannot fail waits while a task unwinds, too.
+#[test]
+fn cancel_42_unwinding_shield() {
+    each_run(|| {
+        let (shielded, child) = (Mutex::new(None), Mutex::new(None));
+        ecru::scope(|s| {
+            let panicking = s.spawn(|| {
+                let _waits = OnDrop(|| {
+                    *shielded.lock().unwrap() = Some(ecru::shield(|| ecru::sleep(ms(2))));
+                    ecru::scope(|inner| {
+                        inner.spawn(|| {
+                            *child.lock().unwrap() = Some(ecru::sleep(ms(2)));
+                        });
+                    });
+                });
+                quiet_panic("unwinding");
+            });
+            // Meanwhile the worker's other tasks are not unwinding.
+            let sibling = s.spawn(|| (0..4).all(|_| ecru::sleep(ms(1)).is_ok()));
+            assert!(matches!(panicking.join(), Err::<(), _>(JoinError::Panicked(_))));
+            assert!(sibling.join().unwrap());
+        });
+        assert_eq!(*shielded.lock().unwrap(), Some(Ok(())));
+        assert_eq!(*child.lock().unwrap(), Some(Ok(())));
+    });
+}

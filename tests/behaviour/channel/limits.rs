@@ -1,0 +1,111 @@
+//! Sends and receives that wait only for a while, or not at all.
+
+use std::time::{Duration, Instant};
+
+use super::{kinds, until_on};
+use crate::support::{HOUR, everywhere, ms};
+use ecru::channel::{self, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
+
+#[test]
+fn channel_14_a_send_with_a_limit() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(1);
+        sender.send_timeout(1, HOUR).unwrap();
+        let start = Instant::now();
+        assert_eq!(sender.send_timeout(2, ms(3)), Err(SendTimeoutError::Timeout(2)));
+        assert!(start.elapsed() >= ms(3), "never early");
+        let past = Instant::now() - ms(1);
+        assert_eq!(sender.send_deadline(3, past), Err(SendTimeoutError::Timeout(3)));
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1], "the others have not been sent");
+        assert_eq!(sender.send_deadline(4, past), Ok(()), "no wait, no limit");
+        let (sent, ()) = side.both(
+            || sender.send_timeout(5, Duration::MAX),
+            || {
+                side.pause();
+                assert_eq!(receiver.recv(), Ok(4));
+            },
+        );
+        assert_eq!(sent, Ok(()));
+        drop(receiver);
+        assert_eq!(sender.send_timeout(6, HOUR), Err(SendTimeoutError::Disconnected(6)));
+    });
+}
+
+#[test]
+fn channel_14_a_send_with_a_limit_to_nobody() {
+    everywhere(|_| {
+        let (sender, receiver) = channel::bounded(0);
+        assert_eq!(sender.send_timeout(1, ms(1)), Err(SendTimeoutError::Timeout(1)));
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "it has left no trace");
+    });
+}
+
+#[test]
+fn channel_15_a_receive_with_a_limit() {
+    everywhere(|side| {
+        for (name, sender, receiver) in kinds() {
+            let start = Instant::now();
+            assert_eq!(receiver.recv_timeout(ms(2)), Err(RecvTimeoutError::Timeout), "{name}");
+            assert!(start.elapsed() >= ms(2), "never early");
+            let past = Instant::now() - ms(1);
+            assert_eq!(receiver.recv_deadline(past), Err(RecvTimeoutError::Timeout), "{name}");
+            let (value, ()) = side.both(
+                || receiver.recv_timeout(Duration::MAX),
+                || {
+                    side.pause();
+                    sender.send(1).unwrap();
+                },
+            );
+            assert_eq!(value, Ok(1), "{name}");
+            if sender.try_send(2).is_ok() {
+                assert_eq!(receiver.recv_deadline(past), Ok(2), "no wait, no limit");
+            }
+            drop(sender);
+            assert_eq!(receiver.recv_timeout(HOUR), Err(RecvTimeoutError::Disconnected), "{name}");
+        }
+    });
+}
+
+#[test]
+fn channel_16_try_send_never_waits() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(2);
+        assert_eq!(sender.try_send(1), Ok(()));
+        assert_eq!(sender.try_send(2), Ok(()));
+        assert_eq!(sender.try_send(3), Err(TrySendError::Full(3)));
+        assert_eq!(receiver.try_recv(), Ok(1));
+        assert_eq!(sender.try_send(3), Ok(()));
+        drop(receiver);
+        assert_eq!(sender.try_send(4), Err(TrySendError::Disconnected(4)));
+        // Without a buffer: only if somebody waits.
+        let (sender, receiver) = channel::bounded(0);
+        assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
+        let (received, ()) =
+            side.both(|| receiver.recv(), || until_on(side, || sender.try_send(2).is_ok()));
+        assert_eq!(received, Ok(2));
+    });
+}
+
+#[test]
+fn channel_17_try_recv_never_waits() {
+    everywhere(|side| {
+        for (name, sender, receiver) in kinds() {
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "{name}");
+            let (sent, ()) = side.both(
+                || sender.send(1),
+                || {
+                    let mut value = None;
+                    until_on(side, || {
+                        value = receiver.try_recv().ok();
+                        value.is_some()
+                    });
+                    assert_eq!(value, Some(1), "{name}");
+                },
+            );
+            assert_eq!(sent, Ok(()), "{name}");
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "{name}");
+            drop(sender);
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected), "{name}");
+        }
+    });
+}

@@ -1,0 +1,229 @@
+//! `JoinSet`: handles in the order in which their tasks end.
+
+use super::{Gates, ORDERS};
+use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, run_on, settle, until};
+use ecru::{JoinError, JoinSet};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+#[test]
+fn combine_26_join_set_order() {
+    for order in ORDERS {
+        each_run(|| {
+            let (gates, ended) = (Gates::default(), AtomicUsize::new(0));
+            ecru::scope(|s| {
+                let set = JoinSet::new(s);
+                for n in 0..3 {
+                    let (gates, ended) = (&gates, &ended);
+                    set.spawn(move || {
+                        gates.wait(n);
+                        ended.fetch_add(1, SeqCst);
+                        n
+                    });
+                }
+                assert_eq!(set.len(), 3);
+                for (done, n) in order.into_iter().enumerate() {
+                    gates.open(n);
+                    assert_eq!(set.join_next().unwrap().unwrap(), n);
+                    assert_eq!(ended.load(SeqCst), done + 1);
+                }
+                assert!(set.join_next().is_none());
+            });
+        });
+    }
+    // Those that ended unread come in that order too.
+    run_on(1, || {
+        let gates = Gates::default();
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            for n in 0..3 {
+                let gates = &gates;
+                set.spawn(move || {
+                    gates.wait(n);
+                    n
+                });
+            }
+            for n in [2, 0, 1] {
+                gates.open(n);
+                settle();
+                settle();
+            }
+            let read: Vec<_> = std::iter::from_fn(|| set.join_next()).map(Result::unwrap).collect();
+            assert_eq!(read, [2, 0, 1]);
+        });
+    });
+}
+
+#[test]
+fn combine_27_join_set_late() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            set.spawn(|| 0);
+            let mut read = Vec::new();
+            while let Some(n) = set.join_next() {
+                let n = n.unwrap();
+                if n < 50 {
+                    set.spawn(move || n + 1);
+                }
+                read.push(n);
+            }
+            assert_eq!(read, (0..=50).collect::<Vec<_>>());
+            // By another task, while the reader waits.
+            set.spawn(|| {
+                settle();
+                100
+            });
+            ecru::scope(|inner| {
+                inner.spawn(|| (101..110).for_each(|n| set.spawn(move || n)));
+            });
+            let mut read: Vec<_> =
+                std::iter::from_fn(|| set.join_next()).map(Result::unwrap).collect();
+            read.sort_unstable();
+            assert_eq!(read, (100..110).collect::<Vec<_>>());
+        });
+    });
+}
+
+#[test]
+fn combine_28_join_set_empty() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            for n in 0..3 {
+                assert!(set.is_empty());
+                assert!(set.join_next().is_none());
+                set.spawn(move || n);
+                assert_eq!(set.len(), 1);
+                assert_eq!(set.join_next().unwrap().unwrap(), n);
+            }
+            assert!(set.join_next().is_none());
+        });
+    });
+}
+
+#[test]
+fn combine_29_join_set_cancelled() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let go = &AtomicBool::new(false);
+            ecru::scope(|inner| {
+                let set = JoinSet::new(inner);
+                for n in 0..3 {
+                    set.spawn(move || {
+                        until(|| go.load(SeqCst));
+                        n
+                    });
+                }
+                for _ in 0..2 {
+                    let in_time = ecru::timeout(ms(1), || {
+                        let mut errors = 0;
+                        while let Some(result) = set.join_next() {
+                            assert!(matches!(result, Err(JoinError::CallerCancelled)));
+                            errors += 1;
+                        }
+                        assert_eq!(errors, 1);
+                    });
+                    assert!(in_time.is_err());
+                }
+                go.store(true, SeqCst);
+                until(|| set.len() == 3);
+                ecru::cancel_scope(|c| {
+                    c.cancel();
+                    assert!(matches!(set.join_next(), Some(Err(JoinError::CallerCancelled))));
+                    assert!(set.join_next().is_none());
+                    assert!(set.join_next().is_none());
+                });
+                let mut read: Vec<_> =
+                    std::iter::from_fn(|| set.join_next()).map(Result::unwrap).collect();
+                read.sort_unstable();
+                assert_eq!(read, [0, 1, 2]);
+                // Nothing to wait for, nothing to report.
+                ecru::cancel_scope(|c| {
+                    c.cancel();
+                    assert!(set.join_next().is_none());
+                });
+            });
+            let _ = s;
+        });
+    });
+}
+
+#[test]
+fn combine_30_join_set_dropped() {
+    each_run(|| {
+        for forget in [false, true] {
+            let (ran, drops, go) =
+                (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+            ecru::scope(|s| {
+                let set = JoinSet::new(s);
+                let early = s.spawn(|| ());
+                for n in 0..20 {
+                    let (ran, drops, go) = (&ran, &drops, &go);
+                    set.spawn(move || {
+                        if n >= 10 {
+                            until(|| go.load(SeqCst));
+                        }
+                        ecru::checkpoint().unwrap();
+                        ran.fetch_add(1, SeqCst);
+                        Counted(drops)
+                    });
+                }
+                early.join().unwrap();
+                until(|| ran.load(SeqCst) == 10);
+                settle();
+                drop(set.join_next().unwrap().unwrap());
+                if forget {
+                    let _ = std::mem::ManuallyDrop::new(set);
+                } else {
+                    drop(set);
+                }
+                go.store(true, SeqCst);
+            });
+            assert_eq!(ran.load(SeqCst), 20);
+            // Forgotten results are, as those of a forgotten handle.
+            assert_eq!(drops.load(SeqCst), if forget { 1 } else { 20 });
+        }
+    });
+}
+
+#[test]
+fn combine_31_join_set_shared() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            for n in 0..300_u64 {
+                set.spawn(move || {
+                    for _ in 0..n % 7 {
+                        ecru::yield_now().unwrap();
+                    }
+                    n
+                });
+            }
+            let sum = ecru::scope(|inner| {
+                let read = || {
+                    let numbers = std::iter::from_fn(|| set.join_next()).map(Result::unwrap);
+                    numbers.sum::<u64>()
+                };
+                let readers: Vec<_> = (0..5).map(|_| inner.spawn(read)).collect();
+                readers.iter().map(|reader| reader.join().unwrap()).sum::<u64>()
+            });
+            assert_eq!(sum, 299 * 300 / 2);
+        });
+    });
+}
+
+#[test]
+fn combine_32_join_set_panics() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            set.spawn(|| quiet_panic("read"));
+            let Some(Err(JoinError::Panicked(payload))) = set.join_next() else { panic!("no") };
+            assert_eq!(payload.message(), Some("read"));
+        });
+        let text = panic_text(|| {
+            ecru::scope(|s| JoinSet::new(s).spawn(|| quiet_panic("unread")));
+        });
+        assert!(text.contains("unread"), "{text}");
+    });
+}

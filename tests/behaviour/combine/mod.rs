@@ -1,0 +1,106 @@
+//! Rows of `doc/behaviour/combine.md`.
+
+mod failures;
+mod first_ok;
+mod handles;
+mod join_all;
+mod join_macro;
+mod join_set;
+mod zip;
+
+use crate::support::{forever, settle, until};
+use ecru::{JoinError, JoinHandle, Scope};
+use std::sync::Mutex;
+
+/// What the tasks of these tests fail with.
+#[derive(Clone, Debug, PartialEq)]
+enum Failure {
+    Number(u32),
+    /// No result: what the `JoinError` was, in short.
+    None(&'static str),
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Failure {
+        Failure::None(match error {
+            JoinError::Cancelled => "never began",
+            JoinError::Panicked(_) => "panicked",
+            JoinError::CallerCancelled => "caller",
+            JoinError::Taken => "taken",
+            JoinError::Empty => "empty",
+            _ => "other",
+        })
+    }
+}
+
+type Outcome<T = u32> = Result<T, Failure>;
+
+/// A gate that a task waits at, deaf to cancellation: so that tasks end in the order that a test wants.
+#[derive(Default)]
+struct Gates(Mutex<Vec<u32>>);
+
+impl Gates {
+    fn open(&self, gate: u32) {
+        self.0.lock().unwrap().push(gate);
+    }
+
+    fn wait(&self, gate: u32) {
+        until(|| self.0.lock().unwrap().contains(&gate));
+    }
+}
+
+/// Opens the gates one after another, each when the task behind the last one has ended.
+fn one_after_another(gates: &Gates, order: &[u32], has_ended: impl Fn(u32) -> bool) {
+    for gate in order {
+        // The one who combines them has been told of the last one, and has looked.
+        settle();
+        gates.open(*gate);
+        until(|| has_ended(*gate));
+    }
+}
+
+/// Orders of three.
+const ORDERS: [[u32; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+
+fn good<'scope>(s: &'scope Scope<'scope, '_>, value: u32) -> JoinHandle<'scope, Outcome> {
+    s.spawn(move || Ok(value))
+}
+
+fn bad<'scope>(s: &'scope Scope<'scope, '_>, value: u32) -> JoinHandle<'scope, Outcome> {
+    s.spawn(move || Err(Failure::Number(value)))
+}
+
+fn parked<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'scope, Outcome> {
+    s.spawn(|| {
+        forever();
+        Err(Failure::Number(99))
+    })
+}
+
+/// Three tasks behind gates 0 to 2, that end in a certain order while `combined` waits for them.
+fn in_order<R: Send>(
+    order: [u32; 3],
+    result_of: impl Fn(u32) -> Outcome + Copy + Send + Sync,
+    combined: impl FnOnce([&JoinHandle<'_, Outcome>; 3]) -> R + Send,
+) -> R {
+    let gates = Gates::default();
+    ecru::scope(|s| {
+        let handles = [0, 1, 2].map(|n| {
+            let gates = &gates;
+            s.spawn(move || {
+                gates.wait(n);
+                result_of(n)
+            })
+        });
+        ecru::scope(|inner| {
+            let handles = &handles;
+            let result = inner.spawn(|| combined(handles.each_ref()));
+            one_after_another(&gates, &order, |n| handles[n as usize].is_finished());
+            result.join().unwrap()
+        })
+    })
+}
+
+fn good_in<'scope>(s: &'scope Scope<'scope, '_>) -> impl FnMut(u32) -> JoinHandle<'scope, Outcome> {
+    move |n| good(s, n)
+}

@@ -1,0 +1,285 @@
+//! Ctrl-C ends a run in order: `cancel_on_ctrl_c`. Each case runs in a process of its own.
+#![expect(unsafe_code, reason = "sends signals and installs handlers")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ChildStdout, Stdio};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+
+use ecru::Runtime;
+
+use crate::support::{Watchdog, forever, is_child, ms, start_again, until};
+
+fn listening(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).cancel_on_ctrl_c(true).build().unwrap()
+}
+
+/// What the child says to its parent: a line of its own, whatever the test harness has printed before.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "\n{text}").unwrap();
+    out.flush().unwrap();
+}
+
+/// A child process, which is killed if the test fails.
+struct Child {
+    process: std::process::Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Child {
+    fn start(test: &str) -> Child {
+        let mut process = start_again(test).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(process.stdout.take().unwrap());
+        Child { process, out }
+    }
+
+    /// Reads until the child says it.
+    #[track_caller]
+    fn hear(&mut self, text: &str) {
+        let mut line = String::new();
+        while line.trim() != text {
+            line.clear();
+            assert_ne!(self.out.read_line(&mut line).unwrap(), 0, "it never said '{text}'");
+        }
+    }
+
+    fn press_ctrl_c(&self) {
+        let process = i32::try_from(self.process.id()).unwrap();
+        // SAFETY: a signal to a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGINT) }, 0);
+    }
+
+    /// The status it ended with, or the signal.
+    fn end(mut self) -> Result<i32, i32> {
+        let mut rest = String::new();
+        let _ = self.out.read_to_string(&mut rest);
+        let status = self.process.wait().unwrap();
+        status.code().ok_or_else(|| status.signal().unwrap())
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The first Ctrl-C cancels the root and everything below it, and `run` returns.
+#[test]
+fn run_33_ctrl_c_cancels_the_run() {
+    const NAME: &str = "ctrl_c::run_33_ctrl_c_cancels_the_run";
+    if is_child(NAME) {
+        for workers in [1, 2] {
+            static BEGUN: AtomicUsize = AtomicUsize::new(0);
+            BEGUN.store(0, SeqCst);
+            let wait = || {
+                BEGUN.fetch_add(1, SeqCst);
+                forever().reason()
+            };
+            listening(workers).run(|| {
+                let of_run = ecru::spawn(wait);
+                let reasons = ecru::scope(|s| {
+                    let child = s.spawn(wait);
+                    until(|| BEGUN.load(SeqCst) == 2);
+                    say("waits");
+                    let own = forever().reason();
+                    [own, ecru::shield(|| child.join().unwrap())]
+                });
+                let of_run = ecru::shield(|| of_run.join().unwrap());
+                say(&format!("{reasons:?} {of_run:?}"));
+            });
+        }
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    for _ in 0..2 {
+        child.hear("waits");
+        child.press_ctrl_c();
+        child.hear("[Shutdown, Shutdown] Shutdown");
+    }
+    assert_eq!(child.end(), Ok(0));
+}
+
+/// A task that does not wait finds out by asking, though it keeps the only worker busy.
+#[test]
+fn run_34_ctrl_c_reaches_a_busy_run() {
+    const NAME: &str = "ctrl_c::run_34_ctrl_c_reaches_a_busy_run";
+    if is_child(NAME) {
+        listening(1).run(|| {
+            say("computes");
+            while !ecru::is_cancelled() {
+                std::hint::spin_loop();
+            }
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("computes");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Ok(0));
+}
+
+/// The second one ends the process, whatever it is doing.
+#[test]
+fn run_35_second_ctrl_c_kills() {
+    const NAME: &str = "ctrl_c::run_35_second_ctrl_c_kills";
+    if is_child(NAME) {
+        listening(2).run(|| {
+            say("waits");
+            forever();
+            say("goes on");
+            ecru::shield(forever);
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("waits");
+    child.press_ctrl_c();
+    child.hear("goes on");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Err(libc::SIGINT));
+}
+
+/// After the run the signal does what it did before.
+#[test]
+fn run_36_ctrl_c_is_given_back() {
+    const NAME: &str = "ctrl_c::run_36_ctrl_c_is_given_back";
+    if is_child(NAME) {
+        let runtime = listening(1);
+        for _ in 0..3 {
+            runtime.run(|| ());
+        }
+        say("is over");
+        thread::sleep(ms(10_000));
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("is over");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Err(libc::SIGINT));
+}
+
+/// Without the setting a run does not touch the signal.
+#[test]
+fn run_37_ctrl_c_is_left_alone() {
+    const NAME: &str = "ctrl_c::run_37_ctrl_c_is_left_alone";
+    if is_child(NAME) {
+        ecru::run(|| {
+            say("waits");
+            forever();
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("waits");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Err(libc::SIGINT));
+}
+
+/// Every run of the process that listens is cancelled, and one that does not is left alone.
+#[test]
+fn run_38_ctrl_c_cancels_every_run() {
+    const NAME: &str = "ctrl_c::run_38_ctrl_c_cancels_every_run";
+    if is_child(NAME) {
+        let waiting = AtomicUsize::new(0);
+        thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    listening(1).run(|| {
+                        if waiting.fetch_add(1, SeqCst) == 1 {
+                            say("both wait");
+                        }
+                        forever();
+                    });
+                });
+            }
+            Runtime::builder().workers(1).build().unwrap().run(|| {
+                assert!(ecru::sleep(ms(100)).is_ok());
+            });
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("both wait");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Ok(0));
+}
+
+static CALLED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn note(_: i32) {
+    CALLED.store(true, SeqCst);
+}
+
+/// A function that was installed before is called all the same, and is there again afterwards.
+#[test]
+fn run_39_ctrl_c_chains() {
+    const NAME: &str = "ctrl_c::run_39_ctrl_c_chains";
+    if is_child(NAME) {
+        // SAFETY: the function only writes to an atomic.
+        unsafe { libc::signal(libc::SIGINT, note as extern "C" fn(i32) as usize) };
+        listening(1).run(|| {
+            // SAFETY: a signal to this very thread.
+            unsafe { libc::raise(libc::SIGINT) };
+            forever();
+        });
+        assert!(CALLED.swap(false, SeqCst));
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGINT) };
+        assert!(CALLED.load(SeqCst));
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    assert_eq!(Child::start(NAME).end(), Ok(0));
+}
+
+/// A function that is installed during a run, and passes signals on, stays in charge after it.
+#[test]
+fn run_42_ctrl_c_is_passed_on() {
+    const NAME: &str = "ctrl_c::run_42_ctrl_c_is_passed_on";
+    if is_child(NAME) {
+        let press = || {
+            // SAFETY: a signal to this very thread.
+            unsafe { libc::raise(libc::SIGINT) };
+            assert!(CALLED.swap(false, SeqCst));
+        };
+        listening(1).run(|| {
+            // SAFETY: the function writes to an atomic, and calls the one that was there.
+            let before =
+                unsafe { libc::signal(libc::SIGINT, pass_on as extern "C" fn(i32) as usize) };
+            BEFORE.store(before, SeqCst);
+            press();
+            forever();
+        });
+        press();
+        listening(1).run(|| {
+            press();
+            forever();
+        });
+        press();
+        press();
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    assert_eq!(Child::start(NAME).end(), Ok(0));
+}
+
+static BEFORE: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn pass_on(signal: i32) {
+    CALLED.store(true, SeqCst);
+    type Function = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
+    // SAFETY: the library's handler takes these, and does not look at the pointers itself.
+    let before = unsafe { std::mem::transmute::<usize, Function>(BEFORE.load(SeqCst)) };
+    before(signal, std::ptr::null_mut(), std::ptr::null_mut());
+}

@@ -1,0 +1,200 @@
+//! A run that is stuck says so: `detect_deadlock`.
+
+use std::io::{Read, Write};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use ecru::net::{TcpListener, TcpStream};
+use ecru::{CancelReason, JoinError, JoinHandle, Runtime, channel};
+
+use crate::support::{Watchdog, is_child, ms, panic_text, start_again};
+
+fn detecting(workers: usize) -> Runtime {
+    Runtime::builder().workers(workers).detect_deadlock(true).build().unwrap()
+}
+
+type Outcomes = Arc<Mutex<Vec<CancelReason>>>;
+
+/// Two tasks that wait for each other's end.
+fn embrace(outcomes: &Outcomes) {
+    let handles: Arc<[OnceLock<JoinHandle<'static, ()>>; 2]> = Arc::default();
+    for (own, name) in ["first", "second"].into_iter().enumerate() {
+        let (of_task, outcomes) = (Arc::clone(&handles), Arc::clone(outcomes));
+        let join = move || {
+            let other = &of_task[1 - own];
+            while other.get().is_none() {
+                ecru::yield_now().unwrap();
+            }
+            let error = other.get().unwrap().join().unwrap_err();
+            assert!(matches!(error, JoinError::CallerCancelled), "{name}: {error}");
+            // Before the lock: a cancelled wait lets others run.
+            let reason = ecru::checkpoint().unwrap_err().reason();
+            outcomes.lock().unwrap().push(reason);
+            // The one that is told first does not end before the other is told: its join would find the end it waits for.
+            ecru::shield(|| {
+                while outcomes.lock().unwrap().len() < 2 {
+                    ecru::yield_now().unwrap();
+                }
+            });
+        };
+        assert!(handles[own].set(ecru::spawn(join)).is_ok());
+    }
+}
+
+/// Tasks that wait for each other are cancelled, and the run panics, naming them.
+#[test]
+fn run_27_deadlock_panics() {
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let outcomes = Outcomes::default();
+        let text = panic_text(|| detecting(workers).run(|| embrace(&outcomes)));
+        assert!(text.starts_with("deadlock: "), "{text}");
+        let waiting = text.lines().filter(|line| line.contains("waits for the end of task #"));
+        assert_eq!(waiting.count(), 2, "{text}");
+        assert_eq!(*outcomes.lock().unwrap(), [CancelReason::Shutdown; 2]);
+    }
+}
+
+/// Two tasks that each wait for the other's message.
+#[test]
+fn run_40_deadlock_of_channels() {
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let text = panic_text(|| {
+            detecting(workers).run(|| {
+                let (to_left, left) = channel::bounded::<u32>(1);
+                let (to_right, right) = channel::bounded::<u32>(0);
+                ecru::scope(|s| {
+                    s.builder().name("left").spawn(|| {
+                        assert!(left.recv().is_err());
+                        drop(to_right);
+                    });
+                    s.builder().name("right").spawn(|| {
+                        assert!(right.recv().is_err());
+                        drop(to_left);
+                    });
+                });
+            });
+        });
+        let receives = |name| {
+            let line = text.lines().find(|line| line.contains(name)).unwrap_or("");
+            line.contains("waits for a value from a channel, at tests/")
+        };
+        assert!(receives("'left'") && receives("'right'"), "{text}");
+    }
+}
+
+/// Whoever reads the log sees who waits on what, and where.
+#[test]
+fn run_28_deadlock_is_printed() {
+    const NAME: &str = "deadlock::run_28_deadlock_is_printed";
+    if is_child(NAME) {
+        let text = panic_text(|| detecting(2).run(|| embrace(&Outcomes::default())));
+        assert!(text.starts_with("deadlock: "));
+        return;
+    }
+    let output = start_again(NAME).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("ecru: deadlock: every task of the run waits"), "{said}");
+    // Which functions have frames of their own is up to the optimiser.
+    assert!(
+        said.contains("   0: ") && said.contains("src/scope/join.rs"),
+        "no stack trace: {said}"
+    );
+}
+
+/// As long as anything is under way, nothing is reported: a wake-up between workers, a timer, the kernel, a closure elsewhere.
+#[test]
+fn run_29_deadlock_no_false_alarm() {
+    let _watchdog = Watchdog::new();
+    for workers in [1, 2] {
+        let runtime =
+            Runtime::builder().workers(workers).spread(true).detect_deadlock(true).build().unwrap();
+        let rounds = AtomicUsize::new(0);
+        runtime.run(|| {
+            for round in 0..200 {
+                ecru::scope(|s| {
+                    let handles: Vec<_> = (0..3).map(|n| s.spawn(move || n)).collect();
+                    for (n, handle) in handles.into_iter().enumerate() {
+                        assert_eq!(handle.join().unwrap(), n);
+                    }
+                });
+                if round % 20 == 0 {
+                    ecru::unblock(|| thread::sleep(Duration::from_micros(300)));
+                    ecru::sleep(Duration::from_micros(300)).unwrap();
+                }
+                rounds.fetch_add(1, SeqCst);
+            }
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            // A thread of which the run knows nothing but the socket.
+            let client = thread::spawn(move || {
+                thread::sleep(ms(3));
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                thread::sleep(ms(3));
+                stream.write_all(b"late").unwrap();
+            });
+            let (mut stream, _): (TcpStream, _) = listener.accept().unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            assert_eq!(text, "late");
+            client.join().unwrap();
+        });
+        assert_eq!(rounds.load(SeqCst), 200);
+    }
+}
+
+/// What cannot be cancelled ends the process, with what it waits for.
+#[test]
+fn run_30_deadlock_cannot_be_cancelled() {
+    const NAME: &str = "deadlock::run_30_deadlock_cannot_be_cancelled";
+    if is_child(NAME) {
+        detecting(2).run(|| {
+            ecru::scope(|s| {
+                s.builder()
+                    .name("shielded")
+                    .spawn(|| ecru::shield(|| ecru::sleep(Duration::MAX)).unwrap());
+            });
+        });
+        return;
+    }
+    let output = start_again(NAME).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(6), "{said}");
+    let after = said.split("cannot be cancelled").nth(1).unwrap_or_else(|| panic!("{said}"));
+    assert!(after.contains("'shielded'"), "{said}");
+}
+
+/// The runtime is as good as new afterwards.
+#[test]
+fn run_31_deadlock_runs_again() {
+    let _watchdog = Watchdog::new();
+    let runtime = detecting(2);
+    for _ in 0..3 {
+        let text = panic_text(|| runtime.run(|| ecru::sleep(Duration::MAX)));
+        assert!(text.starts_with("deadlock: "), "{text}");
+        assert_eq!(runtime.run(|| ecru::sleep(ms(1)).map(|()| 7)), Ok(7));
+    }
+}
+
+/// A thread from outside may wake a task when it likes.
+#[test]
+fn run_32_deadlock_off_by_default() {
+    let _watchdog = Watchdog::new();
+    ecru::run(|| {
+        let slept = ecru::cancel_scope(|c| {
+            let outside = thread::spawn(move || {
+                thread::sleep(ms(30));
+                c.cancel();
+            });
+            let slept = ecru::sleep(Duration::MAX);
+            outside.join().unwrap();
+            slept
+        });
+        assert_eq!(slept.unwrap_err().reason(), CancelReason::Explicit);
+    });
+}

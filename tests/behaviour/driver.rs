@@ -1,0 +1,352 @@
+//! Which driver is used, and what is remembered about fds.
+
+use crate::refused::{RINGS, forbid};
+use crate::streams::{listen, pair};
+use crate::support::{Watchdog, alone_with, ms, until};
+use ecru::net::{Shutdown, TcpStream};
+use ecru::{DriverKind, Runtime};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+const BOTH: [DriverKind; 2] = [DriverKind::Uring, DriverKind::Poll];
+
+/// Runs `body` on each driver, with one worker and with two.
+#[track_caller]
+fn each_driver(body: impl Fn()) {
+    for kind in BOTH {
+        for workers in [1, 2] {
+            let _watchdog = Watchdog::new();
+            let runtime = Runtime::builder().workers(workers).driver(kind).build().unwrap();
+            assert_eq!(runtime.driver_kind(), kind);
+            runtime.run(&body);
+        }
+    }
+}
+
+/// A server that waits for its client, and a client that waits for its server.
+fn echo_on(runtime: &Runtime) {
+    let _watchdog = Watchdog::new();
+    runtime.run(|| {
+        let (listener, address) = listen();
+        ecru::scope(|s| {
+            s.spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut bytes = [0; 5];
+                while stream.read_exact(&mut bytes).is_ok() {
+                    stream.write_all(&bytes).unwrap();
+                }
+            });
+            let mut client = TcpStream::connect(address).unwrap();
+            for _ in 0..3 {
+                ecru::sleep(ms(1)).unwrap();
+                client.write_all(b"hello").unwrap();
+                let mut bytes = [0; 5];
+                client.read_exact(&mut bytes).unwrap();
+                assert_eq!(&bytes, b"hello");
+            }
+        });
+    });
+}
+
+/// Runs `body` in a process of its own, with these variables; nothing else is known of drivers there. None: this is the child.
+fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<Output> {
+    let prepare = |command: &mut Command| {
+        command.env_remove("ECRU_DRIVER").env_remove("ECRU_LOG").envs(variables.iter().copied());
+    };
+    alone_with(test, prepare, body)
+}
+
+/// What a child has said about its driver.
+fn lines(output: &Output) -> Vec<String> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    text.lines().filter(|line| line.starts_with("ecru: ")).map(str::to_owned).collect()
+}
+
+#[test]
+fn driver_01_the_best() {
+    let output = alone("driver::driver_01_the_best", &[], || {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        echo_on(&runtime);
+        assert_eq!(runtime.driver_kind(), DriverKind::Uring);
+    });
+    assert!(output.is_none_or(|output| lines(&output).is_empty()));
+}
+
+#[test]
+fn driver_02_environment() {
+    for (name, kind) in [("uring", DriverKind::Uring), ("poll", DriverKind::Poll)] {
+        let output = alone("driver::driver_02_environment", &[("ECRU_DRIVER", name)], || {
+            let said = std::env::var("ECRU_DRIVER").unwrap();
+            let kind = if said == "poll" { DriverKind::Poll } else { DriverKind::Uring };
+            let runtime = Runtime::builder().workers(1).build().unwrap();
+            echo_on(&runtime);
+            assert_eq!(runtime.driver_kind(), kind);
+            for kind in BOTH {
+                let runtime = Runtime::builder().workers(1).driver(kind).build().unwrap();
+                echo_on(&runtime);
+                assert_eq!(runtime.driver_kind(), kind);
+            }
+        });
+        let Some(output) = output else { return };
+        assert!(lines(&output).is_empty(), "{kind:?} was asked for");
+    }
+}
+
+#[test]
+fn driver_03_misspelt() {
+    alone("driver::driver_03_misspelt", &[("ECRU_DRIVER", "urnig")], || {
+        let error = Runtime::builder().build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("\"urnig\""), "{error}");
+        for kind in BOTH {
+            echo_on(&Runtime::builder().driver(kind).build().unwrap());
+        }
+    });
+}
+
+/// Some of the calls, and whether each alone is enough.
+fn filters() -> Vec<(&'static [libc::c_long], i32)> {
+    vec![
+        (&RINGS, libc::EPERM),
+        (&RINGS, libc::ENOSYS),
+        (&RINGS[..1], libc::EPERM),
+        (&RINGS[1..2], libc::EPERM),
+        (&RINGS[2..], libc::EPERM),
+    ]
+}
+
+#[test]
+fn driver_04_falls_back() {
+    for number in 0..filters().len() {
+        let variable = [("ECRU_TEST_FILTER", &*number.to_string())];
+        let output = alone("driver::driver_04_falls_back", &variable, || {
+            let number: usize = std::env::var("ECRU_TEST_FILTER").unwrap().parse().unwrap();
+            let (calls, errno) = filters()[number];
+            forbid(calls, errno);
+            for workers in [1, 2] {
+                let runtime = Runtime::builder().workers(workers).build().unwrap();
+                echo_on(&runtime);
+                assert_eq!(runtime.driver_kind(), DriverKind::Poll);
+            }
+        });
+        let Some(output) = output else { return };
+        let said = lines(&output);
+        assert_eq!(said.len(), 1, "{said:?}");
+        let begin = "ecru: the driver is poll: the kernel refuses io_uring (";
+        assert!(said[0].starts_with(begin) && said[0].contains("seccomp"), "{said:?}");
+    }
+}
+
+#[test]
+fn driver_05_insists() {
+    alone("driver::driver_05_insists", &[], || {
+        forbid(&RINGS, libc::EPERM);
+        let error = Runtime::builder().driver(DriverKind::Uring).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        let text = error.to_string();
+        for part in ["io_uring", "kernel.io_uring_disabled", "seccomp", "io_uring_setup"] {
+            assert!(text.contains(part), "{text}");
+        }
+        echo_on(&Runtime::builder().driver(DriverKind::Poll).build().unwrap());
+    });
+}
+
+#[test]
+fn driver_06_log() {
+    for (driver, log, expected) in [
+        ("", "1", Some("ecru: the driver is uring: the kernel allows io_uring")),
+        ("uring", "1", Some("ecru: the driver is uring: ECRU_DRIVER=uring")),
+        ("poll", "1", Some("ecru: the driver is poll: ECRU_DRIVER=poll")),
+        ("poll", "0", None),
+        ("", "", None),
+    ] {
+        let variables = [("ECRU_DRIVER", driver), ("ECRU_LOG", log)];
+        let output = alone("driver::driver_06_log", &variables, || {
+            for _ in 0..2 {
+                echo_on(&Runtime::builder().workers(1).build().unwrap());
+            }
+        });
+        let Some(output) = output else { return };
+        assert_eq!(lines(&output), Vec::from_iter(expected));
+    }
+}
+
+#[test]
+fn driver_07_several_wait_for_one() {
+    const TASKS: usize = 20;
+    each_driver(|| {
+        let (listener, address) = listen();
+        let (client, mut server) = pair();
+        let (begun, read) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        ecru::scope(|s| {
+            for _ in 0..TASKS {
+                s.spawn(|| {
+                    begun.fetch_add(1, SeqCst);
+                    listener.accept().unwrap()
+                });
+                s.spawn(|| {
+                    begun.fetch_add(1, SeqCst);
+                    let mut byte = [0];
+                    assert_eq!((&client).read(&mut byte).unwrap(), 1);
+                    read.fetch_add(1, SeqCst);
+                });
+            }
+            until(|| begun.load(SeqCst) == 2 * TASKS);
+            ecru::sleep(ms(2)).unwrap();
+            // All at once, and then the rest one by one.
+            let clients: Vec<_> =
+                (0..TASKS).map(|_| TcpStream::connect(address).unwrap()).collect();
+            server.write_all(&[1; TASKS / 2]).unwrap();
+            until(|| read.load(SeqCst) == TASKS / 2);
+            for count in TASKS / 2 + 1..=TASKS {
+                server.write_all(&[1]).unwrap();
+                until(|| read.load(SeqCst) == count);
+            }
+            drop(clients);
+        });
+    });
+}
+
+/// Waits on the stream until its peer has written a byte.
+fn wait_once(stream: &TcpStream, peer: &TcpStream) {
+    ecru::scope(|s| {
+        s.spawn_local(|| assert_eq!((&*stream).read(&mut [0; 8]).unwrap(), 1));
+        ecru::sleep(ms(1)).unwrap();
+        (&*peer).write_all(b"x").unwrap();
+    });
+}
+
+/// A connection whose first end has the number that `old` had; `old` is closed.
+#[expect(unsafe_code, reason = "dup2 onto a number that is owned")]
+fn in_place_of(old: TcpStream) -> (TcpStream, TcpStream) {
+    use std::os::fd::{FromRawFd, IntoRawFd};
+    let (ours, theirs) = pair();
+    let number = OwnedFd::from(old).into_raw_fd();
+    // SAFETY: both are open; `number` is owned by nobody else, and by the new file from now on.
+    let made = unsafe { libc::dup2(OwnedFd::from(ours).as_raw_fd(), number) };
+    assert_eq!(made, number);
+    // SAFETY: as above.
+    let taken = unsafe { OwnedFd::from_raw_fd(number) };
+    (TcpStream::from(taken), theirs)
+}
+
+#[test]
+fn driver_08_number_used_again() {
+    each_driver(|| {
+        let (mut ours, mut theirs) = pair();
+        for _ in 0..5 {
+            wait_once(&ours, &theirs);
+            // Left behind, for nobody.
+            theirs.write_all(b"lost").unwrap();
+            ecru::sleep(ms(1)).unwrap();
+            (ours, theirs) = in_place_of(ours);
+            let limit = ecru::timeout(ms(2), || (&ours).read(&mut [0; 8]));
+            assert!(limit.is_err(), "nothing has come");
+        }
+    });
+}
+
+#[test]
+fn driver_09_closed_with_a_duplicate() {
+    each_driver(|| {
+        let (ours, mut theirs) = pair();
+        wait_once(&ours, &theirs);
+        let duplicate = ours.try_clone().unwrap();
+        let (next, mut peer) = in_place_of(ours);
+        ecru::scope(|s| {
+            let read = s.spawn_local(|| (&next).read(&mut [0; 8]).unwrap());
+            ecru::sleep(ms(1)).unwrap();
+            theirs.write_all(b"for the duplicate").unwrap();
+            ecru::sleep(ms(1)).unwrap();
+            assert!(!read.is_finished());
+            peer.write_all(b"abc").unwrap();
+            assert_eq!(read.join().unwrap(), 3);
+        });
+        let mut text = [0; 17];
+        (&duplicate).read_exact(&mut text).unwrap();
+        assert_eq!(&text, b"for the duplicate");
+        wait_once(&duplicate, &theirs);
+    });
+}
+
+#[test]
+fn driver_10_end_with_the_data() {
+    each_driver(|| {
+        for _ in 0..20 {
+            let (client, mut server) = pair();
+            ecru::scope(|s| {
+                let read = s.spawn(|| {
+                    let mut buffer = [0; 64];
+                    let counts = [(); 4].map(|()| (&client).read(&mut buffer).unwrap());
+                    assert_eq!(counts[0], 1, "the first one is alone");
+                    counts[1..].to_vec()
+                });
+                server.write_all(b"1").unwrap();
+                ecru::sleep(ms(1)).unwrap();
+                // No worker looks between these two, unless there is a second one.
+                server.write_all(b"the rest").unwrap();
+                server.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(read.join().unwrap(), [8, 0, 0]);
+            });
+        }
+    });
+}
+
+#[test]
+fn driver_11_both_sides_of_a_reset() {
+    each_driver(|| {
+        let (client, server) = pair();
+        ecru::scope(|s| {
+            let read = s.spawn(|| (&client).read(&mut [0; 8]));
+            let write = s.spawn(|| {
+                loop {
+                    if let Err(error) = (&client).write(&[0; 1 << 16]) {
+                        return error;
+                    }
+                }
+            });
+            ecru::sleep(ms(5)).unwrap();
+            assert!(!read.is_finished() && !write.is_finished());
+            // With bytes unread: a reset.
+            drop(server);
+            let kinds = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+            let error = write.join().unwrap();
+            assert!(kinds.contains(&error.kind()), "{error}");
+            // The kernel tells the error to the first who asks, and the end to the next.
+            match read.join().unwrap() {
+                Ok(count) => assert_eq!(count, 0),
+                Err(error) => assert!(kinds.contains(&error.kind()), "{error}"),
+            }
+        });
+    });
+}
+
+#[test]
+fn driver_12_each_worker_hears() {
+    const MESSAGES: usize = 200;
+    for kind in BOTH {
+        let _watchdog = Watchdog::new();
+        let runtime = Runtime::builder().workers(2).spread(true).driver(kind).build().unwrap();
+        runtime.run(|| {
+            let (client, mut server) = pair();
+            let read = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                for _ in 0..2 {
+                    s.spawn(|| {
+                        let mut byte = [0];
+                        while (&client).read(&mut byte).unwrap() == 1 {
+                            read.fetch_add(1, SeqCst);
+                        }
+                    });
+                }
+                for count in 1..=MESSAGES {
+                    server.write_all(&[1]).unwrap();
+                    until(|| read.load(SeqCst) == count);
+                }
+                drop(server);
+            });
+        });
+    }
+}

@@ -1,0 +1,333 @@
+//! What a run says of itself: `Handle::dump`.
+
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ecru::diag::{TaskInfo, TaskState};
+use ecru::net::TcpListener;
+use ecru::{Handle, Runtime, TaskTree};
+
+use crate::support::{
+    OnDrop, Watchdog, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
+};
+
+fn us(microseconds: u64) -> Duration {
+    Duration::from_micros(microseconds)
+}
+
+fn dump() -> TaskTree {
+    Handle::current().dump()
+}
+
+/// The one with that name.
+#[track_caller]
+fn named<'t>(tree: &'t TaskTree, name: &str) -> &'t TaskInfo {
+    match tree.tasks().find(|task| task.name() == Some(name)) {
+        Some(task) => task,
+        None => panic!("no task '{name}' in\n{tree}"),
+    }
+}
+
+/// Asks until the named tasks wait.
+#[track_caller]
+fn dump_when_waiting(names: &[&str]) -> TaskTree {
+    let mut tree = dump();
+    until(|| {
+        tree = dump();
+        let waits = |name: &&str| {
+            tree.tasks().any(|task| task.name() == Some(*name) && task.waits_on().is_some())
+        };
+        names.iter().all(waits)
+    });
+    tree
+}
+
+/// Every task is there, with its name, where it was spawned, and whose scope it belongs to.
+#[test]
+fn run_20_dump_shows_the_tree() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let spawned_on = line!() + 1;
+            let outer = s.builder().name("outer").spawn(|| {
+                ecru::scope(|s| {
+                    s.builder().name("inner").spawn(forever);
+                    s.builder().name("other").spawn(forever);
+                });
+            });
+            let tree = dump_when_waiting(&["outer", "inner", "other"]);
+            let root = tree.tasks().next().unwrap();
+            assert!(root.is_root() && root.parent().is_none());
+            assert!(matches!(root.state(), TaskState::Running));
+            let (outer_task, inner) = (named(&tree, "outer"), named(&tree, "inner"));
+            assert_eq!(outer_task.parent(), Some(root.id()));
+            assert_eq!(root.children(), [outer_task.id()]);
+            assert_eq!(inner.parent(), Some(outer_task.id()));
+            assert_eq!(outer_task.children().len(), 2);
+            assert!(outer_task.spawned_at().file().ends_with("dump.rs"));
+            assert_eq!(outer_task.spawned_at().line(), spawned_on);
+            assert_eq!(inner.scope_opened_at().unwrap().line(), spawned_on + 1);
+            assert_eq!(tree.tasks().count(), 4);
+            assert!(tree.busy_workers().is_empty() && tree.left_out() == 0);
+            let clone = tree.clone();
+            let text = thread::spawn(move || clone.to_string()).join().unwrap();
+            assert_eq!(text, tree.to_string());
+            let line = text.lines().find(|line| line.contains("'inner'")).unwrap();
+            assert!(line.starts_with("        task #") && line.contains("time to pass"), "{text}");
+            outer.cancel();
+        });
+    });
+}
+
+/// A task that waits says for what: time, a task, its scope, a connection, a closure elsewhere.
+#[test]
+fn run_21_dump_says_what_a_task_waits_for() {
+    each_run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let done = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let sleeper = s.builder().name("sleeper").spawn(|| {
+                let _ = forever();
+            });
+            let joined_on = line!() + 1;
+            let join = move || drop(sleeper.join());
+            s.builder().name("joiner").spawn(join);
+            s.builder().name("scope").spawn(|| {
+                ecru::scope(|s| {
+                    s.spawn(forever);
+                });
+            });
+            s.builder().name("acceptor").spawn(|| drop(listener.accept()));
+            s.builder().name("blocking").spawn(|| {
+                ecru::unblock(|| {
+                    while !done.load(SeqCst) {
+                        thread::sleep(ms(1));
+                    }
+                });
+            });
+            let names = ["sleeper", "joiner", "scope", "acceptor", "blocking"];
+            let tree = dump_when_waiting(&names);
+            let wait = |name| named(&tree, name).waits_on().unwrap().clone();
+            assert!(wait("sleeper").to_string().starts_with("time to pass"));
+            assert_eq!(wait("joiner").task(), Some(named(&tree, "sleeper").id()));
+            assert_eq!(wait("joiner").at().unwrap().line(), joined_on);
+            assert!(wait("joiner").to_string().contains("'sleeper'"));
+            assert!(wait("scope").to_string().starts_with("the tasks of its scope"));
+            assert!(wait("acceptor").to_string().starts_with("a connection to fd"));
+            assert!(wait("acceptor").fd().is_some() && wait("acceptor").at().is_none());
+            assert!(wait("blocking").to_string().starts_with("a closure"));
+            done.store(true, SeqCst);
+            s.cancel();
+        });
+    });
+}
+
+#[inline(never)]
+fn a_function_that_waits() {
+    let _ = forever();
+    std::hint::black_box(());
+}
+
+/// A task that waits shows its own calls, and goes on waiting as if nobody had asked.
+#[test]
+fn run_22_dump_has_stack_traces() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let task = s.builder().name("deep").spawn(a_function_that_waits);
+            let tree = dump_when_waiting(&["deep"]);
+            let trace = named(&tree, "deep").stack_trace().unwrap().to_string();
+            assert!(trace.contains("a_function_that_waits"), "{trace}");
+            assert!(!trace.contains("ecru::sched"), "{trace}");
+            let text = format!("{tree:#}");
+            assert!(text.contains("a_function_that_waits"));
+            assert!(!tree.to_string().contains("a_function_that_waits"));
+            assert!(!task.is_finished());
+            task.cancel();
+            task.join().unwrap();
+        });
+    });
+}
+
+/// The root is a task like others, though its stack is the thread's.
+#[test]
+fn run_23_dump_from_outside_shows_the_root() {
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let handle = runtime.handle();
+        assert!(handle.dump().is_empty());
+        let begun = AtomicBool::new(false);
+        thread::scope(|threads| {
+            let begun = &begun;
+            let asker = threads.spawn(move || {
+                let start = Instant::now();
+                loop {
+                    let tree = handle.dump();
+                    if let Some(root) = tree.tasks().next()
+                        && root.waits_on().is_some()
+                        && begun.load(SeqCst)
+                    {
+                        let joined = root.waits_on().unwrap().task().unwrap();
+                        let trace = root.stack_trace().unwrap().to_string();
+                        handle.spawn(|| ()).unwrap().join().unwrap();
+                        return (tree.task(joined).unwrap().name().map(String::from), trace);
+                    }
+                    assert!(start.elapsed() < ms(10_000), "the root does not wait:\n{tree}");
+                }
+            });
+            runtime.run(|| {
+                ecru::scope(|s| {
+                    let child = s.builder().name("child").spawn(|| until(|| asker.is_finished()));
+                    begun.store(true, SeqCst);
+                    let _ = child.join();
+                });
+            });
+            let (name, trace) = asker.join().unwrap();
+            assert_eq!(name.as_deref(), Some("child"));
+            assert!(trace.contains("run_23_dump_from_outside"), "{trace}");
+        });
+        assert!(runtime.handle().dump().is_empty());
+    }
+}
+
+/// Tasks that have not begun are there too, and begin in their order afterwards.
+#[test]
+fn run_24_dump_shows_unstarted_tasks() {
+    let order = Mutex::new(Vec::new());
+    run_on(1, || {
+        ecru::scope(|s| {
+            // More than a worker starts between two looks at what it is asked.
+            for n in 0..300 {
+                let order = &order;
+                s.builder().name(format!("{n}")).spawn(move || {
+                    if n == 0 {
+                        let tree = dump();
+                        let last = named(&tree, "299");
+                        assert!(matches!(last.state(), TaskState::Unstarted), "{last}");
+                        assert!(matches!(named(&tree, "0").state(), TaskState::Running));
+                    }
+                    order.lock().unwrap().push(n);
+                });
+            }
+        });
+    });
+    let mut order = order.into_inner().unwrap();
+    order.retain(|n| *n != 0);
+    assert_eq!(order, (1..300).collect::<Vec<_>>());
+}
+
+/// A worker whose task does not wait is named, and does not hold the others up.
+#[test]
+fn run_25_dump_names_busy_workers() {
+    let _watchdog = Watchdog::new();
+    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let (handle, busy, over) = (runtime.handle(), AtomicBool::new(false), AtomicBool::new(false));
+    let (busy, over) = (&busy, &over);
+    thread::scope(|threads| {
+        let asker = threads.spawn(move || {
+            while !busy.load(SeqCst) {
+                thread::yield_now();
+            }
+            let tree = handle.dump();
+            over.store(true, SeqCst);
+            tree
+        });
+        runtime.run(|| {
+            ecru::scope(|s| {
+                s.spawn(|| {
+                    busy.store(true, SeqCst);
+                    while !over.load(SeqCst) {
+                        thread::yield_now();
+                    }
+                });
+            });
+        });
+        let tree = asker.join().unwrap();
+        assert_eq!(tree.busy_workers().len(), 1, "{tree}");
+        assert!(tree.to_string().contains("is busy"), "{tree}");
+    });
+}
+
+/// Asking is a wait.
+#[test]
+fn run_26_dump_refuses_in_no_suspend() {
+    run_on(1, || {
+        let text = panic_text(|| ecru::no_suspend(dump));
+        assert!(text.contains("no_suspend"), "{text}");
+    });
+}
+
+/// Works in every way there is to wait, and counts what came of it.
+fn work(rounds: u64) -> u64 {
+    let total = AtomicU64::new(0);
+    ecru::scope(|s| {
+        let (sender, receiver) = ecru::channel::bounded(1);
+        s.spawn(move || {
+            for value in 0..rounds {
+                sender.send(value).unwrap();
+            }
+        });
+        s.spawn(|| {
+            for value in receiver {
+                total.fetch_add(value, SeqCst);
+            }
+        });
+        s.spawn(|| {
+            for _ in 0..rounds {
+                let unwound = s.spawn(|| {
+                    let _waits = OnDrop(|| ecru::shield(|| ecru::sleep(us(50)).unwrap()));
+                    quiet_panic("unwinds over a wait");
+                });
+                let nested = ecru::scope(|s| s.spawn(|| ecru::sleep(us(20))).join());
+                assert_eq!(nested.unwrap(), Ok(()));
+                assert!(unwound.join().is_err());
+                assert!(ecru::timeout(us(30), forever).is_err());
+                ecru::yield_now().unwrap();
+            }
+        });
+        s.builder().stack_size(16 * 1024).spawn(|| {
+            for _ in 0..rounds / 4 {
+                ecru::unblock(|| thread::sleep(us(50)));
+            }
+        });
+    });
+    total.into_inner()
+}
+
+/// Being asked changes nothing: whoever is resumed for its trace goes on waiting, whatever for.
+#[test]
+fn run_41_dump_while_work_goes_on() {
+    const ROUNDS: u64 = 100;
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let (handle, over) = (runtime.handle(), AtomicBool::new(false));
+        thread::scope(|threads| {
+            let (handle, over) = (&handle, &over);
+            let asker = threads.spawn(move || {
+                let mut traces = 0;
+                while !over.load(SeqCst) {
+                    let tree = handle.dump();
+                    traces += tree.tasks().filter(|task| task.stack_trace().is_some()).count();
+                }
+                traces
+            });
+            let total = runtime.run(|| {
+                let own = ecru::spawn(|| {
+                    for _ in 0..10 {
+                        assert!(dump().tasks().count() > 0);
+                    }
+                });
+                let total = work(ROUNDS);
+                own.join().unwrap();
+                total
+            });
+            over.store(true, SeqCst);
+            assert_eq!(total, (0..ROUNDS).sum::<u64>());
+            assert!(asker.join().unwrap() > 0);
+        });
+    }
+}

@@ -1,0 +1,267 @@
+//! What waits parked: locks, fifos, long transfers; and what cancels it.
+
+use super::{Folder, each_root, everywhere, is_cancelled, roots};
+use crate::support::{HOUR, begin, run_on, settle, until};
+use ecru::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::collections::BTreeSet;
+use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::SystemTime;
+
+#[test]
+fn fs_11_locks() {
+    everywhere(|folder| {
+        let path = folder.at("file");
+        let one = File::create(&path).unwrap();
+        let other = File::open(&path).unwrap();
+        one.lock().unwrap();
+        one.lock().unwrap(); // it has it already
+        one.try_clone().unwrap().try_lock().unwrap(); // so do its clones
+        assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
+        assert!(matches!(other.try_lock_shared(), Err(TryLockError::WouldBlock)));
+        let std = std::fs::File::open(&path).unwrap();
+        assert!(matches!(std.try_lock(), Err(TryLockError::WouldBlock)));
+        one.lock_shared().unwrap();
+        other.lock_shared().unwrap();
+        other.try_lock_shared().unwrap();
+        assert!(matches!(one.try_lock(), Err(TryLockError::WouldBlock)));
+        other.unlock().unwrap();
+        one.try_lock().unwrap();
+        drop(one);
+        // It waits: a process that another test is about to start has all that is open here until it becomes another program.
+        other.lock().unwrap();
+        other.unlock().unwrap();
+        std.try_lock().unwrap();
+    });
+}
+
+#[test]
+fn fs_12_lock_waits_parked() {
+    for root in roots() {
+        let path = Folder::on(&root);
+        let path = &path.at("file");
+        run_on(1, || {
+            let held = File::create(path).unwrap();
+            held.lock().unwrap();
+            ecru::scope(|s| {
+                let patient = begin(s, || {
+                    let file = File::open(path).unwrap();
+                    file.lock().unwrap();
+                    file
+                });
+                let impatient = begin(s, || {
+                    let file = File::open(path).unwrap();
+                    (file.lock_shared().unwrap_err(), file)
+                });
+                assert!(!patient.is_finished() && !impatient.is_finished());
+                impatient.cancel();
+                let (error, without) = impatient.join().unwrap();
+                assert!(is_cancelled(&error), "{error}");
+                held.unlock().unwrap();
+                let locked = patient.join().unwrap();
+                assert!(matches!(held.try_lock_shared(), Err(TryLockError::WouldBlock)));
+                drop(locked);
+                // As in `fs_11`: not at once, if a process is being started.
+                held.lock().unwrap();
+                drop(without);
+            });
+        });
+    }
+}
+
+#[test]
+fn fs_13_cancelled_does_nothing() {
+    each_root(|folder| {
+        let [file, new, empty] = ["file", "new", "empty"].map(|name| folder.at(name));
+        fs::write(&file, "contents").unwrap();
+        fs::create_dir(&empty).unwrap();
+        let open = OpenOptions::new().read(true).write(true).open(&file).unwrap();
+        let other = File::open(&file).unwrap();
+        open.lock().unwrap();
+        let listing = fs::read_dir(&folder.0).unwrap();
+        let permissions = open.metadata().unwrap().permissions();
+        ecru::scope(|s| {
+            let task = begin(s, || {
+                ecru::sleep(HOUR).unwrap_err();
+                let (mut open, mut listing) = (&open, listing);
+                let mut bytes = [7; 4];
+                let errors: Vec<(&str, io::Error)> = vec![
+                    ("read", open.read(&mut bytes).unwrap_err()),
+                    ("read_at", open.read_at(&mut bytes, 0).unwrap_err()),
+                    (
+                        "read_vectored",
+                        open.read_vectored(&mut [IoSliceMut::new(&mut [0; 2])]).unwrap_err(),
+                    ),
+                    ("read_to_end", open.read_to_end(&mut Vec::new()).unwrap_err()),
+                    ("write", open.write(b"no").unwrap_err()),
+                    ("write_at", open.write_at(b"no", 0).unwrap_err()),
+                    ("write_vectored", open.write_vectored(&[IoSlice::new(b"no")]).unwrap_err()),
+                    ("seek", open.seek(SeekFrom::Start(3)).unwrap_err()),
+                    ("sync_all", open.sync_all().unwrap_err()),
+                    ("sync_data", open.sync_data().unwrap_err()),
+                    ("set_len", open.set_len(1).unwrap_err()),
+                    ("metadata", open.metadata().unwrap_err()),
+                    ("set_permissions", open.set_permissions(permissions.clone()).unwrap_err()),
+                    ("set_modified", open.set_modified(SystemTime::UNIX_EPOCH).unwrap_err()),
+                    ("lock", other.lock_shared().unwrap_err()),
+                    ("open", File::open(&file).unwrap_err()),
+                    ("create", File::create(&file).unwrap_err()),
+                    ("create_new", File::create_new(&new).unwrap_err()),
+                    ("fs::read", fs::read(&file).unwrap_err()),
+                    ("fs::read_to_string", fs::read_to_string(&file).unwrap_err()),
+                    ("fs::write", fs::write(&new, "no").unwrap_err()),
+                    ("fs::copy", fs::copy(&file, &new).unwrap_err()),
+                    ("fs::rename", fs::rename(&file, &new).unwrap_err()),
+                    ("fs::hard_link", fs::hard_link(&file, &new).unwrap_err()),
+                    ("fs::symlink", fs::symlink(&file, &new).unwrap_err()),
+                    ("fs::create_dir", fs::create_dir(&new).unwrap_err()),
+                    ("fs::create_dir_all", fs::create_dir_all(new.join("er")).unwrap_err()),
+                    ("DirBuilder", DirBuilder::new().create(&new).unwrap_err()),
+                    ("fs::remove_file", fs::remove_file(&file).unwrap_err()),
+                    ("fs::remove_dir", fs::remove_dir(&empty).unwrap_err()),
+                    ("fs::remove_dir_all", fs::remove_dir_all(&empty).unwrap_err()),
+                    ("fs::metadata", fs::metadata(&file).unwrap_err()),
+                    ("fs::symlink_metadata", fs::symlink_metadata(&file).unwrap_err()),
+                    ("fs::exists", fs::exists(&file).unwrap_err()),
+                    ("fs::canonicalize", fs::canonicalize(&file).unwrap_err()),
+                    ("fs::read_link", fs::read_link(&file).unwrap_err()),
+                    ("fs::read_dir", fs::read_dir(&folder.0).unwrap_err()),
+                    ("ReadDir", listing.next().unwrap().unwrap_err()),
+                    ("fs::chown", fs::chown(&file, None, None).unwrap_err()),
+                    ("fs::set_permissions", fs::set_permissions(&file, permissions).unwrap_err()),
+                ];
+                for (name, error) in &errors {
+                    assert!(is_cancelled(error), "{name}: {error}");
+                }
+                // What never waits is as ever.
+                assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
+                open.unlock().unwrap();
+                other.try_lock().unwrap();
+                other.unlock().unwrap();
+                assert_eq!(bytes, [7; 4]);
+            });
+            task.cancel();
+            task.join().unwrap();
+        });
+        other.try_lock().unwrap();
+        assert_eq!((&open).stream_position().unwrap(), 0);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "contents");
+        let names: BTreeSet<_> =
+            fs::read_dir(&folder.0).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, BTreeSet::from(["file".into(), "empty".into()]));
+    });
+}
+
+#[test]
+fn fs_14_cancel_between_pieces() {
+    const MANY: usize = 64 << 20;
+    for root in roots() {
+        let folder = Folder::on(&root);
+        run_on(1, || {
+            let file = File::create_new(folder.at("file")).unwrap();
+            file.set_len(MANY as u64).unwrap();
+            let mut bytes = vec![1; MANY];
+            let in_memory = root.starts_with("/dev/shm");
+            // So that its place is known.
+            (&file).read_exact(&mut [0; 1]).unwrap();
+            for writes in [false, true] {
+                (&file).rewind().unwrap();
+                let (begun, bytes) = (AtomicBool::new(false), &mut bytes);
+                let moved = ecru::scope(|s| {
+                    let task = s.spawn(|| {
+                        begun.store(true, SeqCst);
+                        let mut file = &file;
+                        let moved = if writes { file.write(bytes) } else { file.read(bytes) };
+                        let again = file.read(&mut [0; 1]).unwrap_err();
+                        assert!(is_cancelled(&again), "{again}");
+                        // A disk may not have begun.
+                        moved
+                            .or_else(|error| is_cancelled(&error).then_some(0).ok_or(error))
+                            .unwrap()
+                    });
+                    until(|| begun.load(SeqCst));
+                    task.cancel();
+                    task.join().unwrap()
+                });
+                assert!(moved < MANY, "it was not cancelled");
+                assert!(moved > 0 || !in_memory, "it was cancelled before it began");
+                assert_eq!((&file).stream_position().unwrap(), moved as u64);
+            }
+        });
+    }
+}
+
+#[test]
+fn fs_15_worker_goes_on() {
+    for root in roots() {
+        let folder = Folder::on(&root);
+        run_on(1, || {
+            let path = folder.at("file");
+            File::create(&path).unwrap().set_len(32 << 20).unwrap();
+            let (begun, seen) = (AtomicBool::new(false), AtomicUsize::new(0));
+            ecru::scope(|s| {
+                let reader = s.spawn(|| {
+                    begun.store(true, SeqCst);
+                    fs::read(&path).unwrap().len()
+                });
+                until(|| begun.load(SeqCst));
+                while !reader.is_finished() {
+                    seen.fetch_add(1, SeqCst);
+                    ecru::yield_now().unwrap();
+                }
+                assert_eq!(reader.join().unwrap(), 32 << 20);
+            });
+            assert!(seen.load(SeqCst) > 3, "{seen:?}");
+        });
+    }
+}
+
+fn fifo(folder: &Folder) -> PathBuf {
+    let path = folder.at("fifo");
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    path
+}
+
+#[test]
+fn fs_16_fifo() {
+    each_root(|folder| {
+        let path = &fifo(folder);
+        ecru::scope(|s| {
+            let reader = begin(s, || {
+                let mut text = String::new();
+                File::open(path).unwrap().read_to_string(&mut text).unwrap();
+                text
+            });
+            assert!(!reader.is_finished());
+            let mut writer = OpenOptions::new().write(true).open(path).unwrap();
+            settle();
+            assert!(!reader.is_finished());
+            writer.write_all(b"through ").unwrap();
+            settle();
+            writer.write_all(b"the pipe").unwrap();
+            drop(writer);
+            assert_eq!(reader.join().unwrap(), "through the pipe");
+        });
+    });
+}
+
+#[test]
+fn fs_17_fifo_cancelled() {
+    each_root(|folder| {
+        let path = &fifo(folder);
+        // It waits for nobody: it is its own other end.
+        let both = OpenOptions::new().read(true).write(true).open(path).unwrap();
+        ecru::scope(|s| {
+            let reader = begin(s, || (&both).read(&mut [0; 4]).unwrap_err());
+            reader.cancel();
+            let error = reader.join().unwrap();
+            assert!(is_cancelled(&error), "{error}");
+            (&both).write_all(b"four").unwrap();
+            let mut bytes = [0; 4];
+            (&both).read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"four");
+        });
+    });
+}

@@ -1,0 +1,211 @@
+//! `Mixer`: any number of inputs, some of them muted, paused or solo.
+
+use crate::support::{each_run, run_on, settle, until};
+use ecru::channel::{self, Mixer, SoloMode, Toggle};
+
+fn sorted(mut values: Vec<u32>) -> Vec<u32> {
+    values.sort_unstable();
+    values
+}
+
+#[test]
+fn hub_20_mixer() {
+    each_run(|| {
+        let (out, heard) = channel::bounded(0);
+        let mixer = Mixer::new(out);
+        mixer.add(channel::from_iter(0..50));
+        mixer.add(channel::from_iter(50..100));
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            let all = sorted(channel::take(&heard, 100).collect());
+            assert_eq!(all, (0..100).collect::<Vec<_>>());
+            mixer.close();
+        });
+    });
+}
+
+#[test]
+fn hub_21_mute_and_pause() {
+    each_run(|| {
+        let (out, heard) = channel::unbounded();
+        let mixer = Mixer::new(out);
+        let (muted, paused, plain) =
+            (channel::from_iter([1, 2]), channel::from_iter([3, 4]), channel::from_iter([5, 6]));
+        mixer.mute(&muted, true);
+        mixer.pause(&paused, true);
+        mixer.add(plain);
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            assert_eq!((heard.recv(), heard.recv()), (Ok(5), Ok(6)));
+            until(|| muted.is_empty());
+            settle();
+            assert!(heard.is_empty() && paused.len() == 2);
+            mixer.pause(&paused, false);
+            assert_eq!((heard.recv(), heard.recv()), (Ok(3), Ok(4)));
+            mixer.close();
+        });
+    });
+}
+
+#[test]
+fn hub_22_solo() {
+    each_run(|| {
+        for mode in [SoloMode::Mute, SoloMode::Pause] {
+            let (out, heard) = channel::unbounded();
+            let mixer = Mixer::new(out);
+            let (sender, soloed) = channel::unbounded();
+            let other = channel::from_iter([10, 11]);
+            let solo = Toggle { mute: Some(true), pause: Some(true), solo: Some(true) };
+            mixer.solo_mode(mode);
+            mixer.add(other.clone());
+            // Its other switches do not matter while it is soloed.
+            mixer.toggle([(&soloed, solo)]);
+            sender.send(1).unwrap();
+            ecru::scope(|s| {
+                s.spawn(|| mixer.run().unwrap());
+                assert_eq!(heard.recv(), Ok(1));
+                if mode == SoloMode::Mute {
+                    until(|| other.is_empty());
+                    settle();
+                    assert!(heard.is_empty());
+                } else {
+                    settle();
+                    assert_eq!(other.len(), 2);
+                    mixer.solo(&soloed, false);
+                    assert_eq!((heard.recv(), heard.recv()), (Ok(10), Ok(11)));
+                    // Now they matter again.
+                    sender.send(2).unwrap();
+                    settle();
+                    assert_eq!(soloed.len(), 1);
+                }
+                mixer.close();
+            });
+        }
+    });
+}
+
+#[test]
+fn hub_23_solo_ends() {
+    each_run(|| {
+        let (out, heard) = channel::unbounded();
+        let mixer = Mixer::new(out);
+        let other = channel::from_iter([10]);
+        mixer.solo_mode(SoloMode::Pause);
+        mixer.add(other);
+        mixer.solo(channel::from_iter([1]), true);
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            // The soloed input ends, so the other one is heard.
+            assert_eq!((heard.recv(), heard.recv()), (Ok(1), Ok(10)));
+            mixer.close();
+        });
+    });
+}
+
+#[test]
+fn hub_24_toggles_are_atomic() {
+    each_run(|| {
+        let (out, heard) = channel::bounded(0);
+        let mixer = Mixer::new(out);
+        let inputs: Vec<_> =
+            (0..2).map(|id| channel::from_iter((0..100).map(move |_| id))).collect();
+        let one_plays = |on: usize| {
+            (inputs.iter().enumerate()).map(move |(id, input)| {
+                (input, Toggle { pause: Some(id != on), ..Toggle::default() })
+            })
+        };
+        mixer.toggle(one_plays(0));
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            let mut on = 0;
+            for _ in 0..20 {
+                assert_eq!(heard.recv(), Ok(on));
+                on = 1 - on;
+                mixer.toggle(one_plays(on));
+                // One more may be on its way from before; after it the other one plays, and only that.
+                let next = heard.recv().unwrap();
+                assert!(next == on || heard.recv() == Ok(on));
+            }
+            // There may be a value on its way that nobody is going to receive.
+            drop(heard);
+        });
+    });
+}
+
+#[test]
+fn hub_25_toggles_merge() {
+    each_run(|| {
+        let (out, heard) = channel::unbounded();
+        let mixer = Mixer::new(out);
+        let (sender, input) = channel::unbounded();
+        let mute = |mute| Toggle { mute: Some(mute), ..Toggle::default() };
+        let pause = |pause| Toggle { pause: Some(pause), ..Toggle::default() };
+        // Added by the first change; the second leaves the first as it is.
+        mixer.toggle([(&input, mute(true))]);
+        mixer.toggle([(&input, pause(true))]);
+        sender.send(1).unwrap();
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            settle();
+            assert_eq!(input.len(), 1);
+            mixer.toggle([(&input, pause(false))]);
+            until(|| input.is_empty());
+            mixer.toggle([(&input, mute(false))]);
+            settle();
+            sender.send(2).unwrap();
+            assert_eq!(heard.recv(), Ok(2));
+            mixer.remove(&input);
+            settle();
+            sender.send(3).unwrap();
+            settle();
+            assert_eq!(input.len(), 1);
+            mixer.close();
+        });
+        assert!(heard.is_empty());
+    });
+}
+
+#[test]
+fn hub_26_many_inputs() {
+    run_on(1, || {
+        let (out, heard) = channel::bounded(64);
+        let mixer = Mixer::new(out);
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..2500).map(|_| channel::unbounded()).unzip();
+        receivers.into_iter().for_each(|input| mixer.add(input));
+        ecru::scope(|s| {
+            s.spawn(|| mixer.run().unwrap());
+            settle();
+            // Some while it waits, the others all at once.
+            for n in [0, 1000, 2499] {
+                senders[n].send(n).unwrap();
+                assert_eq!(heard.recv(), Ok(n));
+            }
+            mixer.close();
+        });
+    });
+}
+
+#[test]
+fn hub_27_mixer_output_closes() {
+    each_run(|| {
+        let (out, heard) = channel::bounded(0);
+        let mixer = Mixer::new(out.clone());
+        let (sender, input) = channel::unbounded();
+        mixer.add(input.clone());
+        channel::send_all(&sender, [1, 2, 3]).unwrap();
+        ecru::scope(|s| {
+            let run = s.spawn(|| mixer.run());
+            assert_eq!(heard.recv(), Ok(1));
+            drop(heard);
+            assert_eq!(run.join().unwrap(), Ok(()));
+        });
+        assert_eq!(input.recv(), Ok(3));
+        // It does not close its output itself.
+        let (out, _heard) = channel::unbounded::<u32>();
+        let mixer = Mixer::new(out.clone());
+        mixer.close();
+        mixer.run().unwrap();
+        assert!(!out.is_closed());
+    });
+}

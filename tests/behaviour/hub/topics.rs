@@ -1,0 +1,143 @@
+//! Values by topic, for those who subscribe to it.
+
+use crate::support::{each_run, settle, until};
+use ecru::channel::{self, PubSub, RecvError};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+#[test]
+fn hub_28_topics() {
+    each_run(|| {
+        let news = PubSub::new(channel::from_iter(0..100_u32), |n| n % 3);
+        let subscriptions: Vec<_> = [0, 0, 1, 1].map(|topic| (topic, news.subscribe(topic))).into();
+        ecru::scope(|s| {
+            s.spawn(|| news.run().unwrap());
+            let readers: Vec<_> = (subscriptions.iter())
+                .map(|(topic, subscription)| {
+                    s.spawn(move || (*topic, channel::collect(&**subscription)))
+                })
+                .collect();
+            for reader in readers {
+                let (topic, heard) = reader.join().unwrap();
+                let expected = (0..100).filter(|n| n % 3 == topic).collect::<Vec<_>>();
+                assert_eq!(heard, Ok(expected));
+            }
+        });
+    });
+}
+
+#[test]
+fn hub_29_unmatched_is_dropped() {
+    each_run(|| {
+        let source = channel::from_iter(0..10);
+        let news = PubSub::new(source.clone(), |n| *n);
+        let five = news.subscribe_buffered(5, 1);
+        news.run().unwrap();
+        assert!(source.is_empty());
+        assert_eq!(channel::collect(&*five), Ok(vec![5]));
+    });
+}
+
+#[test]
+fn hub_30_slow_topic() {
+    each_run(|| {
+        for capacity in [0, 2] {
+            let (sender, source) = channel::unbounded();
+            let news = PubSub::with_buffers(source.clone(), |n: &u32| n % 2, |_| capacity);
+            let (slow, quick) = (news.subscribe(1), news.subscribe(0));
+            ecru::scope(|s| {
+                s.spawn(|| news.run().unwrap());
+                // One on its way and as many as the buffer takes do not hold the others up.
+                let odd = (0..=capacity as u32).map(|n| 2 * n + 1);
+                channel::send_all(&sender, odd.chain([100])).unwrap();
+                assert_eq!(quick.recv(), Ok(100));
+                // One more does.
+                channel::send_all(&sender, [51, 102]).unwrap();
+                until(|| source.len() == 1);
+                settle();
+                assert!(quick.try_recv().is_err() && source.len() == 1);
+                assert_eq!(slow.recv(), Ok(1));
+                assert_eq!(quick.recv(), Ok(102));
+                sender.close();
+                let mut rest = channel::collect(&*slow).unwrap();
+                assert_eq!(rest.pop(), Some(51));
+                assert_eq!(rest, (1..=capacity as u32).map(|n| 2 * n + 1).collect::<Vec<_>>());
+            });
+        }
+    });
+}
+
+#[test]
+fn hub_31_subscription_is_dropped() {
+    each_run(|| {
+        let (sender, source) = channel::unbounded();
+        let asked = AtomicUsize::new(0);
+        let news = PubSub::with_buffers(
+            source.clone(),
+            |n: &u32| n % 2,
+            |_| {
+                asked.fetch_add(1, SeqCst);
+                0
+            },
+        );
+        let (slow, quick) = (news.subscribe(1), news.subscribe(0));
+        ecru::scope(|s| {
+            s.spawn(|| news.run().unwrap());
+            channel::send_all(&sender, [1, 3, 2]).unwrap();
+            until(|| source.len() == 1);
+            settle();
+            assert_eq!(source.len(), 1, "3 has to wait until 1 has gone");
+            drop(slow);
+            assert_eq!(quick.recv(), Ok(2));
+            // The topic has ended with its last subscriber; now it begins anew.
+            let again = news.subscribe(1);
+            settle();
+            channel::send_all(&sender, [5]).unwrap();
+            assert_eq!(again.recv(), Ok(5));
+            drop(sender);
+        });
+        drop(news);
+        assert_eq!(asked.into_inner(), 3);
+    });
+}
+
+#[test]
+fn hub_32_news_end() {
+    each_run(|| {
+        let news = PubSub::with_buffers(channel::from_iter(0..4), |_: &u32| "all", |_| 8);
+        let early = news.subscribe("all");
+        ecru::scope(|s| {
+            s.spawn(|| news.run().unwrap());
+            // Everything that has come is delivered first.
+            assert_eq!(channel::collect(&*early), Ok(vec![0, 1, 2, 3]));
+        });
+        assert_eq!(news.subscribe("all").recv(), Err(RecvError::Disconnected));
+        assert_eq!(news.run(), Ok(()));
+
+        // Each topic by itself: nobody reads the odd ones before the even ones have ended.
+        let news = PubSub::with_buffers(channel::from_iter(0..8), |n: &u32| n % 2, |_| 8);
+        let (even, odd) = (news.subscribe(0), news.subscribe(1));
+        ecru::scope(|s| {
+            s.spawn(|| news.run().unwrap());
+            assert_eq!(channel::collect(&*even), Ok(vec![0, 2, 4, 6]));
+            assert_eq!(news.subscribe(0).recv(), Err(RecvError::Disconnected));
+            assert_eq!(channel::collect(&*odd), Ok(vec![1, 3, 5, 7]));
+        });
+    });
+}
+
+#[test]
+fn hub_33_news_cancelled() {
+    each_run(|| {
+        let news = PubSub::new(channel::from_iter(0..4), |_: &u32| ());
+        let all = news.subscribe(());
+        ecru::scope(|s| {
+            let run = s.spawn(|| news.run());
+            assert_eq!(all.recv(), Ok(0));
+            settle();
+            run.cancel();
+            assert!(run.join().unwrap().is_err());
+            s.spawn(|| news.run().unwrap());
+            assert_eq!(channel::collect(&*all), Ok(vec![1, 2, 3]));
+        });
+    });
+}

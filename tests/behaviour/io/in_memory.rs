@@ -1,0 +1,159 @@
+//! Pipes in memory, and copying both ways at once.
+#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+
+use super::{bytes, cancelled, read_all};
+use crate::streams::{assert_cancelled, pair};
+use crate::support::{Side, Watchdog, begin, each_run, everywhere, ms, run_on};
+use ecru::io::{self, CloseWrite, ErrorKind, Read, Write};
+use ecru::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::Instant;
+
+#[test]
+fn io_08_memory_pipe() {
+    everywhere(|side| {
+        let (reader, mut writer) = io::memory_pipe(7);
+        let all = bytes(100_000);
+        let (read, ()) = side.both(
+            || read_all(&reader),
+            || {
+                writer.write_all(&all).unwrap();
+                drop(writer);
+            },
+        );
+        assert!(read == all);
+        assert_eq!((&reader).read(&mut [0; 3]).unwrap(), 0);
+        let (reader, mut writer) = io::memory_pipe(0);
+        assert_eq!(writer.write(b"word").unwrap(), 1);
+        assert_eq!(writer.write(b"").unwrap(), 0);
+        assert_eq!((&reader).read(&mut []).unwrap(), 0);
+        drop(reader);
+        assert_eq!(writer.write(b"word").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn io_09_memory_pipe_waits() {
+    each_run(|| {
+        let (mut reader, writer) = io::memory_pipe(4);
+        ecru::scope(|s| {
+            (&writer).write_all(b"full").unwrap();
+            let writes = begin(s, || cancelled((&writer).write(b"more")));
+            writes.cancel();
+            writes.join().unwrap();
+            let mut word = [0; 10];
+            assert_eq!(reader.read(&mut word).unwrap(), 4);
+            let reads = begin(s, || {
+                let mut buffer = [0; 10];
+                cancelled(reader.read(&mut buffer));
+                assert_eq!(buffer, [0; 10]);
+                reader
+            });
+            reads.cancel();
+            let mut reader = reads.join().unwrap();
+            (&writer).write_all(b"word").unwrap();
+            assert_eq!(reader.read(&mut word).unwrap(), 4);
+            assert_eq!(&word[..4], b"word");
+        });
+    });
+    let (mut reader, _writer) = io::memory_pipe(4);
+    let start = Instant::now();
+    assert!(ecru::timeout(ms(3), || reader.read(&mut [0; 4])).is_err());
+    assert!(start.elapsed() >= ms(3));
+}
+
+#[test]
+fn io_10_duplex() {
+    everywhere(|side| {
+        let (here, mut there) = io::duplex(16);
+        let (heard, said) = side.both(
+            || {
+                let heard = read_all(&there);
+                there.write_all(b"the answer, longer than the buffer").unwrap();
+                drop(there);
+                heard
+            },
+            || {
+                (&here).write_all(b"the question").unwrap();
+                here.close_write().unwrap();
+                assert_eq!((&here).write(b"!").unwrap_err().kind(), ErrorKind::BrokenPipe);
+                read_all(&here)
+            },
+        );
+        assert_eq!(heard, b"the question");
+        assert_eq!(said, b"the answer, longer than the buffer");
+    });
+}
+
+#[test]
+fn io_11_copy_bidirectional() {
+    everywhere(|side| {
+        let ((client, front), (back, server)) = (pair(), pair());
+        let (question, answer) = (bytes(300_000), bytes(200_001));
+        let ends = |client: TcpStream, server: TcpStream| {
+            let (_, heard) = side.both(
+                || {
+                    assert!(read_all(&server) == question);
+                    (&server).write_all(&answer).unwrap();
+                    server.shutdown(Shutdown::Write).unwrap();
+                },
+                || {
+                    (&client).write_all(&question).unwrap();
+                    client.shutdown(Shutdown::Write).unwrap();
+                    read_all(&client)
+                },
+            );
+            assert!(heard == answer);
+        };
+        let (counts, ()) =
+            side.both(|| io::copy_bidirectional(&front, &back).unwrap(), || ends(client, server));
+        assert_eq!(counts, (300_000, 200_001));
+    });
+}
+
+#[test]
+fn io_12_copy_bidirectional_cancelled() {
+    each_run(|| {
+        let ((_client, front), (back, _server)) = (pair(), pair());
+        ecru::scope(|s| {
+            let proxy = begin(s, || io::copy_bidirectional(&front, &back).unwrap_err());
+            proxy.cancel();
+            assert_cancelled(&proxy.join().unwrap());
+        });
+    });
+    let ((_client, front), (back, _server)) = (pair(), pair());
+    let _watchdog = Watchdog::new();
+    for side in [Side::Task, Side::Thread] {
+        let attempt = || {
+            let start = Instant::now();
+            assert!(ecru::timeout(ms(4), || io::copy_bidirectional(&front, &back)).is_err());
+            assert!(start.elapsed() >= ms(4));
+        };
+        if side == Side::Task { run_on(1, attempt) } else { attempt() }
+    }
+}
+
+#[test]
+fn io_13_copy_bidirectional_fails() {
+    each_run(|| {
+        let ((client, front), (back, server)) = (pair(), pair());
+        ecru::scope(|s| {
+            let proxy = begin(s, || io::copy_bidirectional(&front, &back).unwrap_err());
+            let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+            // SAFETY: an option of this size.
+            let set = unsafe {
+                libc::setsockopt(
+                    client.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_LINGER,
+                    (&raw const linger).cast(),
+                    size_of_val(&linger) as u32,
+                )
+            };
+            assert_eq!(set, 0);
+            drop(client);
+            assert_eq!(proxy.join().unwrap().kind(), ErrorKind::ConnectionReset);
+        });
+        drop(server);
+    });
+}

@@ -1,0 +1,310 @@
+//! The standard streams, each test in a process of its own.
+#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+
+use super::{bytes, read_all};
+use crate::support::{Watchdog, begin, is_child, ms, run_on, start_again};
+use ecru::io::{self, BufRead, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// A process that reads or writes its standard streams.
+fn start(test: &str) -> std::process::Command {
+    let mut command = start_again(test);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command
+}
+
+/// Its output from the line "begin" on, and how it ended.
+fn output_of(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    text.split_once("begin\n").map(|(_, text)| String::from(text)).unwrap_or(text)
+}
+
+/// Reads until the process says it.
+fn hear(child: &mut Child, word: &str) {
+    let out = child.stdout.as_mut().unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(word.as_bytes()) {
+        let mut byte = [0];
+        assert_eq!(out.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&heard));
+        heard.push(byte[0]);
+    }
+}
+
+#[test]
+fn io_17_stdin_pipe() {
+    const NAME: &str = "io::standard_streams::io_17_stdin_pipe";
+    if is_child(NAME) {
+        run_on(1, || {
+            let turns = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                let reads = s.spawn(|| {
+                    let mut first = String::new();
+                    assert_eq!(io::stdin().read_line(&mut first).unwrap(), 6);
+                    let rest: Vec<_> = io::stdin().lines().map(Result::unwrap).collect();
+                    let mut nothing = [0];
+                    assert_eq!(io::stdin().read(&mut nothing).unwrap(), 0);
+                    (first, rest)
+                });
+                ecru::yield_now().unwrap();
+                while turns.fetch_add(1, SeqCst) < 100 {
+                    ecru::yield_now().unwrap();
+                }
+                assert!(!reads.is_finished());
+                println!("ready");
+                let (first, rest) = reads.join().unwrap();
+                assert_eq!(first, "first\n");
+                assert_eq!(rest, ["second", "", "third"]);
+            });
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).spawn().unwrap();
+    hear(&mut child, "ready\n");
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"first\nsecond\n").unwrap();
+    stdin.write_all(b"\nthird").unwrap();
+    drop(stdin);
+    output_of(child);
+}
+
+#[test]
+fn io_18_stdin_file() {
+    const NAME: &str = "io::standard_streams::io_18_stdin_file";
+    if is_child(NAME) {
+        run_on(2, || {
+            let all = read_all(io::stdin());
+            assert!(all.is_empty() || all == bytes(300_000));
+            println!("begin\n{} bytes", all.len());
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let path = std::env::temp_dir().join(format!("ecru-stdin-{}", std::process::id()));
+    std::fs::write(&path, bytes(300_000)).unwrap();
+    let file = std::fs::File::open(&path).unwrap();
+    let full = output_of(start(NAME).stdin(file).spawn().unwrap());
+    assert!(full.starts_with("300000 bytes"), "{full}");
+    let null = output_of(start(NAME).stdin(Stdio::null()).spawn().unwrap());
+    assert!(null.starts_with("0 bytes"), "{null}");
+    // Closed: Rust opens /dev/null in its place.
+    let mut closed = start(NAME);
+    let close = || {
+        // SAFETY: the child's own.
+        unsafe { libc::close(0) };
+        Ok(())
+    };
+    // SAFETY: closing an fd is async-signal-safe.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(&mut closed, close) };
+    let closed = output_of(closed.spawn().unwrap());
+    assert!(closed.starts_with("0 bytes"), "{closed}");
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn io_19_stdin_mode() {
+    const NAME: &str = "io::standard_streams::io_19_stdin_mode";
+    if is_child(NAME) {
+        let mode = || {
+            // SAFETY: asks for an integer.
+            unsafe { libc::fcntl(0, libc::F_GETFL) }
+        };
+        let before = mode();
+        assert_eq!(before & libc::O_NONBLOCK, 0);
+        run_on(1, || {
+            assert!(ecru::timeout(ms(2), || io::stdin().read(&mut [0; 9])).is_err());
+            assert_eq!(mode(), before);
+        });
+        assert!(ecru::timeout(ms(2), || io::stdin().read(&mut [0; 9])).is_err());
+        assert_eq!(mode(), before);
+        assert_eq!(io::stdin().as_fd().as_raw_fd(), 0);
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).spawn().unwrap();
+    let stdin = child.stdin.take();
+    output_of(child);
+    drop(stdin);
+}
+
+#[test]
+fn io_20_stdin_cancelled() {
+    const NAME: &str = "io::standard_streams::io_20_stdin_cancelled";
+    if is_child(NAME) {
+        run_on(1, || {
+            for _ in 0..3 {
+                let mut line = String::new();
+                let late = ecru::timeout(ms(3), || io::stdin().read_line(&mut line));
+                assert!(late.is_err() && line.is_empty());
+            }
+            // One holds the stream, another one waits for its turn: that can be cancelled, too.
+            ecru::scope(|s| {
+                let lock = io::stdin().lock();
+                let waits =
+                    begin(s, || io::stdin().read_line(&mut String::new()).map_err(|e| e.kind()));
+                waits.cancel();
+                assert_eq!(waits.join().unwrap(), Err(ErrorKind::Other));
+                drop(lock);
+            });
+            println!("ready");
+            let mut line = String::new();
+            assert_eq!(io::stdin().read_line(&mut line).unwrap(), 5);
+            assert_eq!(line, "word\n");
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).spawn().unwrap();
+    hear(&mut child, "ready\n");
+    child.stdin.as_mut().unwrap().write_all(b"word\n").unwrap();
+    output_of(child);
+}
+
+#[test]
+fn io_21_stdin_terminal() {
+    const NAME: &str = "io::standard_streams::io_21_stdin_terminal";
+    if is_child(NAME) {
+        run_on(1, || {
+            assert!(io::stdin().is_terminal());
+            let turns = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                let reads = begin(s, || {
+                    let mut line = String::new();
+                    io::stdin().read_line(&mut line).unwrap();
+                    let late = ecru::timeout(ms(5), || io::stdin().read_line(&mut line));
+                    assert!(late.is_err());
+                    line
+                });
+                while turns.fetch_add(1, SeqCst) < 100 {
+                    ecru::yield_now().unwrap();
+                }
+                assert!(!reads.is_finished());
+                println!("ready");
+                assert_eq!(reads.join().unwrap(), "typed\n");
+            });
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let (mut keyboard, terminal) = terminal();
+    let mut child = start(NAME).stdin(Stdio::from(terminal)).spawn().unwrap();
+    hear(&mut child, "ready\n");
+    keyboard.write_all(b"typed\n").unwrap();
+    output_of(child);
+}
+
+/// Both ends of a new terminal.
+fn terminal() -> (std::fs::File, std::fs::File) {
+    let open = |path: &str| std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let keyboard = open("/dev/ptmx");
+    let (mut number, unlocked) = (0_i32, 0_i32);
+    let fd = keyboard.as_raw_fd();
+    // SAFETY: reads an integer.
+    let unlocks = unsafe { libc::ioctl(fd, libc::TIOCSPTLCK, &raw const unlocked) };
+    // SAFETY: writes an integer.
+    let asks = unsafe { libc::ioctl(fd, libc::TIOCGPTN, &raw mut number) };
+    assert_eq!((unlocks, asks), (0, 0));
+    (keyboard, open(&format!("/dev/pts/{number}")))
+}
+
+#[test]
+fn io_22_stdout() {
+    const NAME: &str = "io::standard_streams::io_22_stdout";
+    if is_child(NAME) {
+        println!("begin");
+        run_on(2, || {
+            ecru::scope(|s| {
+                for task in 0..4 {
+                    s.spawn(move || {
+                        for line in 0..100 {
+                            writeln!(io::stdout(), "line {line} of task {task}").unwrap();
+                            ecru::yield_now().unwrap();
+                        }
+                    });
+                }
+            });
+            let mut lock = io::stdout().lock();
+            write!(lock, "a line ").unwrap();
+            // Whoever has it may take it again.
+            let mut again = io::stdout().lock();
+            write!(again, "in three ").unwrap();
+            drop(lock);
+            writeln!(io::stdout(), "parts").unwrap();
+            drop(again);
+        });
+        write!(io::stdout(), "no end").unwrap();
+        // Before the test harness says more.
+        std::process::exit(0);
+    }
+    let _watchdog = Watchdog::new();
+    let text = output_of(start(NAME).spawn().unwrap());
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines.len(), 402, "{text}");
+    for task in 0..4 {
+        let own: Vec<_> =
+            lines.iter().filter(|line| line.ends_with(&format!("task {task}"))).collect();
+        assert_eq!(own.len(), 100);
+        assert!(own.iter().enumerate().all(|(n, line)| line.starts_with(&format!("line {n} "))));
+    }
+    assert_eq!(lines[400..], ["a line in three parts", "no end"]);
+}
+
+#[test]
+fn io_23_stdout_parks() {
+    const NAME: &str = "io::standard_streams::io_23_stdout_parks";
+    if is_child(NAME) {
+        println!("begin");
+        run_on(1, || {
+            let done = AtomicBool::new(false);
+            ecru::scope(|s| {
+                let writes = begin(s, || {
+                    io::stdout().write_all(&[b'x'; 200_000]).unwrap();
+                    io::stdout().flush().unwrap();
+                    done.store(true, SeqCst);
+                });
+                for _ in 0..100 {
+                    ecru::yield_now().unwrap();
+                }
+                assert!(!done.load(SeqCst), "nobody has read it");
+                // Now somebody will.
+                writeln!(io::stderr(), "full").unwrap();
+                writes.join().unwrap();
+            });
+        });
+        std::process::exit(0);
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    while line.trim() != "full" {
+        line.clear();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0);
+    }
+    let text = output_of(child);
+    assert_eq!(text.len(), 200_000);
+    assert!(text.bytes().all(|byte| byte == b'x'));
+}
+
+#[test]
+fn io_24_stderr() {
+    const NAME: &str = "io::standard_streams::io_24_stderr";
+    if is_child(NAME) {
+        run_on(2, || {
+            let mut errors = io::stderr();
+            write!(errors, "no end").unwrap();
+            let mut lock = errors.lock();
+            writeln!(lock, " but this").unwrap();
+            writeln!(io::stderr(), "and a line").unwrap();
+            assert!(!lock.is_terminal());
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let output = start(NAME).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "no end but this\nand a line\n");
+}

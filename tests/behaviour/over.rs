@@ -1,0 +1,542 @@
+//! Rows of `doc/behaviour/over.md`.
+
+use crate::support::{begin, each_run, forever, panic_text, quiet_panic, run_on, settle, until};
+use ecru::channel::{self, RecvError, SendError};
+use ecru::{Source, source};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+#[test]
+fn over_01_pipe() {
+    each_run(|| {
+        let (to, there) = channel::bounded(0);
+        ecru::scope(|s| {
+            s.spawn(|| channel::pipe(channel::from_iter(0..100), to).unwrap());
+            assert_eq!(channel::collect(&there), Ok((0..100).collect::<Vec<_>>()));
+        });
+    });
+}
+
+#[test]
+fn over_02_pipe_lent() {
+    each_run(|| {
+        let (to, there) = channel::unbounded();
+        channel::pipe(channel::from_iter([1]), &to).unwrap();
+        channel::partition(channel::from_iter([2, 3]), &to, &to, |n| *n == 2).unwrap();
+        channel::pipeline(2, |n: u32| [n]).run(channel::from_iter([4]), &to).unwrap();
+        channel::pipeline_unordered(2, |n: u32| [n]).run(channel::from_iter([5]), &to).unwrap();
+        assert!(!there.is_closed());
+        to.send(6).unwrap();
+        assert_eq!(there.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    });
+}
+
+#[test]
+fn over_03_pipe_target_closes() {
+    each_run(|| {
+        let (from, source) = channel::unbounded();
+        let (to, there) = channel::bounded(1);
+        ecru::scope(|s| {
+            let pipe = s.spawn(|| channel::pipe(&source, &to));
+            for n in 0..4 {
+                from.send(n).unwrap();
+            }
+            // One in the channel, one in hand.
+            until(|| source.len() == 2);
+            drop(there);
+            assert_eq!(pipe.join().unwrap(), Err(SendError::Disconnected(Some(1))));
+        });
+        assert_eq!(source.try_iter().collect::<Vec<_>>(), [2, 3]);
+        // Closed before it begins: nothing is received.
+        from.send(4).unwrap();
+        assert_eq!(channel::pipe(&source, &to), Err(SendError::Disconnected(None)));
+        assert_eq!(source.recv(), Ok(4));
+    });
+}
+
+#[test]
+fn over_04_pipe_cancelled() {
+    each_run(|| {
+        let (from, source) = channel::unbounded();
+        let (to, there) = channel::bounded(0);
+        ecru::scope(|s| {
+            let idle = begin(s, || channel::pipe(&source, &to));
+            idle.cancel();
+            assert_eq!(idle.join().unwrap(), Err(SendError::Cancelled(None)));
+            let full = begin(s, || channel::pipe(&source, &to));
+            from.send(7).unwrap();
+            until(|| source.is_empty());
+            full.cancel();
+            assert_eq!(full.join().unwrap(), Err(SendError::Cancelled(Some(7))));
+        });
+        drop(there);
+    });
+}
+
+#[test]
+fn over_05_partition() {
+    each_run(|| {
+        let ((yes, ays), (no, noes)) = (channel::bounded(2), channel::bounded(2));
+        ecru::scope(|s| {
+            s.spawn(|| channel::partition(channel::from_iter(0..10), yes, no, |n| n % 2 == 0));
+            let even = s.spawn(|| channel::collect(&ays));
+            assert_eq!(channel::collect(&noes), Ok(vec![1, 3, 5, 7, 9]));
+            assert_eq!(even.join().unwrap(), Ok(vec![0, 2, 4, 6, 8]));
+        });
+    });
+}
+
+#[test]
+fn over_06_partition_stalls_together() {
+    each_run(|| {
+        let ((yes, ays), (no, noes)) = (channel::bounded(0), channel::bounded(0));
+        ecru::scope(|s| {
+            let source = channel::from_iter([1, 2]);
+            let parting = s.spawn({
+                let source = source.clone();
+                move || channel::partition(source, yes, no, |n| n % 2 == 0)
+            });
+            until(|| source.len() == 1);
+            settle();
+            // 1 has no reader, so 2 is not even received.
+            assert!(ays.try_recv().unwrap_err().is_empty());
+            assert_eq!(source.len(), 1);
+            assert_eq!((noes.recv(), ays.recv()), (Ok(1), Ok(2)));
+            assert_eq!(parting.join().unwrap(), Ok(()));
+        });
+        assert!(noes.recv().is_err() && ays.recv().is_err());
+    });
+}
+
+#[test]
+fn over_07_partition_target_closes() {
+    each_run(|| {
+        let ((yes, ays), (no, noes)) = (channel::unbounded(), channel::bounded(0));
+        ecru::scope(|s| {
+            let source = channel::from_iter([2, 1, 4]);
+            let parting = s.spawn({
+                let source = source.clone();
+                move || channel::partition(source, yes, no, |n| n % 2 == 0)
+            });
+            until(|| source.len() == 1);
+            drop(noes);
+            assert_eq!(parting.join().unwrap(), Err(SendError::Disconnected(Some(1))));
+            assert_eq!(channel::collect(&ays), Ok(vec![2]));
+            assert_eq!(source.recv(), Ok(4));
+        });
+    });
+}
+
+#[test]
+fn over_08_send_all() {
+    each_run(|| {
+        let (sender, receiver) = channel::bounded(1);
+        ecru::scope(|s| {
+            s.spawn(|| channel::send_all(sender, 0..50).unwrap());
+            assert_eq!(channel::collect(&receiver).unwrap().len(), 50);
+        });
+        let (sender, receiver) = channel::unbounded();
+        drop(receiver);
+        let mut items = 0..;
+        assert_eq!(channel::send_all(&sender, &mut items), Err(SendError::Disconnected(0)));
+        assert_eq!(items.next(), Some(1));
+    });
+}
+
+#[test]
+fn over_09_from_iter() {
+    assert_eq!(channel::collect(channel::from_iter("to".chars())), Ok(vec!['t', 'o']));
+    let empty = channel::from_iter(std::iter::empty::<u8>());
+    assert!(empty.is_closed());
+    assert_eq!(empty.recv(), Err(RecvError::Disconnected));
+}
+
+#[test]
+fn over_10_fold() {
+    let never = |_: u32, _: u32| unreachable!();
+    assert_eq!(channel::fold(channel::from_iter([]), 7, never), Ok(7));
+    assert_eq!(channel::fold(channel::from_iter(1..=10), 0, |sum, n| sum + n), Ok(55));
+}
+
+#[test]
+fn over_11_fold_stops() {
+    let numbers = channel::from_iter(1..=5);
+    let to_three = |sum, n| {
+        if n == 3 { ControlFlow::Break(sum) } else { ControlFlow::Continue(sum + n) }
+    };
+    assert_eq!(channel::try_fold(&numbers, 0, to_three), Ok(ControlFlow::Break(3)));
+    assert_eq!(numbers.len(), 2);
+}
+
+#[test]
+fn over_12_fold_cancelled() {
+    each_run(|| {
+        let (sender, receiver) = channel::unbounded::<u32>();
+        ecru::scope(|s| {
+            let folding = begin(s, || channel::fold(&receiver, 0, |sum, n| sum + n));
+            let collecting = begin(s, || channel::collect(&receiver));
+            folding.cancel();
+            collecting.cancel();
+            assert!(folding.join().unwrap().is_err());
+            assert!(collecting.join().unwrap().is_err());
+        });
+        drop(sender);
+    });
+}
+
+#[test]
+fn over_13_take() {
+    let numbers = channel::from_iter(1..=5);
+    assert_eq!(channel::take(&numbers, 0).count(), 0);
+    let mut two = channel::take(&numbers, 2);
+    assert_eq!((two.recv(), two.recv()), (Ok(1), Ok(2)));
+    assert_eq!(two.recv(), Err(RecvError::Disconnected));
+    assert_eq!(channel::take(&numbers, 9).collect::<Vec<_>>(), [3, 4, 5]);
+}
+
+#[test]
+fn over_14_merge() {
+    each_run(|| {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..5).map(|_| channel::bounded(0)).unzip();
+        let merged = channel::merge(&receivers);
+        drop(receivers);
+        ecru::scope(|s| {
+            for (id, sender) in senders.into_iter().enumerate() {
+                s.spawn(move || channel::send_all(sender, (0..100).map(|n| (id, n))).unwrap());
+            }
+            let mut next = [0; 5];
+            for (id, n) in &merged {
+                assert_eq!(n, next[id], "the order of each is kept");
+                next[id] += 1;
+            }
+            assert_eq!(next, [100; 5]);
+        });
+        assert_eq!(merged.recv(), Err(RecvError::Disconnected));
+    });
+}
+
+#[test]
+fn over_15_merge_of_none() {
+    let none = channel::merge(Vec::<channel::Receiver<u8>>::new());
+    assert_eq!(none.recv(), Err(RecvError::Disconnected));
+    assert!(none.try_recv().unwrap_err().is_disconnected());
+}
+
+#[test]
+fn over_16_merge_drops_closed() {
+    each_run(|| {
+        let (sender, open) = channel::unbounded();
+        let ended: Vec<_> = (0..100).map(|n| channel::from_iter([n])).collect();
+        let merged = channel::merge(ended.iter().chain([&open]));
+        for _ in 0..100 {
+            assert!(merged.recv().is_ok());
+        }
+        assert!(merged.try_recv().unwrap_err().is_empty());
+        ecru::scope(|s| {
+            let reader = s.spawn(|| (merged.recv(), merged.recv()));
+            settle();
+            sender.send(1000).unwrap();
+            settle();
+            drop(sender);
+            assert_eq!(reader.join().unwrap(), (Ok(1000), Err(RecvError::Disconnected)));
+        });
+    });
+}
+
+#[test]
+fn over_17_merge_loses_nothing() {
+    each_run(|| {
+        let (sender, receiver) = channel::unbounded();
+        let (_other, silent) = channel::unbounded::<u32>();
+        let merged = channel::merge([&receiver, &silent]);
+        sender.send(1).unwrap();
+        // Another arm wins the race, or this one: whichever, exactly one item goes.
+        let won = source::either(&merged, source::ready(2)).wait().unwrap();
+        let left = receiver.len();
+        assert_eq!(left, usize::from(matches!(won, source::Either::Right(_))));
+        while receiver.try_recv().is_ok() {}
+        ecru::scope(|s| {
+            let reader = begin(s, || merged.recv());
+            reader.cancel();
+            assert_eq!(reader.join().unwrap(), Err(RecvError::Cancelled));
+        });
+        sender.send(3).unwrap();
+        assert_eq!(merged.recv(), Ok(3));
+    });
+}
+
+#[test]
+fn over_18_zip_with() {
+    each_run(|| {
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| channel::bounded(0)).unzip();
+        ecru::scope(|s| {
+            for (n, sender) in senders.into_iter().enumerate() {
+                s.spawn(move || channel::send_all(sender, (0..10).map(|m| n * 100 + m)));
+            }
+            let rows = channel::zip_with(receivers, |row: Vec<usize>| row.iter().sum::<usize>());
+            let sums: Vec<_> = rows.collect();
+            assert_eq!(sums, (0..10).map(|m| 600 + 4 * m).collect::<Vec<_>>());
+        });
+    });
+}
+
+#[test]
+fn over_19_zip_lockstep() {
+    let many = channel::from_iter(0..100);
+    let (sender, one) = channel::unbounded();
+    let mut rows = channel::zip_with((&many, &one), |row| row);
+    sender.send('a').unwrap();
+    assert_eq!(rows.recv(), Ok((0, 'a')));
+    let late = ecru::timeout(std::time::Duration::from_millis(1), || rows.recv());
+    assert!(late.is_err());
+    // One is in hand for the next row, and no more.
+    assert_eq!(many.len(), 98);
+    sender.send('b').unwrap();
+    assert_eq!(rows.recv(), Ok((1, 'b')));
+}
+
+#[test]
+fn over_20_zip_ends_with_any() {
+    each_run(|| {
+        let (_silent, never) = channel::unbounded::<u8>();
+        let (sender, ends) = channel::unbounded::<u8>();
+        ecru::scope(|s| {
+            let rows = s.spawn(|| channel::zip_with((&never, &ends), |row| row).count());
+            settle();
+            drop(sender);
+            assert_eq!(rows.join().unwrap(), 0);
+        });
+    });
+}
+
+#[test]
+fn over_21_zip_of_none() {
+    let none = Vec::<channel::Receiver<u8>>::new();
+    assert_eq!(channel::zip_with(none, |row| row).recv(), Err(RecvError::Disconnected));
+}
+
+#[test]
+fn over_22_zip_of_eight() {
+    let one = |n: u32| channel::from_iter([n]);
+    let receivers = (one(1), one(2), one(3), one(4), one(5), one(6), one(7), one(8));
+    let rows = channel::zip_with(receivers, |(a, b, c, d, e, f, g, h)| [a, b, c, d, e, f, g, h]);
+    assert_eq!(rows.collect::<Vec<_>>(), [[1, 2, 3, 4, 5, 6, 7, 8]]);
+}
+
+/// Workers and values, as the seed's table has them.
+const TABLE: [(usize, usize); 5] = [(1, 0), (1, 10), (10, 10), (20, 10), (5, 1000)];
+
+#[test]
+fn over_23_pipeline_ordered() {
+    each_run(|| {
+        for (workers, values) in TABLE {
+            let (to, there) = channel::unbounded();
+            let dawdle = |n: usize| {
+                for _ in 0..(n * 7919) % 13 {
+                    let _ = ecru::yield_now();
+                }
+                [n * 2]
+            };
+            channel::pipeline(workers, dawdle).run(channel::from_iter(0..values), to).unwrap();
+            let expected: Vec<_> = (0..values).map(|n| n * 2).collect();
+            assert_eq!(channel::collect(&there), Ok(expected));
+        }
+    });
+}
+
+#[test]
+fn over_24_pipeline_outputs() {
+    each_run(|| {
+        let (to, there) = channel::bounded(0);
+        ecru::scope(|s| {
+            s.spawn(|| {
+                channel::pipeline(3, |n: u32| (0..n).map(move |m| (n, m)))
+                    .run(channel::from_iter(0..20), to)
+                    .unwrap();
+            });
+            let expected: Vec<_> = (0..20).flat_map(|n| (0..n).map(move |m| (n, m))).collect();
+            assert_eq!(channel::collect(&there), Ok(expected));
+        });
+    });
+}
+
+#[test]
+fn over_25_pipeline_read_ahead() {
+    each_run(|| {
+        for workers in [1, 3] {
+            let source = channel::from_iter(0..100);
+            let (to, there) = channel::bounded(0);
+            ecru::scope(|s| {
+                s.spawn(|| channel::pipeline(workers, |n: u32| [n]).run(&source, to).unwrap());
+                until(|| source.len() <= 100 - workers - 2);
+                settle();
+                assert_eq!(source.len(), 100 - workers - 2);
+                assert_eq!(channel::collect(&there).unwrap().len(), 100);
+            });
+        }
+    });
+}
+
+#[test]
+fn over_26_pipeline_at_a_time() {
+    each_run(|| {
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = |n: u32| {
+            most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+            if n < 4 {
+                until(|| most.load(SeqCst) >= 4);
+            }
+            settle();
+            inside.fetch_sub(1, SeqCst);
+            [n]
+        };
+        for unordered in [false, true] {
+            let (to, there) = channel::unbounded();
+            let source = channel::from_iter(0..40);
+            if unordered {
+                channel::pipeline_unordered(4, work).run(source, to).unwrap();
+            } else {
+                channel::pipeline(4, work).run(source, to).unwrap();
+            }
+            assert_eq!(there.len(), 40);
+            assert_eq!(most.swap(0, SeqCst), 4);
+        }
+    });
+}
+
+#[test]
+fn over_27_pipeline_target_closes() {
+    each_run(|| {
+        let (from, source) = channel::unbounded();
+        channel::send_all(&from, 0..100).unwrap();
+        let (to, there) = channel::bounded(0);
+        ecru::scope(|s| {
+            let line = s.spawn(|| channel::pipeline(2, |n: u32| [n]).run(&source, to));
+            assert_eq!(there.recv(), Ok(0));
+            drop(there);
+            assert!(line.join().unwrap().unwrap_err().is_disconnected());
+        });
+        // It ended although the source has not, and took no more than it may read ahead.
+        assert!(source.len() >= 100 - 6, "{} are left", source.len());
+        let (to, there) = channel::bounded::<u32>(0);
+        drop(there);
+        let none = channel::pipeline(2, |_: u32| []).run(&source, &to);
+        assert!(none.unwrap_err().is_disconnected());
+        let none = channel::pipeline_unordered(2, |_: u32| []).run(&source, &to);
+        assert!(none.unwrap_err().is_disconnected());
+        drop(from);
+    });
+}
+
+#[test]
+fn over_28_pipeline_panics() {
+    each_run(|| {
+        let (_from, source) = channel::unbounded();
+        _from.send(1).unwrap();
+        let (to, there) = channel::unbounded();
+        let line = channel::pipeline(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
+        assert_eq!(panic_text(|| line.run(&source, &to)), "one");
+        let line =
+            channel::pipeline_unordered(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
+        _from.send(1).unwrap();
+        assert_eq!(panic_text(|| line.run(&source, to)), "one");
+        assert!(there.recv().is_err());
+    });
+}
+
+#[test]
+fn over_29_pipeline_handler() {
+    each_run(|| {
+        let (to, there) = channel::unbounded();
+        channel::pipeline(3, |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { [n] })
+            .on_panic(|payload| (payload.message() == Some("odd")).then_some(1000))
+            .run(channel::from_iter(0..6), to)
+            .unwrap();
+        assert_eq!(channel::collect(&there), Ok(vec![0, 1000, 2, 1000, 4, 1000]));
+        let (to, there) = channel::unbounded();
+        channel::pipeline_unordered(3, |n: u32| if n == 1 { quiet_panic("odd") } else { [n] })
+            .on_panic(|_| None)
+            .run(channel::from_iter(0..3), to)
+            .unwrap();
+        let mut left = channel::collect(&there).unwrap();
+        left.sort_unstable();
+        assert_eq!(left, [0, 2]);
+    });
+}
+
+#[test]
+fn over_30_pipeline_cancelled() {
+    each_run(|| {
+        let (from, source) = channel::unbounded();
+        let (to, _there) = channel::unbounded::<u32>();
+        let begun = AtomicBool::new(false);
+        let work = |_: u32| {
+            begun.store(true, SeqCst);
+            forever();
+            []
+        };
+        ecru::scope(|s| {
+            for unordered in [false, true] {
+                let (source, to) = (source.clone(), to.clone());
+                let line = s.spawn(move || {
+                    if unordered {
+                        channel::pipeline_unordered(2, work).run(&source, &to)
+                    } else {
+                        channel::pipeline(2, work).run(&source, &to)
+                    }
+                });
+                from.send(1).unwrap();
+                until(|| begun.swap(false, SeqCst));
+                line.cancel();
+                assert!(line.join().unwrap().unwrap_err().is_cancelled());
+            }
+        });
+    });
+}
+
+#[test]
+fn over_31_pipeline_of_none() {
+    assert!(panic_text(|| channel::pipeline(0, |n: u32| [n])).contains("0 workers"));
+    assert!(panic_text(|| channel::pipeline_unordered(0, |n: u32| [n])).contains("0 workers"));
+}
+
+#[test]
+fn over_32_unordered_overtakes() {
+    run_on(2, || {
+        let (to, there) = channel::unbounded();
+        let slow = AtomicBool::new(false);
+        ecru::scope(|s| {
+            s.spawn(|| {
+                channel::pipeline_unordered(2, |n: u32| {
+                    if n == 0 {
+                        until(|| slow.load(SeqCst));
+                    }
+                    [n]
+                })
+                .run(channel::from_iter(0..5), to)
+                .unwrap();
+            });
+            let fast: Vec<_> = channel::take(&there, 4).collect();
+            assert_eq!(fast, [1, 2, 3, 4]);
+            slow.store(true, SeqCst);
+            assert_eq!(there.recv(), Ok(0));
+        });
+    });
+}
+
+#[test]
+fn over_33_merge_frequencies() {
+    each_run(|| {
+        let merged = channel::merge([
+            channel::from_iter([1, 2, 3]),
+            channel::from_iter([1, 2]),
+            channel::from_iter([1]),
+        ]);
+        let mut often = HashMap::new();
+        for n in merged {
+            *often.entry(n).or_insert(0) += 1;
+        }
+        assert_eq!(often, HashMap::from([(1, 3), (2, 2), (3, 1)]));
+    });
+}

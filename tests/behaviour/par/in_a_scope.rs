@@ -1,0 +1,177 @@
+//! `s.map` and `s.map_buffered`: results as they are asked for.
+
+use super::dawdle;
+use crate::support::{each_run, forever, quiet_panic, settle, until};
+use ecru::JoinError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+#[test]
+fn par_13_scope_map_starts_at_once() {
+    each_run(|| {
+        let run = AtomicUsize::new(0);
+        let taken = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let input = (0..20).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let _unread = s.map(input, |_| {
+                run.fetch_add(1, SeqCst);
+            });
+            assert_eq!(taken.load(SeqCst), 20, "launched by the call");
+        });
+        assert_eq!(run.load(SeqCst), 20);
+    });
+}
+
+#[test]
+fn par_14_error_at_its_own_index() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let divide = |n: i32| if n == 0 { quiet_panic("by zero") } else { 12 / n };
+            let check = |results: Vec<Result<i32, JoinError>>| {
+                for (n, result) in results.into_iter().enumerate() {
+                    match (n, result) {
+                        (2, Err(JoinError::Panicked(payload))) => {
+                            assert_eq!(payload.message(), Some("by zero"));
+                        }
+                        (n, result) => assert_eq!(result.unwrap(), [12, 6, 0, 4][n]),
+                    }
+                }
+            };
+            check(s.map([1, 2, 0, 3], divide).collect());
+            check(s.map_buffered(2, [1, 2, 0, 3], divide).collect());
+            // Two collections, as Virtuoso's map takes them: the shorter one is the end.
+            let sums = s.map([1, 2, 3].into_iter().zip([10, 20]), |(a, b)| a + b);
+            assert_eq!(sums.map(Result::unwrap).collect::<Vec<_>>(), [11, 22]);
+        });
+    });
+}
+
+#[test]
+fn par_15_scope_buffered_is_lazy() {
+    each_run(|| {
+        let (taken, run) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        ecru::scope(|s| {
+            let input = (0..20).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let _unread = s.map_buffered(3, input, |_| {
+                run.fetch_add(1, SeqCst);
+            });
+            settle();
+        });
+        assert_eq!((taken.load(SeqCst), run.load(SeqCst)), (0, 0));
+    });
+}
+
+#[test]
+fn par_16_scope_buffered_endless() {
+    each_run(|| {
+        let taken = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let input = (0_u64..).inspect(|_| {
+                taken.fetch_add(1, SeqCst);
+            });
+            let five: Vec<u64> =
+                s.map_buffered(3, input, |n| n * n).take(5).map(Result::unwrap).collect();
+            assert_eq!(five, [0, 1, 4, 9, 16]);
+        });
+        let taken = taken.load(SeqCst);
+        assert!((5..=8).contains(&taken), "{taken}");
+    });
+}
+
+#[test]
+fn par_17_scope_buffered_dropped() {
+    each_run(|| {
+        for forget in [false, true] {
+            let (taken, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            ecru::scope(|s| {
+                let input = (0..100).inspect(|_| {
+                    taken.fetch_add(1, SeqCst);
+                });
+                let mut results = s.map_buffered(3, input, |_| {
+                    dawdle(20);
+                    ended.fetch_add(1, SeqCst);
+                });
+                results.next().unwrap().unwrap();
+                if forget {
+                    #[expect(clippy::mem_forget, reason = "that is what is tried")]
+                    std::mem::forget(results);
+                } else {
+                    drop(results);
+                }
+            });
+            let taken = taken.load(SeqCst);
+            assert_eq!(ended.load(SeqCst), taken, "the scope waits for what has begun");
+            assert!((3..=4).contains(&taken), "{taken}");
+        }
+    });
+}
+
+#[test]
+fn par_22_caller_cancelled() {
+    each_run(|| {
+        for buffered in [false, true] {
+            let waiting = AtomicBool::new(false);
+            let results = ecru::cancel_scope(|c| {
+                ecru::scope(|s| {
+                    s.spawn(|| {
+                        until(|| waiting.load(SeqCst));
+                        settle();
+                        c.cancel();
+                    });
+                    let item = |n: u32| {
+                        if n > 1 {
+                            forever();
+                        }
+                        n
+                    };
+                    let mut results: Box<dyn Iterator<Item = Result<u32, JoinError>>> = if buffered
+                    {
+                        Box::new(s.map_buffered(4, 0..10, item))
+                    } else {
+                        Box::new(s.map(0..10, item))
+                    };
+                    let values =
+                        [results.next(), results.next()].map(|value| value.unwrap().unwrap());
+                    assert_eq!(values, [0, 1]);
+                    waiting.store(true, SeqCst);
+                    let rest = results.by_ref().collect::<Vec<_>>();
+                    assert!(results.next().is_none() && results.next().is_none());
+                    rest
+                })
+            });
+            // An item that ended before the caller was told still counts, were it by the same cancellation; then the caller's comes, once.
+            let (last, before) = results.split_last().unwrap();
+            assert!(matches!(last, Err(JoinError::CallerCancelled)), "{results:?}");
+            let ended = |result: &Result<_, _>| matches!(result, Ok(_) | Err(JoinError::Cancelled));
+            assert!(before.iter().all(ended), "{results:?}");
+        }
+    });
+}
+
+#[test]
+fn par_22_caller_cancelled_in_a_chunk() {
+    each_run(|| {
+        let begun = AtomicUsize::new(0);
+        let handles = ecru::cancel_scope(|c| {
+            ecru::scope(|s| {
+                s.spawn(|| {
+                    until(|| begun.load(SeqCst) == 3);
+                    c.cancel();
+                });
+                let handles = s.map_chunks(3, 0..9, |_| {
+                    begun.fetch_add(1, SeqCst);
+                    forever();
+                });
+                handles.count()
+            })
+        });
+        assert_eq!(
+            (handles, begun.load(SeqCst)),
+            (3, 3),
+            "its chunk's handles, and no further chunk"
+        );
+    });
+}

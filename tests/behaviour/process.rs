@@ -1,0 +1,462 @@
+//! Other programs: `process`.
+#![expect(unsafe_code, reason = "runs closures between fork and exec")]
+
+use crate::streams::assert_cancelled;
+use crate::support::{alone, begin, each_run, everywhere, ms, run_on, until, without_descriptors};
+use ecru::Source;
+use ecru::process::{Child, Command, Stdio};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc;
+use std::time::Instant;
+
+fn shell(program: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", program]);
+    command
+}
+
+/// A child that runs until its input ends, and then ends with 7.
+fn patient() -> Child {
+    shell("read line; exit 7").stdin(Stdio::piped()).spawn().unwrap()
+}
+
+fn exists(id: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{id}")).exists()
+}
+
+#[test]
+fn process_01_status() {
+    everywhere(|_| {
+        let status = shell("exit 7").status().unwrap();
+        assert_eq!(status.code(), Some(7));
+        assert!(Command::new("true").status().unwrap().success());
+    });
+}
+
+#[test]
+fn process_02_output() {
+    everywhere(|_| {
+        let mut command = shell("cat; echo out; echo err >&2; exit 3");
+        for _ in 0..2 {
+            let output = command.output().unwrap();
+            assert_eq!(output.stdout, b"out\n");
+            assert_eq!(output.stderr, b"err\n");
+            assert_eq!(output.status.code(), Some(3));
+        }
+        // The pipes were for `output` only.
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        assert!(child.stdout.is_none() && child.stderr.is_none() && child.stdin.is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+}
+
+/// More than both pipes hold, in turns: reading one to its end before the other would never return.
+#[test]
+fn process_03_large_output() {
+    const PROGRAM: &str = "i=0; while [ $i -lt 16 ]; do head -c 65536 /dev/zero; \
+                           head -c 65536 /dev/zero | tr '\\0' e >&2; i=$((i+1)); done";
+    everywhere(|_| {
+        let output = shell(PROGRAM).output().unwrap();
+        assert_eq!(output.stdout.len(), 1 << 20);
+        assert_eq!(output.stderr.len(), 1 << 20);
+        assert!(output.stdout.iter().all(|byte| *byte == 0));
+        assert!(output.stderr.iter().all(|byte| *byte == b'e'));
+        assert!(output.status.success());
+    });
+}
+
+#[test]
+fn process_04_piped() {
+    everywhere(|side| {
+        let mut cat =
+            Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut stdin, mut stdout) = (cat.stdin.take().unwrap(), cat.stdout.take().unwrap());
+        let bytes: Vec<u8> = (0..300_000).map(crate::streams::byte_at).collect();
+        let (_, back) = side.both(
+            || {
+                (&stdin).write_all(&bytes[..1000]).unwrap();
+                stdin.write_all(&bytes[1000..]).unwrap();
+                drop(stdin);
+            },
+            || {
+                let mut back = vec![0; 1000];
+                (&stdout).read_exact(&mut back).unwrap();
+                stdout.read_to_end(&mut back).unwrap();
+                back
+            },
+        );
+        assert!(back == bytes);
+        assert!(cat.wait().unwrap().success());
+    });
+}
+
+#[test]
+fn process_05_wait_parks() {
+    run_on(1, || {
+        let mut child = patient();
+        let stdin = child.stdin.take().unwrap();
+        let exit = child.exit();
+        ecru::scope(|s| {
+            let waits = begin(s, || child.wait().unwrap());
+            assert!(!waits.is_finished() && exit.try_take().is_none());
+            drop(stdin);
+            assert_eq!(waits.join().unwrap().code(), Some(7));
+        });
+    });
+}
+
+#[test]
+fn process_06_wait_closes_stdin() {
+    everywhere(|_| {
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(cat.wait().unwrap().success());
+        let cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        (&mut cat.stdin.as_ref().unwrap()).write_all(b"meow").unwrap();
+        assert_eq!(cat.wait_with_output().unwrap().stdout, b"meow");
+    });
+}
+
+#[test]
+fn process_07_wait_is_repeatable() {
+    everywhere(|_| {
+        let mut child = patient();
+        for _ in 0..2 {
+            assert_eq!(child.wait().unwrap().code(), Some(7));
+            assert_eq!(child.try_wait().unwrap().unwrap().code(), Some(7));
+            child.kill().unwrap();
+        }
+    });
+}
+
+#[test]
+fn process_08_try_wait() {
+    everywhere(|_| {
+        let mut child = patient();
+        assert_eq!(child.try_wait().unwrap(), None);
+        assert!(child.id() > 1 && exists(child.id()));
+        child.stdin.take().unwrap().write_all(b"word\n").unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn process_09_killed() {
+    everywhere(|_| {
+        let mut child = patient();
+        child.kill().unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!((status.signal(), status.code()), (Some(9), None));
+    });
+}
+
+#[test]
+fn process_10_timeout_leaves_the_child() {
+    everywhere(|_| {
+        let mut child = patient();
+        let stdin = child.stdin.take().unwrap();
+        let start = Instant::now();
+        assert!(ecru::timeout(ms(3), || child.wait()).is_err());
+        assert!(start.elapsed() >= ms(3));
+        assert_eq!(child.try_wait().unwrap(), None);
+        drop(stdin);
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn process_11_cancelled_wait() {
+    each_run(|| {
+        let mut child = patient();
+        let stdin = child.stdin.take().unwrap();
+        ecru::scope(|s| {
+            let exit = child.exit();
+            let by_wait = begin(s, || child.wait().map_err(|error| assert_cancelled(&error)));
+            let by_exit = begin(s, move || exit.wait().map(drop));
+            by_wait.cancel();
+            by_exit.cancel();
+            assert!(by_wait.join().unwrap().is_err());
+            assert!(by_exit.join().unwrap().is_err());
+        });
+        assert_eq!(child.try_wait().unwrap(), None);
+        drop(stdin);
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn process_12_no_such_program() {
+    everywhere(|_| {
+        let ours = Command::new("ecru-no-such-program").spawn().unwrap_err();
+        let std = std::process::Command::new("ecru-no-such-program").spawn().unwrap_err();
+        assert_eq!(ours.kind(), ErrorKind::NotFound);
+        assert_eq!(ours.to_string(), std.to_string());
+        assert!(Command::new("ecru-no-such-program").output().is_err());
+    });
+}
+
+#[test]
+fn process_13_busy_program() {
+    let path = std::env::temp_dir().join(format!("ecru-busy-{}", std::process::id()));
+    std::fs::copy("/bin/true", &path).unwrap();
+    let open = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+    everywhere(|_| {
+        let error = Command::new(&path).spawn().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ExecutableFileBusy, "{error}");
+    });
+    drop(open);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn process_14_early_end_of_stdin() {
+    everywhere(|_| {
+        let mut child = shell("exec <&-; echo closed; read line <&1; exit 0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        stdout.read_line(&mut line).unwrap();
+        assert_eq!(line, "closed\n");
+        let error = child.stdin.take().unwrap().write_all(&[0; 100_000]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    });
+}
+
+#[test]
+fn process_15_no_zombies() {
+    everywhere(|_| {
+        let mut child = patient();
+        let (id, stdin) = (child.id(), child.stdin.take().unwrap());
+        drop(child);
+        assert!(exists(id));
+        drop(stdin);
+        until(|| !exists(id));
+        // One that has ended before it is dropped.
+        let child = Command::new("true").spawn().unwrap();
+        let id = child.id();
+        drop(child);
+        until(|| !exists(id));
+    });
+}
+
+#[test]
+fn process_16_kill_on_drop() {
+    everywhere(|_| {
+        let child = Command::new("sleep").arg("60").kill_on_drop(true).spawn().unwrap();
+        let (id, exit) = (child.id(), child.exit());
+        drop(child);
+        assert_eq!(exit.wait().unwrap().unwrap().signal(), Some(9));
+        until(|| !exists(id));
+    });
+}
+
+#[test]
+fn process_17_exit_is_a_source() {
+    everywhere(|side| {
+        let mut child = patient();
+        let stdin = child.stdin.take().unwrap();
+        let (sender, receiver) = ecru::channel::bounded(1);
+        let exit = child.exit();
+        assert!(exit.try_take().is_none());
+        sender.send("word").unwrap();
+        ecru::select! {
+            recv(receiver) -> word => assert_eq!(word, Ok("word")),
+            wait(&exit) -> status => panic!("it runs: {status:?}"),
+        }
+        ecru::select! {
+            wait(&exit) -> status => panic!("it runs: {status:?}"),
+            default(ms(1)) => {}
+        }
+        let (_, code) = side.both(
+            || {
+                side.pause();
+                drop(stdin);
+            },
+            || {
+                ecru::select! {
+                    recv(receiver) -> word => panic!("{word:?}"),
+                    wait(&exit) -> status => status.unwrap().unwrap().code(),
+                }
+            },
+        );
+        assert_eq!(code, Some(7));
+        assert_eq!(exit.try_take().unwrap().unwrap().code(), Some(7));
+        assert_eq!(exit.clone().wait().unwrap().unwrap().code(), Some(7));
+        assert_eq!(child.wait().unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn process_18_exit_outlives_the_child() {
+    everywhere(|_| {
+        let mut child = patient();
+        let (exit, stdin) = (child.exit(), child.stdin.take().unwrap());
+        drop(child);
+        drop(stdin);
+        assert_eq!(exit.wait().unwrap().unwrap().code(), Some(7));
+    });
+}
+
+#[test]
+fn process_19_exit_as_callback_and_future() {
+    everywhere(|_| {
+        let mut child = patient();
+        let (tell, told) = mpsc::channel();
+        let subscription =
+            child.exit().on_ready(move |status| tell.send(status.unwrap().code()).unwrap());
+        let future = child.exit().into_future();
+        assert!(told.try_recv().is_err());
+        drop(child.stdin.take());
+        assert_eq!(ecru::block_on(future).unwrap().unwrap().code(), Some(7));
+        assert_eq!(told.recv().unwrap(), Some(7));
+        drop(subscription);
+    });
+}
+
+#[test]
+fn process_20_unix_settings() {
+    everywhere(|_| {
+        let mut command = Command::new("/bin/sh");
+        command.arg0("undyed").args(["-c", "echo $0 $COLOUR $PWD; ps -o pgid= -p $$"]);
+        command.env("COLOUR", "ecru").current_dir("/").process_group(0);
+        assert_eq!(command.get_program(), "/bin/sh");
+        assert_eq!(command.get_args().count(), 2);
+        assert_eq!(command.get_envs().count(), 1);
+        assert_eq!(command.get_current_dir(), Some(std::path::Path::new("/")));
+        let mask = || {
+            // SAFETY: the child's own.
+            unsafe { libc::umask(0o27) };
+            Ok(())
+        };
+        // SAFETY: setting a mask is async-signal-safe.
+        unsafe { command.pre_exec(mask) };
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let id = child.id();
+        let output = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let mut lines = output.lines();
+        assert_eq!(lines.next(), Some("undyed ecru /"));
+        if let Some(group) = lines.next() {
+            assert_eq!(group.trim(), id.to_string());
+        }
+        let mut masked = shell("umask");
+        // SAFETY: as above.
+        unsafe { masked.pre_exec(mask) };
+        assert_eq!(masked.output().unwrap().stdout, b"0027\n");
+        // SAFETY: it only returns an error.
+        unsafe { masked.pre_exec(|| Err(std::io::Error::from_raw_os_error(libc::EPERM))) };
+        assert_eq!(masked.spawn().unwrap_err().kind(), ErrorKind::PermissionDenied);
+    });
+}
+
+#[test]
+fn process_21_many_at_once_slow() {
+    run_on(1, || {
+        let start = Instant::now();
+        ecru::scope(|s| {
+            let all: Vec<_> =
+                (0..32).map(|_| s.spawn(|| Command::new("sleep").arg("0.2").status())).collect();
+            for one in all {
+                assert!(one.join().unwrap().unwrap().success());
+            }
+        });
+        assert!(start.elapsed() < ms(32 * 200 / 2));
+    });
+}
+
+#[test]
+fn process_22_chained() {
+    everywhere(|_| {
+        let mut first =
+            shell("sleep 0.01; echo one; echo two").stdout(Stdio::piped()).spawn().unwrap();
+        let second =
+            Command::new("wc").arg("-l").stdin(first.stdout.take().unwrap()).output().unwrap();
+        assert_eq!(String::from_utf8(second.stdout).unwrap().trim(), "2");
+        assert!(first.wait().unwrap().success());
+        // And a pipe of ours, one end of which we keep.
+        let (mut reader, writer) = ecru::io::pipe().unwrap();
+        let kept = writer.try_clone().unwrap();
+        let mut child = shell("echo out; echo err >&2")
+            .stdout(writer.try_clone().unwrap())
+            .stderr(writer)
+            .spawn()
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        (&kept).write_all(b"ours\n").unwrap();
+        drop(kept);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "out\nerr\nours\n");
+    });
+}
+
+#[test]
+fn process_23_cancelled_output_kills() {
+    everywhere(|_| {
+        let path = std::env::temp_dir().join(format!("ecru-output-{}", std::process::id()));
+        let mut command = shell(&format!("echo $$ > {}; exec sleep 60", path.display()));
+        let id = || std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
+        let mut limit = ms(20);
+        let id: u32 = loop {
+            assert!(ecru::timeout(limit, || command.kill_on_drop(true).output()).is_err());
+            match id() {
+                Some(id) => break id,
+                // It was killed before it had begun.
+                None => limit *= 2,
+            }
+        };
+        until(|| !exists(id));
+        std::fs::remove_file(&path).unwrap();
+    });
+}
+
+#[test]
+fn process_24_deadlock_is_none() {
+    let runtime = ecru::Runtime::builder().workers(1).detect_deadlock(true).build().unwrap();
+    runtime.run(|| {
+        let child = Command::new("sleep").arg("0.03").spawn().unwrap();
+        let never = AtomicBool::new(false);
+        ecru::select! {
+            wait(child.exit()) -> status => assert!(status.unwrap().unwrap().success()),
+            wait(ecru::source::never::<()>()) -> _ => never.store(true, SeqCst),
+        }
+        assert!(!never.load(SeqCst));
+    });
+}
+
+#[test]
+fn process_25_no_descriptors_left() {
+    alone("process::process_25_no_descriptors_left", || {
+        everywhere(|_| {
+            let mut children = [0; 3].map(|_| patient());
+            let [stdin, other, third] = [0, 1, 2].map(|n: usize| children[n].stdin.take().unwrap());
+            without_descriptors(|| {
+                assert!(ecru::io::pipe().is_err(), "there is none");
+                assert!(ecru::timeout(ms(2), || children[0].wait()).is_err());
+                drop(stdin);
+                assert_eq!(children[0].wait().unwrap().code(), Some(7));
+                let exit = children[1].exit();
+                ecru::select! {
+                    wait(&exit) -> status => panic!("it runs: {status:?}"),
+                    default(ms(2)) => {}
+                }
+                drop(other);
+                ecru::select! {
+                    wait(&exit) -> status => assert_eq!(status.unwrap().unwrap().code(), Some(7)),
+                    wait(ecru::source::never::<()>()) -> _ => unreachable!("it never has anything"),
+                }
+                let [_, _, orphan] = children;
+                let id = orphan.id();
+                drop(orphan);
+                drop(third);
+                until(|| !exists(id));
+            });
+        });
+    });
+}

@@ -1,0 +1,155 @@
+//! Rows of `doc/behaviour/ready.md`.
+
+use crate::streams::{assert_cancelled, listen, pair};
+use crate::support::{HOUR, begin, each_run, ms, settle};
+use ecru::net::TcpStream;
+use rustix::net::sockopt;
+use std::io::{ErrorKind, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+/// Writes until no more fits; the stream is in non-blocking mode afterwards.
+fn fill(stream: &TcpStream) -> usize {
+    stream.set_nonblocking(true).unwrap();
+    let mut filled = 0;
+    loop {
+        match (&*stream).write(&[7; 65536]) {
+            Ok(count) => filled += count,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                return filled;
+            }
+        }
+    }
+}
+
+fn drain(mut stream: &TcpStream, count: usize) {
+    let mut buffer = vec![0; 65536];
+    let mut left = count;
+    while left > 0 {
+        let most = left.min(buffer.len());
+        left -= stream.read(&mut buffer[..most]).unwrap();
+    }
+}
+
+#[test]
+fn ready_01_readable() {
+    for nonblocking in [false, true] {
+        each_run(|| {
+            let (mut ours, mut theirs) = pair();
+            ours.set_nonblocking(nonblocking).unwrap();
+            ours.set_read_timeout(Some(ms(1))).unwrap();
+            let written = AtomicBool::new(false);
+            ecru::scope(|s| {
+                let waits = begin(s, || {
+                    ours.wait_readable().unwrap();
+                    assert!(written.load(SeqCst));
+                });
+                ecru::sleep(ms(3)).unwrap();
+                assert!(!waits.is_finished());
+                written.store(true, SeqCst);
+                theirs.write_all(b"x").unwrap();
+                waits.join().unwrap();
+            });
+            ours.wait_readable().unwrap(); // as often as one likes
+            let mut byte = [0; 2];
+            assert_eq!(ours.read(&mut byte).unwrap(), 1);
+            assert_eq!(&byte, b"x\0");
+        });
+    }
+}
+
+#[test]
+fn ready_02_the_end() {
+    each_run(|| {
+        let (mut ours, theirs) = pair();
+        ecru::scope(|s| {
+            let waits = begin(s, || ours.wait_readable());
+            drop(theirs);
+            waits.join().unwrap().unwrap();
+        });
+        assert_eq!(ours.read(&mut [0]).unwrap(), 0);
+
+        let (mut ours, theirs) = pair();
+        ecru::scope(|s| {
+            let waits = begin(s, || ours.wait_readable());
+            sockopt::set_socket_linger(&theirs, Some(Duration::ZERO)).unwrap();
+            drop(theirs);
+            waits.join().unwrap().unwrap();
+        });
+        assert_eq!(ours.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
+    });
+}
+
+#[test]
+fn ready_03_writable() {
+    each_run(|| {
+        let (mut ours, theirs) = pair();
+        ours.wait_writable().unwrap();
+        let filled = fill(&ours);
+        ecru::scope(|s| {
+            let waits = begin(s, || ours.wait_writable());
+            ecru::sleep(ms(3)).unwrap();
+            assert!(!waits.is_finished());
+            drain(&theirs, filled);
+            waits.join().unwrap().unwrap();
+        });
+        assert!(ours.write(b"x").unwrap() == 1);
+    });
+}
+
+#[test]
+fn ready_04_cancelled() {
+    each_run(|| {
+        let (mut ours, mut theirs) = pair();
+        let filled = fill(&ours);
+        ecru::scope(|s| {
+            let reads = begin(s, || ours.wait_readable().unwrap_err());
+            let writes = begin(s, || ours.wait_writable().unwrap_err());
+            reads.cancel();
+            writes.cancel();
+            assert_cancelled(&reads.join().unwrap());
+            assert_cancelled(&writes.join().unwrap());
+        });
+        drain(&theirs, filled);
+        ours.write_all(b"x").unwrap();
+        theirs.read_exact(&mut [0]).unwrap();
+        theirs.write_all(b"y").unwrap();
+        ours.wait_readable().unwrap();
+        assert_eq!(ours.read(&mut [0; 2]).unwrap(), 1);
+    });
+}
+
+#[test]
+fn ready_05_on_a_thread() {
+    let (listener, address) = listen();
+    let ours = TcpStream::connect(address).unwrap();
+    let (mut theirs, _) = listener.accept().unwrap();
+    ours.wait_writable().unwrap();
+    let limited = ecru::timeout(ms(2), || ours.wait_readable());
+    assert!(limited.is_err());
+    std::thread::scope(|s| {
+        let waits = s.spawn(|| ours.wait_readable());
+        theirs.write_all(b"x").unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert!(ecru::timeout(HOUR, || ours.wait_readable()).is_ok());
+}
+
+#[test]
+fn ready_06_both_at_once() {
+    each_run(|| {
+        let (ours, mut theirs) = pair();
+        let filled = fill(&ours);
+        ecru::scope(|s| {
+            let reads = begin(s, || ours.wait_readable());
+            let writes = begin(s, || ours.wait_writable());
+            theirs.write_all(b"x").unwrap();
+            reads.join().unwrap().unwrap();
+            settle();
+            assert!(!writes.is_finished());
+            drain(&theirs, filled);
+            writes.join().unwrap().unwrap();
+        });
+    });
+}

@@ -1,0 +1,216 @@
+//! `Retry`: which failures are tried again, and how often.
+
+use super::{Calls, Failure};
+use crate::support::{HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
+use ecru::{CancelReason, Cancelled, Delay, Jitter, Retry};
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+#[test]
+fn schedule_23_retry() {
+    each_run(|| {
+        for delay in [
+            Delay::None,
+            Delay::Constant(ms(1)),
+            Delay::Backoff { start: Duration::from_micros(100), max: ms(1), mult: 2 },
+            Delay::Decorrelated { start: Duration::from_micros(100), max: ms(1), mult: 3 },
+        ] {
+            let calls = Calls::default();
+            let value =
+                Retry::new().delay(delay).jitter(Jitter::Equal).until_ok(|| match calls.next() {
+                    4 => Ok("four"),
+                    n => Err(Failure::Number(n)),
+                });
+            assert_eq!((value, calls.0.get()), (Ok("four"), 4));
+        }
+    });
+}
+
+#[test]
+fn schedule_24_max_failures() {
+    each_run(|| {
+        for most in 0..5 {
+            let calls = Calls::default();
+            let failing = || Err::<(), _>(Failure::Number(calls.next()));
+            let result = Retry::new().max_failures(most).until_ok(failing);
+            assert_eq!(result, Err(Failure::Number(most + 1)));
+            assert_eq!(calls.0.get(), most + 1);
+            // As many are put up with.
+            let calls = Calls::default();
+            let result = Retry::new().max_failures(most).until_ok(|| match calls.next() {
+                n if n > most => Ok(n),
+                n => Err(Failure::Number(n)),
+            });
+            assert_eq!(result, Ok(most + 1));
+        }
+        let calls = Calls::default();
+        let result = Retry::new().until_ok(|| match calls.next() {
+            1000 => Ok(()),
+            n => Err(Failure::Number(n)),
+        });
+        assert_eq!(result, Ok(()));
+    });
+}
+
+#[test]
+fn schedule_25_repeat() {
+    run_on(1, || {
+        // F: a failure, S: a success. Two in a row are put up with.
+        let script = b"FFSFSSFFSFFFSF";
+        let calls = Calls::default();
+        let ended = Retry::new().max_failures(2).repeat(|| {
+            let n = calls.next();
+            if script[n as usize - 1] == b'S' { Ok(()) } else { Err(Failure::Number(n)) }
+        });
+        assert_eq!(ended, Failure::Number(12));
+        // Until the first failure.
+        let calls = Calls::default();
+        let ended =
+            Retry::new().max_failures(0).delay(Delay::Constant(ms(1))).repeat(|| {
+                match calls.next() {
+                    4 => Err(Failure::Number(4)),
+                    n => Ok(n),
+                }
+            });
+        assert_eq!(ended, Failure::Number(4));
+        // The pause after a success is the one after no failure, not the one of an hour that the second failure would have.
+        let start = Instant::now();
+        let calls = Calls::default();
+        let delay = Delay::Backoff { start: ms(1), max: HOUR, mult: 3_600_000 };
+        let ended = Retry::new().max_failures(1).delay(delay).repeat(|| match calls.next() {
+            n @ (1 | 3 | 5) => Err(Failure::Number(n)),
+            6 => Err(Failure::Number(6)),
+            n => Ok(n),
+        });
+        assert!((ms(5)..HOUR / 100).contains(&start.elapsed()));
+        assert_eq!(ended, Failure::Number(6));
+    });
+}
+
+#[test]
+fn schedule_26_retry_panic() {
+    each_run(|| {
+        let calls = Calls::default();
+        let payload = payload_of(|| {
+            Retry::new().until_ok(|| -> Result<(), Failure> {
+                match calls.next() {
+                    3 => quiet_panic("the third try"),
+                    n => Err(Failure::Number(n)),
+                }
+            })
+        });
+        assert_eq!((text_of(&*payload), calls.0.get()), ("the third try", 3));
+    });
+}
+
+#[test]
+fn schedule_27_cancellation_is_not_retried() {
+    each_run(|| {
+        let tries = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                // Without a delay, so that no pause of its own stands in for the rule.
+                Retry::new().until_ok(|| {
+                    tries.fetch_add(1, SeqCst);
+                    ecru::sleep(HOUR).map_err(|_| Failure::Number(7))
+                })
+            });
+            crate::support::until(|| tries.load(SeqCst) == 1);
+            child.cancel();
+            // Not what the type makes of `Cancelled`: the try's own.
+            assert_eq!(child.join().unwrap(), Err(Failure::Number(7)));
+            assert_eq!(tries.load(SeqCst), 1);
+        });
+        ecru::cancel_scope(|c| {
+            let calls = Calls::default();
+            let ended = Retry::new().repeat(|| -> Result<(), _> {
+                c.cancel();
+                Err(Failure::Number(calls.next()))
+            });
+            assert_eq!(ended, Failure::Number(1));
+        });
+    });
+}
+
+#[test]
+fn schedule_28_inner_limit_is_retried() {
+    each_run(|| {
+        let calls = Calls::default();
+        let result = Retry::new().max_failures(5).until_ok(|| {
+            let n = calls.next();
+            match n {
+                1 | 2 => ecru::try_timeout(ms(1), || Ok::<_, Failure>(ecru::sleep(HOUR)?))?,
+                3 => ecru::cancel_scope(|c| {
+                    c.cancel();
+                    ecru::checkpoint()
+                })?,
+                _ => {}
+            }
+            Ok::<_, Failure>(n)
+        });
+        assert_eq!(result, Ok(4));
+    });
+}
+
+#[test]
+fn schedule_29_cancelled_delay() {
+    each_run(|| {
+        let tries = AtomicUsize::new(0);
+        let op = || {
+            tries.fetch_add(1, SeqCst);
+            Err::<(), _>(io::Error::from(io::ErrorKind::ConnectionRefused))
+        };
+        let hourly = Retry::new().delay(Delay::Constant(HOUR));
+        ecru::scope(|s| {
+            let ok = s.spawn(|| hourly.until_ok(op).unwrap_err());
+            let repeat = s.spawn(|| hourly.repeat(op));
+            crate::support::until(|| tries.load(SeqCst) == 2);
+            for child in [ok, repeat] {
+                child.cancel();
+                let cancelled = Cancelled::find(&child.join().unwrap()).unwrap();
+                assert_eq!(cancelled.reason(), CancelReason::Explicit);
+            }
+            assert_eq!(tries.load(SeqCst), 2);
+        });
+    });
+}
+
+#[test]
+fn schedule_30_shielded() {
+    each_run(|| {
+        ecru::cancel_scope(|c| {
+            c.cancel();
+            let calls = Calls::default();
+            let result = ecru::shield(|| {
+                Retry::new().delay(Delay::Constant(ms(1))).until_ok(|| match calls.next() {
+                    3 => Ok(()),
+                    n => Err(Failure::Number(n)),
+                })
+            });
+            assert_eq!(result, Ok(()));
+        });
+    });
+}
+
+#[test]
+fn schedule_38_retry_pauses() {
+    each_run(|| {
+        let begun = RefCell::new(Vec::new());
+        // The third pause would be hours.
+        let delay = Delay::Backoff { start: ms(1), max: 100 * HOUR, mult: 3 };
+        let failing = || {
+            begun.borrow_mut().push(Instant::now());
+            Err::<(), _>(Failure::Number(0))
+        };
+        assert!(Retry::new().max_failures(2).delay(delay).until_ok(failing).is_err());
+        let times = begun.into_inner();
+        assert_eq!(times.len(), 3);
+        assert!(times[1] - times[0] >= ms(1) && times[2] - times[1] >= ms(3));
+        let start = Instant::now();
+        let hourly = Retry::new().max_failures(0).delay(Delay::Constant(HOUR));
+        assert!(hourly.until_ok(|| Err::<(), _>(Failure::Number(0))).is_err());
+        assert!(start.elapsed() < HOUR / 100);
+    });
+}

@@ -1,0 +1,294 @@
+//! What is run by a schedule: how often, when, and what ends it.
+
+use super::{Calls, Failure, NONE, first};
+use crate::support::{Counted, HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
+use ecru::schedule::Until;
+use ecru::{CancelReason, Delay, Jitter, Retry, Schedule};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// Schedules that look at nothing, with hardly any pause.
+fn all_kinds() -> [Schedule; 3] {
+    let shortest = Duration::from_nanos(1);
+    [Schedule::every(shortest), Schedule::exponential(shortest), Schedule::fibonacci(shortest)]
+}
+
+#[test]
+fn schedule_05_max_runs() {
+    each_run(|| {
+        for schedule in all_kinds() {
+            for n in 1..8 {
+                let calls = Calls::default();
+                assert_eq!(schedule.clone().max_runs(n).run(|| calls.next()), Ok(n));
+            }
+        }
+        let calls = Calls::default();
+        for unbounded in [Schedule::every(ms(1)), Schedule::every(ms(1)).max_runs(0)] {
+            assert_eq!(unbounded.pauses().size_hint(), (usize::MAX, None));
+            let ended = ecru::cancel_scope(|c| {
+                unbounded.run(|| {
+                    if calls.next() % 4 == 0 {
+                        c.cancel();
+                    }
+                })
+            });
+            assert!(ended.is_err());
+        }
+        assert_eq!(calls.0.get(), 8);
+    });
+}
+
+#[test]
+fn schedule_06_pauses_between_runs() {
+    each_run(|| {
+        let long = [
+            Schedule::every(HOUR),
+            Schedule::exponential(HOUR),
+            Schedule::fibonacci(HOUR),
+            // The second pause would be an hour.
+            Schedule::exponential(ms(1)).base(3_600_000),
+        ];
+        for (schedule, runs) in long.into_iter().zip([1, 1, 1, 2]) {
+            let start = Instant::now();
+            let calls = Calls::default();
+            assert_eq!(schedule.max_runs(runs).run(|| calls.next()), Ok(runs));
+            assert!(start.elapsed() < HOUR / 100);
+        }
+        let until = [Schedule::until_ok(HOUR), Schedule::until_err(HOUR)];
+        for (schedule, result) in until.into_iter().zip([Ok(1), Err(2)]) {
+            assert_eq!(schedule.run(|| result), Ok(result));
+        }
+    });
+}
+
+#[test]
+fn schedule_07_from_end_to_beginning() {
+    run_on(1, || {
+        let times = RefCell::new(Vec::new());
+        let runs = Schedule::fibonacci(ms(1)).max_runs(4).run(|| {
+            let begun = Instant::now();
+            ecru::sleep(ms(2)).unwrap();
+            times.borrow_mut().push((begun, Instant::now()));
+        });
+        runs.unwrap();
+        let times = times.into_inner();
+        assert_eq!(times.len(), 4);
+        for (pair, pause) in times.windows(2).zip([1, 1, 2]) {
+            assert!(pair[1].0 - pair[0].1 >= ms(pause), "{pair:?}");
+        }
+    });
+}
+
+#[test]
+fn schedule_08_last_result() {
+    run_on(1, || {
+        let (drops, calls) = (AtomicUsize::new(0), Calls::default());
+        let last = Schedule::every(ms(1)).max_runs(3).run(|| {
+            // Those before are gone.
+            let n = calls.next();
+            assert_eq!(drops.load(SeqCst), n as usize - 1);
+            (n, Counted(&drops))
+        });
+        assert_eq!(last.unwrap().0, 3);
+        // Before the pause, not only before the next run.
+        let held = ecru::cancel_scope(|c| {
+            drops.store(0, SeqCst);
+            Schedule::every(HOUR).run(|| {
+                c.cancel();
+                Counted(&drops)
+            })
+        });
+        assert!(held.is_err());
+        assert_eq!(drops.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn schedule_09_any_result() {
+    for result in [Ok(1), Err(2)] {
+        for schedule in all_kinds() {
+            let calls = Calls::default();
+            let run = schedule.max_runs(4).run(|| {
+                calls.next();
+                result
+            });
+            assert_eq!((run, calls.0.get()), (Ok(result), 4));
+        }
+    }
+}
+
+#[test]
+fn schedule_10_panic() {
+    each_run(|| {
+        let calls = Calls::default();
+        let payload = payload_of(|| {
+            Schedule::every(ms(1)).run(|| {
+                if calls.next() == 2 {
+                    quiet_panic("the second run");
+                }
+            })
+        });
+        assert_eq!((text_of(&*payload), calls.0.get()), ("the second run", 2));
+    });
+}
+
+#[test]
+fn schedule_11_until_ok() {
+    each_run(|| {
+        let calls = Calls::default();
+        let ended = Schedule::until_ok(ms(1)).run(|| match calls.next() {
+            4 => Ok("four"),
+            n => Err(n),
+        });
+        assert_eq!((ended, calls.0.get()), (Ok(Ok("four")), 4));
+    });
+}
+
+#[test]
+fn schedule_12_until_err() {
+    each_run(|| {
+        let calls = Calls::default();
+        let ended = Schedule::until_err(ms(1)).run(|| match calls.next() {
+            4 => Err("four"),
+            n => Ok(n),
+        });
+        assert_eq!((ended, calls.0.get()), (Ok(Err("four")), 4));
+    });
+}
+
+#[test]
+fn schedule_13_until_counts_each_run() {
+    for n in 1..8 {
+        let until: [fn(Duration) -> Until; 2] = [Schedule::until_ok, Schedule::until_err];
+        for (until, fails) in until.into_iter().zip([true, false]) {
+            let calls = Calls::default();
+            let ended = until(NONE).max_runs(n).run(|| {
+                let call = calls.next();
+                if fails { Err(call) } else { Ok(call) }
+            });
+            assert_eq!(ended, Ok(if fails { Err(n) } else { Ok(n) }));
+            assert_eq!(calls.0.get(), n);
+        }
+    }
+}
+
+#[test]
+fn schedule_14_no_pause_is_a_turn() {
+    run_on(1, || {
+        for retry in [false, true] {
+            let there = &AtomicBool::new(false);
+            ecru::scope(|s| {
+                let try_it = || if there.load(SeqCst) { Ok(()) } else { Err(Failure::Number(0)) };
+                let waiting = s.spawn_local(move || {
+                    if retry {
+                        Retry::new().until_ok(try_it).unwrap();
+                    } else {
+                        Schedule::until_ok(NONE).run(try_it).unwrap().unwrap();
+                    }
+                });
+                s.spawn_local(|| there.store(true, SeqCst));
+                waiting.join().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn schedule_15_cancelled_pause() {
+    each_run(|| {
+        let start = Instant::now();
+        let calls = AtomicUsize::new(0);
+        let call = || {
+            calls.fetch_add(1, SeqCst);
+        };
+        ecru::scope(|s| {
+            let children = [
+                s.spawn(|| Schedule::every(HOUR).run(call)),
+                s.spawn(|| Schedule::exponential(HOUR).run(call)),
+                s.spawn(|| Schedule::fibonacci(Duration::MAX).run(call)),
+                s.spawn(|| {
+                    let failing = || {
+                        call();
+                        Err::<(), _>(())
+                    };
+                    Schedule::until_ok(HOUR).run(failing).map(drop)
+                }),
+            ];
+            crate::support::until(|| calls.load(SeqCst) == children.len());
+            for child in children {
+                child.cancel();
+                assert_eq!(child.join().unwrap().unwrap_err().reason(), CancelReason::Explicit);
+            }
+        });
+        assert_eq!(calls.load(SeqCst), 4);
+        assert!(start.elapsed() < HOUR / 100);
+    });
+}
+
+#[test]
+fn schedule_16_cancelled_before() {
+    each_run(|| {
+        ecru::cancel_scope(|c| {
+            c.cancel();
+            let calls = Calls::default();
+            assert!(Schedule::every(ms(1)).max_runs(5).run(|| calls.next()).is_err());
+            assert_eq!(calls.0.get(), 1);
+            assert_eq!(Schedule::every(ms(1)).max_runs(1).run(|| calls.next()), Ok(2));
+        });
+    });
+}
+
+#[test]
+fn schedule_17_thread() {
+    let calls = Calls::default();
+    let start = Instant::now();
+    assert_eq!(Schedule::every(ms(1)).max_runs(4).run(|| calls.next()), Ok(4));
+    assert!(start.elapsed() >= ms(3));
+    let limit = ecru::timeout(ms(2), || Schedule::every(HOUR).run(|| ()));
+    assert!(limit.is_err());
+    let limit = ecru::timeout(ms(2), || {
+        let hourly = Retry::new().delay(Delay::Constant(HOUR));
+        assert_eq!(
+            hourly.until_ok(|| Err::<(), _>(Failure::Number(1))),
+            Err(Failure::Cancelled(CancelReason::Deadline))
+        );
+    });
+    assert!(limit.is_err());
+    assert!(start.elapsed() < HOUR / 100);
+}
+
+#[test]
+fn schedule_19_jittered_run() {
+    // The jitter is not in the table; and that it makes a pause so short is one chance in 720,000.
+    let schedule = Schedule::every(HOUR).jitter(Jitter::Full).max_runs(2);
+    assert_eq!(schedule.pauses().collect::<Vec<_>>(), [HOUR]);
+    run_on(1, || {
+        let in_time = ecru::timeout(ms(5), || schedule.run(|| ()));
+        assert!(in_time.is_err());
+        // Of pauses of 1 ms, some are shorter.
+        let gaps = RefCell::new(Vec::new());
+        let last = Cell::new(None);
+        let short = Schedule::until_err(ms(1)).jitter(Jitter::Full).max_runs(60);
+        let record = || {
+            if let Some(last) = last.replace(Some(Instant::now())) {
+                gaps.borrow_mut().push(Instant::now() - last);
+            }
+            Ok::<_, ()>(())
+        };
+        short.run(record).unwrap().unwrap();
+        assert_eq!(gaps.borrow().len(), 59);
+        assert!(gaps.borrow().iter().any(|gap| *gap < ms(1)));
+    });
+}
+
+#[test]
+fn schedule_22_again() {
+    let schedule = Schedule::exponential(ms(1)).max_runs(3);
+    for _ in 0..2 {
+        let (start, calls) = (Instant::now(), Calls::default());
+        assert_eq!(schedule.run(|| calls.next()), Ok(3));
+        assert!(start.elapsed() >= ms(3));
+        assert_eq!(first(9, &schedule), [1, 2]);
+    }
+}

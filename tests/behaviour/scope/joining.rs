@@ -1,0 +1,216 @@
+//! Joining: when it waits, what it takes, and handles that are elsewhere or forgotten.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::thread;
+
+use ecru::{CancelReason, JoinError};
+
+use crate::support::{Counted, HOUR, each_run, forever, ms, run_on, settle, until};
+
+/// Cancelled or not, a task that has begun returns what it returns.
+#[test]
+fn scope_13_join_after_cancel_gives_the_value() {
+    each_run(|| {
+        let started = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                started.store(true, SeqCst);
+                forever().reason()
+            });
+            until(|| started.load(SeqCst));
+            child.cancel();
+            assert_eq!(child.join().unwrap(), CancelReason::Explicit);
+        });
+    });
+}
+
+/// A child that is cancelled before it runs never begins.
+#[test]
+fn scope_14_join_of_an_unstarted_child() {
+    run_on(1, || {
+        ecru::scope(|s| {
+            let child = s.spawn(|| unreachable!());
+            child.cancel();
+            assert!(matches!(child.join(), Err::<(), _>(JoinError::Cancelled)));
+        });
+    });
+}
+
+/// A result is taken once.
+#[test]
+fn scope_15_join_takes_once() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let child = s.spawn(|| String::from("value"));
+            assert_eq!(child.join().unwrap(), "value");
+            assert!(matches!(child.join(), Err(JoinError::Taken)));
+            assert!(matches!(child.join_timeout(HOUR), Some(Err(JoinError::Taken))));
+        });
+    });
+}
+
+/// A cancelled join loses nothing.
+#[test]
+fn scope_16_join_is_a_cancel_point() {
+    each_run(|| {
+        let (release, joining) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let slow = s.spawn(|| {
+                until(|| release.load(SeqCst));
+                5
+            });
+            ecru::scope(|inner| {
+                let joiner = inner.spawn(|| {
+                    joining.store(true, SeqCst);
+                    slow.join()
+                });
+                until(|| joining.load(SeqCst));
+                settle();
+                joiner.cancel();
+                assert!(matches!(joiner.join().unwrap(), Err(JoinError::CallerCancelled)));
+            });
+            release.store(true, SeqCst);
+            assert_eq!(slow.join().unwrap(), 5);
+        });
+    });
+}
+
+/// The wait at a scope's end goes on though the task was cancelled.
+#[test]
+fn scope_17_end_is_no_cancel_point() {
+    each_run(|| {
+        let (release, shielded) = (AtomicBool::new(false), AtomicBool::new(false));
+        let child_ended = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let task = s.spawn(|| {
+                ecru::scope(|inner| {
+                    inner.spawn(|| {
+                        ecru::shield(|| {
+                            shielded.store(true, SeqCst);
+                            until(|| release.load(SeqCst));
+                        });
+                        child_ended.store(true, SeqCst);
+                    });
+                    until(|| shielded.load(SeqCst));
+                });
+                child_ended.load(SeqCst)
+            });
+            until(|| shielded.load(SeqCst));
+            settle();
+            task.cancel();
+            settle();
+            assert!(!task.is_finished());
+            release.store(true, SeqCst);
+            assert!(task.join().unwrap());
+        });
+    });
+}
+
+/// A join that runs out of time may be repeated.
+#[test]
+fn scope_18_join_timeout() {
+    each_run(|| {
+        let release = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                until(|| release.load(SeqCst));
+                "value"
+            });
+            let before = std::time::Instant::now();
+            assert!(child.join_timeout(ms(2)).is_none());
+            assert!(before.elapsed() >= ms(2));
+            release.store(true, SeqCst);
+            assert_eq!(child.join_timeout(HOUR).unwrap().unwrap(), "value");
+        });
+    });
+}
+
+/// `is_finished` tells whether the task has ended.
+#[test]
+fn scope_19_is_finished() {
+    each_run(|| {
+        let (parked, release) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                parked.store(true, SeqCst);
+                until(|| release.load(SeqCst));
+            });
+            assert!(!child.is_finished());
+            until(|| parked.load(SeqCst));
+            assert!(!child.is_finished());
+            release.store(true, SeqCst);
+            until(|| child.is_finished());
+            child.join().unwrap();
+            assert!(child.is_finished());
+        });
+    });
+}
+
+/// Forgetting a handle does not matter to the task, and forgets the result along with it, as `std` does.
+#[test]
+#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+fn scope_22_forgotten_handle() {
+    each_run(|| {
+        let (ended, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        ecru::scope(|s| {
+            for pause in [0, 1] {
+                let (ended, dropped) = (&ended, &dropped);
+                std::mem::forget(s.spawn(move || {
+                    ecru::sleep(ms(pause)).unwrap();
+                    ended.fetch_add(1, SeqCst);
+                    Counted(dropped)
+                }));
+            }
+        });
+        assert_eq!((ended.load(SeqCst), dropped.load(SeqCst)), (2, 0));
+    });
+}
+
+/// A plain thread may join.
+#[test]
+fn scope_23_handle_on_another_thread() {
+    each_run(|| {
+        let (release, thread_joins) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                until(|| release.load(SeqCst));
+                "value"
+            });
+            let value = thread::scope(|threads| {
+                let joiner = threads.spawn(|| {
+                    thread_joins.store(true, SeqCst);
+                    child.join().unwrap()
+                });
+                until(|| thread_joins.load(SeqCst));
+                ecru::sleep(ms(1)).unwrap();
+                assert!(!joiner.is_finished());
+                release.store(true, SeqCst);
+                until(|| joiner.is_finished());
+                joiner.join().unwrap()
+            });
+            assert_eq!(value, "value");
+        });
+    });
+}
+
+/// A result that nobody takes may borrow from outside the scope, so it goes before the scope returns.
+#[test]
+fn scope_24_result_is_dropped_inside() {
+    each_run(|| {
+        let dropped = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            // Dropped before it has started, while it runs, after its end.
+            drop(s.spawn(|| Counted(&dropped)));
+            let parked = s.spawn(|| {
+                ecru::sleep(ms(1)).unwrap();
+                Counted(&dropped)
+            });
+            let ended = s.spawn(|| Counted(&dropped));
+            until(|| ended.is_finished());
+            drop(parked);
+            drop(ended);
+        });
+        assert_eq!(dropped.load(SeqCst), 3);
+    });
+}

@@ -1,0 +1,8 @@
+//! `scope`, `try_scope`, children and joining.
+
+mod cancelling;
+mod children;
+mod daemons;
+mod failures;
+mod joining;
+mod try_scope;

@@ -1,0 +1,256 @@
+//! `Select`, whose operations are listed at run time.
+
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::support::{HOUR, everywhere, ms, panic_text, run_on};
+use ecru::channel::{
+    self, ReadyTimeoutError, RecvError, Select, SelectTimeoutError, SendError, TryReadyError,
+    TryRecvError, TrySelectError,
+};
+
+#[test]
+fn select_19_the_dynamic_one_selects_sends_and_receives() {
+    everywhere(|side| {
+        let (a, from_a) = channel::bounded::<u32>(0);
+        let (b, from_b) = channel::bounded::<&str>(1);
+        let mut choice = Select::new();
+        let (recv_a, send_b) = (choice.recv(&from_a), choice.send(&b));
+        assert_eq!((recv_a, send_b), (0, 1));
+        let selected = choice.select();
+        assert_eq!(selected.index(), send_b);
+        selected.send(&b, "text").unwrap();
+        assert_eq!(choice.try_select().err(), Some(TrySelectError));
+        assert_eq!(choice.select_timeout(ms(1)).err(), Some(SelectTimeoutError));
+        let past = Instant::now();
+        assert_eq!(choice.select_deadline(past).err(), Some(SelectTimeoutError));
+        let ((), got) = side.both(
+            || {
+                side.pause();
+                a.send(7).unwrap();
+            },
+            || {
+                let selected = choice.select_timeout(HOUR).unwrap();
+                assert_eq!(selected.index(), recv_a);
+                selected.recv(&from_a)
+            },
+        );
+        assert_eq!(got, Ok(7));
+        assert_eq!(from_b.recv(), Ok("text"));
+        drop(from_b);
+        let selected = choice.try_select().unwrap();
+        assert_eq!(selected.send(&b, "late"), Err(SendError::Disconnected("late")));
+        drop(a);
+        choice.remove(send_b);
+        let selected = choice.select();
+        assert_eq!(selected.recv(&from_a), Err(RecvError::Disconnected));
+    });
+}
+
+#[test]
+fn select_20_ready_says_what_could_be_done_and_does_it_not() {
+    everywhere(|side| {
+        let (a, from_a) = channel::bounded(1);
+        let (b, from_b) = channel::bounded(0);
+        let mut choice = Select::new();
+        let (recv_a, recv_b) = (choice.recv(&from_a), choice.recv(&from_b));
+        assert_eq!(choice.try_ready(), Err(TryReadyError));
+        assert_eq!(choice.ready_timeout(ms(1)), Err(ReadyTimeoutError));
+        assert_eq!(choice.ready_deadline(Instant::now()), Err(ReadyTimeoutError));
+        a.send(1).unwrap();
+        assert_eq!(choice.ready(), recv_a);
+        assert_eq!(choice.try_ready(), Ok(recv_a));
+        assert_eq!(from_a.try_recv(), Ok(1));
+        let ((), index) = side.both(
+            || {
+                side.pause();
+                b.send(2).unwrap();
+            },
+            || {
+                let index = choice.ready();
+                assert_eq!(from_b.try_recv(), Ok(2));
+                index
+            },
+        );
+        assert_eq!(index, recv_b);
+        let mut sending = Select::new();
+        let send = sending.send(&a);
+        assert_eq!(sending.ready(), send);
+        a.send(3).unwrap();
+        assert_eq!(sending.try_ready(), Err(TryReadyError));
+        let (index, ()) = side.both(
+            || {
+                let mut sending = Select::new();
+                sending.send(&a);
+                sending.ready_timeout(HOUR)
+            },
+            || {
+                side.pause();
+                from_a.recv().unwrap();
+            },
+        );
+        assert_eq!(index, Ok(0));
+        a.close();
+        b.close();
+        assert!(choice.ready() < 2, "gone is ready");
+        // A timer that rings by itself.
+        let alarm = channel::after(ms(1));
+        let mut choice = Select::new();
+        choice.recv(&alarm);
+        assert_eq!(choice.ready(), 0);
+        assert!(alarm.try_recv().is_ok());
+    });
+}
+
+#[test]
+fn select_21_operations_are_removed_and_keep_their_numbers() {
+    let (a, from_a) = channel::unbounded();
+    let (b, from_b) = channel::unbounded();
+    a.send(1).unwrap();
+    b.send(2).unwrap();
+    let mut choice = Select::default();
+    let (first, second) = (choice.recv(&from_a), choice.recv(&from_b));
+    choice.remove(first);
+    for _ in 0..20 {
+        assert_eq!(choice.ready(), second);
+    }
+    let third = choice.recv(&from_a);
+    assert_eq!((first, second, third), (0, 1, 2));
+    assert!(panic_text(|| choice.remove(first)).contains("index 0"));
+    assert!(format!("{choice:?}").contains("Select"));
+}
+
+#[test]
+fn select_22_a_selected_operation_that_is_dropped_gives_back_what_it_has() {
+    everywhere(|side| {
+        for capacity in [1, usize::MAX] {
+            let (sender, receiver) = channel::bounded(capacity);
+            sender.send(1).unwrap();
+            let mut choice = Select::new();
+            choice.recv(&receiver);
+            drop(choice.select());
+            assert_eq!(receiver.try_recv(), Ok(1), "it is at the front again");
+            assert_eq!(sender.try_send(2), Ok(()));
+        }
+        let (sender, receiver) = channel::bounded(0);
+        let (got, ()) = side.both(
+            || receiver.recv(),
+            || {
+                side.pause();
+                let mut choice = Select::new();
+                choice.send(&sender);
+                drop(choice.select());
+                sender.send(3).unwrap();
+            },
+        );
+        assert_eq!(got, Ok(3));
+        let (sent, ()) = side.both(
+            || sender.send(4),
+            || {
+                side.pause();
+                let mut choice = Select::new();
+                choice.recv(&receiver);
+                drop(choice.select());
+                assert_eq!(receiver.recv(), Ok(4), "not lost");
+            },
+        );
+        assert_eq!(sent, Ok(()));
+    });
+}
+
+#[test]
+fn select_23_misuse_of_the_dynamic_one_panics_and_says_how() {
+    let (sender, receiver) = channel::unbounded::<u8>();
+    let (other, from_other) = channel::unbounded::<u8>();
+    sender.send(1).unwrap();
+    let text = panic_text(|| drop(Select::new().select()));
+    assert!(text.contains("without operations"), "{text}");
+    let text = panic_text(|| Select::new().ready());
+    assert!(text.contains("without operations"), "{text}");
+    assert_eq!(Select::new().select_timeout(ms(1)).err(), Some(SelectTimeoutError));
+    assert_eq!(Select::new().ready_timeout(ms(1)), Err(ReadyTimeoutError));
+    let mut choice = Select::new();
+    choice.recv(&receiver);
+    let text = panic_text(|| choice.select().recv(&from_other));
+    assert!(text.contains("not the receiver"), "{text}");
+    let text = panic_text(|| choice.select().send(&sender, 1));
+    assert!(!text.is_empty());
+    let mut choice = Select::new();
+    choice.send(&sender);
+    let text = panic_text(|| choice.select().send(&other, 1));
+    assert!(text.contains("not the sender"), "{text}");
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1], "nothing is lost by it");
+}
+
+#[test]
+fn select_24_a_cancelled_dynamic_one_gives_an_operation_that_fails() {
+    for workers in [1, 2] {
+        run_on(workers, || {
+            let (sender, receiver) = channel::bounded(1);
+            let mut counts = [0; 2];
+            ecru::cancel_scope(|scope| {
+                scope.cancel();
+                let mut choice = Select::new();
+                let (recv, _send) = (choice.recv(&receiver), choice.send(&sender));
+                for _ in 0..100 {
+                    let selected = choice.select();
+                    counts[selected.index()] += 1;
+                    if selected.index() == recv {
+                        assert_eq!(selected.recv(&receiver), Err(RecvError::Cancelled));
+                    } else {
+                        assert_eq!(selected.send(&sender, 5), Err(SendError::Cancelled(5)));
+                    }
+                }
+                let selected = choice.select_timeout(HOUR).unwrap();
+                assert!(selected.index() < 2);
+                drop(selected);
+                assert!(choice.ready() < 2);
+                // These never wait.
+                assert!(choice.try_select().is_ok() && choice.try_ready().is_ok());
+            });
+            assert!(counts.iter().all(|count| *count > 10), "by chance: {counts:?}");
+            assert!(receiver.is_empty());
+        });
+    }
+}
+
+#[test]
+fn select_39_the_errors_say_what_happened() {
+    fn shown(error: impl std::error::Error + Copy + Eq + Send + Sync + 'static) -> String {
+        error.to_string()
+    }
+    assert_eq!(shown(SelectTimeoutError), "timed out waiting on select");
+    for text in [shown(TrySelectError), shown(TryReadyError), shown(ReadyTimeoutError)] {
+        assert!(text.contains("select"), "{text}");
+    }
+}
+
+#[test]
+fn select_40_many_operations() {
+    everywhere(|side| {
+        let channels: Vec<_> = (0..1_000).map(|_| channel::bounded(0)).collect();
+        let log = Mutex::new(Vec::new());
+        let ((), ()) = side.both(
+            || {
+                for n in [999, 0, 500] {
+                    channels[n].0.send(n).unwrap();
+                }
+            },
+            || {
+                let mut choice = Select::new();
+                channels.iter().for_each(|(_, receiver)| _ = choice.recv(receiver));
+                for _ in 0..3 {
+                    let selected = choice.select();
+                    let index = selected.index();
+                    let value = selected.recv(&channels[index].1).unwrap();
+                    assert_eq!(index, value);
+                    log.lock().unwrap().push(value);
+                }
+                assert!(choice.try_select().is_err());
+            },
+        );
+        assert_eq!(*log.lock().unwrap(), [999, 0, 500]);
+        assert!(channels.iter().all(|(sender, _)| sender.try_send(1).is_err()));
+        assert_eq!(channels[7].1.try_recv(), Err(TryRecvError::Empty));
+    });
+}

@@ -1,0 +1,14 @@
+//! Rows of `doc/behaviour/select.md`: `select!`, `select_biased!` and `Select`.
+
+mod arms;
+mod cancellation;
+mod dynamic;
+mod ends;
+mod expressions;
+mod meetings;
+mod sends;
+
+/// A value that does not come.
+fn no_value() -> u8 {
+    crate::support::quiet_panic("no value")
+}

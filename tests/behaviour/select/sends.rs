@@ -1,0 +1,131 @@
+//! Arms that send: when their value is made, and what becomes of what was reserved for it.
+
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use super::no_value;
+use crate::support::{everywhere, ms, panic_text};
+use ecru::channel::{self, Select, Sender};
+use ecru::select;
+
+#[test]
+fn select_12_a_value_is_made_only_when_its_arm_is_taken() {
+    everywhere(|side| {
+        let (full, from_full) = channel::bounded(1);
+        full.send(0).unwrap();
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(1).unwrap();
+        let made = AtomicUsize::new(0);
+        let make = |value| {
+            made.fetch_add(1, SeqCst);
+            value
+        };
+        select! {
+            send(full, make(5)) -> _ => panic!("there is no room"),
+            recv(receiver) -> message => assert_eq!(message, Ok(1)),
+        }
+        select! {
+            send(full, make(5)) -> _ => panic!("there is no room"),
+            default(ms(1)) => {}
+        }
+        assert_eq!(made.load(SeqCst), 0);
+        let (_, ()) = side.both(
+            || select! { send(full, make(6)) -> sent => sent.unwrap() },
+            || {
+                side.pause();
+                assert_eq!(made.load(SeqCst), 0);
+                assert_eq!((from_full.recv(), from_full.recv()), (Ok(0), Ok(6)));
+            },
+        );
+        assert_eq!(made.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn select_13_what_was_reserved_is_given_back_when_the_value_does_not_come() {
+    fn leaves(sender: &Sender<u8>, value: Option<u8>) -> Option<()> {
+        select! { send(sender, value?) -> sent => sent.ok() }
+    }
+    everywhere(|side| {
+        for capacity in [0, 1] {
+            let (sender, receiver) = channel::bounded(capacity);
+            let (values, ()) = side.many(
+                2,
+                |_| receiver.recv(),
+                || {
+                    side.pause();
+                    assert_eq!(leaves(&sender, None), None);
+                    let text = panic_text(|| {
+                        select! { send(sender, no_value()) -> _ => {} }
+                    });
+                    assert_eq!(text, "no value");
+                    let mut choice = Select::new();
+                    choice.send(&sender);
+                    drop(choice.select());
+                    sender.send(1).unwrap();
+                    sender.send(2).unwrap();
+                },
+            );
+            assert_eq!(values.iter().filter(|value| value.is_ok()).count(), 2);
+        }
+        // Room that others may have.
+        let (sender, receiver) = channel::bounded(1);
+        let mut choice = Select::new();
+        choice.send(&sender);
+        let selected = choice.select();
+        assert!(sender.try_send(1).unwrap_err().is_full(), "it is reserved");
+        drop(selected);
+        assert_eq!((sender.try_send(1), receiver.recv()), (Ok(()), Ok(1)));
+    });
+}
+
+#[test]
+fn select_36_to_send_where_nobody_ever_waits() {
+    everywhere(|_| {
+        for (sender, receiver) in
+            [channel::unbounded(), channel::dropping(1), channel::sliding(1), channel::oneshot()]
+        {
+            select! { send(sender, 1) -> sent => sent.unwrap() }
+            assert_eq!(receiver.recv(), Ok(1));
+        }
+        let (sender, receiver) = channel::sliding(1);
+        (0..5).for_each(|n| select! { send(sender, n) -> sent => sent.unwrap() });
+        assert_eq!(receiver.recv(), Ok(4));
+        let (sender, receiver) = channel::dropping(1);
+        (0..5).for_each(|n| select! { send(sender, n) -> sent => sent.unwrap() });
+        assert_eq!(receiver.recv(), Ok(0));
+    });
+}
+
+#[test]
+fn select_37_a_read_and_a_send_of_which_exactly_one_is_done() {
+    everywhere(|side| {
+        // As two others come for both at once.
+        for _ in 0..12 {
+            let (a, from_a) = channel::bounded(0);
+            let (b, from_b) = channel::bounded(0);
+            let (others, which) = side.many(
+                2,
+                |n| match n {
+                    0 => a.send_timeout(1, ms(3)).is_ok(),
+                    _ => from_b.recv_timeout(ms(3)).is_ok(),
+                },
+                || {
+                    select! {
+                        recv(from_a) -> message => {
+                            message.unwrap();
+                            0
+                        },
+                        send(b, 2) -> sent => {
+                            // The receiver may have left before the value came.
+                            let _ = sent;
+                            1
+                        },
+                        default(ms(2)) => 2,
+                    }
+                },
+            );
+            let done = others.iter().filter(|done| **done).count();
+            assert_eq!(done, usize::from(which < 2), "{others:?} {which}");
+        }
+    });
+}

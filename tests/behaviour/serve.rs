@@ -1,0 +1,480 @@
+//! Rows of `doc/behaviour/serve.md`.
+
+use crate::streams::{assert_cancelled, listen, loud};
+use crate::support::{
+    HOUR, alone, begin, each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until,
+};
+use ecru::channel;
+use ecru::net::{Shutdown, TcpStream, UnixListener, UnixStream};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::collections::HashSet;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Instant;
+
+/// Serves a connection: gives back what comes.
+fn echo(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
+    let mut buffer = [0; 64];
+    loop {
+        match stream.read(&mut buffer)? {
+            0 => return Ok(()),
+            count => stream.write_all(&buffer[..count])?,
+        }
+    }
+}
+
+/// A client's one question and answer.
+fn ask(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"ping").unwrap();
+    let mut reply = [0; 4];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(&reply, b"ping");
+    stream
+}
+
+#[test]
+fn serve_01_serves_each_on_a_task_of_its_own() {
+    each_run(|| {
+        let (listener, address) = listen();
+        ecru::scope(|s| {
+            let server = s.spawn(|| listener.serve(10, echo));
+            // None is over when the next one comes.
+            let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
+            for mut client in clients {
+                client.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(client.read(&mut [0]).unwrap(), 0);
+            }
+            server.cancel();
+            assert_cancelled(&server.join().unwrap().unwrap_err());
+        });
+    });
+}
+
+#[test]
+fn serve_01_serves_on_every_worker() {
+    run_on(2, || {
+        let (listener, address) = listen();
+        let threads = Mutex::new(HashSet::new());
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                listener.serve(1000, |stream, peer| {
+                    threads.lock().unwrap().insert(thread::current().id());
+                    echo(stream, peer)
+                })
+            });
+            let mut clients = Vec::new();
+            while threads.lock().unwrap().len() < 2 {
+                clients.push(ask(address));
+                assert!(clients.len() < 400, "one worker has all the connections");
+            }
+        });
+    });
+}
+
+#[test]
+fn serve_02_at_most_so_many_at_once() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (now, most, served) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                listener.serve(3, |_, _| {
+                    most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    // All places are taken, and a fourth would have the time to come.
+                    until(|| most.load(SeqCst) >= 3);
+                    settle();
+                    now.fetch_sub(1, SeqCst);
+                    served.fetch_add(1, SeqCst);
+                    Ok(())
+                })
+            });
+            let clients: Vec<_> = (0..20).map(|_| TcpStream::connect(address).unwrap()).collect();
+            until(|| served.load(SeqCst) == clients.len());
+        });
+        assert_eq!(most.load(SeqCst), 3);
+    });
+}
+
+#[test]
+fn serve_03_errors_of_one_connection() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let errors = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                listener
+                    .server()
+                    .on_error(|error, peer| {
+                        errors.lock().unwrap().push((error.kind(), peer.unwrap()));
+                    })
+                    .serve(|mut stream, peer| {
+                        let mut bytes = [0; 4];
+                        stream.read_exact(&mut bytes)?;
+                        stream.write_all(&bytes)?;
+                        echo(stream, peer)
+                    })
+            });
+            let good = ask(address);
+            let bad = TcpStream::connect(address).unwrap();
+            (&bad).write_all(b"??").unwrap();
+            bad.shutdown(Shutdown::Write).unwrap();
+            until(|| !errors.lock().unwrap().is_empty());
+            let from = bad.local_addr().unwrap();
+            assert_eq!(*errors.lock().unwrap(), [(ErrorKind::UnexpectedEof, from)]);
+            // The others do not notice.
+            (&good).write_all(b"more").unwrap();
+            (&good).read_exact(&mut [0; 4]).unwrap();
+            ask(address);
+        });
+        assert_eq!(errors.lock().unwrap().len(), 1, "that the rest was cancelled is no error");
+    });
+}
+
+#[test]
+fn serve_04_panics_of_one_connection() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(0);
+        let text = panic_text(|| {
+            ecru::scope(|s| {
+                let server = s.spawn(|| {
+                    listener.server().stop_when(stopped).serve(|mut stream, _| {
+                        let mut byte = [0];
+                        stream.read_exact(&mut byte)?;
+                        if byte == *b"!" {
+                            quiet_panic("a connection");
+                        }
+                        stream.write_all(&byte)
+                    })
+                });
+                for byte in [b'!', b'!', b'.'] {
+                    let mut client = TcpStream::connect(address).unwrap();
+                    client.write_all(&[byte]).unwrap();
+                    let mut reply = Vec::new();
+                    client.read_to_end(&mut reply).unwrap();
+                    assert_eq!(reply.is_empty(), byte == b'!');
+                }
+                assert!(!server.is_finished());
+                drop(stop);
+                let _ = server.join().unwrap_or_else(|error| match error {
+                    ecru::JoinError::Panicked(payload) => {
+                        std::panic::resume_unwind(payload.into_inner())
+                    }
+                    other => panic!("{other}"),
+                });
+            });
+        });
+        assert_eq!(text, "a connection");
+    });
+}
+
+#[test]
+fn serve_04_panics_of_one_connection_for_a_handler() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(0);
+        let panics = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            let server = s.spawn(|| {
+                listener
+                    .server()
+                    .stop_when(stopped)
+                    .on_panic(|payload, peer| {
+                        panics.lock().unwrap().push((payload.message().map(String::from), peer));
+                    })
+                    .serve(|_, _| quiet_panic("a connection"))
+            });
+            let client = TcpStream::connect(address).unwrap();
+            until(|| !panics.lock().unwrap().is_empty());
+            let expected = (Some("a connection".to_owned()), client.local_addr().unwrap());
+            assert_eq!(*panics.lock().unwrap(), [expected]);
+            drop(stop);
+            server.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn serve_05_cancelled() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let ended = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let server = s.spawn(|| {
+                let result = listener.serve(10, |mut stream, _| {
+                    stream.write_all(b"x")?;
+                    let error = stream.read(&mut [0]).unwrap_err();
+                    assert_cancelled(&error);
+                    ended.fetch_add(1, SeqCst);
+                    Err(error)
+                });
+                (result, ended.load(SeqCst))
+            });
+            let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+            for mut client in &clients {
+                client.read_exact(&mut [0]).unwrap();
+            }
+            server.cancel();
+            let (result, ended) = server.join().unwrap();
+            assert_cancelled(&result.unwrap_err());
+            assert_eq!(ended, 3, "none outlives the call");
+        });
+        assert!(ecru::timeout(ms(3), || listener.serve(1, echo)).is_err());
+    });
+}
+
+#[test]
+fn serve_06_stop() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(1);
+        ecru::scope(|s| {
+            let server = s.spawn(|| listener.server().stop_when(stopped).serve(echo));
+            let mut client = ask(address);
+            stop.send(()).unwrap();
+            // From some client on, they stay in the listener's queue.
+            until(|| {
+                let mut late = TcpStream::connect(address).unwrap();
+                late.set_read_timeout(Some(ms(3))).unwrap();
+                late.write_all(b"ping").unwrap();
+                late.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::TimedOut)
+            });
+            // What has been accepted goes on.
+            client.write_all(b"more").unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+            assert!(!server.is_finished());
+            drop(client);
+            server.join().unwrap().unwrap();
+        });
+        let (again, _) = listener.accept().unwrap();
+        drop(again);
+    });
+}
+
+#[test]
+fn serve_06_stop_while_all_places_are_taken() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(1);
+        ecru::scope(|s| {
+            let server = s.spawn(|| listener.server().limit(1).stop_when(stopped).serve(echo));
+            let client = ask(address);
+            stop.send(()).unwrap();
+            settle();
+            drop(client);
+            server.join().unwrap().unwrap();
+        });
+    });
+}
+
+#[test]
+fn serve_07_grace() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(1);
+        let grace = ms(8);
+        let cancelled = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let server = s.spawn(|| {
+                listener
+                    .server()
+                    .stop_when(stopped)
+                    .grace(grace)
+                    .on_error(|error, _| panic!("{error}"))
+                    .serve(|mut stream, _| {
+                        stream.write_all(b"x")?;
+                        let end = forever();
+                        cancelled.store(true, SeqCst);
+                        Err(end.into())
+                    })
+            });
+            let mut client = TcpStream::connect(address).unwrap();
+            client.read_exact(&mut [0]).unwrap();
+            let start = Instant::now();
+            stop.send(()).unwrap();
+            server.join().unwrap().unwrap();
+            assert!((grace..HOUR / 100).contains(&start.elapsed()));
+        });
+        assert!(cancelled.load(SeqCst));
+    });
+}
+
+#[test]
+fn serve_07_grace_not_needed() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let (stop, stopped) = channel::bounded::<()>(1);
+        ecru::scope(|s| {
+            let server = s.spawn(|| listener.server().stop_when(stopped).grace(HOUR).serve(echo));
+            drop(ask(address));
+            stop.send(()).unwrap();
+            server.join().unwrap().unwrap();
+        });
+    });
+}
+
+/// Workers open what they need when they need it: this counts sockets only.
+fn open_sockets() -> usize {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+#[test]
+fn serve_08_too_many_open_files() {
+    const CLIENTS: usize = 20;
+    const FREE: usize = 3;
+    alone("serve::serve_08_too_many_open_files", || {
+        run_on(1, || {
+            let (listener, address) = listen();
+            let shortages = Mutex::new(Vec::new());
+            // The driver has opened what it needs.
+            assert!(ecru::timeout(ms(1), || listener.accept()).is_err());
+            let clients: Vec<_> =
+                (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
+            let before = getrlimit(Resource::Nofile);
+            let few = Some(CLIENTS as u64 + 50);
+            setrlimit(Resource::Nofile, Rlimit { current: few, ..before }).unwrap();
+            let mut rest = Vec::new();
+            while let Ok(file) = std::fs::File::open("/dev/null") {
+                rest.push(file);
+            }
+            rest.truncate(rest.len() - FREE);
+            ecru::scope(|s| {
+                s.spawn_daemon(|| {
+                    listener
+                        .server()
+                        .on_error(|error, peer| {
+                            assert!(peer.is_none());
+                            shortages.lock().unwrap().push(error.raw_os_error());
+                        })
+                        .serve(|mut stream, _| stream.write_all(b"x"))
+                });
+                for mut client in &clients {
+                    client.read_exact(&mut [0]).unwrap();
+                }
+            });
+            setrlimit(Resource::Nofile, before).unwrap();
+            let shortages = shortages.into_inner().unwrap();
+            assert!(!shortages.is_empty());
+            assert!(
+                shortages
+                    .iter()
+                    .all(|errno| *errno == Some(rustix::io::Errno::MFILE.raw_os_error())),
+                "{shortages:?}"
+            );
+            // A pause each time, and not a round of the loop.
+            assert!(shortages.len() <= CLIENTS, "{}", shortages.len());
+        });
+    });
+}
+
+#[test]
+fn serve_09_unix() {
+    each_run(|| {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("ecru-serve-{}-{}", std::process::id(), NEXT.fetch_add(1, SeqCst));
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let (stop, stopped) = channel::bounded::<()>(1);
+        ecru::scope(|s| {
+            let server = s.spawn(|| {
+                listener.server().stop_when(stopped).serve(|mut stream, peer| {
+                    assert!(peer.is_unnamed());
+                    stream.write_all(b"hello")
+                })
+            });
+            for _ in 0..3 {
+                let mut text = String::new();
+                let mut client = UnixStream::connect_addr(&address).unwrap();
+                client.read_to_string(&mut text).unwrap();
+                assert_eq!(text, "hello");
+            }
+            stop.send(()).unwrap();
+            server.join().unwrap().unwrap();
+        });
+        assert!(ecru::timeout(ms(2), || listener.serve(1, |_, _| Ok(()))).is_err());
+    });
+}
+
+#[test]
+fn serve_10_a_limit_of_none() {
+    each_run(|| {
+        let (listener, _) = listen();
+        assert_eq!(listener.serve(0, echo).unwrap_err().kind(), ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn serve_11_a_listener_of_no_use() {
+    each_run(|| {
+        let (listener, address) = listen();
+        ecru::scope(|s| {
+            let server = begin(s, || listener.serve(5, echo));
+            let client = ask(address);
+            rustix::net::shutdown(&listener, rustix::net::Shutdown::Both).unwrap();
+            settle();
+            assert!(!server.is_finished(), "a connection is open");
+            drop(client);
+            let error = server.join().unwrap().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+        });
+    });
+}
+
+/// Pages that this process has in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// So many connections, one after another on each of four tasks; nothing is left of them. (For a minute: `tests/churn.rs`.)
+fn churn(connections: usize) {
+    const CLIENTS: usize = 4;
+    ecru::Runtime::builder().workers(2).build().unwrap().run(|| {
+        let (listener, address) = listen();
+        let served = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                listener.serve(100, |stream, peer| {
+                    let result = echo(stream, peer);
+                    served.fetch_add(1, SeqCst);
+                    result
+                })
+            });
+            let round = |count: usize| {
+                let before = served.load(SeqCst);
+                ecru::scope(|s| {
+                    for _ in 0..CLIENTS {
+                        s.spawn(|| (0..count / CLIENTS).for_each(|_| drop(ask(address))));
+                    }
+                });
+                until(|| served.load(SeqCst) == before + count / CLIENTS * CLIENTS);
+            };
+            round(connections / 4);
+            let (sockets, pages) = (open_sockets(), resident());
+            round(connections);
+            assert_eq!(open_sockets(), sockets);
+            let more = resident().saturating_sub(pages);
+            eprintln!("{connections} connections, {more} pages more");
+            assert!(more < 256, "{more} pages more than before, which were {pages}");
+        });
+    });
+}
+
+#[test]
+fn serve_12_churn_leaks_nothing() {
+    alone("serve::serve_12_churn_leaks_nothing", || churn(400));
+}
+
+#[test]
+fn serve_12_churn_leaks_nothing_slow_at_full_speed() {
+    let _loud = loud();
+    let test = "serve::serve_12_churn_leaks_nothing_slow_at_full_speed";
+    alone(test, || churn(8_000));
+}

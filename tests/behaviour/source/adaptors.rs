@@ -1,0 +1,227 @@
+//! `map`, `or` and `filter`.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use super::side_by_side;
+use crate::support::{everywhere, ms, panic_text, quiet_panic, run_on, settle, text_of};
+use ecru::Source;
+use ecru::channel::{self, RecvError};
+use ecru::source::{self, Either};
+
+#[test]
+fn source_09_map_runs_on_the_waiter_s_own_stack_after_the_item_is_taken() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(0);
+        let (pause, resume) = channel::bounded::<()>(0);
+        let me = AtomicUsize::new(0);
+        let (value, ()) = side.both(
+            || {
+                let here = Cell::new(0_u32);
+                let mapped = (&receiver).map(|value: Result<u32, RecvError>| {
+                    // It may do what the waiter may: this is its own frame, and it may wait.
+                    here.set(here.get() + 1);
+                    me.store(1, SeqCst);
+                    resume.recv().unwrap();
+                    value.unwrap() * 2
+                });
+                let value = mapped.wait();
+                assert_eq!(here.get(), 1);
+                value
+            },
+            || {
+                sender.send(21).unwrap();
+                // The sender is not held up by it.
+                assert!(sender.try_send(0).is_err());
+                pause.send(()).unwrap();
+            },
+        );
+        assert_eq!(value, Ok(42));
+        let chained = source::ready(1).map(|n| n + 1).map(|n| n * 10).or(source::never());
+        assert_eq!(chained.wait(), Ok(20));
+    });
+}
+
+#[test]
+fn source_10_or_prefers_the_first_and_takes_nothing_from_the_other() {
+    everywhere(|side| {
+        let (a, from_a) = channel::unbounded();
+        let (b, from_b) = channel::unbounded();
+        for n in 0..10 {
+            a.send(n).unwrap();
+            b.send(n).unwrap();
+        }
+        for n in 0..10 {
+            assert_eq!((&from_a).or(&from_b).wait(), Ok(Ok(n)));
+        }
+        assert_eq!(from_b.len(), 10);
+        assert_eq!((&from_a).or(&from_b).wait(), Ok(Ok(0)));
+        let both = (&from_a).or(source::never());
+        let (got, ()) = side.both(
+            || both.wait(),
+            || {
+                side.pause();
+                a.send(77).unwrap();
+            },
+        );
+        assert_eq!(got, Ok(Ok(77)));
+    });
+}
+
+#[test]
+fn source_11_a_refusing_filter_leaves_the_value_for_others() {
+    everywhere(|side| {
+        for capacity in [0, 3, usize::MAX] {
+            let (sender, receiver) = channel::bounded(capacity);
+            let even = |n: &u32| n.is_multiple_of(2);
+            let odd = |n: &u32| n % 2 == 1;
+            let (evens, odds) = side_by_side(
+                side,
+                || (0..3).map(|_| (&receiver).filter(even).wait().unwrap()).collect::<Vec<_>>(),
+                || (0..3).map(|_| (&receiver).filter(odd).wait().unwrap()).collect::<Vec<_>>(),
+                || [1, 3, 0, 2, 5, 4].into_iter().for_each(|n| sender.send(n).unwrap()),
+            );
+            assert_eq!(evens, [Ok(0), Ok(2), Ok(4)], "capacity {capacity}");
+            assert_eq!(odds, [Ok(1), Ok(3), Ok(5)], "capacity {capacity}");
+        }
+    });
+}
+
+#[test]
+fn source_12_only_the_value_at_the_front_is_offered() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::unbounded();
+        sender.send(1).unwrap();
+        sender.send(2).unwrap();
+        let (got, ()) = side.both(
+            || (&receiver).filter(|n| *n == 2).wait(),
+            || {
+                side.pause();
+                assert_eq!(receiver.len(), 2, "it waits, though the buffer is not empty");
+                assert_eq!(receiver.recv(), Ok(1));
+            },
+        );
+        assert_eq!(got, Ok(Ok(2)), "as soon as it is at the front");
+        // Without a buffer, whoever waits to send is asked.
+        let (sender, receiver) = channel::bounded(0);
+        let (_, ()) = side.many(
+            3,
+            |n| sender.send(n).unwrap(),
+            || {
+                side.pause();
+                for n in [2, 0, 1] {
+                    assert_eq!((&receiver).filter(|value| *value == n).wait(), Ok(Ok(n)));
+                }
+            },
+        );
+    });
+}
+
+#[test]
+fn source_13_filters_stand_on_receivers_and_on_races_of_them() {
+    everywhere(|_| {
+        let (a, from_a) = channel::unbounded();
+        let (b, from_b) = channel::unbounded();
+        let big = |n: &u32| *n > 5;
+        a.send(1).unwrap();
+        b.send(9).unwrap();
+        assert_eq!(source::race([&from_a, &from_b]).filter(big).wait(), Ok(Ok(9)));
+        b.send(8).unwrap();
+        a.send(2).unwrap();
+        assert_eq!((&from_a).or(&from_b).filter(big).wait(), Ok(Ok(8)));
+        b.send(7).unwrap();
+        let mapped = (&from_a).or(&from_b).filter(big).map(|n| n.unwrap() + 100);
+        assert_eq!(mapped.wait(), Ok(107));
+        b.send(6).unwrap();
+        let either = source::either((&from_a).filter(big), (&from_b).filter(big));
+        assert_eq!(either.wait(), Ok(Either::Right(Ok(6))));
+        assert_eq!((from_a.len(), from_b.len()), (2, 0), "those that were refused are there");
+        // By value, too.
+        a.send(10).unwrap();
+        assert_eq!((from_a.recv(), from_a.recv()), (Ok(1), Ok(2)));
+        assert_eq!(from_a.filter(big).wait(), Ok(Ok(10)));
+    });
+}
+
+#[test]
+fn source_14_a_disconnect_passes_every_filter() {
+    everywhere(|side| {
+        for capacity in [0, 1] {
+            let (sender, receiver) = channel::bounded::<u32>(capacity);
+            let (got, ()) = side.both(
+                || (&receiver).filter(|_| false).wait(),
+                || {
+                    side.pause();
+                    drop(sender);
+                },
+            );
+            assert_eq!(got, Ok(Err(RecvError::Disconnected)));
+            let none = (&receiver).filter(|_| panic!("there is nothing to ask about"));
+            assert_eq!(none.try_take(), Some(Err(RecvError::Disconnected)));
+        }
+    });
+}
+
+#[test]
+fn source_16_a_predicate_s_panic_is_the_waiter_s() {
+    everywhere(|side| {
+        for capacity in [0, 1] {
+            let (sender, receiver) = channel::bounded(capacity);
+            let asked = AtomicBool::new(false);
+            let (payload, ()) = side.both(
+                || {
+                    let picky = (&receiver).filter(|_: &u32| {
+                        asked.store(true, SeqCst);
+                        quiet_panic("picky")
+                    });
+                    catch_unwind(AssertUnwindSafe(|| picky.wait())).unwrap_err()
+                },
+                || {
+                    side.pause();
+                    // It is not hit by it.
+                    while !asked.load(SeqCst) {
+                        let _ = sender.send_timeout(1, ms(5));
+                    }
+                },
+            );
+            assert_eq!(text_of(&*payload), "picky");
+            assert!(receiver.len() <= capacity);
+        }
+    });
+}
+
+#[test]
+fn source_17_predicates_must_not_wait() {
+    everywhere(|_| {
+        let (sender, receiver) = channel::unbounded();
+        sender.send(1).unwrap();
+        let text = panic_text(|| (&receiver).filter(|_: &u32| ecru::sleep(ms(1)).is_ok()).wait());
+        assert!(text.contains("no_suspend"), "{text}");
+        assert_eq!(receiver.recv(), Ok(1));
+    });
+}
+
+#[test]
+fn source_34_filtered_receivers_are_served_in_order() {
+    run_on(1, || {
+        let (sender, receiver) = channel::bounded(0);
+        ecru::scope(|s| {
+            let reader = |limit: u32| {
+                let receiver = &receiver;
+                let task = s.spawn_local(move || {
+                    (receiver.filter(move |n: &u32| *n >= limit).wait().unwrap().unwrap(), limit)
+                });
+                settle();
+                task
+            };
+            let (high, low, lowest) = (reader(10), reader(5), reader(0));
+            sender.send(7).unwrap();
+            sender.send(20).unwrap();
+            sender.send(30).unwrap();
+            assert_eq!(low.join().unwrap(), (7, 5), "the first who wants it");
+            assert_eq!(high.join().unwrap(), (20, 10));
+            assert_eq!(lowest.join().unwrap(), (30, 0));
+        });
+    });
+}

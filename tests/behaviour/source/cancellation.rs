@@ -1,0 +1,186 @@
+//! Cancelled waits take nothing; shields and time limits around them.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
+
+use super::Letters;
+use crate::support::{HOUR, everywhere, ms, panic_text, run_on, settle};
+use ecru::channel::{self, RecvError, TryRecvError};
+use ecru::source::{self};
+use ecru::{CancelReason, Source};
+
+#[test]
+fn source_06_a_cancelled_wait_takes_nothing() {
+    for workers in [1, 2] {
+        run_on(workers, || {
+            let letters = Letters::default();
+            letters.post(1);
+            let (sender, receiver) = channel::unbounded();
+            sender.send(2).unwrap();
+            ecru::cancel_scope(|scope| {
+                scope.cancel();
+                let before = letters.looks.load(SeqCst);
+                assert_eq!(letters.wait().unwrap_err().reason(), CancelReason::Explicit);
+                assert_eq!(letters.looks.load(SeqCst), before, "it has not even looked");
+                assert!((&receiver).map(|_| panic!("taken")).wait().is_err());
+                assert_eq!(receiver.recv(), Err(RecvError::Cancelled));
+                // What never waits is no cancel point.
+                assert_eq!(receiver.try_take(), Some(Ok(2)));
+            });
+            assert_eq!(letters.wait(), Ok(1));
+        });
+    }
+}
+
+#[test]
+fn source_07_a_wait_in_progress_is_woken_by_a_cancellation() {
+    for workers in [1, 2] {
+        run_on(workers, || {
+            let letters = Letters::default();
+            let (_sender, receiver) = channel::bounded::<u32>(0);
+            let (full, unread) = channel::bounded::<u32>(0);
+            ecru::scope(|s| {
+                let waits = [
+                    s.spawn(|| letters.wait().is_err()),
+                    s.spawn(|| receiver.wait().is_err()),
+                    s.spawn(|| source::race([&receiver, &receiver]).wait().is_err()),
+                    s.spawn(|| source::either(&letters, &receiver).wait().is_err()),
+                    s.spawn(|| full.send(1).unwrap_err().is_cancelled()),
+                ];
+                settle();
+                ecru::sleep(ms(2)).unwrap();
+                waits.iter().for_each(|task| task.cancel());
+                assert!(waits.iter().all(|task| task.join().unwrap()));
+            });
+            assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty), "they have left no trace");
+            assert_eq!(unread.try_recv(), Err(TryRecvError::Empty));
+            letters.post(1);
+            assert_eq!(letters.try_take(), Some(1));
+        });
+    }
+}
+
+#[test]
+fn source_08_a_value_handed_over_wins_over_a_cancellation() {
+    run_on(1, || {
+        let (sender, receiver) = channel::bounded(0);
+        ecru::scope(|s| {
+            let plain = s.spawn_local(|| receiver.recv());
+            let racing = s.spawn_local(|| source::race([&receiver]).wait());
+            settle();
+            // On one worker nobody runs in between.
+            sender.try_send(1).unwrap();
+            sender.try_send(2).unwrap();
+            plain.cancel();
+            racing.cancel();
+            assert_eq!(plain.join().unwrap(), Ok(1));
+            assert_eq!(racing.join().unwrap(), Ok(Ok(2)));
+            let sending = s.spawn_local(|| sender.send(3));
+            settle();
+            assert_eq!(receiver.try_recv(), Ok(3));
+            sending.cancel();
+            assert_eq!(sending.join().unwrap(), Ok(()));
+        });
+    });
+}
+
+#[test]
+fn source_15_a_filter_that_never_agrees_waits_until_it_is_cancelled() {
+    everywhere(|_| {
+        let (sender, receiver) = channel::unbounded();
+        sender.send(1).unwrap();
+        let waited = ecru::timeout(ms(2), || (&receiver).filter(|_| false).wait().is_err());
+        assert!(waited.is_err(), "{waited:?}");
+        assert_eq!(receiver.recv(), Ok(1));
+    });
+}
+
+#[test]
+fn source_29_a_wait_inside_no_suspend_panics() {
+    everywhere(|_| {
+        let text = panic_text(|| ecru::no_suspend(|| source::ready(1).wait()));
+        assert!(text.contains("no_suspend"), "ready or not: {text}");
+        let (sender, receiver) = channel::unbounded();
+        ecru::no_suspend(|| {
+            sender.try_send(1).unwrap();
+            assert_eq!((&receiver).map(|n| n).try_take(), Some(Ok(1)));
+        });
+        for refused in [
+            panic_text(|| ecru::no_suspend(|| sender.send(1))),
+            panic_text(|| ecru::no_suspend(|| receiver.recv())),
+            panic_text(|| ecru::no_suspend(|| receiver.recv_timeout(ms(1)))),
+        ] {
+            assert!(refused.contains("no_suspend"), "{refused}");
+        }
+        assert!(receiver.is_empty());
+    });
+}
+
+#[test]
+fn source_30_in_a_shield_a_wait_is_deaf_and_takes_exactly_one() {
+    for workers in [1, 2] {
+        run_on(workers, || {
+            let (sender, receiver) = channel::unbounded();
+            let begun = AtomicBool::new(false);
+            ecru::scope(|s| {
+                let reader = s.spawn(|| {
+                    begun.store(true, SeqCst);
+                    let value = ecru::shield(|| receiver.recv());
+                    (value, ecru::checkpoint().is_err(), receiver.recv())
+                });
+                crate::support::until(|| begun.load(SeqCst));
+                settle();
+                reader.cancel();
+                settle();
+                sender.send(1).unwrap();
+                sender.send(2).unwrap();
+                let (value, cancelled, next) = reader.join().unwrap();
+                assert_eq!((value, next), (Ok(1), Err(RecvError::Cancelled)));
+                assert!(cancelled, "the request is kept");
+            });
+            assert_eq!(receiver.len(), 1);
+        });
+    }
+}
+
+#[test]
+fn source_31_a_time_limit_around_a_wait() {
+    everywhere(|_| {
+        let (sender, receiver) = channel::bounded::<u8>(0);
+        let start = Instant::now();
+        assert!(ecru::timeout(ms(3), || receiver.recv()).is_err());
+        assert!(ecru::timeout(ms(3), || sender.send(1)).is_err());
+        assert!(ecru::timeout(ms(3), || source::race([&receiver, &receiver]).wait()).is_err());
+        assert!(ecru::timeout(ms(3), || Letters::default().wait()).is_err());
+        assert!((ms(12)..HOUR / 100).contains(&start.elapsed()), "never early");
+        assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
+    });
+}
+
+#[test]
+fn source_35_a_cancelled_wait_lets_others_run() {
+    run_on(1, || {
+        let (_sender, receiver) = channel::bounded::<u8>(0);
+        let others = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            s.spawn_local(|| {
+                for _ in 0..20 {
+                    others.fetch_add(1, SeqCst);
+                    let _ = ecru::yield_now();
+                }
+            });
+            ecru::cancel_scope(|scope| {
+                scope.cancel();
+                // A loop that ignores every error.
+                while others.load(SeqCst) < 20 {
+                    let _ = receiver.recv();
+                }
+                others.store(0, SeqCst);
+                s.spawn_local(|| others.store(100, SeqCst));
+                while others.load(SeqCst) < 100 {
+                    let _ = source::race([&receiver]).wait();
+                }
+            });
+        });
+    });
+}

@@ -1,0 +1,103 @@
+//! Sources that are there already: items, timers, nothing; also on plain threads.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Instant;
+
+use super::Letters;
+use crate::support::{HOUR, everywhere, ms, run_on};
+use ecru::Source;
+use ecru::channel::{self};
+use ecru::source::{self, Either};
+
+#[test]
+fn source_24_from_iter_has_each_item_once_and_then_nothing() {
+    everywhere(|side| {
+        let numbers = source::from_iter(0..300);
+        let (got, own) = side.many(
+            2,
+            |_| (0..100).map(|_| numbers.wait().unwrap()).collect::<Vec<_>>(),
+            || (0..100).map(|_| numbers.wait().unwrap()).collect::<Vec<_>>(),
+        );
+        let mut all: Vec<_> = got.into_iter().flatten().chain(own).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..300));
+        assert_eq!(numbers.try_take(), None);
+        assert!(ecru::timeout(ms(1), || numbers.wait().is_err()).is_err());
+    });
+}
+
+#[test]
+fn source_25_ready_and_never() {
+    everywhere(|side| {
+        let once = source::ready(String::from("it"));
+        let (got, own) = side.both(|| once.try_take(), || once.try_take());
+        assert_eq!(got.or(own).as_deref(), Some("it"));
+        assert_eq!(once.try_take(), None);
+        assert_eq!(source::never::<u8>().try_take(), None);
+        let either = source::never::<u8>().or(source::ready(1));
+        assert_eq!(either.wait(), Ok(1));
+    });
+}
+
+#[test]
+fn source_37_waiting_on_a_thread_costs_nothing_and_needs_no_runtime() {
+    let (sender, receiver) = channel::unbounded();
+    let thread = thread::spawn(move || {
+        let race = source::race([&receiver, &receiver]).wait();
+        let left = source::either(&receiver, channel::after(ms(1))).wait();
+        (race, matches!(left, Ok(Either::Right(_))))
+    });
+    thread::sleep(ms(2));
+    sender.send(4).unwrap();
+    assert_eq!(thread.join().unwrap(), (Ok(Ok(4)), true));
+}
+
+#[test]
+fn source_38_timers_are_sources() {
+    everywhere(|_| {
+        let start = Instant::now();
+        let quick = channel::after(ms(2));
+        let slow = channel::after(HOUR);
+        let (index, due) = source::race_indexed([&slow, &quick]).wait().unwrap();
+        assert_eq!(index, 1);
+        assert!(due.unwrap() >= start + ms(2) && Instant::now() >= due.unwrap());
+        let ticks = channel::tick(ms(1));
+        let seen: Vec<_> = (0..3).map(|_| (&ticks).or(&slow).wait().unwrap().unwrap()).collect();
+        assert!(seen.windows(2).all(|pair| pair[1] >= pair[0] + ms(1)));
+    });
+}
+
+#[test]
+fn source_39_a_timer_that_lost_costs_nothing() {
+    run_on(1, || {
+        let start = Instant::now();
+        for _ in 0..2_000 {
+            let ready = source::either(source::ready(1), channel::after(ms(1)));
+            ready.wait().unwrap();
+        }
+        let (sender, receiver) = channel::bounded(0);
+        ecru::scope(|s| {
+            s.spawn_local(|| (0..500).for_each(|n| sender.send(n).unwrap()));
+            for n in 0..500 {
+                let either = source::either(&receiver, channel::after(HOUR));
+                assert_eq!(either.wait(), Ok(Either::Left(Ok(n))));
+            }
+        });
+        // The run ends although an hour has not passed.
+        assert!(start.elapsed() < HOUR / 100);
+    });
+}
+
+#[test]
+fn source_40_nothing_is_taken_early() {
+    everywhere(|_| {
+        let letters = Letters::default();
+        letters.post(1);
+        let mapped = (&letters).map(|n| n);
+        let race = source::race([&mapped, &mapped]);
+        assert_eq!(letters.looks.load(SeqCst), 0, "to combine is not to take");
+        assert_eq!(race.try_take(), Some(1));
+        assert_eq!(race.try_take(), None);
+    });
+}

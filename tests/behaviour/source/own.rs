@@ -1,0 +1,203 @@
+//! Sources of the user's own, and who is told of what they have.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use super::{Letters, side_by_side};
+use crate::support::{everywhere, run_on, settle};
+use ecru::Source;
+use ecru::channel::Sender;
+use ecru::source::{self, WaitList};
+
+/// Stays open once it is opened: everybody may take from it.
+#[derive(Default)]
+struct Gate {
+    open: AtomicBool,
+    waiting: WaitList,
+}
+
+impl Source for Gate {
+    type Item = ();
+
+    fn try_take(&self) -> Option<()> {
+        self.open.load(SeqCst).then_some(())
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(&self.waiting);
+    }
+}
+
+#[test]
+fn source_01_a_type_of_the_user_s_own() {
+    everywhere(|side| {
+        let letters = Letters::default();
+        assert_eq!(letters.try_take(), None);
+        letters.post(1);
+        assert_eq!(letters.wait(), Ok(1), "no wait if there is something");
+        let (got, ()) = side.both(
+            || letters.wait(),
+            || {
+                side.pause();
+                letters.post(2);
+            },
+        );
+        assert_eq!(got, Ok(2));
+    });
+}
+
+#[test]
+fn source_02_references_and_boxes_are_sources_too() {
+    everywhere(|_| {
+        let letters = Letters::default();
+        (1..=4).for_each(|n| letters.post(n));
+        fn first(source: impl Source<Item = u32>) -> u32 {
+            source.wait().unwrap()
+        }
+        assert_eq!(first(&letters), 1);
+        let reference = &&letters;
+        assert_eq!(first(reference), 2);
+        let boxed: Box<dyn Source<Item = u32> + '_> = Box::new(&letters);
+        assert_eq!(first(&*boxed), 3);
+        assert_eq!(first(boxed), 4);
+    });
+}
+
+#[test]
+fn source_03_notify_one_tells_one_and_notify_all_everybody() {
+    everywhere(|side| {
+        let letters = Letters::default();
+        let (got, ()) = side.many(
+            3,
+            |_| letters.wait().unwrap(),
+            || {
+                side.pause();
+                (1..=3).for_each(|n| letters.post(n));
+            },
+        );
+        assert_eq!(got.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([1, 2, 3]));
+        let gate = Gate::default();
+        let (_, ()) = side.many(
+            4,
+            |_| gate.wait().unwrap(),
+            || {
+                side.pause();
+                gate.open.store(true, SeqCst);
+                gate.waiting.notify_all();
+            },
+        );
+    });
+    // Where nobody comes late, who looks again can be counted.
+    run_on(1, || {
+        let letters = Letters::default();
+        ecru::scope(|s| {
+            let readers: Vec<_> = (0..3).map(|_| s.spawn_local(|| letters.wait())).collect();
+            settle();
+            for n in 1..=3 {
+                let before = letters.looks.load(SeqCst);
+                letters.post(n);
+                settle();
+                assert_eq!(letters.looks.load(SeqCst), before + 1, "one was told");
+            }
+            let got = readers.into_iter().map(|task| task.join().unwrap().unwrap());
+            assert!(got.eq(1..=3));
+        });
+    });
+}
+
+#[test]
+fn source_04_those_who_wait_are_told_in_the_order_in_which_they_came() {
+    run_on(1, || {
+        let letters = Letters::default();
+        ecru::scope(|s| {
+            let readers: Vec<_> = (0..5).map(|_| s.spawn_local(|| letters.wait())).collect();
+            settle();
+            (0..5).for_each(|n| letters.post(n));
+            let got: Vec<_> =
+                readers.into_iter().map(|task| task.join().unwrap().unwrap()).collect();
+            assert_eq!(got, [0, 1, 2, 3, 4]);
+        });
+    });
+}
+
+#[test]
+fn source_05_a_notified_loser_passes_it_on() {
+    everywhere(|side| {
+        for _ in 0..20 {
+            // The first may take from either; enough comes for all, whichever it is.
+            let (a, b) = (Letters::default(), Letters::default());
+            let (left, right) = side.both(
+                || source::race([&a, &b]).wait().unwrap(),
+                || {
+                    side_by_side(
+                        side,
+                        || b.wait().unwrap(),
+                        || a.wait().unwrap(),
+                        || {
+                            a.post(1);
+                            b.post(2);
+                            a.post(3);
+                            b.post(4);
+                        },
+                    )
+                },
+            );
+            assert_eq!((right.0 % 2, right.1 % 2), (0, 1));
+            let rest = a.try_take().into_iter().chain(b.try_take());
+            let mut all: Vec<_> = [left, right.0, right.1].into_iter().chain(rest).collect();
+            all.sort_unstable();
+            assert_eq!(all, [1, 2, 3, 4]);
+        }
+    });
+}
+
+/// Has a line more with each look.
+struct Growing {
+    lists: [WaitList; 8],
+    used: AtomicUsize,
+    open: AtomicBool,
+}
+
+impl Source for Growing {
+    type Item = usize;
+
+    fn try_take(&self) -> Option<usize> {
+        self.open.load(SeqCst).then(|| self.used.load(SeqCst))
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        let used = (self.used.fetch_add(1, SeqCst) + 1).min(self.lists.len());
+        self.lists[..used].iter().for_each(each);
+    }
+}
+
+#[test]
+fn source_33_the_number_of_lines_may_grow() {
+    everywhere(|side| {
+        let growing = Growing {
+            lists: [const { WaitList::new() }; 8],
+            used: AtomicUsize::new(0),
+            open: AtomicBool::new(false),
+        };
+        let (got, ()) = side.both(
+            || growing.wait(),
+            || {
+                side.pause();
+                growing.open.store(true, SeqCst);
+                growing.lists.iter().for_each(WaitList::notify_all);
+            },
+        );
+        assert!(got.is_ok());
+    });
+}
+
+#[test]
+fn source_41_sources_are_dropped_with_what_they_hold() {
+    let drops = AtomicUsize::new(0);
+    drop(source::ready(crate::support::Counted(&drops)).map(|counted| counted));
+    drop(source::from_iter([crate::support::Counted(&drops)]));
+    assert_eq!(drops.load(SeqCst), 2);
+    fn shared<T: Send + Sync>() {}
+    shared::<WaitList>();
+    shared::<source::Ready<Sender<u8>>>();
+}

@@ -1,0 +1,250 @@
+//! Races: the first of several, and nothing from the others.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use super::Letters;
+use crate::support::{everywhere, ms, run_on};
+use ecru::Source;
+use ecru::channel::{self, RecvError};
+use ecru::source::{self, Either};
+
+#[test]
+fn source_18_a_race_takes_the_first_and_nothing_from_the_others() {
+    everywhere(|side| {
+        let channels: Vec<_> = (0..5).map(|_| channel::unbounded()).collect();
+        let receivers: Vec<_> = channels.iter().map(|(_, receiver)| receiver).collect();
+        let (got, ()) = side.both(
+            || source::race(receivers.iter().copied()).wait(),
+            || {
+                side.pause();
+                channels[3].0.send(3).unwrap();
+            },
+        );
+        assert_eq!(got, Ok(Ok(3)));
+        for (n, (sender, receiver)) in channels.iter().enumerate() {
+            // Nobody is in line there any more.
+            sender.send(n).unwrap();
+            assert_eq!(receiver.len(), 1);
+        }
+    });
+}
+
+#[test]
+fn source_19_nested_races_of_a_thousand_channels_lose_nothing() {
+    everywhere(|side| {
+        let channels: Vec<_> = (0..100).map(|_| channel::unbounded()).collect();
+        let total = 400;
+        let ((), sum) = side.both(
+            || {
+                for n in 0..total {
+                    channels[n * 37 % 100].0.send(n).unwrap();
+                }
+            },
+            || {
+                let rows: Vec<_> = channels
+                    .chunks(10)
+                    .map(|chunk| source::race(chunk.iter().map(|(_, receiver)| receiver)))
+                    .collect();
+                let race = source::race(rows);
+                (0..total).map(|_| race.wait().unwrap().unwrap()).sum::<usize>()
+            },
+        );
+        assert_eq!(sum, total * (total - 1) / 2);
+        assert!(channels.iter().all(|(_, receiver)| receiver.is_empty()));
+    });
+}
+
+#[test]
+fn source_19_nested_races_of_a_thousand_channels_lose_nothing_slow() {
+    run_on(2, || {
+        let channels: Vec<_> = (0..1000)
+            .map(|n| {
+                let (sender, receiver) = channel::unbounded();
+                sender.send(n).unwrap();
+                (sender, receiver)
+            })
+            .collect();
+        let rows: Vec<_> = channels
+            .chunks(10)
+            .map(|chunk| source::race(chunk.iter().map(|(_, receiver)| receiver)))
+            .collect();
+        let race = source::race(rows);
+        let sum: usize = (0..1000).map(|_| race.wait().unwrap().unwrap()).sum();
+        assert_eq!(sum, 999 * 1000 / 2);
+    });
+}
+
+#[test]
+fn source_20_a_race_of_none_never_has_anything() {
+    everywhere(|_| {
+        let none = source::race(Vec::<source::Ready<u8>>::new());
+        assert_eq!(none.try_take(), None);
+        assert!(ecru::timeout(ms(1), || none.wait().is_err()).is_err());
+    });
+}
+
+#[test]
+fn source_21_race_indexed_says_which() {
+    everywhere(|_| {
+        let channels: Vec<_> = (0..12).map(|_| channel::unbounded()).collect();
+        for n in [7, 0, 11] {
+            channels[n].0.send("it").unwrap();
+            let race = source::race_indexed(channels.iter().map(|(_, receiver)| receiver));
+            assert_eq!(race.wait(), Ok((n, Ok("it"))));
+        }
+    });
+}
+
+#[test]
+fn source_22_either_of_two_types() {
+    everywhere(|side| {
+        let (numbers, n) = channel::bounded::<u32>(0);
+        let (texts, t) = channel::unbounded::<&str>();
+        let either = source::either(&n, &t);
+        texts.send("text").unwrap();
+        assert_eq!(either.wait(), Ok(Either::Right(Ok("text"))));
+        let (got, ()) = side.both(|| either.wait(), || numbers.send(5).unwrap());
+        assert_eq!(got, Ok(Either::Left(Ok(5))));
+        // The slower one goes on.
+        let slow = source::either(&n, channel::after(ms(1)));
+        assert!(matches!(slow.wait(), Ok(Either::Right(Ok(_)))));
+        let (sent, ()) = side.both(|| numbers.send(6), || assert_eq!(n.recv(), Ok(6)));
+        assert_eq!(sent, Ok(()));
+    });
+}
+
+#[test]
+fn source_23_of_several_that_are_ready_chance_picks_one() {
+    everywhere(|_| {
+        let (a, from_a) = channel::unbounded();
+        let (b, from_b) = channel::unbounded();
+        for _ in 0..400 {
+            a.send('a').unwrap();
+            b.send('b').unwrap();
+        }
+        let raced = (0..100).filter(|_| source::race([&from_a, &from_b]).wait() == Ok(Ok('a')));
+        assert!((10..90).contains(&raced.count()));
+        let left = (0..100)
+            .filter(|_| matches!(source::either(&from_a, &from_b).wait(), Ok(Either::Left(_))));
+        assert!((10..90).contains(&left.count()));
+    });
+}
+
+#[test]
+fn source_26_each_item_goes_to_exactly_one_of_those_who_wait() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(2);
+        let letters = Letters::default();
+        let got = Mutex::new(Vec::new());
+        let read = |n: usize| {
+            for _ in 0..40 {
+                let value = match n % 2 {
+                    0 => source::race([&receiver, &receiver]).wait().unwrap().unwrap(),
+                    _ => letters.wait().unwrap(),
+                };
+                got.lock().unwrap().push(value);
+            }
+        };
+        let (_, ()) = side.many(4, read, || {
+            for n in 0..80 {
+                sender.send(n).unwrap();
+                letters.post(100 + n);
+            }
+        });
+        let mut got = got.into_inner().unwrap();
+        got.sort_unstable();
+        assert!(got.into_iter().eq((0..80).chain(100..180)));
+    });
+}
+
+#[test]
+fn source_27_a_race_of_closed_channels_is_over() {
+    everywhere(|side| {
+        let (a, from_a) = channel::bounded::<u8>(0);
+        let (b, from_b) = channel::unbounded::<u8>();
+        let (ends, ()) = side.many(
+            3,
+            |_| source::race([&from_a, &from_b]).wait(),
+            || {
+                side.pause();
+                drop(a);
+                drop(b);
+            },
+        );
+        assert!(ends.iter().all(|end| *end == Ok(Err(RecvError::Disconnected))));
+    });
+}
+
+#[test]
+fn source_28_a_race_cancels_nobody() {
+    run_on(2, || {
+        let done = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let (quick, first) = channel::bounded(1);
+            let (slow, second) = channel::bounded(1);
+            let done = &done;
+            s.spawn(move || quick.send(1).unwrap());
+            s.spawn(move || {
+                ecru::sleep(ms(5)).unwrap();
+                done.fetch_add(1, SeqCst);
+                slow.send(2).unwrap();
+            });
+            assert_eq!(source::race([&first, &second]).wait(), Ok(Ok(1)));
+            assert_eq!(second.recv(), Ok(2), "the loser has run on, and its value is there");
+        });
+        assert_eq!(done.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn source_32_many_sources_at_once() {
+    everywhere(|side| {
+        let channels: Vec<_> = (0..3_000).map(|_| channel::bounded(0)).collect();
+        let receivers = || channels.iter().map(|(_, receiver)| receiver);
+        let (got, ()) = side.both(
+            || source::race_indexed(receivers()).wait(),
+            || channels[2_345].0.send('x').unwrap(),
+        );
+        assert_eq!(got, Ok((2_345, Ok('x'))));
+        for (sender, _) in &channels {
+            assert!(sender.try_send('y').is_err(), "nobody is left in line");
+        }
+    });
+}
+
+#[test]
+fn source_36_operations_that_always_succeed_do_not_starve_others() {
+    run_on(1, || {
+        let (sender, receiver) = channel::unbounded();
+        let (ping, pong) = (channel::bounded(0), channel::bounded(0));
+        let (others, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn_local(|| others.fetch_add(1, SeqCst));
+            while others.load(SeqCst) == 0 {
+                sender.send(1).unwrap();
+                receiver.recv().unwrap();
+            }
+            // Two that hand over to each other.
+            let stop = &stop;
+            let (ping, pong) = (&ping, &pong);
+            s.spawn_local(move || {
+                while let Ok(n) = ping.1.recv() {
+                    pong.0.send(n).unwrap();
+                }
+            });
+            s.spawn_local(move || {
+                while !stop.load(SeqCst) {
+                    ping.0.send(1).unwrap();
+                    pong.1.recv().unwrap();
+                }
+                ping.0.close();
+            });
+            s.spawn_local(|| {
+                // A timer, too.
+                ecru::sleep(ms(1)).unwrap();
+                stop.store(true, SeqCst);
+            });
+        });
+    });
+}

@@ -1,0 +1,54 @@
+//! Locks, and events to wait for.
+
+mod condvars;
+mod events;
+mod every_kind;
+mod made_once;
+mod mutexes;
+mod rwlocks;
+mod semaphores;
+
+use crate::support::{each_run, run_on};
+use std::cell::RefCell;
+use std::thread;
+
+/// Runs `task` in so many tasks on one worker, on two, and on two with as many plain threads.
+fn everywhere(count: usize, task: impl Fn() + Sync) {
+    let tasks = || {
+        ecru::scope(|s| {
+            for _ in 0..count {
+                s.spawn(&task);
+            }
+        });
+    };
+    each_run(tasks);
+    thread::scope(|s| {
+        for _ in 0..count {
+            s.spawn(&task);
+        }
+        run_on(2, tasks);
+    });
+}
+
+/// What happened, in order, on one worker.
+#[derive(Default)]
+struct Log(RefCell<Vec<&'static str>>);
+
+impl Log {
+    fn note(&self, what: &'static str) {
+        self.0.borrow_mut().push(what);
+    }
+
+    #[track_caller]
+    fn assert(&self, expected: &[&str]) {
+        assert_eq!(*self.0.borrow(), expected);
+    }
+}
+
+/// A task that is cancelled from the start.
+fn cancelled<T>(body: impl FnOnce() -> T) -> T {
+    ecru::cancel_scope(|c| {
+        c.cancel();
+        body()
+    })
+}

@@ -1,0 +1,54 @@
+//! Task-locals: bound for what runs below.
+
+use super::DEPTH;
+use crate::support::{each_run, panic_text, quiet_panic};
+
+/// A child sees what was bound where its scope was opened.
+#[test]
+fn task_18_local_in_a_child() {
+    each_run(|| {
+        assert_eq!(DEPTH.try_with(|_| ()), None);
+        DEPTH.scope(1, || {
+            ecru::scope(|s| {
+                let outside = DEPTH.scope(2, || s.spawn(|| DEPTH.get()));
+                assert_eq!(outside.join().unwrap(), 1);
+                let deeper = s.spawn(|| {
+                    DEPTH.scope(3, || {
+                        ecru::yield_now().unwrap();
+                        ecru::scope(|inner| inner.spawn(|| DEPTH.get()).join().unwrap())
+                    })
+                });
+                assert_eq!((deeper.join().unwrap(), DEPTH.get()), (3, 1));
+            });
+        });
+    });
+}
+
+/// A task of the run sees what was bound around the run.
+#[test]
+fn task_19_local_in_the_run() {
+    DEPTH.scope(1, || {
+        each_run(|| {
+            let seen = DEPTH.scope(2, || ecru::spawn(|| DEPTH.get()));
+            assert_eq!(seen.join().unwrap(), 1);
+        });
+    });
+    each_run(|| {
+        let seen = DEPTH.scope(2, || ecru::spawn(|| DEPTH.try_with(|depth| *depth)));
+        assert_eq!(seen.join().unwrap(), None);
+    });
+}
+
+/// When a binding's body ends, the outer value is back.
+#[test]
+fn task_20_local_is_given_back() {
+    each_run(|| {
+        DEPTH.scope(1, || {
+            assert_eq!(DEPTH.scope(2, || DEPTH.get()), 2);
+            assert_eq!(DEPTH.get(), 1);
+            assert_eq!(panic_text(|| DEPTH.scope(3, || quiet_panic("out"))), "out");
+            assert_eq!(DEPTH.get(), 1);
+        });
+        assert!(panic_text(|| DEPTH.get()).contains("no value is bound"));
+    });
+}

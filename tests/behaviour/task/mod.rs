@@ -1,0 +1,12 @@
+//! Tasks as such: identity, placement, fairness, panics, task-locals, `unblock`.
+
+mod failures;
+mod locals;
+mod many;
+mod on_their_own;
+mod turns;
+mod unblocking;
+
+ecru::task_local! {
+    static DEPTH: u32;
+}

@@ -1,0 +1,242 @@
+//! Whose turn it is, and on which worker.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ecru::net::{TcpListener, TcpStream};
+
+use crate::support::{HOUR, each_run, ms, panic_text, run_on, settle, until};
+
+/// Every task has a number of its own, and a name if it was given one.
+#[test]
+fn task_01_current() {
+    each_run(|| {
+        let root = ecru::task::current();
+        let tasks = ecru::scope(|s| {
+            let plain: Vec<_> = (0..20).map(|_| s.spawn(ecru::task::current)).collect();
+            let named = s.builder().name("indexer").spawn(|| {
+                let before = ecru::task::current();
+                ecru::sleep(ms(1)).unwrap();
+                assert_eq!(ecru::task::current(), before);
+                before
+            });
+            assert_eq!(named.join().unwrap().name(), Some("indexer"));
+            plain.iter().map(|task| task.join().unwrap()).collect::<Vec<_>>()
+        });
+        let mut ids: HashSet<_> = tasks.iter().map(ecru::task::Task::id).collect();
+        assert!(ids.insert(root.id()));
+        assert_eq!(ids.len(), 21);
+        assert!(tasks.iter().all(|task| task.name().is_none()));
+    });
+    assert!(panic_text(ecru::task::current).contains("outside a task"));
+}
+
+/// Tasks that yield take turns.
+#[test]
+fn task_02_yields() {
+    run_on(1, || {
+        let (turns, started) = (Mutex::new(Vec::new()), AtomicU32::new(0));
+        ecru::scope(|s| {
+            for name in ['a', 'b'] {
+                let (turns, started) = (&turns, &started);
+                s.spawn(move || {
+                    started.fetch_add(1, SeqCst);
+                    until(|| started.load(SeqCst) == 2);
+                    for _ in 0..4 {
+                        turns.lock().unwrap().push(name);
+                        ecru::yield_now().unwrap();
+                    }
+                });
+            }
+        });
+        let turns = turns.into_inner().unwrap();
+        assert_eq!(turns.len(), 8);
+        assert!(turns.windows(2).all(|pair| pair[0] != pair[1]), "{turns:?}");
+    });
+}
+
+/// `yield_now` is a cancel point, and yields all the same.
+#[test]
+fn task_03_yield_is_a_cancel_point() {
+    run_on(1, || {
+        let ran = AtomicBool::new(false);
+        ecru::scope(|s| {
+            s.spawn(|| ran.store(true, SeqCst));
+            ecru::cancel_scope(|c| {
+                c.cancel();
+                for _ in 0..3 {
+                    assert!(ecru::yield_now().is_err());
+                }
+            });
+            assert!(ran.load(SeqCst));
+        });
+    });
+}
+
+/// Tasks start in the order of spawning.
+#[test]
+fn task_04_first_come_first_served() {
+    run_on(1, || {
+        let order = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            for number in 0..3 {
+                let order = &order;
+                s.spawn(move || order.lock().unwrap().push(number));
+            }
+        });
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2]);
+    });
+}
+
+/// A task that has started stays where it is.
+#[test]
+fn task_05_keeps_its_thread() {
+    thread_local! {
+        static MARK: Cell<u64> = const { Cell::new(0) };
+    }
+    run_on(2, || {
+        let next = AtomicU32::new(1);
+        ecru::scope(|s| {
+            for _ in 0..20 {
+                s.spawn(|| {
+                    let (own, here) = (next.fetch_add(1, SeqCst), thread::current().id());
+                    for round in 0..10 {
+                        MARK.set(u64::from(own));
+                        ecru::scope(|inner| {
+                            drop(inner.spawn(|| ()).join());
+                        });
+                        // Nobody else has run here since `set` only if nobody yields: so set and yield apart.
+                        if round % 2 == 0 {
+                            ecru::yield_now().unwrap();
+                        } else {
+                            ecru::sleep(Duration::from_micros(100)).unwrap();
+                        }
+                        assert_eq!(thread::current().id(), here);
+                        assert_ne!(MARK.get(), 0);
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// What waits behind a busy task is taken by an idle worker.
+#[test]
+fn task_06_unstarted_work_spreads() {
+    run_on(2, || {
+        let ran = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let here = thread::current().id();
+            let others: Vec<_> = (0..20)
+                .map(|_| {
+                    s.spawn(|| {
+                        ran.fetch_add(1, SeqCst);
+                        thread::current().id()
+                    })
+                })
+                .collect();
+            // Never waits: this worker starts none of them.
+            let start = Instant::now();
+            while ran.load(SeqCst) < 20 {
+                assert!(start.elapsed() < Duration::from_secs(30), "nobody takes them");
+                std::hint::spin_loop();
+            }
+            assert!(others.iter().all(|task| task.join().unwrap() != here));
+        });
+    });
+}
+
+/// Tasks that are always ready do not keep a timer from ringing.
+#[test]
+fn task_07_ready_tasks_starve_no_timer() {
+    run_on(1, || {
+        let stop = AtomicBool::new(false);
+        ecru::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        ecru::yield_now().unwrap();
+                    }
+                });
+            }
+            let before = Instant::now();
+            ecru::sleep(ms(10)).unwrap();
+            assert!(before.elapsed() < Duration::from_secs(30));
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// Nor a socket from being read.
+#[test]
+fn task_08_ready_tasks_starve_no_socket() {
+    run_on(1, || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut server = listener.accept().unwrap().0;
+        let stop = AtomicBool::new(false);
+        ecru::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        ecru::yield_now().unwrap();
+                    }
+                });
+            }
+            s.spawn(|| {
+                settle();
+                server.write_all(b"ecru").unwrap();
+            });
+            let mut buffer = [0; 4];
+            client.read_exact(&mut buffer).unwrap();
+            assert_eq!(&buffer, b"ecru");
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// In `no_suspend` nothing waits, ready or not.
+#[test]
+fn task_12_no_suspend() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let ended = s.spawn(|| 5);
+            until(|| ended.is_finished());
+            let waits: [&dyn Fn(); 8] = [
+                &|| _ = ecru::sleep(Duration::ZERO),
+                &|| _ = ecru::yield_now(),
+                &|| _ = ecru::checkpoint(),
+                &|| drop(ended.join()),
+                &|| drop(ended.join_timeout(HOUR)),
+                &|| ecru::scope(|_| ()),
+                &|| ecru::unblock(|| ()),
+                // It awaits a hook that is running.
+                &|| ecru::on_cancel(|| (), || ()),
+            ];
+            for wait in waits {
+                let text = panic_text(|| ecru::no_suspend(wait));
+                assert!(text.contains("no_suspend"), "{text}");
+            }
+            assert!(ecru::no_suspend(|| ended.is_finished()));
+            assert_eq!(ended.join().unwrap(), 5);
+        });
+    });
+}
+
+/// Nothing of the sort that a barrier of the standard library blocks: two tasks on two workers.
+#[test]
+fn task_06_unstarted_work_spreads_past_a_blocked_worker() {
+    run_on(2, || {
+        let meet = Barrier::new(2);
+        ecru::scope(|s| {
+            s.spawn(|| meet.wait());
+            meet.wait();
+        });
+    });
+}

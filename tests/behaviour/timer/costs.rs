@@ -1,0 +1,241 @@
+//! What sleeping costs, and how late it is.
+
+use super::{lateness, us};
+use crate::streams::loud;
+use crate::support::{alone, each_run, ms, run_on};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// What this process has used, by the kernel's account.
+struct Usage {
+    processor: Duration,
+    /// How often its threads gave the processor up to wait.
+    waits: u64,
+}
+
+/// What this process has used so far.
+fn usage() -> Usage {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let processor = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap());
+    let mut waits = 0;
+    for thread in std::fs::read_dir("/proc/self/task").unwrap() {
+        // A thread that has ended meanwhile is no matter.
+        let status =
+            std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        waits += count.map_or(0, |count| count.trim().parse::<u64>().unwrap());
+    }
+    Usage { processor, waits }
+}
+
+#[test]
+fn timer_09_cancelled_ones_leave_nothing() {
+    alone("timer::costs::timer_09_cancelled_ones_leave_nothing", || {
+        run_on(1, || {
+            let resident = || {
+                // Without the pages of the program itself, which come as its code is first run.
+                let status = std::fs::read_to_string("/proc/self/status").unwrap();
+                let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
+                line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
+            };
+            let many = |count: u64| {
+                for n in 0..count {
+                    ecru::timeout(ms(2 + n % 50), || ()).unwrap();
+                }
+            };
+            many(1_000);
+            let before = resident();
+            many(100_000);
+            let grown = resident().saturating_sub(before);
+            // A leaked timer of 64 bytes each would be 6 MB.
+            assert!(grown < 1_000_000, "{grown} bytes more");
+        });
+    });
+}
+
+#[test]
+fn timer_09_cancelled_ones_leave_nothing_that_wakes() {
+    alone("timer::costs::timer_09_cancelled_ones_leave_nothing_that_wakes", || {
+        run_on(1, || {
+            for n in 0..100_000 {
+                ecru::timeout(ms(5 + n % 40), || ()).unwrap();
+            }
+            ecru::scope(|s| {
+                // The watch for others' work ends before the count begins.
+                ecru::sleep(ms(20)).unwrap();
+                let before = usage();
+                s.spawn_local(|| lateness(ms(80)));
+                lateness(ms(80));
+                let waits = usage().waits - before.waits;
+                assert!(waits < 20, "woken {waits} times");
+            });
+        });
+    });
+}
+
+#[cfg(not(ecru_baton))] // passing the baton is a wait of a thread
+#[test]
+fn timer_10_idle_costs_nothing() {
+    alone("timer::costs::timer_10_idle_costs_nothing", || {
+        for workers in [1, 2] {
+            run_on(workers, || {
+                let before = usage();
+                ecru::scope(|s| {
+                    for _ in 0..10 {
+                        s.spawn(|| lateness(ms(200)));
+                    }
+                });
+                let after = usage();
+                let used = after.processor - before.processor;
+                assert!(used < ms(20), "{used:?} of processor time on {workers} workers");
+                let waits = after.waits - before.waits;
+                assert!(waits < 60, "woken {waits} times on {workers} workers");
+            });
+        }
+    });
+}
+
+#[test]
+fn timer_10_idle_costs_nothing_once_there_is_a_driver() {
+    alone("timer::costs::timer_10_idle_costs_nothing_once_there_is_a_driver", || {
+        for workers in [1, 2] {
+            run_on(workers, || {
+                let listener = ecru::net::TcpListener::bind("127.0.0.1:0").unwrap();
+                ecru::scope(|s| {
+                    s.spawn_daemon(|| listener.accept());
+                    ecru::sleep(ms(5)).unwrap();
+                    let before = usage();
+                    lateness(ms(150));
+                    let after = usage();
+                    let used = after.processor - before.processor;
+                    assert!(used < ms(20), "{used:?} of processor time on {workers} workers");
+                    let waits = after.waits - before.waits;
+                    assert!(waits < 60, "woken {waits} times on {workers} workers");
+                });
+            });
+        }
+    });
+}
+
+#[cfg(not(ecru_baton))] // as many threads as tasks
+#[test]
+fn timer_11_many_slow() {
+    let _loud = loud();
+    each_run(|| {
+        let woken = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            for _ in 0..100_000 {
+                s.spawn(|| {
+                    lateness(ms(50));
+                    woken.fetch_add(1, SeqCst);
+                });
+            }
+        });
+        assert_eq!(woken.load(SeqCst), 100_000);
+    });
+}
+
+#[cfg(not(ecru_baton))] // as many threads as tasks
+#[test]
+fn timer_11_many_slow_a_million_sleeps() {
+    let _loud = loud();
+    run_on(2, || {
+        let start = Instant::now();
+        let ended = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            for seed in 0..50_000 {
+                let ended = &ended;
+                drop(s.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(seed);
+                    for _ in 0..20 {
+                        lateness(us(random.u64(0..20_000)));
+                    }
+                    ended.fetch_add(20, SeqCst);
+                }));
+            }
+        });
+        assert_eq!(ended.load(SeqCst), 1_000_000);
+        println!("a million sleeps of 0 to 20 ms: {:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn timer_12_hardly_late() {
+    let _loud = loud();
+    alone("timer::costs::timer_12_hardly_late", || {
+        run_on(1, || {
+            let noise = thread::spawn(machine_noise);
+            let mut late: Vec<Duration> = (0..100).map(|_| lateness(ms(1))).collect();
+            late.sort_unstable();
+            let (p50, noise) = (late[50], noise.join().unwrap());
+            assert!(
+                p50 < ms(1) + 2 * noise,
+                "half of them were late by {p50:?}; a plain thread by {noise:?}"
+            );
+        });
+    });
+}
+
+/// How late the latest of some sleeps of a plain thread is at the moment: what the machine, and whoever shares it, adds.
+fn machine_noise() -> Duration {
+    let mut late: Vec<Duration> = (0..30)
+        .map(|_| {
+            let deadline = Instant::now() + ms(1);
+            thread::sleep(ms(1));
+            deadline.elapsed()
+        })
+        .collect();
+    late.sort_unstable();
+    late[29]
+}
+
+#[cfg(not(ecru_baton))] // how late a thread is the kernel decides
+#[test]
+fn timer_12_hardly_late_side_by_side() {
+    // In a process of its own: a fork in another test holds up all who touch new memory, as these tasks do and a plain thread does not.
+    let _loud = loud();
+    alone("timer::costs::timer_12_hardly_late_side_by_side", || {
+        each_run(|| {
+            let (mut late, mut noise) = (vec![], Duration::ZERO);
+            // Of several rounds, as anybody who shares the machine may hold one of them up.
+            for _ in 0..3 {
+                let (of_these, meanwhile) = late_side_by_side();
+                late.extend(of_these);
+                noise = noise.max(meanwhile);
+            }
+            late.sort_unstable();
+            let p50 = late[late.len() / 2];
+            assert!(
+                p50 <= ms(2) + 2 * noise,
+                "half of them were late by {p50:?}; a plain thread by {noise:?}"
+            );
+        });
+    });
+}
+
+/// How late many sleeps were, and a plain thread at the same time.
+fn late_side_by_side() -> (Vec<Duration>, Duration) {
+    let noise = thread::spawn(machine_noise);
+    let late = Mutex::new(Vec::new());
+    // Not before all have begun.
+    let start = Instant::now() + ms(15);
+    ecru::scope(|s| {
+        for _ in 0..500 {
+            s.spawn(|| {
+                let deadline = start + us(fastrand::u64(0..20_000));
+                ecru::time::sleep_until(deadline).unwrap();
+                let now = Instant::now();
+                assert!(now >= deadline);
+                late.lock().unwrap().push(now - deadline);
+            });
+        }
+    });
+    let mut late = late.into_inner().unwrap();
+    late.sort_unstable();
+    let noise = noise.join().unwrap();
+    let [p50, p90, p99] = [late[250], late[450], late[495]];
+    println!("late: p50 {p50:?}, p90 {p90:?}, p99 {p99:?}; a plain thread: {noise:?}");
+    (late, noise)
+}

@@ -1,0 +1,64 @@
+//! `interval`: ticks that do not burst.
+
+use crate::support::{each_run, ms, panic_text};
+use ecru::Source;
+use ecru::time::interval;
+use std::time::{Duration, Instant};
+
+/// On time, one period after the other.
+#[test]
+fn timer_20_interval() {
+    each_run(|| {
+        let start = Instant::now();
+        let ticks = interval(ms(2));
+        assert_eq!(ticks.period(), ms(2));
+        let first = ticks.try_take().expect("the first is there at once");
+        assert!(first >= start && ticks.try_take().is_none());
+        let mut before = first;
+        for _ in 0..5 {
+            let due = ticks.tick().unwrap();
+            assert!(due >= before + ms(2) && Instant::now() >= due);
+            before = due;
+        }
+    });
+}
+
+/// Missed ticks are not made up for.
+#[test]
+fn timer_21_interval_does_not_burst() {
+    each_run(|| {
+        let ticks = interval(ms(4));
+        ticks.tick().unwrap();
+        std::thread::sleep(ms(20));
+        let late = Instant::now();
+        assert!(ticks.try_take().is_some() && ticks.try_take().is_none());
+        assert!(ticks.tick().unwrap() >= late + ms(4));
+    });
+}
+
+/// One taker for each tick.
+#[test]
+fn timer_22_interval_shared() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let ticks = interval(ms(1));
+            let takers: Vec<_> = (0..3)
+                .map(|_| {
+                    let ticks = ticks.clone();
+                    s.spawn(move || [ticks.tick().unwrap(), ticks.tick().unwrap()])
+                })
+                .collect();
+            let mut all: Vec<_> = takers.iter().flat_map(|one| one.join().unwrap()).collect();
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), 6);
+            assert!(all.windows(2).all(|pair| pair[1] >= pair[0] + ms(1)));
+        });
+    });
+}
+
+/// It would be a busy loop.
+#[test]
+fn timer_23_interval_of_zero() {
+    assert!(panic_text(|| interval(Duration::ZERO)).contains("yield_now"));
+}

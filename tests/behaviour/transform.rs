@@ -1,0 +1,363 @@
+//! Rows of `doc/behaviour/transform.md`.
+
+use crate::support::{begin, each_run, panic_text, quiet_panic, run_on, settle, until};
+use ecru::channel::{self, RecvError, SendError, Transform, TransformSender, transform};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+fn send_all<X: Transform<Input: std::fmt::Debug>>(
+    sender: &TransformSender<X>,
+    values: impl IntoIterator<Item = X::Input>,
+) {
+    values.into_iter().for_each(|value| sender.send(value).unwrap());
+}
+
+/// What comes of values.
+fn outputs<X: Transform<Input: std::fmt::Debug>>(
+    transform: X,
+    values: impl IntoIterator<Item = X::Input>,
+) -> Vec<X::Output> {
+    let (sender, receiver) = channel::transformed(1000, transform);
+    send_all(&sender, values);
+    drop(sender);
+    receiver.iter().collect()
+}
+
+#[test]
+fn transform_01_adaptors() {
+    let n = transform::values::<u32>;
+    assert_eq!(outputs(n(), 0..3), [0, 1, 2]);
+    assert_eq!(outputs(n().map(|n| n + 1), 0..3), [1, 2, 3]);
+    assert_eq!(outputs(n().filter(|n| n % 2 == 0), 0..5), [0, 2, 4]);
+    assert_eq!(outputs(n().flat_map(|n| 0..n), 0..4), [0, 0, 1, 0, 1, 2]);
+    assert_eq!(outputs(n().chunks(2).map(|c| c.len()), 0..5), [2, 2, 1]);
+    assert_eq!(outputs(n().flat_map(|n| [n, n]).chunks(3), 0..2), [vec![0, 0, 1], vec![1]]);
+}
+
+#[test]
+fn transform_02_flush() {
+    each_run(|| {
+        let (sender, chunks) = channel::transformed(8, transform::values().chunks(5));
+        send_all(&sender, 0..8);
+        assert_eq!(chunks.len(), 1);
+        sender.close();
+        sender.close();
+        assert_eq!(chunks.iter().collect::<Vec<_>>(), [vec![0, 1, 2, 3, 4], vec![5, 6, 7]]);
+        assert_eq!(sender.send(8), Err(SendError::Disconnected(8)));
+        assert!(sender.try_send(8).unwrap_err().is_disconnected());
+    });
+}
+
+#[test]
+fn transform_03_expanding() {
+    run_on(2, || {
+        for capacity in 1..=9 {
+            for takers in 1..=9 {
+                let three = transform::values().flat_map(|n: usize| [n; 3]);
+                let (sender, receiver) = channel::transformed(capacity, three);
+                ecru::scope(|s| {
+                    let takers: Vec<_> = (0..takers)
+                        .map(|_| s.spawn(|| channel::take(&receiver, 3).collect::<Vec<_>>()))
+                        .collect();
+                    settle();
+                    send_all(&sender, 0..takers.len());
+                    let mut all: Vec<_> =
+                        takers.iter().flat_map(|taker| taker.join().unwrap()).collect();
+                    all.sort_unstable();
+                    assert_eq!(all, (0..takers.len()).flat_map(|n| [n; 3]).collect::<Vec<_>>());
+                });
+            }
+        }
+    });
+}
+
+#[test]
+fn transform_04_several_served_by_one() {
+    each_run(|| {
+        let three = transform::values().flat_map(|n: u32| [n, n + 1, n + 2]);
+        let (sender, receiver) = channel::transformed(1, three);
+        ecru::scope(|s| {
+            let takers: Vec<_> = (0..3).map(|_| s.spawn(|| receiver.recv().unwrap())).collect();
+            settle();
+            sender.send(7).unwrap();
+            let mut all: Vec<_> = takers.iter().map(|taker| taker.join().unwrap()).collect();
+            all.sort_unstable();
+            assert_eq!(all, [7, 8, 9]);
+        });
+    });
+}
+
+#[test]
+fn transform_05_overfull() {
+    each_run(|| {
+        let three = transform::values().flat_map(|n: u32| [n; 3]);
+        let (sender, receiver) = channel::transformed(2, three);
+        sender.send(1).unwrap();
+        assert_eq!(receiver.len(), 3);
+        ecru::scope(|s| {
+            let waits = s.spawn(|| sender.send(2));
+            settle();
+            assert!(sender.try_send(9).unwrap_err().is_full());
+            assert_eq!(receiver.recv(), Ok(1));
+            settle();
+            // Two are left: full, not overfull, and still no room.
+            assert!(!waits.is_finished() && receiver.len() == 2);
+            assert_eq!(receiver.recv(), Ok(1));
+            assert_eq!(waits.join().unwrap(), Ok(()));
+            assert_eq!(receiver.len(), 4);
+        });
+    });
+}
+
+#[test]
+fn transform_06_no_output_needs_no_room_for_long() {
+    let (sender, receiver) = channel::transformed(1, transform::values().filter(|n: &u32| *n > 9));
+    send_all(&sender, [1, 2, 3, 10]);
+    assert_eq!(receiver.len(), 1);
+    // Nobody can tell beforehand that 4 would need no room.
+    assert!(sender.try_send(4).unwrap_err().is_full());
+    assert_eq!(receiver.recv(), Ok(10));
+    sender.try_send(4).unwrap();
+}
+
+#[test]
+fn transform_07_wants_no_more() {
+    // With one worker, whoever has begun has come as far as its wait.
+    run_on(1, || {
+        let (sender, receiver) = channel::transformed(1, transform::values().take(2).chunks(2));
+        sender.send(1).unwrap();
+        assert!(!sender.is_closed());
+        sender.send(2).unwrap();
+        assert!(sender.is_closed());
+        assert_eq!(sender.send(3), Err(SendError::Disconnected(3)));
+        assert_eq!(channel::collect(&receiver), Ok(vec![vec![1, 2]]));
+
+        // Those who already wait succeed, and their values are dropped.
+        let (sender, receiver) = channel::transformed(1, transform::values().take(2));
+        sender.send(1).unwrap();
+        ecru::scope(|s| {
+            let waits: Vec<_> = (2..5)
+                .map(|n| {
+                    begin(s, {
+                        let sender = sender.clone();
+                        move || sender.send(n)
+                    })
+                })
+                .collect();
+            settle();
+            assert_eq!(channel::collect(&receiver).unwrap().len(), 2);
+            waits.iter().for_each(|wait| assert_eq!(wait.join().unwrap(), Ok(())));
+        });
+        assert_eq!(outputs(transform::values::<u32>().take(0), []), []);
+    });
+}
+
+#[test]
+fn transform_08_panics() {
+    each_run(|| {
+        let odd = |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { n };
+        let (sender, receiver) = channel::transformed(9, transform::values().map(odd));
+        sender.send(0).unwrap();
+        assert_eq!(panic_text(|| sender.send(1)), "odd");
+        sender.send(2).unwrap();
+        drop(sender);
+        assert_eq!(channel::collect(&receiver), Ok(vec![0, 2]));
+    });
+}
+
+#[test]
+fn transform_09_handler() {
+    let odd = |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { n };
+    let instead = transform::values().map(odd).on_panic(|payload| {
+        assert_eq!(payload.message(), Some("odd"));
+        Some(1000)
+    });
+    assert_eq!(outputs(instead, 0..4), [0, 1000, 2, 1000]);
+    let nothing = transform::values().map(odd).on_panic(|_| None);
+    assert_eq!(outputs(nothing, 0..4), [0, 2]);
+    // What is further down is not its business.
+    let below = transform::values().on_panic(|_| None).map(odd);
+    let (sender, _receiver) = channel::transformed(9, below);
+    assert_eq!(panic_text(|| sender.send(1)), "odd");
+}
+
+/// Keeps everything, and emits it when it is finished.
+struct Keep(Vec<u32>);
+
+impl Transform for Keep {
+    type Input = u32;
+    type Output = u32;
+
+    fn step(&mut self, value: u32, _: &mut dyn FnMut(u32)) -> ControlFlow<()> {
+        if value == 13 {
+            quiet_panic("unlucky");
+        }
+        self.0.push(value);
+        ControlFlow::Continue(())
+    }
+
+    fn finish(&mut self, emit: &mut dyn FnMut(u32)) {
+        if self.0 == [77] {
+            quiet_panic("at the end");
+        }
+        self.0.drain(..).for_each(emit);
+    }
+}
+
+#[test]
+fn transform_10_close_waits_for_those_who_send() {
+    // With one worker, whoever has begun has come as far as its wait.
+    run_on(1, || {
+        let twice = transform::values().flat_map(|n: u32| [n, n]).chunks(3);
+        let (sender, receiver) = channel::transformed(1, twice);
+        send_all(&sender, [0, 1]);
+        ecru::scope(|s| {
+            let waits: Vec<_> = (2..4)
+                .map(|n| {
+                    begin(s, {
+                        let sender = sender.clone();
+                        move || sender.send(n)
+                    })
+                })
+                .collect();
+            settle();
+            sender.close();
+            assert_eq!(sender.send(9), Err(SendError::Disconnected(9)));
+            let all: Vec<_> = receiver.iter().flatten().collect();
+            assert_eq!(all.len(), 8, "two of each, and the flush behind them: {all:?}");
+            waits.iter().for_each(|wait| assert_eq!(wait.join().unwrap(), Ok(())));
+        });
+    });
+}
+
+#[test]
+fn transform_11_flush_overfills_and_may_panic() {
+    let (sender, receiver) = channel::transformed(1, Keep(vec![]));
+    send_all(&sender, [1, 2, 3]);
+    assert_eq!(panic_text(|| sender.send(13)), "unlucky");
+    sender.close();
+    assert_eq!(receiver.len(), 3);
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
+
+    let (sender, receiver) = channel::transformed(1, Keep(vec![77]));
+    assert_eq!(panic_text(|| sender.close()), "at the end");
+    assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
+    let (sender, receiver) = channel::transformed(1, Keep(vec![77]));
+    drop(sender);
+    assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
+}
+
+#[test]
+fn transform_12_bad_sizes() {
+    assert!(panic_text(|| channel::transformed(0, transform::values::<u8>())).contains("capacity"));
+    assert!(panic_text(|| transform::values::<u8>().chunks(0)).contains("chunk of 0"));
+}
+
+#[test]
+fn transform_13_value_comes_back() {
+    // With one worker, whoever has begun has come as far as its wait.
+    run_on(1, || {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counting = transform::values().map({
+            let seen = Arc::clone(&seen);
+            move |n: u32| {
+                seen.fetch_add(1, SeqCst);
+                n
+            }
+        });
+        let (sender, receiver) = channel::transformed(1, counting);
+        sender.send(1).unwrap();
+        ecru::scope(|s| {
+            // The first waits for room, the second for its turn.
+            let waits: Vec<_> = (2..4)
+                .map(|n| {
+                    begin(s, {
+                        let sender = sender.clone();
+                        move || sender.send(n)
+                    })
+                })
+                .collect();
+            settle();
+            for (n, wait) in waits.iter().enumerate().rev() {
+                wait.cancel();
+                assert_eq!(wait.join().unwrap(), Err(SendError::Cancelled(n as u32 + 2)));
+            }
+            let gone = begin(s, || sender.send(4));
+            drop(receiver);
+            assert_eq!(gone.join().unwrap(), Err(SendError::Disconnected(4)));
+        });
+        assert_eq!(seen.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn transform_14_cannot_wait() {
+    each_run(|| {
+        let again: Arc<std::sync::OnceLock<TransformSender<Box<dyn SendAgain>>>> = Arc::default();
+        let step = Again(Arc::clone(&again));
+        let (sender, receiver) = channel::transformed(4, Box::new(step) as Box<dyn SendAgain>);
+        again.set(sender.clone()).ok().unwrap();
+        // To send from within would wait for itself for ever.
+        assert!(panic_text(|| sender.send(1)).contains("no_suspend"));
+        sender.close();
+        assert!(receiver.recv().is_err());
+    });
+}
+
+trait SendAgain: Send {
+    fn again(&self, value: u32);
+}
+
+struct Again(Arc<std::sync::OnceLock<TransformSender<Box<dyn SendAgain>>>>);
+
+impl SendAgain for Again {
+    fn again(&self, value: u32) {
+        let _ = self.0.get().unwrap().send(value + 1);
+    }
+}
+
+impl Transform for Box<dyn SendAgain> {
+    type Input = u32;
+    type Output = u32;
+
+    fn step(&mut self, value: u32, _: &mut dyn FnMut(u32)) -> ControlFlow<()> {
+        (**self).again(value);
+        ControlFlow::Continue(())
+    }
+}
+
+#[test]
+fn transform_15_many_senders() {
+    run_on(2, || {
+        let both = transform::values().flat_map(|n: u64| [n, n]);
+        let (sender, receiver) = channel::transformed(3, both);
+        ecru::scope(|s| {
+            for part in 0..4 {
+                let sender = sender.clone();
+                s.spawn(move || (0..1000).for_each(|n| sender.send(part * 1000 + n).unwrap()));
+            }
+            drop(sender);
+            let mut all = channel::collect(&receiver).unwrap();
+            // What comes of one value stands together.
+            assert!(all.chunks(2).all(|two| two[0] == two[1]));
+            all.sort_unstable();
+            assert!(all.into_iter().eq((0..4000).flat_map(|n| [n, n])));
+        });
+    });
+}
+
+#[test]
+fn transform_16_receiver_closes() {
+    each_run(|| {
+        let (sender, receiver) = channel::transformed(2, transform::values().chunks(2));
+        send_all(&sender, [1, 2, 3]);
+        receiver.close();
+        until(|| sender.is_closed());
+        assert_eq!(sender.send(4), Err(SendError::Disconnected(4)));
+        assert_eq!(receiver.recv(), Ok(vec![1, 2]));
+        assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
+        drop(sender);
+        assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
+    });
+}

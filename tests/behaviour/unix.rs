@@ -1,0 +1,401 @@
+//! Rows of `doc/behaviour/unix.md`.
+
+use crate::streams::{assert_cancelled, byte_at};
+use crate::support::{HOUR, begin, each_run, everywhere, ms};
+use ecru::net::{Shutdown, UnixDatagram, UnixListener, UnixStream};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
+
+/// A number that no other test of this machine uses at the same time.
+fn unique() -> String {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    format!("ecru-test-{}-{}", std::process::id(), NEXT.fetch_add(1, SeqCst))
+}
+
+/// A path for a socket, which is removed in the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch(std::env::temp_dir().join(unique()))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn abstract_address() -> SocketAddr {
+    SocketAddr::from_abstract_name(unique()).unwrap()
+}
+
+#[test]
+fn unix_01_stream() {
+    everywhere(|side| {
+        let path = Scratch::new();
+        let listener = UnixListener::bind(&path.0).unwrap();
+        assert_eq!(listener.local_addr().unwrap().as_pathname(), Some(&*path.0));
+        side.both(
+            || {
+                let (mut stream, from) = listener.accept().unwrap();
+                assert!(from.is_unnamed());
+                assert_eq!(stream.local_addr().unwrap().as_pathname(), Some(&*path.0));
+                let mut bytes = [0; 5];
+                stream.read_exact(&mut bytes).unwrap();
+                stream.write_all(&bytes).unwrap();
+            },
+            || {
+                let mut client = UnixStream::connect(&path.0).unwrap();
+                assert_eq!(client.peer_addr().unwrap().as_pathname(), Some(&*path.0));
+                client.write_all(b"hello").unwrap();
+                let mut bytes = Vec::new();
+                client.read_to_end(&mut bytes).unwrap();
+                assert_eq!(bytes, b"hello");
+            },
+        );
+    });
+}
+
+#[test]
+fn unix_02_abstract_names() {
+    everywhere(|_| {
+        let address = abstract_address();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        let mut client = UnixStream::connect_addr(&address).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let name = client.peer_addr().unwrap();
+        assert_eq!(name.as_abstract_name(), address.as_abstract_name());
+        client.write_all(b"x").unwrap();
+        server.read_exact(&mut [0]).unwrap();
+        let taken = UnixListener::bind_addr(&address).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse);
+        drop(listener);
+        UnixListener::bind_addr(&address).expect("the name goes with its listener");
+    });
+}
+
+#[test]
+fn unix_03_pair() {
+    everywhere(|_| {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let parts = [IoSlice::new(b"ab"), IoSlice::new(b"cde")];
+        assert_eq!((&one).write_vectored(&parts).unwrap(), 5);
+        let mut bytes = [0; 2];
+        assert_eq!(other.peek(&mut bytes).unwrap(), 2);
+        let (mut first, mut second) = ([0; 1], [0; 9]);
+        let mut parts = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!((&other).read_vectored(&mut parts).unwrap(), 5);
+        assert_eq!((&first, &second[..4]), (b"a", &b"bcde"[..]));
+        assert_eq!(one.read(&mut []).unwrap(), 0);
+        one.flush().unwrap();
+        drop(other);
+        assert_eq!(one.write(b"x").unwrap_err().kind(), ErrorKind::BrokenPipe);
+    });
+}
+
+#[test]
+fn unix_04_end() {
+    everywhere(|_| {
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        one.write_all(b"question").unwrap();
+        one.shutdown(Shutdown::Write).unwrap();
+        let mut text = String::new();
+        other.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "question");
+        assert_eq!(other.read(&mut [0; 8]).unwrap(), 0);
+        other.write_all(b"answer").unwrap();
+        one.read_exact(&mut [0; 6]).unwrap();
+    });
+}
+
+#[test]
+fn unix_05_errors() {
+    everywhere(|_| {
+        let path = Scratch::new();
+        let kind = |result: std::io::Result<UnixStream>| result.unwrap_err().kind();
+        assert_eq!(kind(UnixStream::connect(&path.0)), ErrorKind::NotFound);
+        drop(UnixListener::bind(&path.0).unwrap());
+        assert_eq!(kind(UnixStream::connect(&path.0)), ErrorKind::ConnectionRefused);
+        let taken = UnixListener::bind(&path.0).unwrap_err();
+        assert_eq!(taken.kind(), ErrorKind::AddrInUse, "the path stays, as with std");
+        for bad in ["x".repeat(200), "with\0zero".to_owned()] {
+            assert_eq!(kind(UnixStream::connect(&bad)), ErrorKind::InvalidInput);
+            let error = UnixDatagram::bind(&bad).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        }
+    });
+}
+
+/// A listener whose queue has no room left, and what fills it.
+fn full_listener() -> (SocketAddr, UnixListener, Vec<std::os::unix::net::UnixStream>) {
+    let address = abstract_address();
+    let listener = UnixListener::bind_addr(&address).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let filler = std::os::unix::net::UnixStream::connect_addr(&address).unwrap();
+    (address, listener, vec![filler])
+}
+
+#[test]
+fn unix_06_full_queue() {
+    everywhere(|side| {
+        let (address, listener, _filler) = full_listener();
+        let connected = AtomicBool::new(false);
+        side.both(
+            || {
+                let stream = UnixStream::connect_addr(&address).unwrap();
+                connected.store(true, SeqCst);
+                stream
+            },
+            || {
+                side.pause();
+                assert!(!connected.load(SeqCst));
+                listener.accept().unwrap();
+                listener.accept().unwrap();
+            },
+        );
+    });
+}
+
+#[test]
+fn unix_06_full_queue_and_a_cancelled_connect() {
+    each_run(|| {
+        let (address, listener, _filler) = full_listener();
+        ecru::scope(|s| {
+            let connect = begin(s, || UnixStream::connect_addr(&address).map(drop));
+            connect.cancel();
+            assert_cancelled(&connect.join().unwrap().unwrap_err());
+        });
+        assert!(ecru::timeout(ms(3), || UnixStream::connect_addr(&address)).is_err());
+        listener.accept().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    });
+}
+
+#[test]
+fn unix_07_incoming() {
+    each_run(|| {
+        let address = abstract_address();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        ecru::scope(|s| {
+            let server = s.spawn(|| {
+                for (served, stream) in (0..).zip(&listener) {
+                    match stream {
+                        Ok(mut stream) => stream.write_all(&[served]).unwrap(),
+                        Err(error) => return (served, error),
+                    }
+                }
+                unreachable!("it never ends");
+            });
+            for number in 0..3 {
+                let mut stream = UnixStream::connect_addr(&address).unwrap();
+                let mut byte = [9];
+                stream.read_exact(&mut byte).unwrap();
+                assert_eq!(byte, [number]);
+            }
+            server.cancel();
+            let (served, error) = server.join().unwrap();
+            assert_eq!(served, 3);
+            assert_cancelled(&error);
+        });
+    });
+}
+
+#[test]
+fn unix_08_datagrams() {
+    everywhere(|_| {
+        let (at_one, at_other) = (Scratch::new(), abstract_address());
+        let one = UnixDatagram::bind(&at_one.0).unwrap();
+        let other = UnixDatagram::bind_addr(&at_other).unwrap();
+        assert_eq!(one.send_to_addr(b"question", &at_other).unwrap(), 8);
+        let mut buffer = [0; 16];
+        let (length, from) = other.recv_from(&mut buffer).unwrap();
+        assert_eq!((&buffer[..length], from.as_pathname()), (&b"question"[..], Some(&*at_one.0)));
+        other.send_to(b"answer", &at_one.0).unwrap();
+        assert_eq!(one.peek(&mut buffer).unwrap(), 6);
+        let (length, from) = one.peek_from(&mut buffer).unwrap();
+        assert_eq!((length, from.as_abstract_name()), (6, at_other.as_abstract_name()));
+        assert_eq!(one.recv(&mut buffer[..2]).unwrap(), 2, "the rest of it is lost");
+
+        let nameless = UnixDatagram::unbound().unwrap();
+        assert_eq!(nameless.send(b"x").unwrap_err().kind(), ErrorKind::NotConnected);
+        nameless.connect(&at_one.0).unwrap();
+        nameless.send(b"from nobody").unwrap();
+        let (length, from) = one.recv_from(&mut buffer).unwrap();
+        assert!(length == 11 && from.is_unnamed());
+        nameless.connect_addr(&at_other).unwrap();
+        assert_eq!(nameless.peer_addr().unwrap().as_abstract_name(), at_other.as_abstract_name());
+        nameless.send(b"").unwrap();
+        assert_eq!(other.recv(&mut buffer).unwrap(), 0, "an empty datagram is one");
+        drop(other);
+        assert_eq!(nameless.send(b"x").unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    });
+}
+
+#[test]
+fn unix_09_full_receiver() {
+    everywhere(|side| {
+        let address = abstract_address();
+        let receiver = UnixDatagram::bind_addr(&address).unwrap();
+        let connected = UnixDatagram::unbound().unwrap();
+        connected.connect_addr(&address).unwrap();
+        let loose = UnixDatagram::unbound().unwrap();
+        const COUNT: u32 = 300;
+        for is_connected in [true, false] {
+            let sent = AtomicUsize::new(0);
+            side.both(
+                || {
+                    for number in 0..COUNT {
+                        let bytes = number.to_ne_bytes();
+                        let length = match is_connected {
+                            true => connected.send(&bytes).unwrap(),
+                            false => loose.send_to_addr(&bytes, &address).unwrap(),
+                        };
+                        assert_eq!(length, 4);
+                        sent.fetch_add(1, SeqCst);
+                    }
+                },
+                || {
+                    side.pause();
+                    assert!(sent.load(SeqCst) < COUNT as usize, "more than a queue has room for");
+                    for number in 0..COUNT {
+                        let mut bytes = [0; 4];
+                        receiver.recv(&mut bytes).unwrap();
+                        assert_eq!(u32::from_ne_bytes(bytes), number);
+                    }
+                },
+            );
+        }
+    });
+}
+
+#[test]
+fn unix_09_full_receiver_and_a_limit() {
+    everywhere(|_| {
+        let address = abstract_address();
+        let receiver = UnixDatagram::bind_addr(&address).unwrap();
+        let sender = UnixDatagram::unbound().unwrap();
+        let limit = ms(5);
+        sender.set_write_timeout(Some(limit)).unwrap();
+        let mut sent = 0;
+        let (error, waited) = loop {
+            let start = Instant::now();
+            match sender.send_to_addr(b"x", &address) {
+                Ok(_) => sent += 1,
+                Err(error) => break (error, start.elapsed()),
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!((limit..HOUR / 100).contains(&waited));
+        sender.set_nonblocking(true).unwrap();
+        let error = sender.send_to_addr(b"x", &address).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        for _ in 0..sent {
+            receiver.recv(&mut [0]).unwrap();
+        }
+        receiver.set_nonblocking(true).unwrap();
+        let error = receiver.recv(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock, "as many as were reported");
+    });
+}
+
+#[test]
+fn unix_10_cancelled_loses_nothing() {
+    each_run(|| {
+        let (one, other) = UnixStream::pair().unwrap();
+        let (sender, receiver) = UnixDatagram::pair().unwrap();
+        let address = abstract_address();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        ecru::scope(|s| {
+            let waits = [
+                begin(s, || (&other).read(&mut [0; 8]).map(drop)),
+                begin(s, || receiver.recv(&mut [0; 8]).map(drop)),
+                begin(s, || receiver.recv_from(&mut [0; 8]).map(drop)),
+                begin(s, || listener.accept().map(drop)),
+            ];
+            for wait in waits {
+                wait.cancel();
+                assert_cancelled(&wait.join().unwrap().unwrap_err());
+            }
+        });
+        (&one).write_all(b"bytes").unwrap();
+        sender.send(b"datagram").unwrap();
+        let _client = UnixStream::connect_addr(&address).unwrap();
+        (&other).read_exact(&mut [0; 5]).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 8]).unwrap(), 8);
+        listener.accept().unwrap();
+    });
+}
+
+#[test]
+fn unix_10_cancelled_loses_nothing_of_a_write() {
+    each_run(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let written = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let writer = begin(s, || {
+                let chunk: Vec<u8> = (0..251 * 253).map(byte_at).collect();
+                loop {
+                    let from = written.load(SeqCst) % chunk.len();
+                    match (&one).write(&chunk[from..]) {
+                        Ok(count) => written.fetch_add(count, SeqCst),
+                        Err(error) => return error,
+                    };
+                }
+            });
+            writer.cancel();
+            assert_cancelled(&writer.join().unwrap());
+        });
+        drop(one);
+        let mut all = Vec::new();
+        other.read_to_end(&mut all).unwrap();
+        assert_eq!(all.len(), written.load(SeqCst));
+        assert!(all.iter().enumerate().all(|(position, byte)| *byte == byte_at(position)));
+    });
+}
+
+#[test]
+fn unix_11_timeouts_and_options() {
+    everywhere(|_| {
+        let (mut stream, _peer) = UnixStream::pair().unwrap();
+        let (datagram, _other) = UnixDatagram::pair().unwrap();
+        let limit = ms(4);
+        stream.set_read_timeout(Some(limit)).unwrap();
+        datagram.try_clone().unwrap().set_read_timeout(Some(limit)).unwrap();
+        let start = Instant::now();
+        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert_eq!(datagram.recv(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!((limit * 2..HOUR / 100).contains(&start.elapsed()));
+        assert_eq!(datagram.read_timeout().unwrap(), Some(limit));
+        assert!(stream.take_error().unwrap().is_none());
+        stream.try_clone().unwrap().set_nonblocking(true).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert!(format!("{stream:?}").starts_with("UnixStream { addr: (unnamed)"));
+    });
+}
+
+#[test]
+fn unix_12_from_std() {
+    everywhere(|_| {
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        one.set_read_timeout(Some(ms(3))).unwrap();
+        let mut ours = UnixStream::try_from(one).unwrap();
+        assert_eq!(ours.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        let mut std = std::os::unix::net::UnixStream::try_from(ours).unwrap();
+        UnixStream::try_from(other).unwrap().write_all(b"x").unwrap();
+        std.read_exact(&mut [0]).unwrap();
+
+        let datagram = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        let datagram = UnixDatagram::try_from(datagram).unwrap();
+        std::os::unix::net::UnixDatagram::try_from(datagram).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind_addr(&abstract_address()).unwrap();
+        let listener = UnixListener::try_from(listener).unwrap();
+        std::os::unix::net::UnixListener::try_from(listener).unwrap();
+    });
+}

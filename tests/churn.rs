@@ -1,0 +1,86 @@
+//! A thousand connections a second: for a minute with `ECRU_CHURN_SECONDS=60 cargo test --release --test churn -- --nocapture`, else for one.
+//!
+//! The same at full speed is a row of `doc/behaviour/serve.md`.
+
+use ecru::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const PER_SECOND: usize = 1_000;
+const CLIENTS: usize = 10;
+
+fn open_sockets() -> usize {
+    let fds = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
+    targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+}
+
+/// Pages that this process has in memory.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// How long it is looked at. Whether the machine keeps up is asked only of a run that is longer than an ordinary one.
+fn length() -> usize {
+    let said = std::env::var("ECRU_CHURN_SECONDS").ok();
+    said.map_or(1, |seconds| seconds.parse().expect("ECRU_CHURN_SECONDS is a number"))
+}
+
+#[test]
+fn a_thousand_connections_a_second_leave_nothing_behind_slow() {
+    let seconds = length();
+    ecru::Runtime::builder().workers(2).build().unwrap().run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let served = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                listener.serve(100, |mut stream, _| {
+                    let mut bytes = [0; 4];
+                    stream.read_exact(&mut bytes)?;
+                    stream.write_all(&bytes)?;
+                    assert_eq!(stream.read(&mut bytes)?, 0);
+                    served.fetch_add(1, SeqCst);
+                    Ok(())
+                })
+            });
+            // Each client makes a connection every hundredth of a second, at its own time.
+            let run_for = |seconds: usize| {
+                let (start, before) = (Instant::now(), served.load(SeqCst));
+                let pause = Duration::from_secs(1) / (PER_SECOND / CLIENTS) as u32;
+                ecru::scope(|s| {
+                    for client in 0..CLIENTS {
+                        let start = start + pause * client as u32 / CLIENTS as u32;
+                        s.spawn(move || {
+                            for turn in 0..seconds * PER_SECOND / CLIENTS {
+                                ecru::time::sleep_until(start + pause * turn as u32).unwrap();
+                                let mut stream = TcpStream::connect(address).unwrap();
+                                stream.write_all(b"ping").unwrap();
+                                stream.read_exact(&mut [0; 4]).unwrap();
+                            }
+                        });
+                    }
+                });
+                while served.load(SeqCst) < before + seconds * PER_SECOND {
+                    ecru::sleep(Duration::from_millis(1)).unwrap();
+                }
+                start.elapsed()
+            };
+            run_for(1);
+            let (sockets, pages) = (open_sockets(), resident());
+            let elapsed = run_for(seconds);
+            let more = resident().saturating_sub(pages);
+            println!(
+                "{} connections in {elapsed:?}; {} sockets; {more} of {pages} pages more",
+                seconds * PER_SECOND,
+                open_sockets()
+            );
+            assert_eq!(open_sockets(), sockets);
+            assert!(more < 64, "{more} pages more than before, which were {pages}");
+            let in_time = Duration::from_secs(seconds as u64) * 11 / 10;
+            assert!(seconds == 1 || elapsed < in_time, "it does not keep up: {elapsed:?}");
+        });
+    });
+}

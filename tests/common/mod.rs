@@ -1,0 +1,158 @@
+//! What the test programs share: a watchdog, runs, and both ends of a connection. Those of other packages name this file by its path; it needs
+//! nothing but std and the library.
+#![allow(dead_code, reason = "each program takes what it needs")]
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::process::{Command, Output};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ecru::net::{TcpListener, TcpStream};
+
+/// Longer than any test takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 60 });
+
+/// Longer than any test lives.
+pub(crate) const HOUR: Duration = Duration::from_secs(3600);
+
+pub(crate) fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Ends the process, naming the test, unless it is dropped in time.
+pub(crate) struct Watchdog {
+    _in_time: mpsc::Sender<()>,
+}
+
+impl Watchdog {
+    #[track_caller]
+    pub(crate) fn new() -> Watchdog {
+        Watchdog::within(PATIENCE)
+    }
+
+    #[track_caller]
+    pub(crate) fn within(limit: Duration) -> Watchdog {
+        let (in_time, ended) = mpsc::channel::<()>();
+        let place = std::panic::Location::caller();
+        let name = thread::current().name().unwrap_or("a thread without a name").to_owned();
+        thread::spawn(move || {
+            if ended.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!("{name} hangs; see {place}");
+                std::process::abort();
+            }
+        });
+        Watchdog { _in_time: in_time }
+    }
+}
+
+/// Runs `body` as the root task of a runtime with so many workers.
+#[track_caller]
+pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
+    let _watchdog = Watchdog::new();
+    ecru::Runtime::builder().workers(workers).build().unwrap().run(body)
+}
+
+/// Runs `body` with one worker, then with two; both times with as many as `ECRU_TEST_WORKERS` says, if it does.
+#[track_caller]
+pub(crate) fn each_run(body: impl Fn()) {
+    let said = std::env::var("ECRU_TEST_WORKERS").ok();
+    let said = said.map(|workers| workers.parse().expect("ECRU_TEST_WORKERS is a number"));
+    // One type for all tests, so that a run is compiled once for them.
+    let body: &dyn Fn() = &body;
+    for workers in [1, 2] {
+        run_on(said.unwrap_or(workers), body);
+    }
+}
+
+const CHILD: &str = "ECRU_TEST_CHILD";
+
+/// Starts the named test again in a process of its own, in which [`is_child`] is true. The name is the whole path, as the test runner prints it.
+pub(crate) fn start_again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(CHILD, test).env_remove("RUST_BACKTRACE");
+    command
+}
+
+/// Whether this process was started by [`start_again`] for that test.
+pub(crate) fn is_child(test: &str) -> bool {
+    std::env::var(CHILD).as_deref() == Ok(test)
+}
+
+/// Runs a test in a process of its own.
+#[track_caller]
+pub(crate) fn alone(test: &str, body: impl FnOnce()) {
+    alone_with(test, |_| {}, body);
+}
+
+/// The same with a command that has been prepared; what the process has written. None: this is the process.
+#[track_caller]
+pub(crate) fn alone_with(
+    test: &str,
+    prepare: impl FnOnce(&mut Command),
+    body: impl FnOnce(),
+) -> Option<Output> {
+    if is_child(test) {
+        body();
+        return None;
+    }
+    let mut command = start_again(test);
+    prepare(&mut command);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A name that no test has would run none, and succeed.
+    let good = output.status.success() && text.contains("1 passed");
+    assert!(good, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(output)
+}
+
+/// Lets others run until `condition` holds; deaf to cancellation.
+#[track_caller]
+pub(crate) fn until(mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < PATIENCE / 2, "what is waited for does not happen");
+        let _ = ecru::yield_now();
+    }
+}
+
+/// Lets others run for a while, so that what has been told to wait does.
+pub(crate) fn settle() {
+    for _ in 0..10 {
+        let _ = ecru::yield_now();
+    }
+}
+
+/// The text of a panic.
+#[track_caller]
+pub(crate) fn text_of(payload: &(dyn Any + Send)) -> &str {
+    match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => panic!("a payload without text"),
+    }
+}
+
+/// Calls a closure when it is dropped.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+pub(crate) fn listen() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    (listener, address)
+}
+
+/// Both ends of a connection.
+pub(crate) fn pair() -> (TcpStream, TcpStream) {
+    let (listener, address) = listen();
+    let client = TcpStream::connect(address).unwrap();
+    (client, listener.accept().unwrap().0)
+}

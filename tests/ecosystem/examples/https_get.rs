@@ -1,0 +1,38 @@
+//! ureq over ecru, with TLS, from a server by httparse; three requests at once, on the same thread.
+
+use ecru::net::TcpListener;
+use ecru_ecosystem::tls::Identity;
+use ecru_ecosystem::{http, ureq_over_ecru};
+
+fn main() -> Result<(), ureq::Error> {
+    let identity = Identity::new();
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?;
+    ecru::run(|| {
+        ecru::try_scope(|s| {
+            s.spawn(|| {
+                for _ in 0..3 {
+                    let stream = listener.accept()?.0;
+                    // Until the client goes, which it does without a word.
+                    s.spawn(|| {
+                        let _ =
+                            http::serve(identity.accept(stream), |path| format!("this is {path}"));
+                        Ok(())
+                    });
+                }
+                Ok(())
+            });
+            for page in ["one", "two", "three"] {
+                let certificate = identity.certificate();
+                s.spawn(move || {
+                    let agent = ureq_over_ecru::agent(certificate);
+                    let answer = agent.get(format!("https://{address}/{page}")).call()?;
+                    let status = answer.status();
+                    println!("{status}: {}", answer.into_body().read_to_string()?);
+                    Ok(())
+                });
+            }
+            Ok(())
+        })
+    })
+}

@@ -1,0 +1,208 @@
+//! Real servers on loopback, each in a temporary folder, for as long as a value lives.
+//!
+//! They are stopped when the value is dropped, so also by a panic; and killed by the kernel when the thread that started them ends
+//! without that (`setpriv --pdeathsig`).
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// How long a server may take to start or to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    folder: PathBuf,
+    address: SocketAddr,
+    stop: Signal,
+}
+
+impl Server {
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where it keeps what it keeps.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn start(
+        mut command: Command,
+        folder: PathBuf,
+        address: SocketAddr,
+        stop: Signal,
+        is_up: impl Fn(SocketAddr) -> bool,
+    ) -> io::Result<Server> {
+        let log = fs::File::create(folder.join("log"))?;
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut server = Server { child: command.spawn()?, folder, address, stop };
+        let begun = Instant::now();
+        while !is_up(address) {
+            let over = server.child.try_wait()?.is_some();
+            if over || begun.elapsed() > PATIENCE {
+                let log = fs::read_to_string(server.folder.join("log")).unwrap_or_default();
+                return Err(io::Error::other(format!("{command:?} did not come up:\n{log}")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        let asked = Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(asked, self.stop);
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if begun.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A Redis; none, and a line that says so, where it is not installed.
+///
+/// # Panics
+/// When it is not installed although it has to be (`CI=true` or `ECRU_REQUIRE_SERVERS=1`), or does not come up.
+#[must_use]
+pub fn redis() -> Option<Server> {
+    let program = installed("redis-server", &[])?;
+    Some(up("redis-server", || {
+        let (folder, address) = (new_folder("redis")?, free_address()?);
+        let mut command = unprivileged(&folder, &program)?;
+        command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.arg("--port").arg(address.port().to_string()).arg("--dir").arg(&folder);
+        Server::start(command, folder, address, Signal::TERM, |address| {
+            let Ok(mut stream) = TcpStream::connect(address) else { return false };
+            let asked = io::Write::write_all(&mut stream, b"PING\r\n");
+            let mut reply = [0; 7];
+            asked.and_then(|()| io::Read::read_exact(&mut stream, &mut reply)).is_ok()
+                && &reply == b"+PONG\r\n"
+        })
+    }))
+}
+
+/// Who may use the PostgreSQL.
+pub const USER: &str = "ecru";
+/// By SCRAM.
+pub const PASSWORD: &str = "undyed cloth";
+
+/// A PostgreSQL; none, and a line that says so, where it is not installed.
+///
+/// # Panics
+/// When it is not installed although it has to be (`CI=true` or `ECRU_REQUIRE_SERVERS=1`), or does not come up.
+#[must_use]
+pub fn postgres() -> Option<Server> {
+    let mut folders: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .filter_map(|version| Some(version.ok()?.path().join("bin")))
+        .collect();
+    folders.sort();
+    let (initdb, postgres) = (installed("initdb", &folders)?, installed("postgres", &folders)?);
+    Some(up("postgres", || {
+        let (folder, address) = (new_folder("postgres")?, free_address()?);
+        let (data, password) = (folder.join("data"), folder.join("password"));
+        fs::write(&password, PASSWORD)?;
+        let mut create = unprivileged(&folder, &initdb)?;
+        create.args(["--no-sync", "--locale=C", "--encoding=UTF8", "-A", "scram-sha-256"]);
+        create.args(["-U", USER, "--pwfile"]).arg(&password).arg("-D").arg(&data);
+        let created = create.stdin(Stdio::null()).output()?;
+        if !created.status.success() {
+            let said = String::from_utf8_lossy(&created.stderr);
+            let _ = fs::remove_dir_all(&folder);
+            return Err(io::Error::other(format!("initdb: {said}")));
+        }
+        let mut command = unprivileged(&folder, &postgres)?;
+        command.arg("-D").arg(&data).arg("-k").arg(&folder).args(["-F", "-h", "127.0.0.1"]);
+        command.arg("-p").arg(address.port().to_string());
+        // SIGQUIT: at once; nothing in it is to be kept.
+        Server::start(command, folder, address, Signal::QUIT, |address| {
+            crate::postgres_over_ecru::Postgres::connect(address, USER, PASSWORD).is_ok()
+        })
+    }))
+}
+
+/// Tries again with another port where somebody else was faster to take it.
+fn up(name: &str, start: impl Fn() -> io::Result<Server>) -> Server {
+    let first = start();
+    first.or_else(|_| start()).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A program, from the folders named or the search path.
+fn installed(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = folders
+        .iter()
+        .cloned()
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file());
+    if found.is_none() {
+        let set = |name, value| std::env::var(name).is_ok_and(|found| found == value);
+        assert!(
+            !set("CI", "true") && !set("ECRU_REQUIRE_SERVERS", "1"),
+            "{name} is not installed: apt-get install redis-server postgresql"
+        );
+        println!("SKIPPED: {name} is not installed (apt-get install redis-server postgresql)");
+    }
+    found
+}
+
+/// The program as somebody other than root, who may write to the folder; and it ends when the thread that starts it does.
+fn unprivileged(folder: &Path, program: &Path) -> io::Result<Command> {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL"]).current_dir(folder);
+    if rustix::process::getuid().is_root() {
+        let nobody = ["postgres", "redis", "nobody"].into_iter().find_map(ids_of);
+        let (user, group) = nobody.ok_or_else(|| io::Error::other("there is no user but root"))?;
+        command.arg(format!("--reuid={user}")).arg(format!("--regid={group}"));
+        command.arg("--clear-groups");
+        chown(folder, Some(user), Some(group))?;
+    }
+    command.arg("--").arg(program);
+    Ok(command)
+}
+
+/// A user's number and group, as /etc/passwd has them.
+fn ids_of(name: &str) -> Option<(u32, u32)> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    let mut fields = users
+        .lines()
+        .map(|line| line.split(':'))
+        .find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.skip(1)))?;
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+}
+
+fn new_folder(name: &str) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("ecru-{name}-{}-{number}", std::process::id()));
+    fs::create_dir(&folder)?;
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
+    Ok(folder)
+}
+
+/// An address that nobody listens on just now.
+fn free_address() -> io::Result<SocketAddr> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}

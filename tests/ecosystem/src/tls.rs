@@ -1,0 +1,86 @@
+//! A certificate of our own, for loopback, and rustls's settings for both ends.
+
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::{StreamOwned, crypto::ring};
+
+use ecru::net::TcpStream;
+
+/// A server's stream, encrypted.
+pub type ServerStream = StreamOwned<ServerConnection, TcpStream>;
+
+/// A client's stream, encrypted.
+pub type ClientStream = StreamOwned<ClientConnection, TcpStream>;
+
+/// Both ends' settings: the server has a certificate made just now, and the client trusts no other.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+    certificate: CertificateDer<'static>,
+}
+
+impl Identity {
+    /// A new certificate for `localhost` and `127.0.0.1`.
+    ///
+    /// # Panics
+    /// When rcgen or rustls refuse their own defaults.
+    #[must_use]
+    pub fn new() -> Identity {
+        let names = ["localhost", "127.0.0.1"].map(String::from);
+        let made = rcgen::generate_simple_self_signed(names).expect("plain names");
+        let certificate = made.cert.der().clone();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a fresh key");
+        let server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows them")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.clone()], key)
+            .expect("the key is the certificate's");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("a certificate made just now");
+        let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .expect("ring knows them")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Identity { server: Arc::new(server), client: Arc::new(client), certificate }
+    }
+
+    /// The certificate itself.
+    #[must_use]
+    pub fn certificate(&self) -> &CertificateDer<'static> {
+        &self.certificate
+    }
+
+    /// The server's side of a connection. The handshake happens with its first bytes.
+    ///
+    /// # Panics
+    /// When rustls refuses its settings.
+    #[must_use]
+    pub fn accept(&self, stream: TcpStream) -> ServerStream {
+        let connection =
+            ServerConnection::new(Arc::clone(&self.server)).expect("settings are good");
+        StreamOwned::new(connection, stream)
+    }
+
+    /// The client's side of a connection. The handshake happens with its first bytes.
+    ///
+    /// # Panics
+    /// When rustls refuses its settings.
+    #[must_use]
+    pub fn connect(&self, stream: TcpStream) -> ClientStream {
+        let name = ServerName::try_from("localhost").expect("a plain name");
+        let connection =
+            ClientConnection::new(Arc::clone(&self.client), name).expect("settings are good");
+        StreamOwned::new(connection, stream)
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Identity {
+        Identity::new()
+    }
+}

@@ -1,0 +1,155 @@
+//! Futures of tokio's and smol's in direct style, and handles and sources of ours in tokio and smol.
+
+use std::time::{Duration, Instant};
+
+use crate::support::{SHORT, each_run};
+use ecru::{Source, channel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// A runtime of tokio's, on threads of its own.
+fn tokio_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Timers, sockets, channels and tasks of tokio's, awaited in a task of ours while its handle is entered.
+#[test]
+fn interop_tokio_futures_in_block_on() {
+    let tokio = tokio_runtime();
+    each_run(|| {
+        let _entered = tokio.enter();
+        let begun = Instant::now();
+        ecru::block_on(tokio::time::sleep(SHORT)).unwrap();
+        assert!(begun.elapsed() >= SHORT);
+
+        let answer = ecru::block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = tokio::spawn(async move {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                let mut bytes = [0; 5];
+                stream.read_exact(&mut bytes).await.unwrap();
+                stream.write_all(&bytes).await.unwrap();
+            });
+            let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
+            client.write_all(b"hello").await.unwrap();
+            let mut bytes = [0; 5];
+            client.read_exact(&mut bytes).await.unwrap();
+            server.await.unwrap();
+            bytes
+        });
+        assert_eq!(&answer.unwrap(), b"hello");
+    });
+}
+
+/// The other tasks of the worker go on while one waits for tokio, and a limit ends its wait.
+#[test]
+fn interop_block_on_parks_and_is_cancelled() {
+    let tokio = tokio_runtime();
+    each_run(|| {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        ecru::scope(|s| {
+            let receives = s.spawn(move || ecru::block_on(async { receiver.recv().await }));
+            ecru::yield_now().unwrap();
+            s.spawn(move || ecru::block_on(sender.send(7)).unwrap().unwrap());
+            assert_eq!(receives.join().unwrap(), Ok(Some(7)));
+        });
+        let _entered = tokio.enter();
+        let hour = || tokio::time::sleep(Duration::from_secs(3600));
+        assert!(ecru::timeout(SHORT, || ecru::block_on(hour())).is_err());
+    });
+}
+
+/// What tasks of ours return and send, awaited in tasks of tokio's.
+#[test]
+fn interop_ours_in_tokio() {
+    let tokio = tokio_runtime();
+    let runtime = ecru::Runtime::builder().workers(2).build().unwrap();
+    let handle = runtime.handle();
+    let (told, ready) = std::sync::mpsc::channel();
+    let (stop, stopped) = channel::oneshot();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            runtime.run(|| {
+                told.send(()).unwrap();
+                stopped.wait().unwrap().unwrap();
+            });
+        });
+        ready.recv().unwrap();
+        let (sender, receiver) = channel::bounded(2);
+        let done = tokio.block_on(async {
+            let joined = handle.spawn(|| {
+                ecru::sleep(SHORT).unwrap();
+                6 * 7
+            });
+            let sends = handle.spawn(move || (0..100).try_for_each(|number| sender.send(number)));
+            let sums = tokio::spawn(async move {
+                let mut sum = 0;
+                while let Ok(number) = (&receiver).into_future().await {
+                    sum += number;
+                }
+                sum
+            });
+            let within = Duration::from_secs(60);
+            let joined = tokio::time::timeout(within, joined.unwrap()).await.unwrap();
+            let sent = sends.unwrap().await;
+            (joined.unwrap(), sent.unwrap(), sums.await.unwrap())
+        });
+        assert_eq!(done, (42, Ok(()), 4950));
+
+        // A future that is dropped half way, by tokio's own limit, has taken nothing.
+        let (sender, receiver) = channel::unbounded();
+        tokio.block_on(async {
+            assert!(tokio::time::timeout(SHORT, (&receiver).into_future()).await.is_err());
+            sender.send("kept").unwrap();
+        });
+        assert_eq!(receiver.try_recv(), Ok("kept"));
+        stop.send(()).unwrap();
+    });
+}
+
+/// The same with smol, whose reactor needs no handle.
+#[test]
+fn interop_smol_both_ways() {
+    each_run(|| {
+        let begun = Instant::now();
+        ecru::block_on(smol::Timer::after(SHORT)).unwrap();
+        assert!(begun.elapsed() >= SHORT);
+        assert!(ecru::timeout(SHORT, || ecru::block_on(smol::Timer::never())).is_err());
+
+        let (sender, receiver) = channel::bounded(1);
+        let (back, answers) = smol::channel::bounded(1);
+        ecru::scope(|s| {
+            let task = s.spawn(move || {
+                for number in 0..100_u32 {
+                    sender.send(number).unwrap();
+                    let answer = ecru::block_on(answers.recv()).unwrap();
+                    assert_eq!(answer, Ok(number + 1));
+                }
+                "done"
+            });
+            // smol's executor, on a thread of its own.
+            let executor = std::thread::spawn(move || {
+                smol::block_on(async {
+                    while let Ok(number) = (&receiver).into_future().await {
+                        back.send(number + 1).await.unwrap();
+                    }
+                });
+            });
+            assert_eq!(ecru::block_on(task).unwrap().unwrap(), "done");
+            ecru::unblock(|| executor.join().unwrap());
+        });
+    });
+}
+
+/// A join of ours in an executor of smol's.
+#[test]
+fn interop_handle_in_smol() {
+    each_run(|| {
+        let handle = ecru::spawn(|| {
+            ecru::sleep(SHORT).unwrap();
+            String::from("from a task")
+        });
+        let text = ecru::unblock(|| smol::block_on(handle.into_future()));
+        assert_eq!(text.unwrap(), "from a task");
+    });
+}

@@ -1,0 +1,13 @@
+//! Other people's crates over ecru's sockets, each with one worker and with two: a conversation, two connections at once in one scope,
+//! and what a time limit or a cancellation in the middle looks like from outside the crate.
+
+#[path = "../../../common/mod.rs"]
+mod common;
+mod http;
+mod interop;
+mod layers;
+mod postgres;
+mod redis;
+mod support;
+mod tls;
+mod websocket;

@@ -1,0 +1,14 @@
+//! The bug: results may borrow what the scope borrowed, and tasks would be spawned into a scope that is gone.
+
+use ecru::JoinSet;
+
+fn main() {
+    ecru::run(|| {
+        let set = ecru::scope(|s| {
+            let set = JoinSet::new(s);
+            set.spawn(|| 1);
+            set
+        });
+        set.join_next();
+    });
+}
