@@ -1,0 +1,70 @@
+//! hyper's time limits.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use ecru::channel::{self, Receiver};
+use ecru::source::{Source, SourceFuture};
+use hyper::rt::{Sleep, Timer};
+
+/// ecru's clock for hyper: what its builders' `timer` methods take, for limits such as `header_read_timeout`.
+///
+/// # Examples
+/// ```
+/// use ecru_hyper::EcruTimer;
+/// use hyper::rt::Timer;
+/// use std::time::Duration;
+///
+/// assert_eq!(ecru::block_on(EcruTimer.sleep(Duration::from_millis(1))), Ok(()));
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EcruTimer;
+
+/// A moment that is waited for.
+struct Moment {
+    // Only ever reached through `&mut`: the lock makes it `Sync`, which hyper asks for.
+    due: Mutex<SourceFuture<Receiver<Instant>>>,
+}
+
+impl Moment {
+    fn at(due: Instant) -> Moment {
+        Moment { due: Mutex::new(channel::at(due).into_future()) }
+    }
+}
+
+impl Future for Moment {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let due = self.due.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // It says when it was; and that nothing more will come, where it was polled once too often.
+        let _ = ready!(Pin::new(due).poll(context));
+        Poll::Ready(())
+    }
+}
+
+impl Sleep for Moment {}
+
+impl fmt::Debug for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Moment")
+    }
+}
+
+impl Timer for EcruTimer {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        // What lies past the end of time is a lifetime away at least.
+        const LIFETIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+        let now = Instant::now();
+        let due = now.checked_add(duration).unwrap_or_else(|| now + LIFETIME);
+        Box::pin(Moment::at(due))
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Moment::at(deadline))
+    }
+}

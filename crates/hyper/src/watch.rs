@@ -1,0 +1,101 @@
+//! A task that waits in a future's place.
+//!
+//! # Protocol
+//! ```text
+//!   the future                                   the watch's task
+//!   -----------------------------------------    ------------------------------------------
+//!   begin: leaves its waker, spawns the task
+//!   poll: leaves its waker, pending       ..     waits; leaves the outcome, takes the waker, wakes it
+//!   poll: takes the outcome, the watch is over
+//!   or drop: cancels the task                    .. is cancelled, or never begins, and does the same
+//! ```
+//! The outcome is left whatever becomes of the task, also where it is dropped before it has begun. So nobody waits for nothing.
+
+use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use ecru::{Handle, JoinHandle};
+
+/// A wait in progress. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    state: Arc<Mutex<State>>,
+    task: JoinHandle<'static, ()>,
+}
+
+#[derive(Debug)]
+enum State {
+    Waits(Waker),
+    Over(io::Result<()>),
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a connection is told whose run does not begin tasks any more.
+fn is_over() -> io::Error {
+    io::Error::other("the run of ecru that this connection belongs to is over")
+}
+
+impl Watch {
+    /// Has a task of the run call `wait`, and wake the future afterwards.
+    ///
+    /// # Errors
+    /// There is no run any more.
+    pub(crate) fn begin(
+        run: &Handle,
+        context: &Context<'_>,
+        wait: impl FnOnce() -> io::Result<()> + Send + 'static,
+    ) -> io::Result<Watch> {
+        let state = Arc::new(Mutex::new(State::Waits(context.waker().clone())));
+        let mut teller = Teller { state: Arc::clone(&state), outcome: Err(is_over()) };
+        let task = run.spawn(move || teller.note(wait())).map_err(|_| is_over())?;
+        Ok(Watch { state, task })
+    }
+
+    /// Whether the wait is over, and how it ended.
+    pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        let mut state = lock(&self.state);
+        let waker = match &mut *state {
+            State::Over(outcome) => return Poll::Ready(mem::replace(outcome, Ok(()))),
+            State::Waits(waker) if waker.will_wake(context.waker()) => return Poll::Pending,
+            State::Waits(waker) => waker,
+        };
+        let before = mem::replace(waker, context.waker().clone());
+        drop(state);
+        drop(before);
+        Poll::Pending
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.task.cancel();
+    }
+}
+
+/// Tells the future what became of the wait when it is dropped, which it is in any case.
+struct Teller {
+    state: Arc<Mutex<State>>,
+    outcome: io::Result<()>,
+}
+
+impl Teller {
+    fn note(&mut self, outcome: io::Result<()>) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let outcome = mem::replace(&mut self.outcome, Ok(()));
+        let before = mem::replace(&mut *lock(&self.state), State::Over(outcome));
+        // Not under the lock: it is somebody else's code.
+        if let State::Waits(waker) = before {
+            waker.wake();
+        }
+    }
+}

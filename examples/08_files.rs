@@ -1,0 +1,82 @@
+//! Files as std has them, and the ways to use them that the oldest ancestor of this library had: open, close, bytes and text in any encoding, at the start of the file, each of
+//! them alone or at once with others; and a file that is open for as long as a closure runs.
+
+use ecru::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::Path;
+
+fn main() -> io::Result<()> {
+    let folder = std::env::temp_dir().join(format!("ecru-08-files-{}", std::process::id()));
+    let outcome = ecru::run(|| {
+        fs::create_dir_all(&folder)?;
+        whole_files(&folder)?;
+        bytes_at_positions(&folder)?;
+        text_in_other_encodings(&folder)?;
+        many_at_once(&folder)
+    });
+    std::fs::remove_dir_all(&folder)?;
+    outcome
+}
+
+fn whole_files(folder: &Path) -> io::Result<()> {
+    let path = folder.join("words");
+    fs::write(&path, "undyed\ncloth\n")?;
+    assert_eq!(fs::read_to_string(&path)?, "undyed\ncloth\n");
+    let lines = BufReader::new(File::open(&path)?).lines().collect::<io::Result<Vec<_>>>()?;
+    println!("{} lines, the last is {:?}", lines.len(), lines[1]);
+    Ok(())
+}
+
+fn bytes_at_positions(folder: &Path) -> io::Result<()> {
+    // Open with options; closed at the end of its scope, or by `drop`. Whether it is open is a matter of types.
+    let file = File::options().read(true).write(true).create(true).open(folder.join("bytes"))?;
+    // A buffer's own position is a slice of it.
+    let buffer = *b"0123456789";
+    assert_eq!(file.write_at(&buffer[4..], 0)?, 6);
+    let mut back = [0; 16];
+    assert_eq!(file.read_at(&mut back, 0)?, 6);
+    assert_eq!(file.read_at(&mut back, 6)?, 0, "the end of the file is 0, and not a wait");
+    println!("{:?}", String::from_utf8_lossy(&back[..6]));
+    drop(file);
+
+    // Open for as long as a closure runs, whatever becomes of it.
+    let length = with_file(&folder.join("bytes"), |file| Ok(file.metadata()?.len()))?;
+    assert_eq!(length, 6);
+    Ok(())
+}
+
+fn with_file<T>(path: &Path, body: impl FnOnce(&mut File) -> io::Result<T>) -> io::Result<T> {
+    body(&mut File::open(path)?)
+}
+
+fn text_in_other_encodings(folder: &Path) -> io::Result<()> {
+    let mut file = File::create_new(folder.join("text"))?;
+    for encoding in [encoding_rs::WINDOWS_1252, encoding_rs::SHIFT_JIS, encoding_rs::UTF_8] {
+        let text = if encoding == encoding_rs::SHIFT_JIS { "生成り" } else { "écru" };
+        let (bytes, _, unknown) = encoding.encode(text);
+        assert!(!unknown, "{text} has no form in {}", encoding.name());
+        file.rewind()?;
+        file.set_len(0)?;
+        file.write_all(&bytes)?;
+        file.rewind()?;
+        let mut back = Vec::new();
+        file.read_to_end(&mut back)?;
+        let (decoded, _, malformed) = encoding.decode(&back);
+        assert!(decoded == text && !malformed);
+        println!("{decoded:?} takes {} bytes in {}", back.len(), encoding.name());
+    }
+    Ok(())
+}
+
+/// What used to be a future is a task, or an iteration of a parallel loop.
+fn many_at_once(folder: &Path) -> io::Result<()> {
+    let written = ecru::par::map(0..20_usize, |number| {
+        let path = folder.join(format!("part-{number}"));
+        fs::write(&path, vec![b'x'; number * 1000])?;
+        Ok::<_, io::Error>(fs::read(&path)?.len())
+    });
+    let written = written.into_iter().collect::<io::Result<Vec<_>>>()?;
+    println!("{} bytes in {} files", written.iter().sum::<usize>(), written.len());
+    assert_eq!(written.iter().sum::<usize>(), 190_000);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! A crawler: each page found is a task of its own, a few are fetched at a time, each page once, and none for too long.
+
+use ecru::sync::Semaphore;
+use ecru::{Cancelled, JoinSet, sleep, try_timeout};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const AT_A_TIME: usize = 16;
+const PATIENCE: Duration = Duration::from_millis(500);
+
+#[derive(Debug)]
+enum Trouble {
+    TooSlow,
+    Cancelled,
+}
+
+impl From<ecru::Elapsed> for Trouble {
+    fn from(_: ecru::Elapsed) -> Trouble {
+        Trouble::TooSlow
+    }
+}
+
+impl From<Cancelled> for Trouble {
+    fn from(_: Cancelled) -> Trouble {
+        Trouble::Cancelled
+    }
+}
+
+/// The links of a page, on a site of 1000 pages that are a few milliseconds away each. Page 42 never comes.
+fn fetch(number: u64) -> Result<Vec<u64>, Trouble> {
+    sleep(if number == 42 { Duration::MAX } else { Duration::from_millis(1 + number % 7) })?;
+    let links = [2 * number, 2 * number + 1, number / 3, 13];
+    Ok(links.into_iter().filter(|link| (1..=1000).contains(link)).collect())
+}
+
+fn main() {
+    let began = Instant::now();
+    let (mut seen, mut links, mut late) = (BTreeSet::from([1]), 0, 0);
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let slots = Semaphore::new(AT_A_TIME);
+            let crawl = JoinSet::new(s);
+            let visit = |number| {
+                let slots = slots.clone();
+                crawl.spawn(move || {
+                    let _slot = slots.acquire()?;
+                    try_timeout(PATIENCE, || fetch(number))
+                });
+            };
+            visit(1);
+            // Pages come as they are ready; what they link to is spawned while others are still under way.
+            while let Some(page) = crawl.join_next() {
+                match page.expect("no task panics") {
+                    Ok(found) => {
+                        links += found.len();
+                        found.into_iter().filter(|link| seen.insert(*link)).for_each(visit);
+                    }
+                    Err(Trouble::TooSlow) => late += 1,
+                    Err(Trouble::Cancelled) => unreachable!("nobody cancels this run"),
+                }
+            }
+        });
+    });
+    println!("{} pages with {links} links in {:.0?}", seen.len(), began.elapsed());
+    println!("{late} of them did not come within {PATIENCE:?}");
+    assert_eq!((seen.len(), late), (1000, 1));
+}

@@ -1,0 +1,145 @@
+//! `cargo run --release -p task-server -- <port> [seed] [clients] [messages]`: the server and its load in one process.
+//!
+//! Two runs, each on a thread of its own: one serves, the other plays the clients. A third, plain thread writes the status line
+//! with the same waiting calls, for in the stage `client` sleeping requests hold all workers.
+
+mod arguments;
+
+use arguments::{Arguments, Role};
+use ecru::channel;
+use ecru::net::TcpListener;
+use ecru::{CancelHandle, Runtime};
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+use task_server::counts::Counts;
+use task_server::load;
+use task_server::server::{CPU_TASKS, Server};
+
+/// How long the clients wait for the server to be there.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::read() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            eprintln!("{error}\n\n{}", arguments::HELP);
+            return ExitCode::from(2);
+        }
+    };
+    raise_limit();
+    let done = match arguments.role {
+        Role::Both => both(&arguments),
+        Role::Serve => serve(&arguments, &Server::new(arguments.stage, arguments.pace), |_, _| {}),
+        Role::Load(address) => {
+            ecru::run(|| apply_load(&arguments, address)).map(|(sum, took)| say(sum, took))
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("task-server: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn both(arguments: &Arguments) -> io::Result<()> {
+    let server = Server::new(arguments.stage, arguments.pace);
+    thread::scope(|threads| {
+        let (started, starting) = channel::bounded(1);
+        let serving = threads.spawn(|| {
+            let tell = move |address, stop| _ = started.send((address, stop));
+            serve(arguments, &server, tell)
+        });
+        let (address, stop) = match starting.recv_timeout(PATIENCE) {
+            Ok(started) => started,
+            Err(channel::RecvTimeoutError::Timeout) => {
+                // A thread that may never answer cannot be waited for.
+                eprintln!("task-server: the server is not there after {PATIENCE:?}");
+                std::process::exit(1);
+            }
+            // It has failed, and says why.
+            Err(_) => return serving.join().expect("the server does not panic"),
+        };
+        let (stop_status, stopped) = channel::bounded::<()>(0);
+        let status = threads.spawn(|| show_status(server.counts(), stopped));
+        let loaded = ecru::run(|| apply_load(arguments, address));
+        drop(stop_status);
+        stop.cancel();
+        serving.join().expect("the server does not panic")?;
+        status.join().expect("the status line does not panic");
+
+        let (sum, took) = loaded?;
+        summarise(arguments, server.counts());
+        say(sum, took);
+        if server.counts().cpu.peak() > CPU_TASKS && arguments.bounds_cpu_tasks() {
+            return Err(io::Error::other("more CPU tasks ran at once than may"));
+        }
+        Ok(())
+    })
+}
+
+/// Serves until it is cancelled; `tell` gets the address and the handle to do so.
+fn serve(
+    arguments: &Arguments,
+    server: &Server,
+    tell: impl FnOnce(SocketAddr, CancelHandle),
+) -> io::Result<()> {
+    let mut builder = Runtime::builder().name("server").cancel_on_ctrl_c(true);
+    if let Some(workers) = arguments.stage.workers() {
+        builder = builder.workers(workers);
+    }
+    builder.build()?.run(|| {
+        let listener = TcpListener::bind(("127.0.0.1", arguments.port))?;
+        let address = listener.local_addr()?;
+        println!("{address}, stage {}", arguments.stage.name());
+        ecru::cancel_scope(|stop| {
+            tell(address, stop);
+            server.serve(&listener)
+        })
+    })
+}
+
+fn apply_load(arguments: &Arguments, address: SocketAddr) -> io::Result<(u64, Duration)> {
+    let started = Instant::now();
+    let sum = load::run(address, arguments.seed, arguments.clients, arguments.messages)?;
+    Ok((sum, started.elapsed()))
+}
+
+/// Rewrites one line ten times a second, where somebody can see it.
+fn show_status(counts: &Counts, stopped: channel::Receiver<()>) {
+    if !io::stderr().is_terminal() {
+        return;
+    }
+    let started = Instant::now();
+    while let Err(channel::RecvTimeoutError::Timeout) =
+        stopped.recv_timeout(Duration::from_millis(100))
+    {
+        eprint!("\r\x1b[K{:6.1} s | {counts}", started.elapsed().as_secs_f64());
+        let _ = io::stderr().flush();
+    }
+    eprint!("\r\x1b[K");
+}
+
+fn summarise(arguments: &Arguments, counts: &Counts) {
+    let peaks = [(&counts.connections, "clients"), (&counts.io, "sleep"), (&counts.cpu, "compute")]
+        .map(|(gauge, name)| format!("{} {name}", gauge.peak()))
+        .join(", ");
+    println!("{counts}");
+    println!("at most at once: {peaks}");
+    println!("slept {:.3} s in all, at pace {}", counts.slept().as_secs_f64(), arguments.pace);
+}
+
+fn say(sum: u64, took: Duration) {
+    println!("sum {sum}, elapsed {:.6} s", took.as_secs_f64());
+}
+
+/// As many open files as the system lets this process have: a client is two in here.
+fn raise_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}

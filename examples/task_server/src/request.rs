@@ -1,0 +1,81 @@
+//! What a client may ask for.
+
+/// The longest line that can be a request: anything longer is none, and is not kept.
+pub const LONGEST: usize = 64;
+
+/// A kind of task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It computes.
+    Cpu,
+    /// It sleeps.
+    Io,
+}
+
+/// What a line asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Request {
+    /// What to do.
+    pub kind: Kind,
+    /// From which number everything random in it is drawn.
+    pub seed: u64,
+}
+
+impl Request {
+    /// Reads a line: the field before the first colon is the type, the one after the last the seed.
+    pub fn parse(line: &[u8]) -> Option<Request> {
+        if line.len() > LONGEST {
+            return None;
+        }
+        let mut fields = str::from_utf8(line).ok()?.trim().split(':');
+        let first = fields.next()?;
+        let last = fields.next_back().unwrap_or(first);
+        let kind = match first.parse::<u8>().ok()? {
+            0 | 2 => Kind::Cpu,
+            1 => Kind::Io,
+            _ => return None,
+        };
+        Some(Request { kind, seed: last.parse().ok()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, LONGEST, Request};
+
+    #[test]
+    fn the_first_and_the_last_field_count() {
+        let cpu = |seed| Some(Request { kind: Kind::Cpu, seed });
+        assert_eq!(Request::parse(b"0:7"), cpu(7));
+        assert_eq!(Request::parse(b" 0:7\r"), cpu(7));
+        assert_eq!(Request::parse(b"2:7"), cpu(7));
+        assert_eq!(Request::parse(b"0:what:ever:7"), cpu(7));
+        assert_eq!(Request::parse(b"0"), cpu(0));
+        assert_eq!(
+            Request::parse(b"1:18446744073709551615"),
+            Some(Request { kind: Kind::Io, seed: u64::MAX })
+        );
+    }
+
+    #[test]
+    fn whatever_else_is_no_request() {
+        for line in [
+            "",
+            ":",
+            "0:",
+            ":7",
+            "3:7",
+            "256:7",
+            "-1:7",
+            "0:-7",
+            "0:18446744073709551616",
+            "0 :7",
+            "0;7",
+            "hello",
+        ] {
+            assert_eq!(Request::parse(line.as_bytes()), None, "{line:?}");
+        }
+        assert_eq!(Request::parse(b"0:\xff"), None);
+        assert_eq!(Request::parse(format!("0:{}7", "0".repeat(LONGEST)).as_bytes()), None);
+    }
+}

@@ -1,0 +1,188 @@
+//! The server: connections, requests, answers.
+
+use crate::cache::Cache;
+use crate::counts::{Counted, Counts};
+use crate::lines::Lines;
+use crate::request::{Kind, Request};
+use crate::stage::Stage;
+use crate::work;
+use ecru::channel::{self, Receiver};
+use ecru::net::{TcpListener, TcpStream};
+use ecru::sync::{Permit, Semaphore};
+use ecru::{Cancelled, sleep, unblock};
+use std::io::{self, Write};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// CPU tasks at a time.
+pub const CPU_TASKS: usize = 40;
+
+/// The requests of one connection that are running, or whose answers have not been sent. When there are so many, nothing more is
+/// read from it: a client that does not read stops itself, and nobody else.
+pub const IN_HAND: usize = 1024;
+
+/// Answers that are remembered at least.
+const REMEMBERED: usize = 1 << 16;
+
+/// A server of one stage.
+#[derive(Debug)]
+pub struct Server {
+    stage: Stage,
+    pace: f64,
+    processors: Semaphore,
+    cache: Cache,
+    counts: Counts,
+}
+
+/// An answer on its way out; what it holds is given back when it has been sent.
+struct Answer<'s> {
+    byte: u8,
+    _room: Permit,
+    _in_hand: Counted<'s>,
+}
+
+impl Server {
+    /// A server whose sleeps last `pace` times as long as they should: 1, but for tests.
+    pub fn new(stage: Stage, pace: f64) -> Server {
+        Server {
+            stage,
+            pace,
+            processors: Semaphore::new(CPU_TASKS),
+            cache: Cache::new(REMEMBERED),
+            counts: Counts::default(),
+        }
+    }
+
+    /// What it has done and is doing.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Serves whoever connects, until it is cancelled; then the connections have ended too.
+    ///
+    /// # Errors
+    /// Those of `accept`, but for those that pass: a client that has gone, or no descriptors left for a while.
+    pub fn serve(&self, listener: &TcpListener) -> io::Result<()> {
+        ecru::scope(|s| {
+            loop {
+                match listener.accept() {
+                    Ok((stream, _)) if self.stage == Stage::Serial => self.connection(&stream),
+                    Ok((stream, _)) => drop(s.spawn(move || self.connection(&stream))),
+                    Err(error) if Cancelled::find(&error).is_some() => return Ok(()),
+                    Err(error) if passes(&error) => _ = sleep(Duration::from_millis(10)),
+                    Err(error) => {
+                        s.cancel();
+                        return Err(error);
+                    }
+                }
+            }
+        })
+    }
+
+    /// One client, until it goes. That it went in the middle of something is its own affair.
+    fn connection(&self, stream: &TcpStream) {
+        let _connected = self.counts.connections.enter();
+        let _ = stream.set_nodelay(true);
+        let _ = match self.stage {
+            Stage::Pipelined => self.at_once(stream),
+            _ => self.in_turn(stream),
+        };
+    }
+
+    /// Answers each request before it reads the next.
+    fn in_turn(&self, mut stream: &TcpStream) -> io::Result<()> {
+        let mut lines = Lines::new(stream);
+        while let Some(request) = self.next_request(&mut lines)? {
+            let _in_hand = self.counts.in_hand.enter();
+            stream.write_all(&[self.answer(request)?])?;
+        }
+        Ok(())
+    }
+
+    /// A task for each request, and one that writes. Any that fails ends the others.
+    fn at_once(&self, stream: &TcpStream) -> io::Result<()> {
+        let room = Semaphore::new(IN_HAND);
+        let (answers, unsent) = channel::unbounded();
+        // The body owns its sender: when there will be no more requests, and the last has its answer, the writer ends.
+        ecru::try_scope(move |s| {
+            s.spawn(move || send_all(stream, &unsent));
+            let mut lines = Lines::new(stream);
+            loop {
+                let room = room.acquire()?;
+                let Some(request) = self.next_request(&mut lines)? else { return Ok(()) };
+                let (in_hand, answers) = (self.counts.in_hand.enter(), answers.clone());
+                s.spawn(move || {
+                    let byte = self.answer(request)?;
+                    // If nobody takes it the writer has failed, which ends this connection.
+                    let _ = answers.send(Answer { byte, _room: room, _in_hand: in_hand });
+                    Ok(())
+                });
+            }
+        })
+    }
+
+    fn next_request(&self, lines: &mut Lines<&TcpStream>) -> io::Result<Option<Request>> {
+        while let Some(line) = lines.next_line()? {
+            match Request::parse(line) {
+                Some(request) => {
+                    self.counts.requests.fetch_add(1, Relaxed);
+                    return Ok(Some(request));
+                }
+                None => _ = self.counts.malformed.fetch_add(1, Relaxed),
+            }
+        }
+        Ok(None)
+    }
+
+    fn answer(&self, request: Request) -> Result<u8, Cancelled> {
+        if self.stage < Stage::Cache {
+            return self.work(request);
+        }
+        self.cache.answer(request, || self.work(request))
+    }
+
+    fn work(&self, request: Request) -> Result<u8, Cancelled> {
+        self.counts.works.fetch_add(1, Relaxed);
+        match request.kind {
+            Kind::Cpu if self.stage < Stage::Task => {
+                let _running = self.counts.cpu.enter();
+                Ok(work::compute(request.seed))
+            }
+            Kind::Cpu => {
+                let _permit = self.processors.acquire()?;
+                let _running = self.counts.cpu.enter();
+                Ok(unblock(|| work::compute(request.seed)))
+            }
+            Kind::Io => {
+                let _sleeping = self.counts.io.enter();
+                let (length, answer) = work::sleep_of(request.seed);
+                self.counts.slept_ms.fetch_add(length.as_millis() as u64, Relaxed);
+                let length = length.mul_f64(self.pace);
+                if self.stage == Stage::Client {
+                    std::thread::sleep(length);
+                } else {
+                    sleep(length)?;
+                }
+                Ok(answer)
+            }
+        }
+    }
+}
+
+/// Sends answers as they come, all that there are at a time, until there will be no more.
+fn send_all(mut stream: &TcpStream, unsent: &Receiver<Answer<'_>>) -> io::Result<()> {
+    while let Ok(first) = unsent.recv() {
+        let ready: Vec<Answer<'_>> =
+            std::iter::once(first).chain(unsent.try_iter().take(IN_HAND - 1)).collect();
+        let bytes: Vec<u8> = ready.iter().map(|answer| answer.byte).collect();
+        stream.write_all(&bytes)?;
+    }
+    Ok(())
+}
+
+/// Whether an error of `accept` says nothing of the listener.
+fn passes(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let passing = [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error.raw_os_error().is_some_and(|code| passing.contains(&Errno::from_raw_os_error(code)))
+}
