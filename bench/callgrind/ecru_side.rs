@@ -3,14 +3,31 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use ecru::Runtime;
+use ecru::channel::{Receiver, Sender, bounded, unbounded};
 use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
+use ecru::sync::{Mutex, Semaphore};
+use ecru::{JoinError, Runtime, Source, source};
 
 use super::Work;
 
+/// Nobody drops an end early, and nobody is cancelled.
+const ALIVE: &str = "both ends are alive";
+
 /// All of it.
-pub(super) const WORKS: &[Work] =
-    &[("switch", switch), ("spawn-join", spawn_join), ("timer", timer), ("yield", yields)];
+pub(super) const WORKS: &[Work] = &[
+    ("switch", switch),
+    ("spawn-join", spawn_join),
+    ("fan-out", fan_out),
+    ("timer", timer),
+    ("yield", yields),
+    ("channel-rendezvous", rendezvous),
+    ("channel-128", |operations| send_and_receive(bounded(128), operations)),
+    ("channel-unbounded", |operations| send_and_receive(unbounded(), operations)),
+    ("select-three", select_three),
+    ("race", race),
+    ("mutex", mutex),
+    ("semaphore", semaphore),
+];
 
 /// A resume and a suspend.
 fn switch(operations: u64) {
@@ -42,6 +59,25 @@ fn spawn_join(operations: u64) {
     });
 }
 
+/// A scope with a task in it, which does the same while it can: small trees of four tasks.
+fn fan_out(operations: u64) {
+    fn fib(number: u64) -> u64 {
+        if number < 2 {
+            return number;
+        }
+        ecru::scope(|scope| {
+            let left = scope.spawn(move || fib(number - 1));
+            let right = fib(number - 2);
+            left.join().expect("nobody cancels it") + right
+        })
+    }
+    one_worker().run(|| {
+        for _ in 0..operations / 4 {
+            black_box(fib(black_box(4)));
+        }
+    });
+}
+
 /// A switch to the other of two tasks, through the run queue.
 fn yields(operations: u64) {
     let turns = || {
@@ -63,6 +99,84 @@ fn timer(operations: u64) {
         for operation in 0..operations {
             let value = ecru::timeout(Duration::from_secs(60), || operation);
             black_box(value.expect("a minute has not passed"));
+        }
+    });
+}
+
+/// A message from task to task, without a buffer.
+fn rendezvous(operations: u64) {
+    let (sender, receiver) = bounded(0);
+    one_worker().run(|| {
+        ecru::scope(|scope| {
+            scope.spawn(|| (0..operations).for_each(|value| sender.send(value).expect(ALIVE)));
+            for _ in 0..operations {
+                black_box(receiver.recv().expect(ALIVE));
+            }
+        });
+    });
+}
+
+/// A message into a buffer, and out of it; nobody waits.
+fn send_and_receive((sender, receiver): (Sender<u64>, Receiver<u64>), operations: u64) {
+    one_worker().run(|| {
+        for operation in 0..operations {
+            sender.send(operation).expect(ALIVE);
+            black_box(receiver.recv().expect(ALIVE));
+        }
+    });
+}
+
+/// A message into one of three channels, and a select that finds it.
+fn select_three(operations: u64) {
+    let [first, second, third] = std::array::from_fn(|_| bounded(1));
+    one_worker().run(|| {
+        for operation in 0..operations {
+            let (sender, _) = [&first, &second, &third][(operation % 3) as usize];
+            sender.send(operation).expect(ALIVE);
+            let value = ecru::select! {
+                recv(first.1) -> value => value,
+                recv(second.1) -> value => value,
+                recv(third.1) -> value => value,
+            };
+            black_box(value.expect(ALIVE));
+        }
+    });
+}
+
+/// Three tasks, one of which ends and has the others cancelled.
+fn race(operations: u64) {
+    let lose = || Ok::<u64, JoinError>(source::never().wait()?);
+    one_worker().run(|| {
+        for operation in 0..operations {
+            let first = ecru::scope(|scope| {
+                let losers = (scope.spawn(lose), scope.spawn(lose));
+                let winner = scope.spawn(move || {
+                    ecru::yield_now()?;
+                    Ok(operation)
+                });
+                ecru::first_ok((losers.0, losers.1, winner))
+            });
+            black_box(first.expect("one of them ends by itself"));
+        }
+    });
+}
+
+/// A lock that nobody else wants.
+fn mutex(operations: u64) {
+    let counter = Mutex::new(0);
+    one_worker().run(|| {
+        for _ in 0..operations {
+            *black_box(counter.lock()) += 1;
+        }
+    });
+}
+
+/// A permit that is there.
+fn semaphore(operations: u64) {
+    let permits = Semaphore::new(2);
+    one_worker().run(|| {
+        for _ in 0..operations {
+            drop(black_box(permits.acquire()).expect("nobody cancels it"));
         }
     });
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -14,11 +15,15 @@ import (
 	"time"
 )
 
+// Whether sender and receiver are locked to OS threads of their own.
+var apart bool
+
 func main() {
 	size := 0
 	if len(os.Args) > 2 {
 		size, _ = strconv.Atoi(os.Args[2])
 	}
+	apart = len(os.Args) > 3 && os.Args[3] == "apart"
 	switch os.Args[1] {
 	case "yield":
 		print("time", nanosecondsPerOperation(yieldPair))
@@ -38,6 +43,24 @@ func main() {
 		sleeps(size)
 	case "lone-timeout":
 		loneTimeout()
+	case "hop":
+		print("time", nanosecondsPerOperation(func(operations int) { hop(size, operations) }))
+	case "hop-in-runs":
+		print("time", nanosecondsPerOperation(func(operations int) { hopInRuns(size, operations) }))
+	case "forward":
+		print("time", nanosecondsPerOperation(func(operations int) { forward(size, operations) }))
+	case "multiplex":
+		print("time", nanosecondsPerOperation(func(operations int) { multiplex(size, operations) }))
+	case "ping-pong":
+		print("time", nanosecondsPerOperation(func(operations int) { pingPong(size, operations) }))
+	case "select-ready":
+		print("time", nanosecondsPerOperation(selectReady))
+	case "select-producers":
+		print("time", nanosecondsPerOperation(selectProducers))
+	case "race":
+		print("time", nanosecondsPerOperation(race))
+	case "serve":
+		serve(os.Args[2], os.Args[3])
 	case "fan-out":
 		fib(size)
 		print("time", float64(timed(func() { fib(size) }).Nanoseconds())/float64(tasks(size)))
@@ -140,13 +163,14 @@ func createPark(size int) {
 }
 
 func parked(size int) {
-	print("without", 2*nanosecondsPerOperation(yieldPair))
+	echo := func(operations int) { pingPong(1, operations) }
+	print("without", nanosecondsPerOperation(echo))
 	before := residentBytes()
 	var g gate
 	print("create", float64(timed(func() { g.fill(size) }).Nanoseconds())/float64(size))
 	print("memory", (residentBytes()-before)/float64(size))
 	print("mappings", mappings())
-	print("with", 2*nanosecondsPerOperation(yieldPair))
+	print("with", nanosecondsPerOperation(echo))
 	g.open()
 }
 
@@ -195,6 +219,150 @@ func loneTimeout() {
 	case <-time.After(time.Second):
 	}
 	print("cpu", cpuSeconds()-before)
+}
+
+// Sends 0, 1, 2, … into a new channel; the sender is a goroutine.
+func sendAll(capacity, count int) <-chan uint64 {
+	channel := make(chan uint64, capacity)
+	go func() {
+		lockIfApart()
+		for value := range count {
+			channel <- uint64(value)
+		}
+	}()
+	return channel
+}
+
+func lockIfApart() {
+	if apart {
+		runtime.LockOSThread()
+	}
+}
+
+// Receives what sendAll has sent.
+func receiveAll(channel <-chan uint64, count int) {
+	lockIfApart()
+	for expected := range count {
+		if <-channel != uint64(expected) {
+			panic("not in the order of sending")
+		}
+	}
+}
+
+func hop(capacity, operations int) { receiveAll(sendAll(capacity, operations), operations) }
+
+// Instead of a channel without a bound: nobody sends more than fits in.
+func hopInRuns(run, operations int) {
+	for ; operations > run; operations -= run {
+		hop(run, run)
+	}
+	hop(run, operations)
+}
+
+func forward(capacity, operations int) {
+	from := sendAll(capacity, operations)
+	to := make(chan uint64, capacity)
+	go func() {
+		for range operations {
+			to <- <-from
+		}
+	}()
+	receiveAll(to, operations)
+}
+
+// A forwarder that its users could tell to take others on, or to stop, at any moment.
+func multiplex(capacity, operations int) {
+	from := sendAll(capacity, operations)
+	to := make(chan uint64, capacity)
+	told := make(chan struct{})
+	go func() {
+		for range operations {
+			var value uint64
+			select {
+			case <-told:
+				return
+			case value = <-from:
+			}
+			select {
+			case <-told:
+				return
+			case to <- value:
+			}
+		}
+	}()
+	receiveAll(to, operations)
+}
+
+func pingPong(capacity, operations int) {
+	there, back := make(chan uint64, capacity), make(chan uint64, capacity)
+	go func() {
+		for range operations {
+			back <- <-there
+		}
+	}()
+	for value := range operations {
+		there <- uint64(value)
+		if <-back != uint64(value) {
+			panic("not the answer")
+		}
+	}
+}
+
+func selectReady(operations int) {
+	first, second, third := make(chan uint64, 1), make(chan uint64, 1), make(chan uint64, 1)
+	channels := [3]chan uint64{first, second, third}
+	for operation := range operations {
+		channels[operation%3] <- uint64(operation)
+		var value uint64
+		select {
+		case value = <-first:
+		case value = <-second:
+		case value = <-third:
+		}
+		if value != uint64(operation) {
+			panic("not what was sent")
+		}
+	}
+}
+
+func selectProducers(operations int) {
+	each := (operations + 2) / 3
+	first, second, third := sendAll(1, each), sendAll(1, each), sendAll(1, each)
+	sum := uint64(0)
+	for range 3 * each {
+		select {
+		case value := <-first:
+			sum += value
+		case value := <-second:
+			sum += value
+		case value := <-third:
+			sum += value
+		}
+	}
+	if sum != 3*uint64(each*(each-1)/2) {
+		panic("something was lost or came twice")
+	}
+}
+
+// The losers wait for ever; the winner yields once, so that they do so by then.
+func race(operations int) {
+	for operation := range operations {
+		running, cancel := context.WithCancel(context.Background())
+		first := make(chan int, 1)
+		var losers sync.WaitGroup
+		for range 2 {
+			losers.Go(func() { <-running.Done() })
+		}
+		go func() {
+			runtime.Gosched()
+			first <- operation
+		}()
+		if <-first != operation {
+			panic("not the winner")
+		}
+		cancel()
+		losers.Wait()
+	}
 }
 
 // A goroutine for every call on the left.

@@ -22,7 +22,8 @@ pub(crate) fn program() -> Result<PathBuf, String> {
 fn build() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = this.with_file_name("ecru-bench-go");
-    if is_newer(&program, &Path::new(SOURCES).join("main.go")) {
+    let sources = ["main.go", "serve.go"].map(|name| Path::new(SOURCES).join(name));
+    if sources.iter().all(|source| is_newer(&program, source)) {
         return Ok(program);
     }
     let built = Command::new("go")

@@ -7,11 +7,16 @@
 /// The name of ecru's own contender in every row.
 pub(crate) const ECRU: &str = "ecru";
 
+/// The same on the `poll` driver, in the rows where the driver matters.
+pub(crate) const ECRU_POLL: &str = "ecru-poll";
+
 /// What is asked of one metric of one row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     /// ecru's cost is at most this many times the peer's.
     CostAtMost(f64, &'static str),
+    /// The cost of ecru on the `poll` driver is at most this many times the peer's.
+    PollCostAtMost(f64, &'static str),
     /// ecru is at least this many times as fast as the peer (the peer's cost divided by ecru's).
     SpeedAtLeast(f64, &'static str),
     /// ecru's cost is at most this, in the metric's unit.
@@ -44,7 +49,12 @@ const fn goal(
     Goal { row, metric, bound, stands_for, known_cost: false }
 }
 
-/// The same for a row in which a stack costs what it costs.
+/// A goal for the metric that most rows have.
+const fn time(row: &'static str, bound: Bound, stands_for: &'static str) -> Goal {
+    goal(row, "time", bound, stands_for)
+}
+
+/// A goal for a row in which a stack costs what it costs.
 const fn floor(
     row: &'static str,
     metric: &'static str,
@@ -54,10 +64,13 @@ const fn floor(
     Goal { row, metric, bound, stands_for, known_cost: true }
 }
 
-use Bound::{Absolute, CostAtMost, OwnMetric, OwnRow, SpeedAtLeast};
+use Bound::{Absolute, CostAtMost, OwnMetric, OwnRow, PollCostAtMost, SpeedAtLeast};
 
 /// Two workers may be 15% slower than one.
 const FIFTEEN_PERCENT_SLOWER: f64 = 1.0 / 0.85;
+
+/// For rows that nobody set a ratio for.
+const NO_WORSE_THAN_GO: &str = "at least Go's";
 
 /// All of them.
 pub(crate) const GOALS: &[Goal] = &[
@@ -144,6 +157,79 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("lone-timeout", "cpu", Absolute(0.001), "the seed took 0.045-0.169 s"),
     goal("fan-out", "time", SpeedAtLeast(0.2, "rayon"), "a fifth of rayon"),
     goal("fan-out", "time", SpeedAtLeast(3.0, "tokio"), "three times tokio"),
+    time("channel-rendezvous-1", SpeedAtLeast(2.2, "kanal"), "30 M/s, kanal 13.9"),
+    time("channel-rendezvous-1", SpeedAtLeast(5.0, "go"), "30 M/s, Go 6.15"),
+    time("channel-one-1", SpeedAtLeast(1.9, "kanal"), "36 M/s, kanal 18.8"),
+    time("channel-128-1", SpeedAtLeast(1.35, "kanal"), "80 M/s, kanal 59.6"),
+    time("channel-unbounded-1", SpeedAtLeast(1.4, "kanal"), "85 M/s, kanal 61"),
+    time("channel-rendezvous-2", SpeedAtLeast(3.0, "kanal"), "25 M/s, kanal 6.6"),
+    time("channel-one-2", SpeedAtLeast(3.0, "kanal"), "30 M/s, kanal 9.1"),
+    time("channel-128-2", SpeedAtLeast(3.0, "kanal"), "65 M/s, kanal 27.6"),
+    time("channel-unbounded-2", SpeedAtLeast(3.0, "kanal"), "70 M/s, kanal 36.6"),
+    time("apart-rendezvous", SpeedAtLeast(1.0, "go"), "Go 6.05 M/s on two workers"),
+    time("apart-one", SpeedAtLeast(1.0, "go"), "Go 8.4 M/s on two workers"),
+    time("apart-128", SpeedAtLeast(1.0, "go"), "Go 25.9 M/s on two workers"),
+    time("apart-unbounded", SpeedAtLeast(1.0, "go"), "Go 27.6 M/s on two workers"),
+    time("threads-rendezvous", CostAtMost(1.0, "kanal"), "no worse than the best; kanal 1.9 M/s"),
+    time("threads-rendezvous", CostAtMost(1.0, "flume"), "no worse than the best"),
+    time("threads-rendezvous", CostAtMost(1.0, "crossbeam"), "crossbeam 0.16 M/s"),
+    time("threads-rendezvous", CostAtMost(1.0, "std"), "std 0.18 M/s"),
+    time("threads-one", CostAtMost(1.0, "kanal"), "no worse than the best; kanal 2.2 M/s"),
+    time("threads-one", CostAtMost(1.0, "flume"), "no worse than the best"),
+    time("threads-one", CostAtMost(1.0, "crossbeam"), "crossbeam 1.9 M/s"),
+    time("threads-one", CostAtMost(1.0, "std"), "std 0.08 M/s"),
+    time("threads-128", CostAtMost(1.0, "kanal"), "no worse than the best; kanal 8.4 M/s"),
+    time("threads-128", CostAtMost(1.0, "flume"), "no worse than the best"),
+    time("threads-128", CostAtMost(1.0, "crossbeam"), "crossbeam 11.9 M/s"),
+    time("threads-128", CostAtMost(1.0, "std"), "std 15 M/s"),
+    time("forward-rendezvous-1", SpeedAtLeast(3.3, "go"), "10 M/s, Go 3.0"),
+    time("forward-128-1", SpeedAtLeast(2.1, "go"), "30 M/s, Go 14.2"),
+    time("forward-rendezvous-2", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
+    time("forward-128-2", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
+    time("select-ready", SpeedAtLeast(1.4, "crossbeam"), "30 M/s, crossbeam 21.3"),
+    time("select-producers-1", SpeedAtLeast(2.9, "go"), "15 M/s, Go 5.1"),
+    time("select-producers-2", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
+    time("race-1", SpeedAtLeast(3.4, "tokio"), "3 M/s, tokio 0.88"),
+    time("race-2", SpeedAtLeast(4.0, "go"), "2 M/s, Go 0.455"),
+    time("ping-pong-1", SpeedAtLeast(2.6, "tokio"), "90 ns, tokio 236"),
+    time("ping-pong-2", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
+    goal("echo-64", "cpu", CostAtMost(1.02, "tokio"), "the best peer, tokio 0.96 x raw epoll"),
+    goal("echo-64", "cpu", CostAtMost(1.02, "monoio"), "the best peer"),
+    goal("echo-64", "cpu", CostAtMost(1.02, "may"), "the best peer"),
+    goal("echo-64", "cpu", CostAtMost(1.08, "raw-uring"), "2.95 us for raw io_uring"),
+    goal("echo-64", "p99", CostAtMost(1.0, "tokio"), "p99 no worse"),
+    goal("echo-64", "cpu", PollCostAtMost(1.05, "tokio"), "tokio, both on epoll"),
+    goal("echo-1000", "cpu", CostAtMost(1.02, "tokio"), "the best peer, tokio 1.15 x raw epoll"),
+    goal("echo-1000", "cpu", CostAtMost(1.02, "monoio"), "the best peer"),
+    goal("echo-1000", "cpu", CostAtMost(1.02, "may"), "the best peer"),
+    goal("echo-1000", "cpu", PollCostAtMost(1.05, "tokio"), "tokio, both on epoll"),
+    goal("idle-10000", "memory", Absolute(6144.0), "6 KiB"),
+    goal("http-64", "cpu", CostAtMost(1.02, "tokio"), "the best peer"),
+    time("files-read-4", CostAtMost(1.3, "std"), "std 1.01 us, monoio 3.1, tokio 3.9"),
+    time("files-write-4", CostAtMost(1.3, "std"), "std 1.54 us, tokio 4.6, monoio 5.5"),
+    time("files-read-40000000", CostAtMost(1.05, "std"), "std 22.6 ms, monoio 22.6"),
+    time("files-write-40000000", CostAtMost(1.05, "std"), "std 15.2 ms, monoio 15.8"),
+    // The notes have one future for 3.4 bare virtual threads.
+    time("gears-future", SpeedAtLeast(1.0, "jdk"), "a bare virtual thread 560 ns"),
+    time("gears-future", SpeedAtLeast(5.0, "go"), "as spawn-join-2"),
+    time(
+        "gears-race",
+        CostAtMost(1.001, "ecru-fastest"),
+        "the notes: 15.590 races a second, 15.597",
+    ),
+    time(
+        "gears-race",
+        CostAtMost(1.01, "threads-spin"),
+        "the notes: 15.590 races a second, 15.671",
+    ),
+    time(
+        "gears-sync",
+        SpeedAtLeast(3.5, "ideal"),
+        "the ideal cell 8.2 M/s; gears' was 27 x slower",
+    ),
+    time("gears-one", SpeedAtLeast(3.5, "ideal"), "the ideal cell 8.2 M/s; gears' was 28 x slower"),
+    time("gears-mux-sync", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
+    time("gears-mux-one", SpeedAtLeast(1.0, "go"), NO_WORSE_THAN_GO),
 ];
 
 #[cfg(test)]
@@ -158,7 +244,7 @@ mod tests {
             let has_metric = |name| row.metrics.iter().any(|metric| metric.name == name);
             assert!(has_metric(goal.metric), "{goal:?}");
             match goal.bound {
-                CostAtMost(_, peer) | SpeedAtLeast(_, peer) => {
+                CostAtMost(_, peer) | PollCostAtMost(_, peer) | SpeedAtLeast(_, peer) => {
                     assert!(
                         row.contenders.iter().any(|contender| contender.name == peer),
                         "{goal:?}"

@@ -3,7 +3,8 @@
 //! ```text
 //! ecru-bench                      every row
 //! ecru-bench switch spawn         the rows whose names begin so
-//! ecru-bench coroutines 250000    a family of rows at another size (coroutines, parked, given-back, timer, sleeps)
+//! ecru-bench coroutines 250000    a family of rows at another size (coroutines, parked, given-back, timer, sleeps, files-read, files-write)
+//! ecru-bench gears                the measurements of gears' notes: its own rows, and those of files
 //! ecru-bench --list               the rows
 //! ```
 //!
@@ -13,8 +14,10 @@ mod ecru_side;
 mod go;
 mod goals;
 mod harness;
+mod jvm;
 mod peers;
 mod rows;
+mod serving;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,7 +30,7 @@ const USAGE: &str = "\
 usage: ecru-bench [ROW [NUMBER]]... [--rounds N] [--json FILE] [--list]
 
   ROW            the rows whose names begin with this; none given: all
-  NUMBER         run the family ROW (coroutines, parked, given-back, timer, sleeps) with this number instead of its usual ones
+  NUMBER         run the family ROW (coroutines, parked, given-back, timer, sleeps, files-read, files-write) with this number instead of its usual ones
   --rounds N     rounds of every row (default 5; rows that take seconds stop at fewer)
   --json FILE    write the results there, and as markdown next to it
   --list         print the rows and end";
@@ -40,6 +43,8 @@ struct Options {
     list: bool,
     /// `row/contender`: this is a child process.
     child: Option<String>,
+    /// This is the load of a server: the words after `--load`.
+    load: Option<Vec<String>>,
 }
 
 fn main() -> ExitCode {
@@ -56,10 +61,16 @@ fn main() -> ExitCode {
 /// Reads the command line.
 fn parse(mut arguments: Parser) -> Result<Options, String> {
     let mut selectors: Vec<(String, Option<usize>)> = Vec::new();
-    let mut options = Options { rows: Vec::new(), rounds: 5, json: None, list: false, child: None };
+    let mut options =
+        Options { rows: Vec::new(), rounds: 5, json: None, list: false, child: None, load: None };
     while let Some(argument) = arguments.next().map_err(|error| error.to_string())? {
         match argument {
             Arg::Long("child") => options.child = Some(text(&mut arguments)?),
+            Arg::Long("load") => {
+                let words = arguments.values().map_err(|error| error.to_string())?;
+                options.load =
+                    Some(words.map(|word| word.to_string_lossy().into_owned()).collect());
+            }
             Arg::Long("rounds") => options.rounds = number(&text(&mut arguments)?)?.max(1),
             Arg::Long("json") => options.json = Some(text(&mut arguments)?.into()),
             Arg::Long("list") => options.list = true,
@@ -122,14 +133,21 @@ fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
 }
 
 /// Whether a row's name begins with these words: `spawn-batch` and `spawn-batch-1` do with `spawn`, `parked-1000000` not with `parked-10000`.
+/// What gears' notes measure has files in it, which are rows of their own.
 fn begins(row: &Row, words: &str) -> bool {
-    row.name().strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    let is = |words| {
+        row.name().strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    is(words) || (words == "gears" && is("files"))
 }
 
 /// Does what the options say.
 fn run(options: &Options) -> Result<(), String> {
     if let Some(child) = &options.child {
         return run_as_child(child);
+    }
+    if let Some(words) = &options.load {
+        return serving::load_main(words);
     }
     if options.list {
         for row in &options.rows {
@@ -190,6 +208,10 @@ mod tests {
         assert_eq!(selected(&["spawn"]).unwrap(), spawning);
         assert_eq!(selected(&["parked-10000"]).unwrap(), ["parked-10000"]);
         assert_eq!(selected(&[]).unwrap().len(), rows::ALL.len());
+        let gears = selected(&["gears"]).unwrap();
+        for row in ["gears-future", "gears-race", "gears-mux-one", "files-write-40000000"] {
+            assert!(gears.iter().any(|selected| selected == row), "{gears:?}");
+        }
     }
 
     #[test]

@@ -1,18 +1,31 @@
 //! ecru's own contenders, all on its public surface.
 
 #[cfg(feature = "ecru")]
+mod channels;
+#[cfg(feature = "ecru")]
+mod files;
+#[cfg(feature = "ecru")]
+mod gears;
+#[cfg(feature = "ecru")]
 mod rows;
+#[cfg(feature = "ecru")]
+mod servers;
 
 use crate::harness::Contender;
 
-/// ecru's contender for a row; `None` where this build has none.
+/// ecru's contenders for a row, the one that the goals are about first; none where this build has none.
 #[cfg(feature = "ecru")]
-pub(crate) fn contender(family: &str, number: usize) -> Option<Contender> {
-    rows::contender(family, number)
+pub(crate) fn contenders(family: &str, number: usize) -> Vec<Contender> {
+    let one = rows::contender(family, number).or_else(|| channels::contender(family, number));
+    one.into_iter()
+        .chain(servers::contenders(family, number))
+        .chain(files::contenders(family, number))
+        .chain(gears::contenders(family))
+        .collect()
 }
 
 /// This build measures the peers alone.
 #[cfg(not(feature = "ecru"))]
-pub(crate) fn contender(_family: &str, _number: usize) -> Option<Contender> {
-    None
+pub(crate) fn contenders(_family: &str, _number: usize) -> Vec<Contender> {
+    Vec::new()
 }

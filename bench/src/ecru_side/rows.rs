@@ -9,6 +9,7 @@ use std::time::Duration;
 use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool, Yielder};
 use ecru::{Runtime, Scope};
 
+use super::channels::round_trip;
 use crate::goals::ECRU;
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
 use crate::rows::{
@@ -45,7 +46,8 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     Some(contender)
 }
 
-fn runtime(workers: usize) -> Runtime {
+/// A runtime with so many workers.
+pub(super) fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().expect("the runtime starts")
 }
 
@@ -66,7 +68,7 @@ fn switch() -> f64 {
     pair / 2.0
 }
 
-fn recycle() -> f64 {
+pub(super) fn recycle() -> f64 {
     let mut kept = Some(Stack::new(STACK_DEFAULT).expect("there is room for a stack"));
     nanoseconds_per_operation(|operations| {
         let mut stack = kept.take().expect("every batch puts it back");
@@ -115,7 +117,7 @@ fn pair(operations: u64) {
     });
 }
 
-fn one_after_another(operations: u64) {
+pub(super) fn one_after_another(operations: u64) {
     ecru::scope(|scope| {
         for _ in 0..operations {
             scope.spawn(|| {}).join().expect("nobody cancels it");
@@ -159,7 +161,7 @@ fn parked(count: usize) -> Sample {
             let gate = outer.spawn(|| ecru::sleep(NEVER).expect_err("it is cancelled in the end"));
             ecru::scope(|scope| {
                 let park_all = || crowd_of(scope, count, || drop(gate.join()));
-                let sample = sample(count, pair, park_all);
+                let sample = sample(count, round_trip, park_all);
                 gate.cancel();
                 sample
             })

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::pin::pin;
+use super::pin::{note_second_core, pin, second_core};
 use super::row::{Contender, Measure, Row};
 
 /// A child that takes longer than this has hung: the longest takes a few seconds.
@@ -25,12 +25,13 @@ pub(crate) enum Outcome {
     Died(String),
 }
 
-/// The child's side: measures and prints. Does not return for a contender in Go, whose program takes the process over.
+/// The child's side: measures and prints. Does not return for a contender in Go or Java, whose program takes the process over.
 ///
 /// # Errors
 ///
-/// When the cores cannot be had, or the Go program cannot be started.
+/// When the cores cannot be had, or that program cannot be started.
 pub(crate) fn child_main(row: &Row, contender: &Contender) -> Result<(), String> {
+    note_second_core();
     pin(row.cores)?;
     match &contender.measure {
         Measure::Here(measure) => {
@@ -43,16 +44,26 @@ pub(crate) fn child_main(row: &Row, contender: &Contender) -> Result<(), String>
             let program = crate::go::program()?;
             let mut command = Command::new(&program);
             command.args(arguments).env("GOMAXPROCS", processors.to_string());
+            let this = std::env::current_exe().map_err(|error| error.to_string())?;
+            command.env("ECRU_BENCH_LOAD", this);
+            command.env("ECRU_BENCH_SECOND_CORE", second_core().to_string());
             Err(format!("{}: {}", program.display(), command.exec()))
+        }
+        Measure::Jdk { arguments } => {
+            let error = crate::jvm::program()?.command(arguments).exec();
+            Err(format!("java: {error}"))
         }
     }
 }
 
 /// The parent's side: one round of one contender.
 pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
-    if matches!(contender.measure, Measure::Go { .. })
-        && let Err(reason) = crate::go::program()
-    {
+    let missing = match contender.measure {
+        Measure::Here(_) => None,
+        Measure::Go { .. } => crate::go::program().err(),
+        Measure::Jdk { .. } => crate::jvm::program().err(),
+    };
+    if let Some(reason) = missing {
         return Outcome::Skipped(reason);
     }
     let this = std::env::current_exe().expect("the running program has a path");

@@ -23,6 +23,7 @@ pub(crate) use child::child_main;
 pub(crate) use clock::{cpu_seconds, nanoseconds_per_operation, seconds};
 pub(crate) use machine::Machine;
 pub(crate) use memory::{mappings, resident_bytes};
+pub(crate) use pin::{on_two_cores, pin_to, second_core};
 pub(crate) use report::{json, markdown};
 pub(crate) use row::{Contender, Metric, Row, Sample, Unit};
 pub(crate) use run::{RowResult, run_row};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::machine::Machine;
 use super::row::Unit;
 use super::run::{ContenderResult, RowResult, median};
-use crate::goals::{Bound, ECRU, GOALS, Goal};
+use crate::goals::{Bound, ECRU, ECRU_POLL, GOALS, Goal};
 
 /// A goal held against a run.
 pub(crate) struct Verdict {
@@ -24,6 +24,9 @@ impl Verdict {
         let goal = self.goal;
         let asked = match goal.bound {
             Bound::CostAtMost(times, peer) => format!("at most {times} x the cost of {peer}"),
+            Bound::PollCostAtMost(times, peer) => {
+                format!("with `poll` at most {times} x the cost of {peer}")
+            }
             Bound::SpeedAtLeast(times, peer) => format!("at least {times} x as fast as {peer}"),
             Bound::Absolute(limit) => format!("at most {limit}"),
             Bound::OwnMetric(times, metric) => format!("at most {times} x its own `{metric}`"),
@@ -52,6 +55,7 @@ pub(crate) fn verdicts(row: &RowResult, all: &[RowResult]) -> Vec<Verdict> {
 fn verdict(goal: &'static Goal, row: &RowResult, all: &[RowResult]) -> Verdict {
     let measured = row.metric(goal.metric).and_then(|metric| match goal.bound {
         Bound::CostAtMost(_, peer) => ratio(row, metric, ECRU, peer, metric),
+        Bound::PollCostAtMost(_, peer) => ratio(row, metric, ECRU_POLL, peer, metric),
         Bound::SpeedAtLeast(_, peer) => ratio(row, metric, peer, ECRU, metric),
         Bound::Absolute(_) => {
             row.contender(ECRU)?.best_and_median(metric).map(|(_, median)| median)
@@ -67,6 +71,7 @@ fn verdict(goal: &'static Goal, row: &RowResult, all: &[RowResult]) -> Verdict {
     let missed_by = measured.map(|measured| match goal.bound {
         Bound::SpeedAtLeast(times, _) => 1.0 - measured / times,
         Bound::CostAtMost(limit, _)
+        | Bound::PollCostAtMost(limit, _)
         | Bound::Absolute(limit)
         | Bound::OwnMetric(limit, _)
         | Bound::OwnRow(limit, _) => measured / limit - 1.0,
@@ -205,15 +210,27 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A number in its unit.
+/// A number in its unit; many nanoseconds in a larger one.
 fn with_unit(value: f64, unit: Unit) -> String {
-    format!("{} {}", short(value), unit.name())
+    match unit {
+        Unit::Nanoseconds if value.abs() >= 1e7 => format!("{} ms", short(value / 1e6)),
+        Unit::Nanoseconds if value.abs() >= 1e5 => format!("{} us", short(value / 1e3)),
+        _ => format!("{} {}", short(value), unit.name()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::harness::row::Metric;
+
+    #[test]
+    fn long_times_are_in_larger_units() {
+        let shown =
+            [84.2, 15_377.0, 129_052.0, 23_755_652.0].map(|n| with_unit(n, Unit::Nanoseconds));
+        assert_eq!(shown, ["84.2 ns", "15377 ns", "129 us", "23.8 ms"]);
+        assert_eq!(with_unit(5e7, Unit::Bytes), "50000000 bytes");
+    }
 
     /// A row `yield` in which ecru and may took these times, round by round.
     fn row(ecru: &[Option<f64>], may: &[Option<f64>]) -> RowResult {

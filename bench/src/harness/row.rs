@@ -46,6 +46,8 @@ pub(crate) enum Measure {
     Here(Box<dyn Fn() -> Sample>),
     /// By turning the child process into the Go program, with these arguments and this many processors.
     Go { arguments: Vec<String>, processors: usize },
+    /// By turning it into the Java program, with these arguments.
+    Jdk { arguments: Vec<String> },
 }
 
 /// One library that does a row's work.
@@ -71,6 +73,12 @@ impl Contender {
     pub(crate) fn go(processors: usize, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Self { name: "go", measure: Measure::Go { arguments, processors }, note: None }
+    }
+
+    /// The contender `jdk`: a subcommand of the program in `bench/jvm`. It has as many processors as the row has cores.
+    pub(crate) fn jdk(arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self { name: "jdk", measure: Measure::Jdk { arguments }, note: None }
     }
 
     /// The same with a note.

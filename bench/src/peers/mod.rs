@@ -1,5 +1,10 @@
 //! What the rows need of the peers: runtimes set up the way their own documentation does it, on a given number of workers.
 
+pub(crate) mod channels;
+pub(crate) mod may;
+pub(crate) mod monoio;
+pub(crate) mod raw_epoll;
+pub(crate) mod raw_uring;
 pub(crate) mod smol;
 pub(crate) mod stack_slab;
 pub(crate) mod tokio;
@@ -18,6 +23,6 @@ pub(crate) fn in_may<T: Send + 'static>(
     workers: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    may::config().set_workers(workers);
-    may::go!(work).join().expect("the coroutine does not panic")
+    ::may::config().set_workers(workers);
+    ::may::go!(work).join().expect("the coroutine does not panic")
 }

@@ -2,7 +2,10 @@
 
 use std::future::Future;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::{Builder, Runtime};
+
+use crate::serving::{Service, Session};
 
 /// A runtime with a clock and that many workers.
 pub(crate) fn runtime(workers: usize) -> Runtime {
@@ -19,4 +22,27 @@ pub(crate) fn in_task<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     runtime.block_on(runtime.spawn(work)).expect("the task does not panic")
+}
+
+/// Serves until the process ends, on one worker.
+pub(crate) fn serve(service: Service, listener: std::net::TcpListener) {
+    let runtime = Builder::new_current_thread().enable_io().build().expect("tokio starts");
+    runtime.block_on(async move {
+        listener.set_nonblocking(true).expect("it is a socket");
+        let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            stream.set_nodelay(true).expect("it is TCP");
+            tokio::spawn(async move {
+                let mut session = Session::new(service);
+                loop {
+                    let count = stream.read(session.room()).await?;
+                    if count == 0 {
+                        return Ok::<_, std::io::Error>(());
+                    }
+                    stream.write_all(session.answer(count)).await?;
+                }
+            });
+        }
+    });
 }

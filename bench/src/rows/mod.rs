@@ -1,8 +1,13 @@
 //! The rows. Each module has the peers of a few related rows; ecru's own contenders are in `ecru_side`.
 
+mod channels;
 mod coroutines;
 mod fan_out;
+mod files;
+mod gears;
 mod parking;
+mod selecting;
+mod servers;
 mod spawning;
 mod switching;
 mod timers;
@@ -11,14 +16,19 @@ mod yielding;
 // What ecru's contenders share with the peers'.
 #[cfg(feature = "ecru")]
 pub(crate) use {
+    channels::{Work, family as channel_family, runs},
     coroutines::whole_rounds,
     fan_out::per_task,
+    files::{Scratch, Times, Way, data, read_pieces, write_pieces},
+    gears::{SLEEPS, races, spin},
     parking::{CREATE_PARK_TASKS, create, growth, sample},
+    selecting::sum_of_three,
     spawning::{BATCH, second_batch},
     timers::{NEVER, SLEEP, cpu_of, crowd},
 };
 
 use crate::harness::Row;
+use crate::serving::Service;
 
 /// Family and number of every row that a run without a selection has, in the order of running.
 pub(crate) const ALL: &[(&str, Option<usize>)] = &[
@@ -40,6 +50,46 @@ pub(crate) const ALL: &[(&str, Option<usize>)] = &[
     ("sleeps", Some(1_000_000)),
     ("lone-timeout", None),
     ("fan-out", None),
+    ("channel-rendezvous", Some(1)),
+    ("channel-rendezvous", Some(2)),
+    ("channel-one", Some(1)),
+    ("channel-one", Some(2)),
+    ("channel-128", Some(1)),
+    ("channel-128", Some(2)),
+    ("channel-unbounded", Some(1)),
+    ("channel-unbounded", Some(2)),
+    ("apart-rendezvous", None),
+    ("apart-one", None),
+    ("apart-128", None),
+    ("apart-unbounded", None),
+    ("threads-rendezvous", None),
+    ("threads-one", None),
+    ("threads-128", None),
+    ("forward-rendezvous", Some(1)),
+    ("forward-rendezvous", Some(2)),
+    ("forward-128", Some(1)),
+    ("forward-128", Some(2)),
+    ("select-ready", None),
+    ("select-producers", Some(1)),
+    ("select-producers", Some(2)),
+    ("race", Some(1)),
+    ("race", Some(2)),
+    ("ping-pong", Some(1)),
+    ("ping-pong", Some(2)),
+    ("echo", Some(64)),
+    ("echo", Some(1_000)),
+    ("http", Some(64)),
+    ("idle", Some(10_000)),
+    ("files-read", Some(4)),
+    ("files-write", Some(4)),
+    ("files-read", Some(40_000_000)),
+    ("files-write", Some(40_000_000)),
+    ("gears-future", None),
+    ("gears-race", None),
+    ("gears-sync", None),
+    ("gears-one", None),
+    ("gears-mux-sync", None),
+    ("gears-mux-one", None),
 ];
 
 /// One row with all its contenders, ecru first; `None` if there is no such family or it takes another kind of number.
@@ -58,12 +108,27 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
         ("sleeps", Some(count)) => timers::sleeps(count),
         ("lone-timeout", None) => timers::lone_timeout(),
         ("fan-out", None) => fan_out::row(),
-        _ => return None,
+        ("ping-pong", Some(workers @ 1..=2)) => channels::ping_pong(workers),
+        ("select-ready", None) => selecting::one_ready(),
+        ("select-producers", Some(workers @ 1..=2)) => selecting::producers(workers),
+        ("race", Some(workers @ 1..=2)) => selecting::race(workers),
+        ("echo", Some(connections)) => servers::row(Service::Echo, connections),
+        ("idle", Some(connections)) => servers::row(Service::Idle, connections),
+        ("http", Some(connections)) => servers::row(Service::Http, connections),
+        ("files-read", Some(size)) => files::row(files::Way::Read, size),
+        ("files-write", Some(size)) => files::row(files::Way::Write, size),
+        _ => channels::build(family, number).or_else(|| match number {
+            None => gears::build(family),
+            Some(_) => None,
+        })?,
     };
-    if let Some(contender) = crate::ecru_side::contender(family, number.unwrap_or_default()) {
-        row.contenders.insert(0, contender);
-    }
+    row.contenders.splice(0..0, crate::ecru_side::contenders(family, number.unwrap_or_default()));
     Some(row)
+}
+
+/// In a row's title.
+fn on(workers: usize) -> &'static str {
+    if workers == 1 { "one worker" } else { "two workers" }
 }
 
 /// The row of a full name, such as `parked-10000`.

@@ -12,7 +12,7 @@ use corosensei::stack::DefaultStack;
 use futures_lite::future::{block_on, yield_now};
 use tokio::sync::Notify;
 
-use super::yielding::{may_pair, smol_pair, tokio_pair};
+use super::channels::{echo_on_smol, echo_on_tokio, may_round_trip};
 use crate::harness::{
     Contender, Metric, Row, Sample, Unit, mappings, nanoseconds_per_operation, resident_bytes,
     seconds,
@@ -56,7 +56,7 @@ pub(crate) fn create_park() -> Row {
     }
 }
 
-/// Many tasks wait while two others take turns.
+/// Many tasks wait while two others send each other messages.
 pub(crate) fn parked(count: usize) -> Row {
     let mut contenders = vec![
         Contender::sampled("tokio", move || tokio(count)),
@@ -75,7 +75,7 @@ pub(crate) fn parked(count: usize) -> Row {
         cores: 1,
         metrics: METRICS,
         contenders,
-        note: "the ping-pong is a round trip of two yields between two tasks, for every contender; may and corosensei stop near 32,750",
+        note: "the ping-pong is that of the row ping-pong-1, smol's through async-channel; may and corosensei stop near 32,750",
         rounds_at_most: 5,
     }
 }
@@ -119,13 +119,12 @@ pub(crate) fn sample(
     mut ping_pong: impl FnMut(u64),
     park_all: impl FnOnce(),
 ) -> Sample {
-    // A round trip is two yields.
-    let without = 2.0 * nanoseconds_per_operation(&mut ping_pong);
+    let without = nanoseconds_per_operation(&mut ping_pong);
     let before = resident_bytes();
     let (taken, ()) = seconds(park_all);
     let memory = (resident_bytes() - before) / count as f64;
     let mappings = mappings();
-    let with = 2.0 * nanoseconds_per_operation(ping_pong);
+    let with = nanoseconds_per_operation(ping_pong);
     vec![
         ("create", taken * 1e9 / count as f64),
         ("memory", memory),
@@ -139,7 +138,7 @@ fn tokio(count: usize) -> Sample {
     let runtime = peers::tokio::runtime(1);
     let crowd = TokioCrowd::default();
     let park_all = || runtime.block_on(crowd.come(count));
-    sample(count, |operations| tokio_pair(&runtime, operations), park_all)
+    sample(count, |operations| echo_on_tokio(&runtime, operations), park_all)
 }
 
 fn tokio_given_back(count: usize) -> Sample {
@@ -205,7 +204,7 @@ fn smol(count: usize) -> Sample {
             }
         }));
     };
-    sample(count, |operations| smol_pair(&executor, operations), park_all)
+    sample(count, |operations| echo_on_smol(&executor, operations), park_all)
 }
 
 fn may(count: usize) -> Sample {
@@ -226,7 +225,7 @@ fn may(count: usize) -> Sample {
             }
             may::coroutine::park();
         };
-        sample(count, may_pair, park_all)
+        sample(count, may_round_trip, park_all)
     })
 }
 

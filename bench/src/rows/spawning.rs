@@ -5,6 +5,7 @@ use std::thread;
 use async_executor::{Executor, LocalExecutor};
 use futures_lite::future::block_on;
 
+use super::on;
 use crate::harness::{Contender, Metric, Row, nanoseconds_per_operation, seconds};
 use crate::peers;
 
@@ -55,10 +56,6 @@ pub(crate) fn batch(workers: usize) -> Row {
     }
 }
 
-fn on(workers: usize) -> &'static str {
-    if workers == 1 { "one worker" } else { "two workers" }
-}
-
 /// Time for one task in the second of two batches.
 pub(crate) fn second_batch(size: usize, mut batch: impl FnMut(usize)) -> f64 {
     batch(size);
@@ -66,7 +63,7 @@ pub(crate) fn second_batch(size: usize, mut batch: impl FnMut(usize)) -> f64 {
     taken * 1e9 / size as f64
 }
 
-fn tokio_one(workers: usize) -> f64 {
+pub(super) fn tokio_one(workers: usize) -> f64 {
     let runtime = peers::tokio::runtime(workers);
     nanoseconds_per_operation(|operations| {
         peers::tokio::in_task(&runtime, async move {
@@ -146,7 +143,7 @@ fn may_batch(size: usize) {
     }
 }
 
-fn threads_one(operations: u64) {
+pub(super) fn threads_one(operations: u64) {
     for _ in 0..operations {
         thread::spawn(|| {}).join().expect("the thread does not panic");
     }

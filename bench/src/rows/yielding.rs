@@ -31,7 +31,7 @@ fn tokio() -> f64 {
 }
 
 /// Two tasks yield `operations` times together.
-pub(super) fn tokio_pair(runtime: &tokio::runtime::Runtime, operations: u64) {
+fn tokio_pair(runtime: &tokio::runtime::Runtime, operations: u64) {
     let turns = || async move {
         for _ in 0..operations / 2 {
             tokio::task::yield_now().await;
@@ -51,7 +51,7 @@ fn smol() -> f64 {
 }
 
 /// Two tasks yield `operations` times together.
-pub(super) fn smol_pair(executor: &LocalExecutor<'_>, operations: u64) {
+fn smol_pair(executor: &LocalExecutor<'_>, operations: u64) {
     let turns = || {
         executor.spawn(async move {
             for _ in 0..operations / 2 {
@@ -67,7 +67,7 @@ fn may() -> f64 {
 }
 
 /// Two coroutines yield `operations` times together.
-pub(super) fn may_pair(operations: u64) {
+fn may_pair(operations: u64) {
     let turns = move || {
         for _ in 0..operations / 2 {
             may::coroutine::yield_now();

@@ -1,0 +1,77 @@
+//! The peer in Java: one class with a subcommand for each row, for a JDK 25 if there is one. gears itself is not run: it is compiled
+//! by Scala's compiler, of which there is nothing here.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The source, one file.
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/jvm/Bench.java");
+
+/// The release whose virtual threads are meant: older ones hold a carrier thread in `synchronized`, or have none.
+const RELEASE: &str = "25";
+
+/// A JDK, and the class compiled with it.
+#[derive(Clone)]
+pub(crate) struct Built {
+    java: PathBuf,
+    classes: PathBuf,
+}
+
+impl Built {
+    /// The program with these arguments.
+    pub(crate) fn command(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.java);
+        command.arg("-cp").arg(&self.classes).arg("Bench").args(arguments);
+        command
+    }
+}
+
+/// The built program.
+///
+/// # Errors
+///
+/// The reason why there is none.
+pub(crate) fn program() -> Result<Built, String> {
+    static PROGRAM: OnceLock<Result<Built, String>> = OnceLock::new();
+    PROGRAM.get_or_init(build).clone()
+}
+
+/// Compiles next to this program, into `target/release/ecru-bench-jvm`; a child process finds what its parent built.
+fn build() -> Result<Built, String> {
+    let home = homes().into_iter().find(|home| is_meant(home)).ok_or_else(|| {
+        format!("no JDK {RELEASE}, neither in JAVA_HOME nor in /usr/lib/jvm: skipped")
+    })?;
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let classes = this.with_file_name("ecru-bench-jvm");
+    let built = Built { java: home.join("bin/java"), classes: classes.clone() };
+    let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
+    if written(&classes.join("Bench.class")) > written(Path::new(SOURCE)) {
+        return Ok(built);
+    }
+    let output = Command::new(home.join("bin/javac"))
+        .args(["--release", RELEASE, "-d"])
+        .arg(&classes)
+        .arg(SOURCE)
+        .output()
+        .map_err(|error| format!("{}: {error}", home.join("bin/javac").display()))?;
+    if output.status.success() {
+        return Ok(built);
+    }
+    Err(format!("javac failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+/// Where a JDK may be.
+fn homes() -> Vec<PathBuf> {
+    let named = std::env::var_os("JAVA_HOME").map(PathBuf::from);
+    let installed = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    named.into_iter().chain(installed.map(|entry| entry.path())).collect()
+}
+
+/// Whether it is a JDK of that release: each has a file that says so.
+fn is_meant(home: &Path) -> bool {
+    let says = std::fs::read_to_string(home.join("release")).unwrap_or_default();
+    let version = says.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
+    version.is_some_and(|version| version.split(['.', '"', '-', '+']).next() == Some(RELEASE))
+        && home.join("bin/javac").exists()
+}

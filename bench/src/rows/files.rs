@@ -1,0 +1,233 @@
+//! Whole files in memory: a small one, whose cost is the calls, and a large one, whose cost is the copying.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Contender, Metric, Row, Sample, Unit};
+use crate::peers;
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Read,
+    Write,
+}
+
+impl Way {
+    /// The way of a family of rows.
+    pub(crate) fn of(family: &str) -> Option<Way> {
+        match family {
+            "files-read" => Some(Way::Read),
+            "files-write" => Some(Way::Write),
+            _ => None,
+        }
+    }
+}
+
+/// One row: a file of so many bytes, again and again.
+pub(super) fn row(way: Way, size: usize) -> Row {
+    let (family, verb) = match way {
+        Way::Read => ("files-read", "read"),
+        Way::Write => ("files-write", "write"),
+    };
+    Row {
+        family,
+        number: Some(size),
+        title: format!("{verb} a file of {size} bytes in /dev/shm, one worker"),
+        cores: 1,
+        metrics: &[Metric::TIME, Metric { name: "spread", unit: Unit::Nanoseconds }],
+        contenders: vec![
+            Contender::sampled("std", move || whole(way, size)).note("the whole file in one call"),
+            Contender::sampled("std-streaming", move || streaming(way, size))
+                .note("8 KiB at a time"),
+            Contender::sampled("tokio", move || on_tokio(way, size)),
+            Contender::sampled("monoio", move || on_monoio(way, size)).note("on io_uring"),
+            Contender::jdk(&[family, &size.to_string()])
+                .note("java.nio.file.Files' readString and writeString, after a second's warming"),
+        ],
+        note: "time: the median; spread: the standard deviation of one process's operations; an operation opens, transfers and closes, \
+               and writing replaces what is there",
+        rounds_at_most: usize::MAX,
+    }
+}
+
+/// A file in memory, for as long as this lives.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A file of so many bytes.
+    pub(crate) fn new(size: usize) -> Scratch {
+        let path = PathBuf::from(format!("/dev/shm/ecru-bench-{}", std::process::id()));
+        std::fs::write(&path, data(size)).expect("there is room in /dev/shm");
+        Scratch(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).expect("it is there");
+    }
+}
+
+/// What is written.
+pub(crate) fn data(size: usize) -> Vec<u8> {
+    vec![b'e'; size]
+}
+
+/// The size of a buffer of one that reads or writes piece by piece, which is that of std's own.
+pub(crate) const PIECE: usize = 8 << 10;
+
+/// The times of single operations.
+pub(crate) struct Times {
+    all: Vec<f64>,
+    warming: usize,
+    wanted: usize,
+}
+
+impl Times {
+    /// For files of so many bytes: enough operations for a tenth of a second or more.
+    pub(crate) fn new(size: usize) -> Times {
+        let wanted = if size <= 1 << 20 { 20_000 } else { 20 };
+        Times { all: Vec::with_capacity(wanted), warming: wanted / 10, wanted }
+    }
+
+    /// Whether there is something left to measure.
+    pub(crate) fn want_more(&self) -> bool {
+        self.all.len() < self.wanted
+    }
+
+    pub(crate) fn add(&mut self, took: Duration) {
+        match self.warming.checked_sub(1) {
+            Some(left) => self.warming = left,
+            None => self.all.push(took.as_secs_f64() * 1e9),
+        }
+    }
+
+    pub(crate) fn sample(mut self) -> Sample {
+        self.all.sort_by(f64::total_cmp);
+        let count = self.all.len() as f64;
+        let mean = self.all.iter().sum::<f64>() / count;
+        let variance = self.all.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count;
+        vec![(Metric::TIME.name, self.all[self.all.len() / 2]), ("spread", variance.sqrt())]
+    }
+
+    /// Measures calls of `operation`.
+    pub(crate) fn of(size: usize, mut operation: impl FnMut()) -> Sample {
+        let mut times = Times::new(size);
+        while times.want_more() {
+            let began = Instant::now();
+            operation();
+            times.add(began.elapsed());
+        }
+        times.sample()
+    }
+}
+
+fn whole(way: Way, size: usize) -> Sample {
+    let (file, data) = (Scratch::new(size), data(size));
+    Times::of(size, || match way {
+        Way::Read => assert_eq!(std::fs::read(file.path()).expect("it is there").len(), size),
+        Way::Write => std::fs::write(file.path(), &data).expect("there is room"),
+    })
+}
+
+fn streaming(way: Way, size: usize) -> Sample {
+    let (file, data) = (Scratch::new(size), data(size));
+    Times::of(size, || match way {
+        Way::Read => {
+            let file = File::open(file.path()).expect("it is there");
+            assert_eq!(read_pieces(file).len(), size);
+        }
+        Way::Write => {
+            write_pieces(File::create(file.path()).expect("it can be written"), &data);
+        }
+    })
+}
+
+/// To the end, piece by piece.
+pub(crate) fn read_pieces(mut file: impl Read) -> Vec<u8> {
+    let (mut whole, mut piece) = (Vec::new(), [0; PIECE]);
+    loop {
+        match file.read(&mut piece).expect("it can be read") {
+            0 => return whole,
+            count => whole.extend_from_slice(&piece[..count]),
+        }
+    }
+}
+
+/// All of it, piece by piece.
+pub(crate) fn write_pieces(mut file: impl Write, data: &[u8]) {
+    for piece in data.chunks(PIECE) {
+        file.write_all(piece).expect("there is room");
+    }
+}
+
+fn on_tokio(way: Way, size: usize) -> Sample {
+    let file = Scratch::new(size);
+    let path = file.path().to_owned();
+    peers::tokio::in_task(&peers::tokio::runtime(1), async move {
+        let mut times = Times::new(size);
+        while times.want_more() {
+            // It writes a vector of its own without another copy.
+            let data = data(if way == Way::Write { size } else { 0 });
+            let began = Instant::now();
+            match way {
+                Way::Read => {
+                    assert_eq!(tokio::fs::read(&path).await.expect("it is there").len(), size);
+                }
+                Way::Write => tokio::fs::write(&path, data).await.expect("there is room"),
+            }
+            times.add(began.elapsed());
+        }
+        times.sample()
+    })
+}
+
+fn on_monoio(way: Way, size: usize) -> Sample {
+    let file = Scratch::new(size);
+    let mut runtime =
+        monoio::RuntimeBuilder::<monoio::IoUringDriver>::new().build().expect("monoio starts");
+    runtime.block_on(async {
+        let (mut times, mut data) = (Times::new(size), data(size));
+        while times.want_more() {
+            let began = Instant::now();
+            match way {
+                Way::Read => {
+                    let read = monoio::fs::read(file.path()).await.expect("it is there");
+                    assert_eq!(read.len(), size);
+                }
+                Way::Write => {
+                    let (result, back) = monoio::fs::write(file.path(), data).await;
+                    result.expect("there is room");
+                    data = back;
+                }
+            }
+            times.add(began.elapsed());
+        }
+        times.sample()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warming_is_not_measured() {
+        let mut times = Times { all: vec![], warming: 1, wanted: 3 };
+        for nanoseconds in [1_000, 1, 3, 5] {
+            assert!(times.want_more());
+            times.add(Duration::from_nanos(nanoseconds));
+        }
+        assert!(!times.want_more());
+        let sample = times.sample();
+        assert!((sample[0].1 - 3.0).abs() < 1e-6, "{sample:?}");
+        assert!((sample[1].1 - (8.0_f64 / 3.0).sqrt()).abs() < 1e-6, "{sample:?}");
+    }
+}
