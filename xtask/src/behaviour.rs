@@ -179,15 +179,6 @@ mod tests {
         ]))
     }
 
-    fn complains(outcome: &Outcome, about: &str) {
-        assert!(!outcome.stands());
-        assert!(
-            outcome.problems.iter().any(|p| p.contains(about)),
-            "{about:?} is not among {:#?}",
-            outcome.problems
-        );
-    }
-
     #[test]
     fn rows_with_tests_stand() {
         let outcome = with(SCOPE, TESTS);
@@ -197,28 +188,20 @@ mod tests {
 
     #[test]
     fn a_row_without_a_test_is_found() {
-        complains(&with(SCOPE, "#[test] fn scope_01_waits() {}"), "scope_02_panics has no test");
-        complains(&with(SCOPE, &TESTS.replace("#[test]", "")), "scope_01_waits has no test");
-        complains(
-            &with(SCOPE, &format!("// {}", TESTS.replace('\n', " "))),
-            "scope_01_waits has no test",
-        );
+        with(SCOPE, "#[test] fn scope_01_waits() {}").complains("scope_02_panics has no test");
+        with(SCOPE, &TESTS.replace("#[test]", "")).complains("scope_01_waits has no test");
+        with(SCOPE, &format!("// {}", TESTS.replace('\n', " ")))
+            .complains("scope_01_waits has no test");
     }
 
     #[test]
     fn a_test_without_a_row_is_found() {
-        complains(
-            &with(SCOPE, &format!("{TESTS}#[test] fn scope_03_more() {{}}")),
-            "that scope_03_more begins with",
-        );
-        complains(
-            &with(SCOPE, &format!("{TESTS}#[test] fn scope_01_other() {{}}")),
-            "that scope_01_other begins with",
-        );
-        complains(
-            &with(SCOPE, &format!("{TESTS}#[test] fn net_01_reads() {{}}")),
-            "that net_01_reads begins with",
-        );
+        with(SCOPE, &format!("{TESTS}#[test] fn scope_03_more() {{}}"))
+            .complains("that scope_03_more begins with");
+        with(SCOPE, &format!("{TESTS}#[test] fn scope_01_other() {{}}"))
+            .complains("that scope_01_other begins with");
+        with(SCOPE, &format!("{TESTS}#[test] fn net_01_reads() {{}}"))
+            .complains("that net_01_reads begins with");
         assert!(
             with(SCOPE, &format!("{TESTS}#[test] fn plain() {{}} fn net_01_helper() {{}}"))
                 .stands()
@@ -227,30 +210,19 @@ mod tests {
 
     #[test]
     fn an_ignored_test_shows_nothing() {
-        complains(
-            &with(SCOPE, &TESTS.replace("#[test]", "#[test] #[ignore = \"slow\"] pub")),
-            "is ignored",
-        );
+        with(SCOPE, &TESTS.replace("#[test]", "#[test] #[ignore = \"slow\"] pub"))
+            .complains("is ignored");
     }
 
     #[test]
     fn ids_are_well_formed_and_unique() {
-        complains(
-            &with(&format!("{SCOPE}| `scope_02_again` | a | b | c |\n"), TESTS),
-            "has the number of scope_02_panics",
-        );
-        complains(
-            &with(&format!("{SCOPE}| `net_03_x` | a | b | c |\n"), TESTS),
-            "is not of the form",
-        );
-        complains(
-            &with(&format!("{SCOPE}| `scope_3_x` | a | b | c |\n"), TESTS),
-            "is not of the form",
-        );
-        complains(
-            &with(&format!("{SCOPE}| `scope_03_x` | a | | c |\n"), TESTS),
-            "four filled cells",
-        );
+        with(&format!("{SCOPE}| `scope_02_again` | a | b | c |\n"), TESTS)
+            .complains("has the number of scope_02_panics");
+        with(&format!("{SCOPE}| `net_03_x` | a | b | c |\n"), TESTS)
+            .complains("is not of the form");
+        with(&format!("{SCOPE}| `scope_3_x` | a | b | c |\n"), TESTS)
+            .complains("is not of the form");
+        with(&format!("{SCOPE}| `scope_03_x` | a | | c |\n"), TESTS).complains("four filled cells");
     }
 
     #[test]
@@ -263,10 +235,8 @@ mod tests {
             ]))
         };
         assert!(with_page("see `scope_01_waits` and `other` words").stands());
-        complains(
-            &with_page("see `scope_01_wait`"),
-            "SOUNDNESS.md: no row in doc/behaviour/ is called scope_01_wait",
-        );
+        with_page("see `scope_01_wait`")
+            .complains("SOUNDNESS.md: no row in doc/behaviour/ is called scope_01_wait");
     }
 
     #[test]

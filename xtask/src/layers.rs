@@ -266,15 +266,6 @@ mod tests {
         check(&Tree::of(&files))
     }
 
-    fn complains(outcome: &Outcome, about: &str) {
-        assert!(!outcome.stands());
-        assert!(
-            outcome.problems.iter().any(|p| p.contains(about)),
-            "{about:?} is not among {:#?}",
-            outcome.problems
-        );
-    }
-
     #[test]
     fn a_sound_tree_stands() {
         let outcome = with("use crate::base::list; // crate::net", &[]);
@@ -299,34 +290,34 @@ mod tests {
             "macro_rules! m { () => { $crate::net::go() } }",
             "fn f() { ecru::net::go(); }",
         ] {
-            complains(&with(source, &[]), "`park` (layer 1) names `net` (layer 2)");
+            with(source, &[]).complains("`park` (layer 1) names `net` (layer 2)");
         }
     }
 
     #[test]
     fn siblings_do_not_name_each_other() {
         let outcome = with("", &[("src/time.rs", "use crate::net::T;")]);
-        complains(&outcome, "`time` (layer 2) names `net` (layer 2)");
+        outcome.complains("`time` (layer 2) names `net` (layer 2)");
     }
 
     #[test]
     fn a_circle_is_counted() {
-        complains(&with("use crate::net::T;", &[]), "2 modules name each other in a circle");
+        with("use crate::net::T;", &[]).complains("2 modules name each other in a circle");
     }
 
     #[test]
     fn the_crate_root_is_no_way_round() {
-        complains(&with("use crate::T;", &[]), "goes through the crate root");
-        complains(&with("use crate::*;", &[]), "goes through the crate root");
-        complains(&with("use super::{T, base};", &[]), "goes through the crate root");
+        with("use crate::T;", &[]).complains("goes through the crate root");
+        with("use crate::*;", &[]).complains("goes through the crate root");
+        with("use super::{T, base};", &[]).complains("goes through the crate root");
     }
 
     #[test]
     fn table_and_tree_name_the_same_modules() {
-        complains(&with("", &[("src/fresh.rs", "")]), "`fresh` stands in src/ but in no layer");
+        with("", &[("src/fresh.rs", "")]).complains("`fresh` stands in src/ but in no layer");
         let short =
             Tree::of(&[("ARCHITECTURE.md", PROSE), ("Cargo.toml", MANIFEST), ("src/base.rs", "")]);
-        complains(&check(&short), "names `park`, which src/ does not have");
+        check(&short).complains("names `park`, which src/ does not have");
     }
 
     #[test]
@@ -337,9 +328,9 @@ mod tests {
             "use std::sync::{Arc, atomic::{self, Ordering}};",
             "use std::sync; fn f() { sync::atomic::fence(o) }",
         ] {
-            complains(&with(source, &[]), "park uses `std::sync::atomic`; only base may");
+            with(source, &[]).complains("park uses `std::sync::atomic`; only base may");
         }
-        complains(&with("fn f() { libc::getpid() }", &[]), "park uses `libc`; only net may");
+        with("fn f() { libc::getpid() }", &[]).complains("park uses `libc`; only net may");
         assert!(with("mod tests { use std::sync::atomic::AtomicU8; }", &[]).stands());
     }
 
@@ -347,7 +338,7 @@ mod tests {
     fn a_dependency_needs_a_door() {
         let manifest =
             "[dependencies]\nlibc = \"1\"\n[target.'cfg(unix)'.dependencies]\nio-uring = \"1\"\n";
-        complains(&with("", &[("Cargo.toml", manifest)]), "the dependency `io_uring` has no row");
+        with("", &[("Cargo.toml", manifest)]).complains("the dependency `io_uring` has no row");
     }
 
     #[test]

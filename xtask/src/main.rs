@@ -3,14 +3,17 @@
 //! A check prints how many cases it looked at, and fails if there were none: a check that did not run shows nothing.
 
 mod behaviour;
+mod drivers;
 mod layers;
 mod lexer;
 mod outcome;
 mod paths;
 mod process;
+mod seeds;
 mod steps;
 mod table;
 mod tree;
+mod twins;
 mod unsafety;
 
 use crate::outcome::Outcome;
@@ -27,10 +30,15 @@ cargo xtask <check>
   layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
   unsafe      every unsafe block cites an invariant of doc/unsafe.md
   behaviour   every row under doc/behaviour/ has its test, and every such test its row
+  seeds       doc/seeds.md: every link and every test that it names is there
   examples    every example ends by itself and well
+  ecosystem   the same for those with other people's crates, and real servers
+  twins       what std's types have and ecru's have not, and why; --write writes the page, --refresh reads std's documentation again
   loom        the waiting protocols, model-checked
   abort       what works where panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
+  drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
+  miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
   slopes      instructions per operation against the stored counts; --bless stores today's
 ";
 
@@ -51,10 +59,17 @@ fn main() -> ExitCode {
         ["layers"] => vec![("layers", layers::check(&tree))],
         ["unsafe"] => vec![("unsafe", unsafety::check(&tree))],
         ["behaviour"] => vec![("behaviour", behaviour::check(&tree))],
+        ["seeds"] => vec![("seeds", seeds::check(&tree))],
+        ["twins"] => vec![("twins", twins::check(root, false, false))],
+        ["twins", "--write"] => vec![("twins", twins::check(root, true, false))],
+        ["twins", "--refresh"] => vec![("twins", twins::check(root, true, true))],
         ["examples"] => vec![("examples", steps::examples(root, &tree))],
+        ["ecosystem"] => vec![("ecosystem", steps::ecosystem(root, &tree))],
         ["loom"] => vec![("loom", steps::loom(root))],
+        ["miri", ref topics @ ..] => vec![("miri", steps::miri(root, topics))],
         ["abort"] => vec![("abort", steps::abort(root))],
         ["baton"] => vec![("baton", steps::baton(root))],
+        ["drivers"] => vec![("drivers", drivers::check(root))],
         ["slopes"] => vec![("slopes", steps::slopes(root, false))],
         ["slopes", "--bless"] => vec![("slopes", steps::slopes(root, true))],
         _ => {
@@ -74,6 +89,7 @@ fn check(root: &Path, tree: &Tree) -> Vec<(&'static str, Outcome)> {
         ("layers", layers::check(tree)),
         ("unsafe", unsafety::check(tree)),
         ("behaviour", behaviour::check(tree)),
+        ("seeds", seeds::check(tree)),
     ];
     outcomes.extend(steps::ordinary(root));
     outcomes

@@ -29,6 +29,14 @@ impl Outcome {
         self.stands()
     }
 
+    /// Demands a problem whose line says this.
+    #[cfg(test)]
+    #[track_caller]
+    pub(crate) fn complains(&self, about: &str) {
+        let found = self.problems.iter().any(|problem| problem.contains(about));
+        assert!(found && !self.stands(), "{about:?} is not among {:#?}", self.problems);
+    }
+
     /// True if there were cases and none of them is wrong.
     pub(crate) fn stands(&self) -> bool {
         self.cases > 0 && self.problems.is_empty()

@@ -11,6 +11,7 @@ pub(crate) struct Said {
     pub(crate) lines: Vec<String>,
     pub(crate) passed: usize,
     pub(crate) failed: usize,
+    pub(crate) ignored: usize,
 }
 
 /// Cargo, to be run in `root`.
@@ -54,6 +55,7 @@ impl Said {
         if let Some(result) = line.trim().strip_prefix("test result: ") {
             self.passed += before(result, " passed").unwrap_or(0);
             self.failed += before(result, " failed").unwrap_or(0);
+            self.ignored += before(result, " ignored").unwrap_or(0);
         }
         self.lines.push(line);
     }
@@ -91,7 +93,7 @@ mod tests {
             "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out".into(),
         );
         said.hear("test a ... ok".into());
-        assert_eq!((said.passed, said.failed), (15, 2));
+        assert_eq!((said.passed, said.failed, said.ignored), (15, 2, 1));
         assert_eq!(said.number_before(" ignored"), Some(0));
         assert_eq!(said.number_before(" slopes"), None);
     }

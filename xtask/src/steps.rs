@@ -18,13 +18,38 @@ pub(crate) fn loom(root: &Path) -> Outcome {
 
 /// `cargo xtask baton`: the tests of the runtime, each coroutine and each task on an OS thread of its own.
 pub(crate) fn baton(root: &Path) -> Outcome {
-    let suites =
-        ["test", "--lib", "--test", "coroutine", "--test", "attack", "--test", "behaviour"];
-    let mut command = cargo(root, &suites);
+    let suites = ["coroutine", "attack", "attack_channel", "channel_model", "behaviour"];
+    let mut command = cargo(root, &["test", "--lib"]);
     command
+        .args(suites.iter().flat_map(|suite| ["--test", suite]))
         .env("RUSTFLAGS", "--cfg ecru_baton")
         .env("CARGO_TARGET_DIR", target_folder(root, "baton"));
     tests("tests on threads", run(&mut command))
+}
+
+/// What Miri looks at unless it is told otherwise: tests of all layers that need no kernel, few enough for a few minutes.
+const FOR_MIRI: [&str; 7] = [
+    "::coroutine_0",
+    "::scope_0",
+    "::select_0",
+    "::source_0",
+    "::channel_02",
+    "::channel_03",
+    "::callback_0",
+];
+
+/// `cargo xtask miri`: behaviour tests in Rust's own interpreter, which sees every access to memory: undefined behaviour, races, use after free. Each task is on
+/// a thread of its own, by the second backend. Needs a nightly toolchain with the component `miri`; not part of CI for that reason, and because it is slow.
+pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
+    let topics = if topics.is_empty() { &FOR_MIRI[..] } else { topics };
+    let mut command = std::process::Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "miri", "test", "--test", "behaviour", "--"]);
+    // Threads that never end are what the watchdog and the alarm are: "leaks". Tree borrows: a node of an intrusive list is found by its link, which the older
+    // model does not allow.
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows";
+    command.args(topics).current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    command.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root, "miri"));
+    tests("tests in Miri", run(&mut command))
 }
 
 /// `cargo xtask abort`: what works, and what is leaked, where panics abort.
@@ -67,6 +92,32 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     }
     let summary = format!("{} examples run", names.len());
     Outcome { cases: names.len(), summary, problems }
+}
+
+/// `cargo xtask ecosystem`: the same for the examples that stand on other people's crates, in members of their own.
+pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
+    let members =
+        [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")];
+    let (mut cases, mut problems) = (0, vec![]);
+    for (package, folder) in members {
+        let examples: BTreeSet<&str> = tree
+            .matching(folder, ".rs")
+            .filter_map(|(file, _)| file.strip_prefix(folder)?.strip_suffix(".rs"))
+            .collect();
+        if examples.is_empty() {
+            problems.push(format!("there are no examples in {folder}"));
+        }
+        for name in examples {
+            println!("--- {package}: {name}");
+            let program = ["run", "--quiet", "--release", "--package", package, "--example", name];
+            match run(&mut cargo(root, &program)) {
+                Ok(said) if said.lines.is_empty() => problems.push(format!("{name} said nothing")),
+                Ok(_) => cases += 1,
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    Outcome { cases, summary: format!("{cases} examples run"), problems }
 }
 
 /// Examples that examples/README.md leaves out, and ones that it makes up.

@@ -229,15 +229,6 @@ mod tests {
         check(&Tree::of(&[("doc/unsafe.md", INDEX), ("src/both.rs", BOTH), ("src/a.rs", source)]))
     }
 
-    fn complains(outcome: &Outcome, about: &str) {
-        assert!(!outcome.stands());
-        assert!(
-            outcome.problems.iter().any(|p| p.contains(about)),
-            "{about:?} is not among {:#?}",
-            outcome.problems
-        );
-    }
-
     #[test]
     fn documented_code_stands() {
         let source = "#![expect(unsafe_code, reason = \"r\")]
@@ -268,33 +259,25 @@ unsafe fn h() { \"unsafe { }\" }";
     #[test]
     fn a_missing_or_idle_comment_is_found() {
         let open = "#![expect(unsafe_code, reason = \"r\")]\n";
-        complains(
-            &with(&format!("{open}fn f() {{\n    unsafe {{ g() }}\n}}")),
-            "src/a.rs:3: this unsafe block has no SAFETY",
-        );
-        complains(
-            &with(&format!("{open}// SAFETY: S1\nfn g() {{}}\nfn f() {{ unsafe {{ g() }} }}")),
-            "has no SAFETY",
-        );
+        with(&format!("{open}fn f() {{\n    unsafe {{ g() }}\n}}"))
+            .complains("src/a.rs:3: this unsafe block has no SAFETY");
+        with(&format!("{open}// SAFETY: S1\nfn g() {{}}\nfn f() {{ unsafe {{ g() }} }}"))
+            .complains("has no SAFETY");
         let local = with(&format!(
             "{open}// SAFETY: just mapped
 unsafe impl Sync for T {{}}"
         ));
         assert!(local.stands() && local.summary.contains("1 argue from the lines"), "{local:?}");
-        complains(
-            &with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}")),
-            "S9 does not stand in",
-        );
+        with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}"))
+            .complains("S9 does not stand in");
     }
 
     #[test]
     fn the_module_has_to_say_so_at_its_top() {
-        complains(&with("// SAFETY: S1\nunsafe impl Sync for T {}"), "does not open with");
-        complains(
-            &with("mod a { #![expect(unsafe_code)] }\n// SAFETY: S1\nunsafe impl Sync for T {}"),
-            "does not open with",
-        );
-        complains(&with("#![allow(unsafe_code)]\n"), "never allowed");
+        with("// SAFETY: S1\nunsafe impl Sync for T {}").complains("does not open with");
+        with("mod a { #![expect(unsafe_code)] }\n// SAFETY: S1\nunsafe impl Sync for T {}")
+            .complains("does not open with");
+        with("#![allow(unsafe_code)]\n").complains("never allowed");
         let item = "#[expect(unsafe_code)]\n// SAFETY: S1\nunsafe impl Sync for T {}";
         assert!(with(item).stands());
         let parent = [
@@ -316,9 +299,9 @@ unsafe impl Sync for T {{}}"
     fn an_invariant_that_nobody_cites_is_found() {
         let index = format!("{INDEX}| S3 | buffers |\n| S1 | twice |\n| why | no id |\n");
         let outcome = check(&Tree::of(&[("doc/unsafe.md", &index), ("src/both.rs", BOTH)]));
-        complains(&outcome, "S3 is cited nowhere");
-        complains(&outcome, "S1 stands there twice");
-        complains(&outcome, "`why` is no id");
+        outcome.complains("S3 is cited nowhere");
+        outcome.complains("S1 stands there twice");
+        outcome.complains("`why` is no id");
     }
 
     #[test]
@@ -331,10 +314,8 @@ unsafe impl Sync for T {{}}"
             ]))
         };
         assert!(bench("// SAFETY: single-threaded\nunsafe impl Sync for T {}").stands());
-        complains(
-            &bench("unsafe impl Sync for T {}"),
-            "bench/a.rs:1: this unsafe impl has no SAFETY",
-        );
+        bench("unsafe impl Sync for T {}")
+            .complains("bench/a.rs:1: this unsafe impl has no SAFETY");
     }
 
     #[test]

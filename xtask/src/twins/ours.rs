@@ -1,0 +1,119 @@
+//! ecru's side: what rustdoc says of the crate, in JSON. The format is an unstable one, of the compiler that `rust-toolchain` or CI names.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::process::{cargo, run, target_folder};
+
+/// The crate as rustdoc sees it.
+pub(super) struct Ours {
+    index: Value,
+    root: String,
+}
+
+/// What a type or a module has.
+#[derive(Default)]
+pub(super) struct Names {
+    /// With `impl Trait` for traits, and the methods of our own traits.
+    pub(super) all: BTreeSet<String>,
+    /// The type's own methods.
+    pub(super) inherent: BTreeSet<String>,
+    /// The name stands for std's type itself.
+    pub(super) is_stds: bool,
+}
+
+impl Ours {
+    pub(super) fn read(root: &Path) -> Result<Ours, String> {
+        let folder = target_folder(root, "twins");
+        let mut command = cargo(root, &["rustdoc", "--quiet", "--lib", "--package", "ecru"]);
+        command.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
+        command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &folder);
+        run(&mut command)?;
+        let text = std::fs::read_to_string(folder.join("doc/ecru.json"))
+            .map_err(|error| error.to_string())?;
+        let mut json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let root = json["root"].to_string();
+        Ok(Ours { index: json["index"].take(), root })
+    }
+
+    fn item(&self, id: &str) -> &Value {
+        &self.index[id]
+    }
+
+    /// What a module offers under a name: the id of an item, or none if that is somebody else's.
+    fn child(&self, module: &Value, name: &str) -> Option<Option<String>> {
+        let items = module["inner"]["module"]["items"].as_array()?;
+        for id in items {
+            let item = self.item(&id.to_string());
+            let used = &item["inner"]["use"];
+            if used.is_object() {
+                if used["is_glob"] == true {
+                    let target = self.item(&used["id"].to_string());
+                    if let Some(found) = self.child(target, name) {
+                        return Some(found);
+                    }
+                } else if used["name"] == name {
+                    let target = used["id"].to_string();
+                    return Some((!self.item(&target).is_null()).then_some(target));
+                }
+            } else if item["name"] == name {
+                return Some(Some(id.to_string()));
+            }
+        }
+        None
+    }
+
+    fn find(&self, path: &str) -> Option<Option<&Value>> {
+        let mut item = self.item(&self.root);
+        for part in path.split("::") {
+            match self.child(item, part)? {
+                Some(id) => item = self.item(&id),
+                None => return Some(None),
+            }
+        }
+        Some(Some(item))
+    }
+
+    /// The methods and traits of a type.
+    pub(super) fn members(&self, path: &str) -> Option<Names> {
+        let Some(item) = self.find(path)? else {
+            return Some(Names { is_stds: true, ..Names::default() });
+        };
+        let mut names = Names::default();
+        for id in item["inner"]["struct"]["impls"].as_array()? {
+            let implementation = &self.item(&id.to_string())["inner"]["impl"];
+            if implementation["is_synthetic"] == true || !implementation["blanket_impl"].is_null() {
+                continue;
+            }
+            let methods = implementation["items"].as_array()?.iter();
+            let methods = methods.filter_map(|id| self.item(&id.to_string())["name"].as_str());
+            match implementation["trait"]["path"].as_str() {
+                None => names.inherent.extend(methods.map(str::to_owned)),
+                Some(implemented) => {
+                    let last = implemented.rsplit("::").next().unwrap_or(implemented);
+                    names.all.insert(format!("impl {last}"));
+                    if last.ends_with("Ext") {
+                        names.all.extend(methods.map(str::to_owned));
+                    }
+                }
+            }
+        }
+        names.all.extend(names.inherent.iter().cloned());
+        Some(names)
+    }
+
+    /// The functions, types and traits of a module.
+    pub(super) fn items(&self, path: &str) -> Option<Names> {
+        let module = self.find(path)??;
+        let mut names = Names::default();
+        for id in module["inner"]["module"]["items"].as_array()? {
+            let item = self.item(&id.to_string());
+            let used = &item["inner"]["use"];
+            let name = if used.is_object() { &used["name"] } else { &item["name"] };
+            names.all.extend(name.as_str().map(str::to_owned));
+        }
+        Some(names)
+    }
+}
