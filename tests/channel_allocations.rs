@@ -1,15 +1,19 @@
 //! What waiting costs in memory: nothing. And what is left after a run: nothing.
 //!
-//! A process of its own, because the allocator is counted.
+//! The allocator is counted, so each test has a process of its own: the runner of the others asks for memory as well.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Once;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, Once};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ecru::channel::{self, Select};
 use ecru::{Source, select, source};
+
+mod common;
+
+use common::alone;
 
 struct Counting;
 
@@ -43,20 +47,27 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The counts are of the whole process: one test at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+/// The threads of this process.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").unwrap().count()
+}
 
 /// How many blocks `body` asks for once it is warm.
 fn asked_for(mut body: impl FnMut()) -> usize {
     // The first lock that is taken often by one thread has the kernel asked for something, by a thread that asks for memory.
     static ASKED_THE_KERNEL: Once = Once::new();
     ASKED_THE_KERNEL.call_once(|| {
+        let before = threads();
         let (sender, receiver) = channel::bounded(1);
         for _ in 0..200 {
             sender.send(()).unwrap();
             receiver.recv().unwrap();
         }
-        std::thread::sleep(Duration::from_millis(60));
+        let start = Instant::now();
+        while threads() > before {
+            assert!(start.elapsed() < common::PATIENCE / 2, "the kernel does not answer");
+            std::thread::yield_now();
+        }
     });
     body();
     let before = ASKED.load(SeqCst);
@@ -70,184 +81,189 @@ fn on_one_worker<T>(body: impl FnOnce() -> T) -> T {
 
 #[test]
 fn waiting_racing_and_selecting_ask_for_no_memory() {
-    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
-    on_one_worker(|| {
-        let (sender, receiver) = channel::bounded(0);
-        let (other, from_other) = channel::bounded::<usize>(0);
-        let (back, returned) = channel::bounded(0);
-        let idle = channel::never::<usize>();
-        ecru::scope(|s| {
-            s.spawn_local(|| {
-                while let Ok(n) = receiver.recv() {
-                    back.send(n).unwrap();
-                    // Wherever the answer is awaited.
-                    let n = select! {
-                        recv(receiver) -> n => n.unwrap(),
-                        recv(idle) -> _ => unreachable!(),
-                    };
-                    select! {
-                        send(back, n) -> sent => sent.unwrap(),
-                        send(other, n) -> sent => sent.unwrap(),
+    alone("waiting_racing_and_selecting_ask_for_no_memory", || {
+        on_one_worker(|| {
+            let (sender, receiver) = channel::bounded(0);
+            let (other, from_other) = channel::bounded::<usize>(0);
+            let (back, returned) = channel::bounded(0);
+            let idle = channel::never::<usize>();
+            ecru::scope(|s| {
+                s.spawn_local(|| {
+                    while let Ok(n) = receiver.recv() {
+                        back.send(n).unwrap();
+                        // Wherever the answer is awaited.
+                        let n = select! {
+                            recv(receiver) -> n => n.unwrap(),
+                            recv(idle) -> _ => unreachable!(),
+                        };
+                        select! {
+                            send(back, n) -> sent => sent.unwrap(),
+                            send(other, n) -> sent => sent.unwrap(),
+                        }
                     }
-                }
+                });
+                let rounds = |round: &mut dyn FnMut()| (0..50).for_each(|_| round());
+                let mut plain = || {
+                    sender.send(1).unwrap();
+                    returned.recv().unwrap();
+                    sender.send(2).unwrap();
+                    let _ = source::race([&returned, &from_other]).wait().unwrap().unwrap();
+                };
+                assert_eq!(asked_for(|| rounds(&mut plain)), 0, "send, recv, select, race");
+                let mut limited = || {
+                    sender.send_timeout(1, Duration::from_secs(60)).unwrap();
+                    returned.recv_timeout(Duration::from_secs(60)).unwrap();
+                    sender.send(2).unwrap();
+                    select! {
+                        recv(returned) -> n => n.unwrap(),
+                        recv(from_other) -> n => n.unwrap(),
+                        recv(idle) -> _ => unreachable!(),
+                        send(sender, 9) -> _ => unreachable!(),
+                        default(Duration::from_secs(60)) => unreachable!(),
+                    };
+                };
+                assert_eq!(asked_for(|| rounds(&mut limited)), 0, "with limits");
+                let mut filtered = || {
+                    sender.send(1).unwrap();
+                    let _ = (&returned).filter(|n| *n == 1).wait().unwrap().unwrap();
+                    sender.send(2).unwrap();
+                    let mapped =
+                        (&returned).or(&from_other).filter(|n| *n == 2).map(|n| n.unwrap());
+                    assert_eq!(mapped.wait(), Ok(2));
+                };
+                assert_eq!(asked_for(|| rounds(&mut filtered)), 0, "filter, map, or");
+                // To make one is to make a list; to use it is not.
+                let mut choice = Select::new();
+                choice.recv(&returned);
+                choice.recv(&from_other);
+                let mut dynamic = || {
+                    sender.send(1).unwrap();
+                    let selected = choice.select();
+                    let _ = match selected.index() {
+                        0 => selected.recv(&returned),
+                        _ => selected.recv(&from_other),
+                    };
+                    sender.send(2).unwrap();
+                    let _ = source::either(&returned, &from_other).wait().unwrap();
+                };
+                assert_eq!(asked_for(|| rounds(&mut dynamic)), 0, "Select, either");
+                let mut vain = || {
+                    let _ = returned.recv_timeout(Duration::from_micros(1));
+                    select! {
+                        recv(returned) -> _ => unreachable!(),
+                        recv(idle) -> _ => unreachable!(),
+                        default => {}
+                    }
+                };
+                assert_eq!(asked_for(|| rounds(&mut vain)), 0, "in vain");
+                sender.close();
             });
-            let rounds = |round: &mut dyn FnMut()| (0..50).for_each(|_| round());
-            let mut plain = || {
-                sender.send(1).unwrap();
-                returned.recv().unwrap();
-                sender.send(2).unwrap();
-                let _ = source::race([&returned, &from_other]).wait().unwrap().unwrap();
-            };
-            assert_eq!(asked_for(|| rounds(&mut plain)), 0, "send, recv, select, race");
-            let mut limited = || {
-                sender.send_timeout(1, Duration::from_secs(60)).unwrap();
-                returned.recv_timeout(Duration::from_secs(60)).unwrap();
-                sender.send(2).unwrap();
-                select! {
-                    recv(returned) -> n => n.unwrap(),
-                    recv(from_other) -> n => n.unwrap(),
-                    recv(idle) -> _ => unreachable!(),
-                    send(sender, 9) -> _ => unreachable!(),
-                    default(Duration::from_secs(60)) => unreachable!(),
-                };
-            };
-            assert_eq!(asked_for(|| rounds(&mut limited)), 0, "with limits");
-            let mut filtered = || {
-                sender.send(1).unwrap();
-                let _ = (&returned).filter(|n| *n == 1).wait().unwrap().unwrap();
-                sender.send(2).unwrap();
-                let mapped = (&returned).or(&from_other).filter(|n| *n == 2).map(|n| n.unwrap());
-                assert_eq!(mapped.wait(), Ok(2));
-            };
-            assert_eq!(asked_for(|| rounds(&mut filtered)), 0, "filter, map, or");
-            // To make one is to make a list; to use it is not.
-            let mut choice = Select::new();
-            choice.recv(&returned);
-            choice.recv(&from_other);
-            let mut dynamic = || {
-                sender.send(1).unwrap();
-                let selected = choice.select();
-                let _ = match selected.index() {
-                    0 => selected.recv(&returned),
-                    _ => selected.recv(&from_other),
-                };
-                sender.send(2).unwrap();
-                let _ = source::either(&returned, &from_other).wait().unwrap();
-            };
-            assert_eq!(asked_for(|| rounds(&mut dynamic)), 0, "Select, either");
-            let mut vain = || {
-                let _ = returned.recv_timeout(Duration::from_micros(1));
-                select! {
-                    recv(returned) -> _ => unreachable!(),
-                    recv(idle) -> _ => unreachable!(),
-                    default => {}
-                }
-            };
-            assert_eq!(asked_for(|| rounds(&mut vain)), 0, "in vain");
-            sender.close();
         });
     });
 }
 
 #[test]
 fn the_first_select_on_a_channel_asks_for_no_memory_either() {
-    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
-    on_one_worker(|| {
-        let pairs: Vec<_> = (0..20).map(|_| channel::bounded::<usize>(1)).collect();
-        let (gate, opened) = channel::bounded::<()>(1);
-        ecru::scope(|s| {
-            s.spawn_local(|| {
-                for (sender, _) in &pairs {
-                    sender.send(1).unwrap();
-                    opened.recv().unwrap();
+    alone("the_first_select_on_a_channel_asks_for_no_memory_either", || {
+        on_one_worker(|| {
+            let pairs: Vec<_> = (0..20).map(|_| channel::bounded::<usize>(1)).collect();
+            let (gate, opened) = channel::bounded::<()>(1);
+            ecru::scope(|s| {
+                s.spawn_local(|| {
+                    for (sender, _) in &pairs {
+                        sender.send(1).unwrap();
+                        opened.recv().unwrap();
+                    }
+                });
+                let mut counts = Vec::with_capacity(20);
+                for (_, receiver) in &pairs {
+                    let before = ASKED.load(SeqCst);
+                    select! {
+                        recv(receiver) -> n => n.unwrap(),
+                        recv(receiver) -> n => n.unwrap(),
+                    };
+                    counts.push(ASKED.load(SeqCst) - before);
+                    gate.send(()).unwrap();
                 }
+                // The first round may warm up the task's stack and the like.
+                assert_eq!(counts[2..].iter().sum::<usize>(), 0, "{counts:?}");
             });
-            let mut counts = Vec::with_capacity(20);
-            for (_, receiver) in &pairs {
-                let before = ASKED.load(SeqCst);
-                select! {
-                    recv(receiver) -> n => n.unwrap(),
-                    recv(receiver) -> n => n.unwrap(),
-                };
-                counts.push(ASKED.load(SeqCst) - before);
-                gate.send(()).unwrap();
-            }
-            // The first round may warm up the task's stack and the like.
-            assert_eq!(counts[2..].iter().sum::<usize>(), 0, "{counts:?}");
         });
     });
 }
 
 #[test]
 fn a_wait_on_a_plain_thread_asks_for_no_memory() {
-    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
-    let (sender, receiver) = channel::bounded(0);
-    let (back, returned) = channel::bounded(0);
-    std::thread::scope(|s| {
-        s.spawn(|| {
-            while let Ok(n) = receiver.recv() {
-                let _: Result<(), _> = back.send(n);
-            }
+    alone("a_wait_on_a_plain_thread_asks_for_no_memory", || {
+        let (sender, receiver) = channel::bounded(0);
+        let (back, returned) = channel::bounded(0);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while let Ok(n) = receiver.recv() {
+                    let _: Result<(), _> = back.send(n);
+                }
+            });
+            let rounds = || {
+                for n in 0..50 {
+                    sender.send(n).unwrap();
+                    let got = select! {
+                        recv(returned) -> n => n.unwrap(),
+                        default(Duration::from_secs(60)) => unreachable!(),
+                    };
+                    assert_eq!(got, n);
+                }
+            };
+            assert_eq!(asked_for(rounds), 0);
+            sender.close();
         });
-        let rounds = || {
-            for n in 0..50 {
-                sender.send(n).unwrap();
-                let got = select! {
-                    recv(returned) -> n => n.unwrap(),
-                    default(Duration::from_secs(60)) => unreachable!(),
-                };
-                assert_eq!(got, n);
-            }
-        };
-        assert_eq!(asked_for(rounds), 0);
-        sender.close();
     });
 }
 
 #[test]
 fn a_run_leaves_nothing_behind() {
-    let _alone = ALONE.lock().unwrap_or_else(|poison| poison.into_inner());
-    let load = || {
-        ecru::Runtime::builder().workers(2).build().unwrap().run(|| {
-            for capacity in [0, 1, usize::MAX] {
-                let (sender, receiver) = channel::bounded::<Box<usize>>(capacity);
-                let (other, from_other) = channel::bounded::<Box<usize>>(0);
-                ecru::scope(|s| {
-                    for _ in 0..3 {
-                        s.spawn(|| {
-                            for n in 0..200 {
-                                select! {
-                                    send(sender, Box::new(n)) -> _ => {}
-                                    send(other, Box::new(n)) -> _ => {}
+    alone("a_run_leaves_nothing_behind", || {
+        let load = || {
+            ecru::Runtime::builder().workers(2).build().unwrap().run(|| {
+                for capacity in [0, 1, usize::MAX] {
+                    let (sender, receiver) = channel::bounded::<Box<usize>>(capacity);
+                    let (other, from_other) = channel::bounded::<Box<usize>>(0);
+                    ecru::scope(|s| {
+                        for _ in 0..3 {
+                            s.spawn(|| {
+                                for n in 0..200 {
+                                    select! {
+                                        send(sender, Box::new(n)) -> _ => {}
+                                        send(other, Box::new(n)) -> _ => {}
+                                    }
                                 }
-                            }
-                        });
+                            });
+                            s.spawn(|| {
+                                for _ in 0..190 {
+                                    drop(source::race([&receiver, &from_other]).wait());
+                                }
+                            });
+                        }
+                        let late = s.spawn(|| sender.send(Box::new(1)));
+                        let _ = ecru::sleep(Duration::from_millis(1));
+                        late.cancel();
                         s.spawn(|| {
-                            for _ in 0..190 {
-                                drop(source::race([&receiver, &from_other]).wait());
-                            }
+                            let _ = ecru::sleep(Duration::from_millis(5));
+                            // Values in the buffer, and senders that wait.
+                            receiver.close_now();
+                            from_other.close_now();
                         });
-                    }
-                    let late = s.spawn(|| sender.send(Box::new(1)));
-                    let _ = ecru::sleep(Duration::from_millis(1));
-                    late.cancel();
-                    s.spawn(|| {
-                        let _ = ecru::sleep(Duration::from_millis(5));
-                        // Values in the buffer, and senders that wait.
-                        receiver.close_now();
-                        from_other.close_now();
                     });
-                });
-            }
-        });
-    };
-    load();
-    load();
-    let before = LIVE.load(SeqCst);
-    for _ in 0..5 {
+                }
+            });
+        };
         load();
-    }
-    // Blocks that are kept for reuse may differ by which thread has them; a leak would grow with the thousands of values.
-    let grown = LIVE.load(SeqCst) - before;
-    assert!(grown < 40, "{grown} blocks more");
+        load();
+        let before = LIVE.load(SeqCst);
+        for _ in 0..5 {
+            load();
+        }
+        // Blocks that are kept for reuse may differ by which thread has them; a leak would grow with the thousands of values.
+        let grown = LIVE.load(SeqCst) - before;
+        assert!(grown < 40, "{grown} blocks more");
+    });
 }
