@@ -194,7 +194,7 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
     let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
         // SAFETY: T3, as above.
-        unsafe { (header.vtable.refuse)(task, text) };
+        unsafe { Header::refuse(task, text) };
     });
     local::with(|local| local.task.set(before));
     // SAFETY: T2: the running task's reference.

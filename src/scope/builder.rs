@@ -21,10 +21,6 @@ impl Options {
         Options { daemon: true, ..Options::default() }
     }
 
-    pub(super) fn into_extra(self) -> Option<Box<Extra>> {
-        self.extra
-    }
-
     fn extra(&mut self) -> &mut Extra {
         self.extra.get_or_insert_default()
     }

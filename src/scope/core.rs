@@ -18,7 +18,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
-use std::panic::Location;
+use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 
 use super::builder::Options;
@@ -135,17 +135,8 @@ impl ScopeCore {
         B: Body,
     {
         let task = self.allocate(body, options, Location::caller());
-        let queued = match start {
-            // SAFETY: T1: a new task, whose queue reference is given away.
-            Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
-            // SAFETY: T1, as above.
-            Start::Here => unsafe { sched::spawn_local(task, self.pool) },
-            // SAFETY: T1, as above.
-            Start::Beside(places) => unsafe { sched::spawn_beside(task, self.pool, places) },
-        };
-        if !queued {
-            refuse_to_spawn(task, start);
-        }
+        // SAFETY: T1: a new task, whose queue reference is given away.
+        unsafe { self.queue(task, start) };
         // SAFETY: T2: the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
@@ -158,12 +149,25 @@ impl ScopeCore {
         options: Options,
         at: &'static Location<'static>,
     ) -> *const Header {
+        let task = self.adopt(&Erased::<B>::VTABLE, options, at);
+        // SAFETY: M1: the table is that of this type.
+        unsafe { TaskBox::fill(task, body) };
+        task
+    }
+
+    /// What making a task is whatever its body: compiled once, not for each closure of a program.
+    #[inline(always)]
+    fn adopt(
+        &self,
+        vtable: &'static VTable,
+        options: Options,
+        at: &'static Location<'static>,
+    ) -> *const Header {
+        // First, so that the header is written where it stays.
+        let room = Header::room(vtable);
         let group = if options.daemon { &self.daemons } else { &self.group };
         if options.daemon {
-            // Few scopes have any: not before the first.
-            // SAFETY: K1: both nodes are in this core, which stays until `close`, and what is above stays longer.
-            unsafe { cancel::reach(&self.daemons) };
-            self.count.fetch_add(DAEMON, Ordering::Relaxed);
+            self.count_daemon();
         } else if self.counts_at_home() {
             self.home_children.set(self.home_children.get() + 1);
         } else {
@@ -171,20 +175,39 @@ impl ScopeCore {
         }
         let scope = ptr::from_ref(self).cast();
         let begins = options.daemon || options.always_begins;
-        let vtable = &Erased::<B>::VTABLE;
-        let header = Header::new(
-            vtable,
-            scope,
-            group,
-            self.bindings,
-            begins,
-            options.daemon,
-            options.into_extra(),
-            at,
-        );
-        // SAFETY: K1: the parent is in this core, and nobody else knows the node yet.
-        unsafe { header.node.note() };
-        TaskBox::allocate(header, body)
+        let (daemon, extra) = (options.daemon, options.extra);
+        let header = Header::new(vtable, scope, group, self.bindings, begins, daemon, extra, at);
+        // SAFETY: K1: the parent is in this core, which waits for the task.
+        unsafe { Header::boxed(room, header) }
+    }
+
+    /// Few scopes have any.
+    #[cold]
+    fn count_daemon(&self) {
+        // Not before the first.
+        // SAFETY: K1: both nodes are in this core, which stays until `close`, and what is above stays longer.
+        unsafe { cancel::reach(&self.daemons) };
+        self.count.fetch_add(DAEMON, Ordering::Relaxed);
+    }
+
+    /// Queues a new task.
+    ///
+    /// # Safety
+    /// T1: the queue's reference is given away.
+    #[inline(always)]
+    #[track_caller]
+    unsafe fn queue(&self, task: *const Header, start: Start) {
+        let queued = match start {
+            // SAFETY: T1, the caller's promise.
+            Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
+            // SAFETY: T1, as above.
+            Start::Here => unsafe { sched::spawn_local(task, self.pool) },
+            // SAFETY: T1, as above.
+            Start::Beside(places) => unsafe { sched::spawn_beside(task, self.pool, places) },
+        };
+        if !queued {
+            refuse_to_spawn(task, start);
+        }
     }
 
     /// Asks every child to stop.
@@ -193,6 +216,45 @@ impl ScopeCore {
         // SAFETY: K1: the scope is open, and so is what is above it.
         unsafe { cancel::reach(&self.group) };
         cancel::cancel(&self.group, reason);
+    }
+
+    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body, or else of a task that nobody
+    /// joined. From here on the core must not move.
+    #[inline(always)]
+    pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+        let opened = self.open();
+        let result = panic::catch_unwind(AssertUnwindSafe(body));
+        if result.is_err() {
+            self.cancel(CancelReason::Sibling);
+        }
+        self.finish();
+        self.close();
+        drop(opened);
+        match result {
+            Ok(value) => {
+                // No exchange: nobody adds one any more.
+                if !self.panicked.load(Ordering::Acquire).is_null() {
+                    self.pass_on_panic();
+                }
+                value
+            }
+            Err(payload) => self.fail(payload),
+        }
+    }
+
+    /// Panics if a task has, and nobody has joined it.
+    #[cold]
+    fn pass_on_panic(&self) {
+        if let Some(payload) = self.look_for_panic() {
+            panic!("{}", describe(&*payload));
+        }
+    }
+
+    /// Passes on the body's panic: those of its tasks come second.
+    #[cold]
+    fn fail(&self, payload: Box<dyn Any + Send>) -> ! {
+        task::drop_quietly(self.unclaimed_panic());
+        panic::resume_unwind(payload)
     }
 
     /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
@@ -377,12 +439,13 @@ struct Erased<B>(B);
 impl<B: Body> Erased<B> {
     const VTABLE: VTable = VTable {
         run: TaskBox::<B>::run,
-        refuse: TaskBox::<B>::refuse,
+        fail: TaskBox::<B>::fail,
         take: TaskBox::<B>::take,
         put_back: TaskBox::<B>::put_back,
         take_panic: TaskBox::<B>::take_panic,
         discard: TaskBox::<B>::discard,
         free: TaskBox::<B>::free,
+        layout: TaskBox::<B>::LAYOUT,
         panicked: note_panic,
         ended: child_ended,
         tell: sched::tell,
@@ -411,7 +474,7 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     header.started.store(true, Ordering::Relaxed);
     let (scope, daemon) = (header.scope, header.daemon);
     // SAFETY: T3, as above.
-    unsafe { (header.vtable.refuse)(task, String::new()) };
+    unsafe { Header::refuse(task, String::new()) };
     // Nobody is to hear of this one: the spawner does, below.
     header.claim_result();
     // SAFETY: T2: the queue's reference.
@@ -431,7 +494,7 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
 }
 
 /// What a child that failed left behind, as text for the panic of its scope.
-pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
+fn describe(payload: &(dyn Any + Send)) -> String {
     match super::join_error::message_of(payload) {
         Some(text) => format!("a task of this scope panicked: {text}"),
         None => String::from("a task of this scope panicked"),
@@ -440,7 +503,7 @@ pub(super) fn describe(payload: &(dyn Any + Send)) -> String {
 
 /// Runs a closure as a plain task does: its panic is its failure.
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure)).map_err(Failure::Panicked)
+    panic::catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::Panicked)
 }
 
 #[cfg(all(test, loom))]

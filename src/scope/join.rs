@@ -14,15 +14,15 @@ use crate::park::{About, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter};
 use crate::sched;
 use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
 
-/// How a wait for a task's end came out.
+/// How a wait for a task's end began.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// It has ended, and its result is claimed for whoever waited.
-    Ours,
-    /// It has ended.
-    Seen,
-    /// The deadline came first.
-    Late,
+enum Begun {
+    /// The task has been run to its end in the caller's place; its result is claimed, if that was asked for.
+    Ended,
+    /// There may be something to wait for.
+    Waits,
+    /// The caller has been cancelled.
+    Cancelled,
 }
 
 /// The right to wait for a task and to take what it returns.
@@ -86,12 +86,13 @@ impl<'scope, T> JoinHandle<'scope, T> {
     #[inline]
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {
-        match self.wait_or_run(None, true) {
-            Ok(End::Ours) => self.take_claimed(),
-            Ok(End::Seen) => self.take(),
-            Ok(End::Late) => unreachable!("there is no deadline"),
-            Err(error) => Err(error),
+        // SAFETY: T2: the handle's reference.
+        match unsafe { run_in_place(self.task, true) } {
+            Begun::Ended => return self.take_claimed(),
+            Begun::Waits => _ = wait_for(self.header(), None)?,
+            Begun::Cancelled => return Err(JoinError::CallerCancelled),
         }
+        self.take()
     }
 
     /// [`join`](JoinHandle::join), for at most `timeout`; none: the task has not ended by then, and the handle stays good.
@@ -166,60 +167,17 @@ impl<'scope, T> JoinHandle<'scope, T> {
     /// Whether the task has ended, after waiting for it; false: the deadline came first.
     #[track_caller]
     pub(super) fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
-        Ok(self.wait_or_run(deadline, false)? != End::Late)
-    }
-
-    /// Waits until the task has ended, or starts it here and now; with `claim` for its result.
-    #[inline(always)]
-    #[track_caller]
-    fn wait_or_run(&self, deadline: Option<Instant>, claim: bool) -> Result<End, JoinError> {
-        if task::begin_wait().is_err() {
-            return Err(JoinError::CallerCancelled);
+        if deadline.is_some() {
+            // To run it here would hold the caller up for as long as the task likes to run.
+            task::begin_wait().map_err(|_| JoinError::CallerCancelled)?;
+            return wait_for(self.header(), deadline);
         }
-        let header = self.header();
-        // Starting it here would hold the caller up for as long as the task likes to run: not with a deadline.
-        if header.state() & DONE == 0 && deadline.is_none() {
-            let ended = task::while_parked(|| {
-                // SAFETY: T2: the handle's reference.
-                unsafe { sched::run_if_unstarted(self.task, claim) }
-            });
-            if ended {
-                return Ok(if claim { End::Ours } else { End::Seen });
-            }
+        // SAFETY: T2: the handle's reference.
+        match unsafe { run_in_place(self.task, false) } {
+            Begun::Ended => Ok(true),
+            Begun::Waits => wait_for(self.header(), None),
+            Begun::Cancelled => Err(JoinError::CallerCancelled),
         }
-        if header.state() & DONE != 0 || self.wait_slow(deadline)? {
-            Ok(End::Seen)
-        } else {
-            Ok(End::Late)
-        }
-    }
-
-    /// Out of line: joins that start the task themselves do not come here, and would pay for its frame.
-    #[inline(never)]
-    #[track_caller]
-    fn wait_slow(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
-        let header = self.header();
-        // Not "until woken": a handle is a source, so anybody may get hold of its list and notify it.
-        while header.state() & DONE == 0 {
-            let waiter = Waiter::new();
-            waiter.set_purpose("the end of", About::Task(self.task.cast()));
-            let node = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-            // SAFETY: N1: this frame stays until the wait is over and the node is out of the list.
-            if !unsafe { header.add_joiner(&raw const node) } {
-                return Ok(true);
-            }
-            let outcome = task::wait(&waiter, deadline, Mode::Cancellable);
-            if outcome == WOKEN {
-                continue;
-            }
-            header.joiners.lock().remove(&node);
-            if outcome == TIMED_OUT {
-                return Ok(false);
-            }
-            task::cancelled_wait();
-            return Err(JoinError::CallerCancelled);
-        }
-        Ok(true)
     }
 
     #[inline]
@@ -248,15 +206,62 @@ impl<'scope, T> JoinHandle<'scope, T> {
     }
 }
 
+/// Begins a wait for a task. One that waits in the caller's own queue is started here and now; with `claim` for its result. Compiled
+/// once for handles of all types.
+///
+/// # Safety
+/// T2: the caller holds a reference to the task, of its own.
+#[inline(always)]
+#[track_caller]
+unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
+    if task::begin_wait().is_err() {
+        return Begun::Cancelled;
+    }
+    // SAFETY: T2, the caller's promise.
+    let header = unsafe { &*task };
+    if header.state() & DONE != 0 {
+        return Begun::Waits;
+    }
+    let ended = task::while_parked(|| {
+        // SAFETY: T2, the caller's promise.
+        unsafe { sched::run_if_unstarted(task, claim) }
+    });
+    if ended { Begun::Ended } else { Begun::Waits }
+}
+
+/// Whether the task has ended, after waiting for it; false: the deadline came first. Out of line: joins that start the task themselves
+/// do not come here, and would pay for its frame.
+#[inline(never)]
+#[track_caller]
+fn wait_for(header: &Header, deadline: Option<Instant>) -> Result<bool, JoinError> {
+    // Not "until woken": a handle is a source, so anybody may get hold of its list and notify it.
+    while header.state() & DONE == 0 {
+        let waiter = Waiter::new();
+        waiter.set_purpose("the end of", About::Task(ptr::from_ref(header).cast()));
+        let node = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
+        // SAFETY: N1: this frame stays until the wait is over and the node is out of the list.
+        if !unsafe { header.add_joiner(&raw const node) } {
+            return Ok(true);
+        }
+        let outcome = task::wait(&waiter, deadline, Mode::Cancellable);
+        if outcome == WOKEN {
+            continue;
+        }
+        header.joiners.lock().remove(&node);
+        if outcome == TIMED_OUT {
+            return Ok(false);
+        }
+        task::cancelled_wait();
+        return Err(JoinError::CallerCancelled);
+    }
+    Ok(true)
+}
+
 impl<T> Drop for JoinHandle<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        let task = self.task;
-        let discard = self.header().vtable.discard;
-        // SAFETY: T1: `detach` calls this only if the result is the handle's.
-        let drop_result = || unsafe { discard(task) };
         // SAFETY: T2: the handle's reference.
-        unsafe { Header::detach(task, drop_result) };
+        unsafe { Header::detach(self.task) };
     }
 }
 

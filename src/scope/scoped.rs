@@ -1,7 +1,6 @@
 //! The plain scope: it waits for its tasks, and a failure of one is nobody else's business.
 
 use std::marker::PhantomData;
-use std::panic::{self, AssertUnwindSafe};
 
 use super::builder::{Builder, Options};
 use super::core::{self, ScopeCore, Start};
@@ -87,22 +86,7 @@ where
         _scope: PhantomData,
         _env: PhantomData,
     };
-    let opened = scope.core.open();
-    let result = panic::catch_unwind(AssertUnwindSafe(|| body(&scope)));
-    if result.is_err() {
-        scope.core.cancel(CancelReason::Sibling);
-    }
-    scope.core.finish();
-    scope.core.close();
-    drop(opened);
-    let unclaimed = scope.core.unclaimed_panic();
-    match result {
-        Err(payload) => panic::resume_unwind(payload),
-        Ok(value) => match unclaimed {
-            None => value,
-            Some(payload) => panic!("{}", core::describe(&*payload)),
-        },
-    }
+    scope.core.run(|| body(&scope))
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {

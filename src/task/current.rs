@@ -347,14 +347,17 @@ fn is_unwinding_outside_shields() -> bool {
 }
 
 /// Switches away from the running task, or runs another one on top of it: see [`is_unwinding`].
-#[inline]
+#[inline(always)]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
-    if !thread::panicking() {
-        return switch();
+    let unwinding = thread::panicking();
+    if unwinding {
+        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
     }
-    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
+    // Called in one place, so that it becomes a part of the caller.
     let result = switch();
-    local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+    if unwinding {
+        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+    }
     result
 }
 

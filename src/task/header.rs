@@ -1,14 +1,18 @@
 //! The part of a task that does not depend on its types, and its state word.
 #![expect(unsafe_code, reason = "frees the box that it heads")]
 
+use std::alloc::Layout;
 use std::any::Any;
 use std::backtrace::Backtrace;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use super::cancel::CancelNode;
+use super::cancel::{self, CancelNode};
+use super::current;
+use super::result::Failure;
+use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -52,18 +56,20 @@ pub(crate) struct VTable {
     /// Runs (or drops) the closure on the task's own stack, stores the result and announces it. Returns whether the
     /// reference of the running task was given back with the announcement.
     pub(crate) run: unsafe fn(*const Header) -> bool,
-    /// Ends the task without having run it, because it cannot start: the text says why.
-    pub(crate) refuse: unsafe fn(*const Header, String),
+    /// Stores a failure as the result, where nothing is.
+    pub(crate) fail: unsafe fn(*const Header, Failure),
     /// Moves the result to where the second pointer says: a `Result<T, Failure>`.
     pub(crate) take: unsafe fn(*const Header, *mut ()),
     /// Moves a value from where the second pointer says, a `T`, back into the box as its result.
     pub(crate) put_back: unsafe fn(*const Header, *mut ()),
     /// Moves the payload of a panic out, if that is what the result is; else drops the result.
     pub(crate) take_panic: unsafe fn(*const Header) -> Option<Box<dyn Any + Send>>,
-    /// Drops the result where it is.
+    /// Drops the closure or the result, whatever there is; a panic of its destructor goes no further.
     pub(crate) discard: unsafe fn(*const Header),
     /// Drops whatever is in the box, and frees it.
     pub(crate) free: unsafe fn(*const Header),
+    /// Of the whole box.
+    pub(crate) layout: Layout,
     /// The task has panicked; its result says how. For the scope to remember.
     pub(crate) panicked: unsafe fn(*const Header),
     /// The task is over; the last thing it does to its scope.
@@ -77,12 +83,13 @@ impl VTable {
     pub(crate) const fn bare(tell: unsafe fn(*const Header)) -> VTable {
         VTable {
             run: |_| unreachable!("it has no closure"),
-            refuse: |_, _| unreachable!("it needs no stack"),
+            fail: |_, _| unreachable!("it needs no stack"),
             take: |_, _| unreachable!("it has no handle"),
             put_back: |_, _| unreachable!("it has no handle"),
             take_panic: |_| None,
             discard: |_| {},
             free: |_| {},
+            layout: Layout::new::<()>(),
             panicked: |_| {},
             ended: |_, _| {},
             tell,
@@ -241,7 +248,7 @@ impl Header {
             cancel_next: AtomicPtr::new(ptr::null_mut()),
             worker: AtomicPtr::new(ptr::null_mut()),
             running: Cell::new(ptr::null()),
-            node: CancelNode::new(group, ptr::null(), super::cancel::Kind::Plain),
+            node: CancelNode::new(group, ptr::null(), cancel::Kind::Plain),
             bindings: Cell::new(bindings),
             scope,
             joiners: WaitList::new(),
@@ -249,6 +256,49 @@ impl Header {
             spawned_at,
             id: AtomicU64::new(0),
         }
+    }
+
+    /// Memory for the box of a task with these functions.
+    #[inline(always)]
+    pub(crate) fn room(vtable: &'static VTable) -> NonNull<Header> {
+        blocks::allocate(vtable.layout).cast()
+    }
+
+    /// Heads a box. The pointer owns the header's two references.
+    ///
+    /// # Safety
+    /// M1: the room was made for the header's table of functions, and is used once. K1: the parent of the header's node is there for as
+    /// long as the task is.
+    #[inline(always)]
+    pub(crate) unsafe fn boxed(room: NonNull<Header>, header: Header) -> *const Header {
+        // SAFETY: M1, the caller's promise.
+        unsafe { room.write(header) };
+        // SAFETY: T2: nobody else knows it.
+        let header = unsafe { room.as_ref() };
+        header.node.set_owner(room.as_ptr());
+        // SAFETY: K1, the caller's promise, and nobody else knows the node yet.
+        unsafe { header.node.note() };
+        room.as_ptr()
+    }
+
+    /// Whether the task, which is about to begin, does: not if somebody has asked it to stop before.
+    #[inline]
+    pub(crate) fn begins(&self) -> bool {
+        // The innermost node is the task's own, at first.
+        self.always_begins || self.node.is_clear() || self.was_not_asked()
+    }
+
+    #[cold]
+    fn was_not_asked(&self) -> bool {
+        // SAFETY: K1: a task's ancestors outlive it.
+        if unsafe { cancel::ask(&self.node) }.is_none() {
+            return true;
+        }
+        // SAFETY: K1: a task's ancestors outlive it.
+        if let Some(origin) = unsafe { cancel::flagged_by(current::flagged_node()) } {
+            origin.mark_delivered();
+        }
+        false
     }
 
     /// The task's number: unique in the process, given out the first time that somebody asks.
@@ -306,6 +356,40 @@ impl Header {
         }
     }
 
+    /// Ends the running task, whose result is in the box. Returns what [`VTable::run`] does.
+    ///
+    /// # Safety
+    /// T3: called once, by the task, on its own stack.
+    pub(crate) unsafe fn end(this: *const Header, panicked: bool) -> bool {
+        // SAFETY: T2: the running task holds a reference.
+        let header = unsafe { &*this };
+        // From here on nobody reaches the node any more.
+        cancel::unlink(&header.node);
+        if panicked {
+            // SAFETY: T3: the result is stored, the scope is alive.
+            unsafe { (header.vtable.panicked)(this) };
+        }
+        // SAFETY: T3, the caller's promise.
+        unsafe { Header::announce(this, panicked) }
+    }
+
+    /// Ends the task without having run it, because it cannot start: the text says why.
+    ///
+    /// # Safety
+    /// T3: instead of [`VTable::run`].
+    pub(crate) unsafe fn refuse(this: *const Header, why: String) {
+        // SAFETY: T2: the caller holds the running task's reference.
+        let header = unsafe { &*this };
+        // SAFETY: T1: the task owns its stage until it announces the result.
+        unsafe { (header.vtable.discard)(this) };
+        // With this the reference is not given back early.
+        header.has_fiber.set(true);
+        // SAFETY: T1, as above; discarded just now.
+        unsafe { (header.vtable.fail)(this, Failure::Panicked(Box::new(why))) };
+        // SAFETY: T3, the caller's promise.
+        unsafe { Header::end(this, true) };
+    }
+
     /// Announces that the result is in the box, wakes who waits for it, and drops it if nobody ever will.
     ///
     /// If it has never switched away, the running task's own reference is given back in the same step where that is possible.
@@ -313,11 +397,7 @@ impl Header {
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack, after it has stored the result.
-    pub(crate) unsafe fn announce(
-        this: *const Header,
-        panicked: bool,
-        drop_result: impl FnOnce(),
-    ) -> bool {
+    unsafe fn announce(this: *const Header, panicked: bool) -> bool {
         // SAFETY: T2: the task holds a reference.
         let header = unsafe { &*this };
         let done = DONE
@@ -331,7 +411,10 @@ impl Header {
             if state & DETACHED != 0 && !panicked {
                 header.running.set(running);
                 // Nobody can ask for it any more. It may borrow from outside the scope: drop it before the scope can end.
-                drop_result();
+                // SAFETY: T1: nobody asks for the result, so the task still owns it.
+                unsafe { (header.vtable.discard)(this) };
+                // A destructor that waited has linked it again.
+                cancel::unlink(&header.node);
                 header.running.set(ptr::null());
                 header.state.fetch_or(DONE | TAKEN, Ordering::Release);
                 return false;
@@ -351,7 +434,7 @@ impl Header {
                         // It may run a callback here, which may ask what a task may ask.
                         header.running.set(running);
                         header.joiners.announce();
-                        super::cancel::unlink(&header.node);
+                        cancel::unlink(&header.node);
                         header.running.set(ptr::null());
                     }
                     return release;
@@ -416,7 +499,7 @@ impl Header {
     /// # Safety
     /// T2: gives back the handle's reference; the caller does not use the header afterwards.
     #[inline]
-    pub(crate) unsafe fn detach(this: *const Header, drop_result: impl FnOnce()) {
+    pub(crate) unsafe fn detach(this: *const Header) {
         // SAFETY: T2: the handle holds a reference.
         let header = unsafe { &*this };
         let mut state = header.state.load(Ordering::Acquire);
@@ -434,7 +517,8 @@ impl Header {
             }
         }
         if state & (TAKEN | PANICKED) == 0 && header.claim_result() {
-            drop_result();
+            // SAFETY: T1: claimed just now.
+            unsafe { (header.vtable.discard)(this) };
         }
         // SAFETY: T2, the caller's promise.
         unsafe { Header::release(this) };

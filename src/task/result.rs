@@ -9,7 +9,6 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
-use super::{cancel, current};
 use crate::base::blocks;
 
 /// Why there is no value.
@@ -52,16 +51,17 @@ pub(crate) struct TaskBox<B: Body> {
 }
 
 impl<B: Body> TaskBox<B> {
-    /// Boxes a task. The pointer owns two references: see [`Header::new`].
+    /// What the head is boxed with: memory for all of this.
+    pub(crate) const LAYOUT: Layout = Layout::new::<TaskBox<B>>();
+
+    /// Puts a task's body behind its head.
+    ///
+    /// # Safety
+    /// M1: the head was boxed with this type's layout, and nobody else knows it yet.
     #[inline(always)]
-    pub(crate) fn allocate(header: Header, body: B) -> *const Header {
-        let raw = blocks::allocate(Layout::new::<TaskBox<B>>()).cast::<TaskBox<B>>().as_ptr();
-        // SAFETY: M1: fresh memory of this layout.
-        unsafe { raw.write(TaskBox { header, stage: UnsafeCell::new(Stage::Waiting(body)) }) };
-        // SAFETY: T2: just allocated, nobody else knows it.
-        let header = unsafe { &(*raw).header };
-        header.node.set_owner(header);
-        raw.cast_const().cast()
+    pub(crate) unsafe fn fill(this: *const Header, body: B) {
+        // SAFETY: M1, the caller's promise.
+        unsafe { Self::put(this, Stage::Waiting(body)) };
     }
 
     /// Puts another stage in the box.
@@ -71,9 +71,9 @@ impl<B: Body> TaskBox<B> {
     #[inline]
     unsafe fn swap(this: *const Header, stage: Stage<B>) -> Stage<B> {
         // SAFETY: T2: whoever owns the stage holds a reference.
-        let boxed = unsafe { &*this.cast::<TaskBox<B>>() };
+        let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
         // SAFETY: T1, the caller's promise.
-        std::mem::replace(unsafe { &mut *boxed.stage.get() }, stage)
+        std::mem::replace(unsafe { &mut *UnsafeCell::raw_get(stage_of) }, stage)
     }
 
     /// Fills a stage that is empty.
@@ -83,9 +83,9 @@ impl<B: Body> TaskBox<B> {
     #[inline]
     unsafe fn put(this: *const Header, stage: Stage<B>) {
         // SAFETY: T2: whoever owns the stage holds a reference.
-        let boxed = unsafe { &*this.cast::<TaskBox<B>>() };
+        let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
         // SAFETY: T1, the caller's promise. What was there needs no drop.
-        unsafe { boxed.stage.get().write(stage) };
+        unsafe { UnsafeCell::raw_get(stage_of).write(stage) };
     }
 
     /// See [`VTable::run`](super::VTable).
@@ -98,75 +98,27 @@ impl<B: Body> TaskBox<B> {
             unreachable!("a task runs once")
         };
         // SAFETY: T2: the running task holds a reference.
-        let header = unsafe { &*this };
-        // The innermost node is the task's own, at first.
-        let node = &header.node;
-        let asked = if header.always_begins || node.is_clear() {
-            None
-        } else {
-            // SAFETY: K1: a task's ancestors outlive it.
-            unsafe { cancel::ask(node) }
-        };
-        let result = match asked {
-            None => body.run(),
-            Some(_) => {
-                // SAFETY: K1: a task's ancestors outlive it.
-                if let Some(origin) = unsafe { cancel::flagged_by(current::flagged_node()) } {
-                    origin.mark_delivered();
-                }
-                match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {
-                    Ok(()) => Err(Failure::NeverRan),
-                    Err(payload) => Err(Failure::Panicked(payload)),
-                }
-            }
-        };
-        // SAFETY: T3, the caller's promise.
-        unsafe { Self::end(this, result) }
-    }
-
-    /// See [`VTable::refuse`](super::VTable).
-    ///
-    /// # Safety
-    /// T3: instead of [`TaskBox::run`].
-    pub(crate) unsafe fn refuse(this: *const Header, why: String) {
-        // SAFETY: T1: the task owns its stage until it announces the result.
-        drop_quietly(unsafe { Self::swap(this, Stage::Empty) });
-        // SAFETY: T2: the caller holds the running task's reference; with this it is not given back early.
-        unsafe { &*this }.has_fiber.set(true);
-        // SAFETY: T3, the caller's promise.
-        unsafe { Self::end(this, Err(Failure::Panicked(Box::new(why)))) };
-    }
-
-    /// Stores the result and announces it.
-    ///
-    /// # Safety
-    /// T3: once, by the task.
-    unsafe fn end(this: *const Header, result: Result<B::Output, Failure>) -> bool {
-        // SAFETY: T2: the running task holds a reference.
-        let header = unsafe { &*this };
+        let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
-        // SAFETY: T1: the running task owns its stage until it announces the result.
+        // SAFETY: T1: as above.
         unsafe { Self::put(this, Stage::Ended(result)) };
-        // From here on nobody reaches the node any more.
-        cancel::unlink(&header.node);
-        if panicked {
-            // SAFETY: T3: the result is stored, the scope is alive.
-            unsafe { (header.vtable.panicked)(this) };
-        }
-        let drop_result = || {
-            // SAFETY: T1: nobody asks for the result, so the task still owns it.
-            unsafe { TaskBox::<B>::discard(this) };
-            // A destructor that waited has linked it again.
-            cancel::unlink(&header.node);
-        };
         // SAFETY: T3: the result is stored and this is the task's own stack.
-        unsafe { Header::announce(this, panicked, drop_result) }
+        unsafe { Header::end(this, panicked) }
     }
 
-    /// Drops the result where it is; a panic of its destructor goes no further.
+    /// See [`VTable::fail`](super::VTable).
     ///
     /// # Safety
-    /// T1: the caller owns the result.
+    /// T1: the caller owns the stage, and it is empty.
+    pub(crate) unsafe fn fail(this: *const Header, failure: Failure) {
+        // SAFETY: T1, the caller's promise.
+        unsafe { Self::put(this, Stage::Ended(Err(failure))) };
+    }
+
+    /// See [`VTable::discard`](super::VTable).
+    ///
+    /// # Safety
+    /// T1: the caller owns the stage.
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
@@ -221,8 +173,17 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: nobody else uses it any more.
         unsafe { raw.drop_in_place() };
         if let Some(block) = NonNull::new(raw) {
-            // SAFETY: M1: it was allocated as this very type.
-            unsafe { blocks::free(block.cast(), Layout::new::<TaskBox<B>>()) };
+            // SAFETY: M1: it was allocated with this layout.
+            unsafe { blocks::free(block.cast(), Self::LAYOUT) };
         }
+    }
+}
+
+/// What becomes of a task that was cancelled before it began.
+#[cold]
+fn dropped<B>(body: B) -> Failure {
+    match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {
+        Ok(()) => Failure::NeverRan,
+        Err(payload) => Failure::Panicked(payload),
     }
 }

@@ -57,10 +57,14 @@ pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
 /// Runs `body` with one worker, then with two; both times with as many as `ECRU_TEST_WORKERS` says, if it does.
 #[track_caller]
 pub(crate) fn each_run(body: impl Fn()) {
+    each_run_of(&body);
+}
+
+/// One function for all tests, so that it is compiled once for them.
+#[track_caller]
+fn each_run_of(body: &dyn Fn()) {
     let said = std::env::var("ECRU_TEST_WORKERS").ok();
     let said = said.map(|workers| workers.parse().expect("ECRU_TEST_WORKERS is a number"));
-    // One type for all tests, so that a run is compiled once for them.
-    let body: &dyn Fn() = &body;
     for workers in [1, 2] {
         run_on(said.unwrap_or(workers), body);
     }

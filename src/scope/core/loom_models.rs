@@ -61,7 +61,7 @@ fn spawn<F: FnOnce()>(core: &ScopeCore, daemon: bool, body: F) -> Sent {
     let options = if daemon { Options::daemon() } else { Options::default() };
     let task = core.allocate(Plain(body), options, Location::caller());
     // Nobody keeps the handle.
-    unsafe { Header::detach(task, || ()) };
+    unsafe { Header::detach(task) };
     Sent(task)
 }
 

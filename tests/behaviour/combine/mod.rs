@@ -78,10 +78,10 @@ fn parked<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'scope, Outcome> {
 }
 
 /// Three tasks behind gates 0 to 2, that end in a certain order while `combined` waits for them.
-fn in_order<R: Send>(
+fn in_order<R>(
     order: [u32; 3],
     result_of: impl Fn(u32) -> Outcome + Copy + Send + Sync,
-    combined: impl FnOnce([&JoinHandle<'_, Outcome>; 3]) -> R + Send,
+    combined: impl FnOnce([&JoinHandle<'_, Outcome>; 3]) -> R,
 ) -> R {
     let gates = Gates::default();
     ecru::scope(|s| {
@@ -93,10 +93,11 @@ fn in_order<R: Send>(
             })
         });
         ecru::scope(|inner| {
-            let handles = &handles;
-            let result = inner.spawn(|| combined(handles.each_ref()));
-            one_after_another(&gates, &order, |n| handles[n as usize].is_finished());
-            result.join().unwrap()
+            // On this worker, so that it begins when this task waits: none ends before it is waited for.
+            inner.spawn_local(|| {
+                one_after_another(&gates, &order, |n| handles[n as usize].is_finished());
+            });
+            combined(handles.each_ref())
         })
     })
 }
