@@ -8,7 +8,9 @@ use std::sync::Arc;
 /// Where a parked task stands in its code: its calls, innermost first, without those of this library by which it waits and by
 /// which it was started.
 ///
-/// Names and lines are looked up when it is printed, which takes a while the first time.
+/// Names and lines are looked up when it is printed, which takes a while the first time. A build without line tables, which a release is
+/// unless its profile says `debug = "line-tables-only"`, knows no lines, nor functions that the optimiser has put into others: there the
+/// trace may be a single call of this library's.
 #[derive(Clone)]
 pub struct StackTrace {
     captured: Arc<Backtrace>,
@@ -54,8 +56,9 @@ fn trim(frames: &mut Vec<String>) {
     frames.drain(..left_it.unwrap_or(0) + begin.unwrap_or(0));
     let starts = ["task/result.rs", "sched/worker.rs", "runtime/run.rs"];
     let end = frames.iter().position(|frame| starts.iter().any(|part| is_own(frame, part)));
-    frames.truncate(end.unwrap_or(frames.len()));
-    while frames.last().is_some_and(|frame| is_plumbing(frame)) {
+    // One is left in any case: the program's own may be a part of what runs it.
+    frames.truncate(end.unwrap_or(frames.len()).max(1));
+    while frames.len() > 1 && frames.last().is_some_and(|frame| is_plumbing(frame)) {
         frames.pop();
     }
 }
@@ -156,5 +159,19 @@ mod tests {
         trim(&mut frames);
         assert_eq!(frames.len(), 2, "{frames:?}");
         assert!(frames[0].starts_with("sleep") && frames[1].starts_with("program::wait"));
+    }
+
+    #[test]
+    fn something_is_left_of_a_program_without_lines() {
+        let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<String>>();
+        let wait = ["ecru::sched::survey::leave_trace", "ecru::park::waiter::Waiter::park"];
+        let start = ["ecru::task::result::TaskBox<B>::run", "stack_init_trampoline"];
+        let mut joins =
+            names(&[wait[0], wait[1], "ecru::scope::join::wait_for", start[0], start[1]]);
+        trim(&mut joins);
+        assert_eq!(joins, ["ecru::scope::join::wait_for"]);
+        let mut nothing = names(&[wait[0], wait[1], start[0], start[1]]);
+        trim(&mut nothing);
+        assert_eq!(nothing, [start[0]]);
     }
 }

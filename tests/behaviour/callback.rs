@@ -289,17 +289,17 @@ fn callback_12_times() {
     let (tell, told) = mpsc::channel();
     let start = Instant::now();
     let timer = Timer::new(ms(6));
+    let (calls, call) = counter();
+    drop(timer.clone().on_ready(move |_| call()));
     timer.start().unwrap();
     let ticks = interval(ms(1));
     ticks.try_take().unwrap();
     let (one, two, three) = (tell.clone(), tell.clone(), tell);
     let subscriptions = [
-        timer.clone().on_ready(move |_| one.send((6, Instant::now())).unwrap()),
+        timer.on_ready(move |_| one.send((6, Instant::now())).unwrap()),
         channel::after(ms(3)).on_ready(move |_| two.send((3, Instant::now())).unwrap()),
         ticks.on_ready(move |_| three.send((1, Instant::now())).unwrap()),
     ];
-    let (calls, call) = counter();
-    drop(timer.on_ready(move |_| call()));
     let (other, call) = counter();
     let never = channel::after(HOUR).on_ready(move |_| call());
     let mut order: Vec<_> = told.iter().take(3).collect();

@@ -100,11 +100,9 @@ fn run_28_deadlock_is_printed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("ecru: deadlock: every task of the run waits"), "{said}");
-    // Which functions have frames of their own is up to the optimiser.
-    assert!(
-        said.contains("   0: ") && said.contains("src/scope/join.rs"),
-        "no stack trace: {said}"
-    );
+    // Which functions have frames of their own is up to the optimiser, and lines of others are there where the profile keeps them.
+    let place = !cfg!(debug_assertions) || said.contains("src/scope/join.rs");
+    assert!(said.contains("   0: ") && place, "no stack trace: {said}");
 }
 
 /// As long as anything is under way, nothing is reported: a wake-up between workers, a timer, the kernel, a closure elsewhere.

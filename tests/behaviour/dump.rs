@@ -187,7 +187,9 @@ fn run_23_dump_from_outside_shows_the_root() {
             });
             let (name, trace) = asker.join().unwrap();
             assert_eq!(name.as_deref(), Some("child"));
-            assert!(trace.contains("run_23_dump_from_outside"), "{trace}");
+            // An optimised function without lines may have no name either.
+            let named = !cfg!(debug_assertions) || trace.contains("run_23_dump_from_outside");
+            assert!(trace.contains("   0: ") && named, "{trace}");
         });
         assert!(runtime.handle().dump().is_empty());
     }

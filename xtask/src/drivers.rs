@@ -14,8 +14,16 @@ const WORKERS: [&str; 2] = ["1", "2"];
 /// What is run on each driver.
 const SUITES: [&str; 2] = ["behaviour", "net"];
 /// What the ordinary run has shown on the best driver, and is shown here on the other.
-const ATTACKS: [&str; 6] =
-    ["attack", "attack_channel", "attack_std", "attack_sync", "channel_model", "stress"];
+const ATTACKS: [&str; 8] = [
+    "attack",
+    "attack_cancel",
+    "attack_channel",
+    "attack_net",
+    "attack_std",
+    "attack_sync",
+    "channel_model",
+    "stress",
+];
 
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 

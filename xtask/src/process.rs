@@ -18,6 +18,14 @@ pub(crate) struct Said {
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
+    // What cargo has told this program of its own package. There are build scripts that would run again for it.
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+        }) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn loom(root: &Path) -> Outcome {
 
 /// `cargo xtask baton`: the tests of the runtime, each coroutine and each task on an OS thread of its own.
 pub(crate) fn baton(root: &Path) -> Outcome {
-    let suites = ["coroutine", "attack", "attack_channel", "channel_model", "behaviour"];
+    let suites =
+        ["coroutine", "attack", "attack_cancel", "attack_channel", "channel_model", "behaviour"];
     let mut command = cargo(root, &["test", "--lib"]);
     command
         .args(suites.iter().flat_map(|suite| ["--test", suite]))
@@ -109,8 +110,8 @@ pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
         }
         for name in examples {
             println!("--- {package}: {name}");
-            let program = ["run", "--quiet", "--release", "--package", package, "--example", name];
-            match run(&mut cargo(root, &program)) {
+            let mut command = cargo(root, &["run", "--quiet", "--profile", "quick"]);
+            match run(command.args(["--package", package, "--example", name])) {
                 Ok(said) if said.lines.is_empty() => problems.push(format!("{name} said nothing")),
                 Ok(_) => cases += 1,
                 Err(problem) => problems.push(problem),

@@ -1,6 +1,5 @@
 //! The text of an overflow, put together without allocating.
 
-use std::mem;
 use std::ptr;
 // Not `base::sync`: read in a signal handler, and takes part in no protocol.
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -75,7 +74,7 @@ impl Report {
         let describe = DESCRIBE.load(Ordering::Acquire);
         if !describe.is_null() {
             // SAFETY: C8: only `set_describe` stores here, and it stores a `Describe`.
-            let describe = unsafe { mem::transmute::<*mut (), Describe>(describe) };
+            let describe = unsafe { std::mem::transmute::<*mut (), Describe>(describe) };
             describe(self);
         }
         if self.len == before {

@@ -52,7 +52,7 @@ fn scope_02_children_borrow() {
 }
 
 /// A local child takes an `Rc`, and stays on the caller's thread.
-#[cfg(not(ecru_baton))] // each task has a thread
+#[cfg(not(any(ecru_baton, miri)))] // each task has a thread
 #[test]
 fn scope_03_local_child_need_not_be_send() {
     each_run(|| {
