@@ -155,7 +155,7 @@ impl ScopeCore {
         task
     }
 
-    /// What making a task is whatever its body: compiled once, not for each closure of a program.
+    /// The part of it that does not depend on the body's type. Inlined all the same: a call would cost a spawn a tenth.
     #[inline(always)]
     fn adopt(
         &self,

@@ -206,8 +206,8 @@ impl<'scope, T> JoinHandle<'scope, T> {
     }
 }
 
-/// Begins a wait for a task. One that waits in the caller's own queue is started here and now; with `claim` for its result. Compiled
-/// once for handles of all types.
+/// Begins a wait for a task. One that waits in the caller's own queue is started here and now; with `claim` for its result. Inlined: a
+/// call would cost a join that starts the task a tenth.
 ///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
