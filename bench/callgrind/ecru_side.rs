@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::time::Duration;
+use std::{fs, thread};
 
 use ecru::channel::{Receiver, Sender, bounded, unbounded};
 use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
@@ -28,6 +29,25 @@ pub(super) const WORKS: &[Work] = &[
     ("mutex", mutex),
     ("semaphore", semaphore),
 ];
+
+/// The first lock that a thread takes often has the kernel asked for something, by a thread of its own. How much is done before the
+/// answer comes depends on the machine; so here nothing is done before.
+pub(super) fn settle() {
+    let (sender, receiver) = bounded(1);
+    for _ in 0..200 {
+        sender.send(()).expect(ALIVE);
+        receiver.recv().expect(ALIVE);
+    }
+    let threads = || fs::read_dir("/proc/self/task").expect("Linux").count();
+    // Asleep, and longer than it takes: each look is counted. A run that had to look twice differs by less than an instruction per operation.
+    for _ in 0..100 {
+        thread::sleep(Duration::from_millis(100));
+        if threads() == 1 {
+            return;
+        }
+    }
+    panic!("the kernel has not answered in ten seconds");
+}
 
 /// A resume and a suspend.
 fn switch(operations: u64) {

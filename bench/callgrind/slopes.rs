@@ -35,6 +35,8 @@ fn main() -> ExitCode {
                 eprintln!("ecru-slopes: no work `{name}`, or `{operations}` is no number");
                 return ExitCode::FAILURE;
             };
+            #[cfg(feature = "ecru")]
+            ecru_side::settle();
             work(operations);
         }
         _ => {
