@@ -173,7 +173,12 @@ impl Runtime {
             return Some(text);
         }
         match (result, unclaimed) {
-            (Err(payload), _) | (Ok(()), Some(payload)) => panic::resume_unwind(payload),
+            (Err(payload), unclaimed) => {
+                // Not while the other one unwinds: a second panic would end the process.
+                task::drop_quietly(unclaimed);
+                panic::resume_unwind(payload)
+            }
+            (Ok(()), Some(payload)) => panic::resume_unwind(payload),
             (Ok(()), None) => None,
         }
     }

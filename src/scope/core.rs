@@ -246,7 +246,10 @@ impl ScopeCore {
     #[cold]
     fn pass_on_panic(&self) {
         if let Some(payload) = self.look_for_panic() {
-            panic!("{}", describe(&*payload));
+            let text = describe(&*payload);
+            // Not while this unwinds: a second panic would end the process.
+            task::drop_quietly(payload);
+            panic!("{text}");
         }
     }
 
@@ -413,11 +416,12 @@ impl ScopeCore {
             if header.claim_result() {
                 // SAFETY: T1: claimed just now. The type does not matter for a panic, see `take_panic`.
                 let payload = unsafe { (header.vtable.take_panic)(task) };
-                if header.is_hushed() {
-                    task::drop_quietly(payload);
-                } else {
-                    first = payload.or(first);
-                }
+                // The list has the last that panicked in front. Its destructor is user code, and the rest of the list has to be let go.
+                let unwanted = match payload {
+                    Some(payload) if !header.is_hushed() => first.replace(payload),
+                    hushed => hushed,
+                };
+                task::drop_quietly(unwanted);
             }
             // SAFETY: T2: the list's reference.
             unsafe { Header::release(task) };

@@ -105,7 +105,13 @@ where
     let unclaimed = scope.core.unclaimed_panic();
     let outcome =
         std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
-    if let Some(payload) = outcome.panic.or(unclaimed) {
+    let (payload, unwanted) = match outcome.panic {
+        Some(panic) => (Some(panic), unclaimed),
+        None => (unclaimed, None),
+    };
+    // Not while the other one unwinds: a second panic would end the process.
+    task::drop_quietly(unwanted);
+    if let Some(payload) = payload {
         panic::resume_unwind(payload);
     }
     match (outcome.error, result) {

@@ -41,6 +41,51 @@ fn errors_and_payloads_that_panic_when_dropped_stop_nobody() {
     });
 }
 
+/// A payload that panics when it is dropped, whatever else unwinds.
+fn bomb() -> ! {
+    panic::panic_any(OnDrop(|| panic!("dropped")))
+}
+
+#[test]
+fn payloads_that_nobody_takes_do_not_end_the_process_when_dropped() {
+    run_on(2, || {
+        // Of tasks that nobody joins: one is told of, by its text, and all are let go.
+        let text = panic::catch_unwind(|| {
+            ecru::scope(|s| (0..3).for_each(|_| drop(s.spawn(|| bomb()))));
+        });
+        let text = text.unwrap_err();
+        assert_eq!(*text.downcast::<String>().unwrap(), "a task of this scope panicked");
+        // Beside the body's own, which comes first.
+        let first = panic::catch_unwind(|| {
+            ecru::scope(|s| {
+                (0..3).for_each(|_| drop(s.spawn(|| bomb())));
+                panic!("the body's");
+            })
+        });
+        assert_eq!(*first.unwrap_err().downcast::<&str>().unwrap(), "the body's");
+        let first = panic::catch_unwind(|| {
+            ecru::try_scope(|s| {
+                (0..3).for_each(|_| drop(s.spawn(|| -> Result<(), ()> { bomb() })));
+                let _ = s.spawn(|| Ok::<_, ()>(())).join();
+                if true { panic!("the body's") } else { Err::<(), _>(()) }
+            })
+        });
+        // Whichever was first; a bomb that is handed on is its receiver's.
+        let _ = std::mem::ManuallyDrop::new(first);
+    });
+    // Of a run's own tasks.
+    let runtime = ecru::Runtime::builder().workers(2).build().unwrap();
+    let handle = runtime.handle();
+    let first = panic::catch_unwind(AssertUnwindSafe(|| {
+        runtime.run(|| {
+            (0..3).for_each(|_| drop(handle.spawn(|| bomb())));
+            let _ = ecru::sleep(Duration::from_millis(1));
+            panic!("the root's");
+        })
+    }));
+    assert_eq!(*first.unwrap_err().downcast::<&str>().unwrap(), "the root's");
+}
+
 #[test]
 fn a_hook_whose_payload_panics_when_dropped_is_over_all_the_same() {
     ecru::run(|| {
