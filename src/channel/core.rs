@@ -82,6 +82,8 @@ pub(super) struct State<T> {
     pub(super) once: bool,
     /// No new sends.
     pub(super) closed: bool,
+    /// Neither `once` nor `closed`: a value goes in, and nothing follows from it.
+    pub(super) is_plain: bool,
     /// Nothing is delivered any more.
     pub(super) discards: bool,
     /// Room that has been promised.
@@ -118,6 +120,7 @@ impl<T> State<T> {
             overflow: Overflow::Wait,
             once: false,
             closed: false,
+            is_plain: true,
             discards: false,
             reserved: 0,
             last_number: 0,
@@ -126,6 +129,11 @@ impl<T> State<T> {
             clockwork: None,
             alarm: None,
         }
+    }
+
+    /// For one value.
+    pub(super) fn once() -> State<T> {
+        State { once: true, is_plain: false, ..State::new(1) }
     }
 
     #[inline]
@@ -167,9 +175,19 @@ impl<T> Channel<T> {
         &self.receivers
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn lock(&self) -> Locked<'_, T> {
-        let queue = self.receivers.lock();
+        self.locked(self.receivers.lock())
+    }
+
+    /// The same for the thread that the lock is biased to; none: this thread is not, or has it already.
+    #[inline(always)]
+    pub(super) fn lock_as_owner(&self) -> Option<Locked<'_, T>> {
+        self.receivers.lock_as_owner().map(|queue| self.locked(queue))
+    }
+
+    #[inline(always)]
+    fn locked<'a>(&'a self, queue: BiasedGuard<'a, Queue>) -> Locked<'a, T> {
         let state = NonNull::new(self.state.get()).expect("a cell's place is not null");
         Locked { queue, state: Held { state, _borrowed: PhantomData }, woken: Woken::none() }
     }
@@ -231,6 +249,66 @@ impl<T> DerefMut for Held<'_, T> {
 }
 
 impl<T> Locked<'_, T> {
+    /// Sends where that is all there is to it: there is room, and nobody waits. What most sends are, in a few instructions.
+    #[inline(always)]
+    pub(super) fn offer_at_once(&mut self, value: T) -> Result<(), T> {
+        let state = &mut *self.state;
+        if state.is_plain && self.queue.is_empty() && state.has_room() {
+            state.buffer.push_back(value);
+            return Ok(());
+        }
+        Err(value)
+    }
+
+    /// Receives where that is all there is to it: there is a value, and nobody waits.
+    #[inline(always)]
+    pub(super) fn take_at_once(&mut self) -> Option<T> {
+        let state = &mut *self.state;
+        if state.senders.is_empty() && self.queue.is_empty() {
+            return state.buffer.pop_front();
+        }
+        None
+    }
+
+    /// Gives a value to the receiver whose turn it is, where that is one like most: it takes any value, and none is in front.
+    #[inline(always)]
+    pub(super) fn hand_over_at_once(&mut self, value: T) -> Result<(), T> {
+        let Locked { queue, state, woken } = self;
+        let queue: &Queue = queue;
+        if state.is_plain
+            && state.buffer.is_empty()
+            && let Some(node) = queue.first()
+            && node.takes_anything()
+        {
+            queue.remove(node);
+            if node.claim() {
+                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
+                unsafe { node.data.cast::<T>().write(value) };
+                woken.push(node);
+                return Ok(());
+            }
+        }
+        Err(value)
+    }
+
+    /// Receives from the sender whose turn it is, where there is no buffer and that is one like most: it has its value with it.
+    #[inline(always)]
+    pub(super) fn take_over_at_once(&mut self) -> Option<T> {
+        let Locked { state, woken, .. } = self;
+        let state: &State<T> = state;
+        let node = state.senders.first()?;
+        if state.capacity != 0 || !state.is_plain || node.role() != Role::Value {
+            return None;
+        }
+        state.senders.remove(node);
+        if !node.claim() {
+            return None;
+        }
+        woken.push(node);
+        // SAFETY: N2: claimed, hence ours to move out.
+        Some(unsafe { node.data.cast::<T>().read() })
+    }
+
     /// Sends without waiting.
     #[inline]
     pub(super) fn offer(&mut self, mut value: T) -> Offered<T> {
@@ -514,6 +592,7 @@ impl<T> Locked<'_, T> {
     /// No new sends; what is there is delivered.
     pub(super) fn close(&mut self) {
         self.state.closed = true;
+        self.state.is_plain = false;
         let senders = &self.state.senders;
         senders.seek(|node| -> Option<()> {
             // Those who have no value yet have nothing to be delivered.
@@ -532,6 +611,7 @@ impl<T> Locked<'_, T> {
     #[must_use]
     pub(super) fn close_now(&mut self) -> VecDeque<T> {
         self.state.closed = true;
+        self.state.is_plain = false;
         self.state.discards = true;
         self.state.clockwork = None;
         claim_all(&self.state.senders, Role::Value, &mut self.woken);

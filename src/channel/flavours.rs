@@ -105,7 +105,7 @@ pub fn sliding<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
-    ends(State { once: true, ..State::new(1) })
+    ends(State::once())
 }
 
 /// The receiving end of a channel that nobody sends to, and that is never disconnected.

@@ -42,6 +42,7 @@ mod core;
 mod ends;
 mod errors;
 mod flavours;
+mod halves;
 mod iter;
 mod over;
 mod receiver;

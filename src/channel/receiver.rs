@@ -55,10 +55,10 @@ impl<T> Receiver<T> {
     ///     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
     /// });
     /// ```
-    #[inline]
+    #[inline(always)] // as `channel::halves`
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.channel.recv(None).map_err(recv_error)
+        self.channel.recv().map_err(recv_error)
     }
 
     /// [`recv`](Receiver::recv), for at most `timeout`.
@@ -82,7 +82,7 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         // A duration that leads past the end of time is none at all.
-        self.channel.recv(clock::now().checked_add(timeout)).map_err(recv_timeout_error)
+        self.channel.recv_until(clock::now().checked_add(timeout)).map_err(recv_timeout_error)
     }
 
     /// [`recv`](Receiver::recv), until `deadline` at the latest.
@@ -97,7 +97,7 @@ impl<T> Receiver<T> {
     /// As `recv`.
     #[track_caller]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.channel.recv(Some(deadline)).map_err(recv_timeout_error)
+        self.channel.recv_until(Some(deadline)).map_err(recv_timeout_error)
     }
 
     /// Receives a value if that needs no wait: one is in the channel, or somebody waits to send one. A select that would send is not

@@ -51,10 +51,10 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
     /// ```
-    #[inline]
+    #[inline(always)] // as `channel::halves`
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
-        self.channel.send(value, None).map_err(send_error)
+        self.channel.send(value).map_err(send_error)
     }
 
     /// [`send`](Sender::send), for at most `timeout`.
@@ -78,7 +78,9 @@ impl<T> Sender<T> {
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
         // A duration that leads past the end of time is none at all.
-        self.channel.send(value, clock::now().checked_add(timeout)).map_err(send_timeout_error)
+        self.channel
+            .send_until(value, clock::now().checked_add(timeout))
+            .map_err(send_timeout_error)
     }
 
     /// [`send`](Sender::send), until `deadline` at the latest.
@@ -93,7 +95,7 @@ impl<T> Sender<T> {
     /// As `send`.
     #[track_caller]
     pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.channel.send(value, Some(deadline)).map_err(send_timeout_error)
+        self.channel.send_until(value, Some(deadline)).map_err(send_timeout_error)
     }
 
     /// Sends a value if that needs no wait: there is room, or somebody waits to receive.

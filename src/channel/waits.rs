@@ -1,8 +1,9 @@
-//! Sending and receiving with a wait: what the public methods come to.
-#![expect(unsafe_code, reason = "registers waits on this stack")]
+//! Waiting in line for room or for a value; and sends and receives that may do so until a deadline, or on a plain thread. Those without a
+//! deadline begin in [`halves`](super::halves).
+#![expect(unsafe_code, reason = "registers waits in frames")]
 
 use std::hint;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use super::core::{Channel, DISCONNECTED, Locked, Offered, ROOMY, Taken};
@@ -36,6 +37,21 @@ pub(super) enum NotSent<T> {
     Cancelled(T),
 }
 
+impl<T> NotSent<T> {
+    /// A sender's wait has ended like this.
+    fn after(outcome: u32, value: T) -> NotSent<T> {
+        match outcome {
+            DISCONNECTED => NotSent::Disconnected(value),
+            TIMED_OUT => NotSent::TimedOut(value),
+            _ => {
+                debug_assert_eq!(outcome, CANCELLED);
+                task::cancelled_wait();
+                NotSent::Cancelled(value)
+            }
+        }
+    }
+}
+
 /// Why a receive came to nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotReceived {
@@ -44,15 +60,132 @@ pub(super) enum NotReceived {
     Cancelled,
 }
 
-impl<T> Channel<T> {
-    #[inline]
+/// A wait in line, where it is found by whoever ends it: in the frame of the function that switches away.
+pub(super) struct Waiting<T> {
+    pub(super) waiter: Waiter,
+    node: Node,
+    /// What is to be sent; the place for what is to be received.
+    value: MaybeUninit<T>,
+}
+
+impl<T> Waiting<T> {
+    /// Puts a wait to `at`, with a node that is in no line.
+    ///
+    /// # Safety
+    /// `at` can be written, and what is there is not used any more.
+    #[inline(always)]
     #[track_caller]
-    pub(super) fn send(&self, value: T, deadline: Option<Instant>) -> Result<(), NotSent<T>> {
+    unsafe fn put(at: *mut Waiting<T>, role: Role, what: &'static str, value: MaybeUninit<T>) {
+        let waiter = Waiter::new();
+        waiter.set_purpose(what, About::Nothing);
+        // SAFETY: the caller's promise. Nodes have something to drop only where there is a predicate.
+        unsafe {
+            let node = Node::new(&raw const (*at).waiter, 0, role, (&raw mut (*at).value).cast());
+            at.write(Waiting { waiter, node, value });
+        }
+    }
+}
+
+impl<T> Channel<T> {
+    /// There was no room, the lock is still held: puts the value in line.
+    ///
+    /// # Safety
+    /// N1: the place at `at` stays until the wait is over and [`Channel::sent`] has returned.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn line_up_to_send(mut locked: Locked<'_, T>, value: T, at: *mut Waiting<T>) {
+        // SAFETY: the caller's promise.
+        unsafe { Waiting::put(at, Role::Value, "room in a channel", MaybeUninit::new(value)) };
+        // SAFETY: N1, the caller's promise.
+        unsafe { locked.state.senders.push(&raw const (*at).node) };
+        if locked.state.capacity == 0 {
+            // Those who only look are told that there is something to see.
+            locked.notify_receiver();
+        }
+    }
+
+    /// What came of that.
+    ///
+    /// # Safety
+    /// N1: the wait at `at` is over.
+    #[inline(always)]
+    pub(super) unsafe fn sent(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotSent<T>> {
+        if outcome == WOKEN {
+            // Whoever claimed has moved the value out.
+            return Ok(());
+        }
+        // SAFETY: N1, the caller's promise.
+        Err(unsafe { self.not_sent(at, outcome) })
+    }
+
+    /// # Safety
+    /// N1: as [`Channel::sent`].
+    #[cold]
+    unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: u32) -> NotSent<T> {
+        let mut locked = self.lock();
+        // SAFETY: N1, the caller's promise.
+        locked.state.senders.remove(unsafe { &(*at).node });
+        locked.disconnect_if_drained();
+        drop(locked);
+        // SAFETY: N2: nobody has moved it out, and nobody finds it any more.
+        NotSent::after(outcome, unsafe { (*at).value.assume_init_read() })
+    }
+
+    /// There was nothing, the lock is still held: puts the place for a value in line.
+    ///
+    /// # Safety
+    /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
+    #[inline(always)]
+    #[track_caller]
+    pub(super) unsafe fn line_up_to_receive(mut locked: Locked<'_, T>, at: *mut Waiting<T>) {
+        // SAFETY: the caller's promise.
+        unsafe { Waiting::put(at, Role::Slot, "a value from a channel", MaybeUninit::uninit()) };
+        // SAFETY: N1, the caller's promise.
+        unsafe { locked.queue.push(&raw const (*at).node) };
+        // SAFETY: N1, as above.
+        locked.pair(unsafe { &(*at).node });
+    }
+
+    /// What came of that: a value; or the wait is over without one, and the node out of the line.
+    ///
+    /// # Safety
+    /// N1: the wait at `at` is over.
+    #[inline(always)]
+    pub(super) unsafe fn received(
+        &self,
+        at: *mut Waiting<T>,
+        outcome: u32,
+    ) -> Result<T, Locked<'_, T>> {
+        if outcome == WOKEN {
+            // SAFETY: N2: whoever claimed has written the value.
+            return Ok(unsafe { (*at).value.assume_init_read() });
+        }
+        let locked = self.lock();
+        // SAFETY: N1, the caller's promise.
+        locked.queue.remove(unsafe { &(*at).node });
+        Err(locked)
+    }
+
+    /// Sends, waiting until the deadline.
+    #[track_caller]
+    pub(super) fn send_until(&self, value: T, deadline: Option<Instant>) -> Result<(), NotSent<T>> {
         if task::begin_wait().is_err() {
             return Err(NotSent::Cancelled(value));
         }
         let mut locked = self.lock();
-        match locked.offer(value) {
+        let offered = locked.offer(value);
+        self.send_offered(locked, offered, deadline)
+    }
+
+    /// What a send does with what came of its offer.
+    #[track_caller]
+    pub(super) fn send_offered(
+        &self,
+        locked: Locked<'_, T>,
+        offered: Offered<T>,
+        deadline: Option<Instant>,
+    ) -> Result<(), NotSent<T>> {
+        match offered {
             Offered::Accepted => Ok(()),
             Offered::Full(value) if locked.is_worth_looking_again() => {
                 drop(locked);
@@ -75,7 +208,7 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn send_in_line(
         &self,
-        mut locked: Locked<'_, T>,
+        locked: Locked<'_, T>,
         value: T,
         deadline: Option<Instant>,
     ) -> Result<(), NotSent<T>> {
@@ -83,54 +216,60 @@ impl<T> Channel<T> {
             drop(locked);
             return Err(NotSent::TimedOut(value));
         }
-        let waiter = Waiter::new();
-        waiter.set_purpose("room in a channel", About::Nothing);
-        let mut slot = ManuallyDrop::new(value);
-        let data = (&raw mut slot).cast();
-        let node = Node::new(&raw const waiter, 0, Role::Value, data);
+        let mut waiting = MaybeUninit::uninit();
+        let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-        unsafe { locked.state.senders.push(&raw const node) };
-        if locked.state.capacity == 0 {
-            // Those who only look are told that there is something to see.
-            locked.notify_receiver();
-        }
-        drop(locked);
-        let outcome = task::wait(&waiter, deadline, Mode::Cancellable);
-        if outcome == WOKEN {
-            // Whoever claimed has moved the value out.
-            return Ok(());
-        }
-        let mut locked = self.lock();
-        locked.state.senders.remove(&node);
-        locked.disconnect_if_drained();
-        drop(locked);
-        let value = ManuallyDrop::into_inner(slot);
-        match outcome {
-            DISCONNECTED => Err(NotSent::Disconnected(value)),
-            TIMED_OUT => Err(NotSent::TimedOut(value)),
-            _ => {
-                debug_assert_eq!(outcome, CANCELLED);
-                task::cancelled_wait();
-                Err(NotSent::Cancelled(value))
-            }
-        }
+        unsafe { Channel::line_up_to_send(locked, value, at) };
+        // SAFETY: N1: written just now.
+        let outcome = task::wait(unsafe { &(*at).waiter }, deadline, Mode::Cancellable);
+        // SAFETY: N1: over.
+        unsafe { self.sent(at, outcome) }
     }
 
-    #[inline]
+    /// Receives, waiting until the deadline.
     #[track_caller]
-    pub(super) fn recv(&self, deadline: Option<Instant>) -> Result<T, NotReceived> {
+    pub(super) fn recv_until(&self, deadline: Option<Instant>) -> Result<T, NotReceived> {
         if task::begin_wait().is_err() {
             return Err(NotReceived::Cancelled);
         }
-        let mut locked = self.lock();
+        self.recv_now_or_until(self.lock(), deadline)
+    }
+
+    /// The same, begun and locked already.
+    #[track_caller]
+    fn recv_now_or_until(
+        &self,
+        mut locked: Locked<'_, T>,
+        deadline: Option<Instant>,
+    ) -> Result<T, NotReceived> {
         match locked.take() {
             Taken::Value(value) => Ok(value),
             Taken::Disconnected => Err(NotReceived::Disconnected),
-            Taken::Empty if locked.is_worth_looking_again() => {
-                drop(locked);
-                self.recv_after_a_moment(deadline)
-            }
-            Taken::Empty => self.recv_in_line(locked, deadline),
+            Taken::Empty => self.recv_later(locked, deadline),
+        }
+    }
+
+    /// There was nothing, the lock is still held.
+    #[track_caller]
+    pub(super) fn recv_later(
+        &self,
+        locked: Locked<'_, T>,
+        deadline: Option<Instant>,
+    ) -> Result<T, NotReceived> {
+        if locked.is_worth_looking_again() {
+            drop(locked);
+            return self.recv_after_a_moment(deadline);
+        }
+        self.recv_in_line(locked, deadline)
+    }
+
+    /// A receiver without a deadline has waited, and has been given nothing.
+    #[cold]
+    #[track_caller]
+    pub(super) fn recv_after(&self, locked: Locked<'_, T>, outcome: u32) -> Result<T, NotReceived> {
+        match Ended::by(outcome, locked) {
+            Ended::Otherwise(error) => Err(error),
+            Ended::ToLookAgain(locked) => self.recv_now_or_until(locked, None),
         }
     }
 
@@ -194,30 +333,21 @@ impl<T> Channel<T> {
                 (Some(own), Some(due)) => Some(own.min(due)),
                 (own, due) => own.or(due),
             };
-            let waiter = Waiter::new();
-            waiter.set_purpose("a value from a channel", About::Nothing);
-            let mut slot = MaybeUninit::<T>::uninit();
-            let node = Node::new(&raw const waiter, 0, Role::Slot, slot.as_mut_ptr().cast());
+            let mut waiting = MaybeUninit::uninit();
+            let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-            unsafe { locked.queue.push(&raw const node) };
-            locked.pair(&node);
-            drop(locked);
-            let outcome = task::wait(&waiter, until, Mode::Cancellable);
-            if outcome == WOKEN {
-                // SAFETY: N2: whoever claimed has written the value.
-                return Ok(unsafe { slot.assume_init() });
-            }
-            locked = self.lock();
-            locked.queue.remove(&node);
-            match outcome {
-                DISCONNECTED => return Err(NotReceived::Disconnected),
-                CANCELLED => {
-                    drop(locked);
-                    task::cancelled_wait();
-                    return Err(NotReceived::Cancelled);
-                }
-                _ => debug_assert!(outcome == TIMED_OUT || outcome == LOOK_AGAIN),
-            }
+            unsafe { Channel::line_up_to_receive(locked, at) };
+            // SAFETY: N1: written just now.
+            let outcome = task::wait(unsafe { &(*at).waiter }, until, Mode::Cancellable);
+            // SAFETY: N1: over.
+            let back = match unsafe { self.received(at, outcome) } {
+                Ok(value) => return Ok(value),
+                Err(back) => back,
+            };
+            locked = match Ended::by(outcome, back) {
+                Ended::Otherwise(error) => return Err(error),
+                Ended::ToLookAgain(locked) => locked,
+            };
             match locked.take() {
                 Taken::Value(value) => return Ok(value),
                 Taken::Disconnected => return Err(NotReceived::Disconnected),
@@ -225,6 +355,29 @@ impl<T> Channel<T> {
             }
             if outcome == TIMED_OUT && until == deadline {
                 return Err(NotReceived::TimedOut);
+            }
+        }
+    }
+}
+
+/// How a receiver's wait has ended that was given nothing.
+enum Ended<'a, T> {
+    Otherwise(NotReceived),
+    ToLookAgain(Locked<'a, T>),
+}
+
+impl<'a, T> Ended<'a, T> {
+    fn by(outcome: u32, locked: Locked<'a, T>) -> Ended<'a, T> {
+        match outcome {
+            DISCONNECTED => Ended::Otherwise(NotReceived::Disconnected),
+            CANCELLED => {
+                drop(locked);
+                task::cancelled_wait();
+                Ended::Otherwise(NotReceived::Cancelled)
+            }
+            _ => {
+                debug_assert!(outcome == TIMED_OUT || outcome == LOOK_AGAIN);
+                Ended::ToLookAgain(locked)
             }
         }
     }

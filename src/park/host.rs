@@ -16,8 +16,8 @@ pub(crate) struct Host {
     pub(crate) park: fn(&Waiter, Option<Instant>, Mode),
     /// Makes the owner of a claimed waiter runnable. Called from any thread, with the owner that [`Host::owner`] gave.
     pub(crate) unpark: unsafe fn(*const ()),
-    /// The task that would wait if the current thread waited now.
-    pub(crate) owner: fn() -> *const (),
+    /// For a task that has gone on without being unparked: does what it was resumed for, and waits until it is unparked.
+    pub(crate) linger: fn(),
     /// Lets the other tasks run for a moment.
     pub(crate) yield_now: fn(),
     /// The thread itself is about to block for a waiter without an owner (true), or goes on (false).

@@ -160,6 +160,12 @@ impl Node {
         unsafe { &*self.waiter }.claim(outcome)
     }
 
+    /// Whether the wait takes any value, and has no other arms: then it is given one by writing it to where `data` points.
+    #[inline]
+    pub(crate) fn takes_anything(&self) -> bool {
+        self.role == Role::Slot && self.predicate.is_none() && self.reserved.get() == 0
+    }
+
     /// What is given to this node's wait is kept under this number until it is fetched. Even: a node is a place in memory.
     #[inline]
     pub(crate) fn ticket(&self) -> usize {
@@ -314,6 +320,10 @@ impl Woken {
     /// The chain turned round: those who were claimed first go on first.
     #[inline]
     fn in_order(&self) -> *const Node {
+        // SAFETY: S4: this thread won the claim, so the frame stays until it is unparked.
+        if unsafe { &*self.first }.link.next().is_null() {
+            return self.first;
+        }
         let (mut turned, mut rest) = (ptr::null::<Node>(), self.first);
         while !rest.is_null() {
             // SAFETY: S4: this thread won the claim, so the frame stays until it is unparked.
@@ -327,8 +337,17 @@ impl Woken {
 }
 
 impl Drop for Woken {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
+        if !self.first.is_null() {
+            self.unpark();
+        }
+    }
+}
+
+impl Woken {
+    #[inline(never)]
+    fn unpark(&self) {
         let mut next = self.in_order();
         while !next.is_null() {
             // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
@@ -476,10 +495,16 @@ impl WaitList {
     }
 
     /// Takes the lock, which guards the nodes, and whatever else the list's owner says it does.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, Queue> {
         self.queue.lock()
+    }
+
+    /// The same for the thread that the lock is biased to; none: this thread is not, or has it already.
+    #[inline(always)]
+    pub(crate) fn lock_as_owner(&self) -> Option<BiasedGuard<'_, Queue>> {
+        self.queue.lock_as_owner()
     }
 }
 

@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::hint;
 use std::panic::Location;
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::host;
+use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 
@@ -81,10 +82,9 @@ impl Waiter {
     #[inline]
     #[track_caller]
     pub(crate) fn new() -> Waiter {
-        let (owner, unpark) = match host() {
-            Some(host) => ((host.owner)(), host.unpark),
-            None => (ptr::null(), nobody as unsafe fn(*const ())),
-        };
+        // A task is running only where there is a host.
+        let owner = local::with(|local| local.task.get());
+        let unpark = host().map_or(nobody as unsafe fn(*const ()), |host| host.unpark);
         Waiter::pending(owner, unpark, "something")
     }
 

@@ -9,12 +9,11 @@ use super::shared::WorkerShared;
 use super::survey;
 use super::timers::Timer;
 use super::worker::{Worker, current};
-use crate::base::local;
 use crate::base::sync::atomic::{self, Ordering};
-use crate::park::{CANCELLED, Host, Mode, TIMED_OUT, Waiter};
+use crate::park::{Host, Mode, TIMED_OUT, Waiter};
 use crate::task::{Header, Intent, Running};
 
-pub(super) static HOST: Host = Host { park, unpark, owner, yield_now, blocks: |_| {} };
+pub(super) static HOST: Host = Host { park, unpark, linger, yield_now, blocks: |_| {} };
 
 /// Switches away from the current task.
 #[inline(always)]
@@ -37,10 +36,7 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
         unreachable!("a waiter with an owner waits on that owner's worker")
     };
     let running = header.running();
-    running.parked_on.set(waiter);
-    if mode == Mode::Cancellable {
-        running.interrupt.set(Some(interrupt_wait));
-    }
+    running.park_on(waiter, mode);
     match deadline {
         None => wait_out(worker, header, running),
         Some(deadline) => {
@@ -51,8 +47,7 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
             worker.timers.cancel(&alarm.timer);
         }
     }
-    running.parked_on.set(ptr::null());
-    running.interrupt.set(None);
+    running.unpark();
 }
 
 /// Switches away until the wait is over, and not only until somebody wants to know where the task is.
@@ -67,6 +62,16 @@ fn wait_out(worker: &Worker, header: &Header, running: &Running) {
         }
         survey::leave_trace(asked);
     }
+}
+
+/// [`Host::linger`].
+fn linger() {
+    let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
+        unreachable!("a task that has gone on runs on its worker")
+    };
+    // SAFETY: T6: it has switched away.
+    survey::leave_trace(&unsafe { header.running().entry() }.asked);
+    wait_out(worker, header, header.running());
 }
 
 /// [`Host::yield_now`].
@@ -85,11 +90,6 @@ pub(crate) fn try_yield() -> bool {
         }
         _ => false,
     }
-}
-
-/// [`Host::owner`].
-fn owner() -> *const () {
-    local::with(|local| local.task.get())
 }
 
 /// [`Host::unpark`].
@@ -171,16 +171,6 @@ pub(super) fn interrupt(header: &Header) {
     if node.cancelled().is_some() {
         // SAFETY: T1: set together with `parked_on`, for this wait.
         unsafe { how(header) };
-    }
-}
-
-/// The interrupt of a wait that a cancellation ends.
-unsafe fn interrupt_wait(header: &Header) {
-    let waiter = header.running().parked_on.get();
-    // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
-    if unsafe { &*waiter }.claim(CANCELLED) {
-        // SAFETY: S4: claimed just now.
-        unsafe { Waiter::unpark(waiter) };
     }
 }
 

@@ -156,7 +156,7 @@ impl State {
 static HOST: Host = Host {
     park: |_, _, _| {},
     unpark: |_| {},
-    owner: ptr::null,
+    linger: || {},
     yield_now: thread::yield_now,
     blocks,
 };

@@ -18,7 +18,7 @@ use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
-use crate::park::{Node, WaitList, Waiter};
+use crate::park::{CANCELLED, Mode, Node, WaitList, Waiter};
 
 /// What a task wants when it switches away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +183,16 @@ const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>()
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= 168);
 
+/// The interrupt of a wait that a cancellation ends.
+unsafe fn interrupt_wait(header: &Header) {
+    let waiter = header.running().parked_on.get();
+    // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
+    if unsafe { &*waiter }.claim(CANCELLED) {
+        // SAFETY: S4: claimed just now.
+        unsafe { Waiter::unpark(waiter) };
+    }
+}
+
 impl Running {
     pub(crate) fn new(node_top: *const CancelNode) -> Running {
         Running {
@@ -194,6 +204,22 @@ impl Running {
             open_frames: Cell::new(0),
             fiber: UnsafeCell::new(MaybeUninit::uninit()),
         }
+    }
+
+    /// Says what the task is about to wait for, and what a cancellation does to that.
+    #[inline(always)]
+    pub(crate) fn park_on(&self, waiter: &Waiter, mode: Mode) {
+        self.parked_on.set(waiter);
+        if mode == Mode::Cancellable {
+            self.interrupt.set(Some(interrupt_wait));
+        }
+    }
+
+    /// The wait is over.
+    #[inline(always)]
+    pub(crate) fn unpark(&self) {
+        self.parked_on.set(ptr::null());
+        self.interrupt.set(None);
     }
 
     /// The task has switched away for the first time, or is a root.

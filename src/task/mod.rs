@@ -29,6 +29,7 @@
 //! | `node` | its own lock |
 //! | `joiners` | its lock |
 
+pub(crate) mod away;
 pub(crate) mod cancel;
 mod current;
 mod describe;

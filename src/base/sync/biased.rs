@@ -57,8 +57,10 @@ pub(crate) struct BiasedLock<T> {
     value: UnsafeCell<T>,
 }
 
-/// No thread's number.
-const NOBODY: u16 = 0;
+/// No thread is the owner. Not [`UNNUMBERED`], so that who has no number is not taken for it.
+const NOBODY: u16 = u16::MAX;
+/// The number of a thread that has none, and never owns a lock.
+const UNNUMBERED: u16 = 0;
 /// So many times in a row make an owner.
 const STEADY: u8 = 64;
 /// How many pauses a burst of steps lasts: from half a microsecond to one and a half. Measured between two cores with a channel of 128:
@@ -79,7 +81,7 @@ impl<T> BiasedLock<T> {
             owner: AtomicU16::new(NOBODY),
             inside: AtomicBool::new(false),
             flag: Flag::new(),
-            last: Cell::new(NOBODY),
+            last: Cell::new(UNNUMBERED),
             streak: Cell::new(0),
             pauses: 0,
             value: UnsafeCell::new(value),
@@ -92,7 +94,7 @@ impl<T> BiasedLock<T> {
             owner: AtomicU16::new(NOBODY),
             inside: AtomicBool::new(false),
             flag: Flag::new(),
-            last: Cell::new(NOBODY),
+            last: Cell::new(UNNUMBERED),
             streak: Cell::new(NEVER),
             pauses: 0,
             value: UnsafeCell::new(value),
@@ -110,33 +112,48 @@ impl<T> BiasedLock<T> {
     ///
     /// # Panics
     /// When this thread holds it as its owner: user code that ran under it has come back.
-    #[inline]
+    #[inline(always)]
     #[track_caller]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
         self.lock_as(local::with(|local| local.thread.get()))
     }
 
-    /// The same, as the thread with that number.
-    #[inline]
+    /// Takes it as its owner; none: this thread is not, or has it already.
+    #[inline(always)]
+    pub(crate) fn lock_as_owner(&self) -> Option<BiasedGuard<'_, T>> {
+        self.lock_as_owner_if(local::with(|local| local.thread.get()))
+    }
+
+    #[inline(always)]
+    fn lock_as_owner_if(&self, thread: u16) -> Option<BiasedGuard<'_, T>> {
+        if self.owner.load(Ordering::Relaxed) != thread || self.inside.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.inside.store(true, Ordering::Relaxed);
+        light_fence();
+        if self.owner.load(Ordering::Relaxed) != thread {
+            self.inside.store(false, Ordering::Release);
+            return None;
+        }
+        Some(BiasedGuard { lock: self, biased: true, thread: PhantomData })
+    }
+
+    /// Takes it as the thread with that number.
+    #[inline(always)]
     #[track_caller]
     fn lock_as(&self, thread: u16) -> BiasedGuard<'_, T> {
-        let owner = self.owner.load(Ordering::Relaxed);
-        if owner != NOBODY && owner == thread {
-            assert!(!self.inside.load(Ordering::Relaxed), "{REENTERED}");
-            self.inside.store(true, Ordering::Relaxed);
-            light_fence();
-            if self.owner.load(Ordering::Relaxed) == owner {
-                return BiasedGuard { lock: self, biased: true, thread: PhantomData };
-            }
-            self.inside.store(false, Ordering::Release);
+        match self.lock_as_owner_if(thread) {
+            Some(guard) => guard,
+            None => self.lock_shared(thread),
         }
-        self.lock_shared(thread)
     }
 
     /// Takes it as any thread does.
-    #[inline]
+    #[inline(never)]
     #[track_caller]
     fn lock_shared(&self, thread: u16) -> BiasedGuard<'_, T> {
+        // Its owner is inside already.
+        assert!(self.owner.load(Ordering::Relaxed) != thread, "{REENTERED}");
         if !self.flag.try_lock() {
             self.refuse_own_code();
             self.leave_alone();
@@ -155,7 +172,7 @@ impl<T> BiasedLock<T> {
     /// Under the flag of a lock that has never been biased. True: from now on it is, and this thread has it as its owner.
     #[inline]
     fn count(&self, thread: u16, streak: u8) -> bool {
-        if thread != self.last.get() || thread == NOBODY {
+        if thread != self.last.get() || thread == UNNUMBERED {
             self.last.set(number_this_thread());
             self.streak.set(0);
             false
@@ -260,9 +277,10 @@ fn number_this_thread() -> u16 {
     const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
     local::with(|local| {
         // Once they are spent, the threads that go without come here with every lock, and are not to fight for the counter.
-        if local.thread.get() == NOBODY && NEXT.load(RELAXED) <= u64::from(u16::MAX) {
+        if local.thread.get() == UNNUMBERED && NEXT.load(RELAXED) < u64::from(NOBODY) {
             let number = NEXT.fetch_add(1, RELAXED);
-            local.thread.set(u16::try_from(number).unwrap_or(NOBODY));
+            let number = u16::try_from(number).ok().filter(|number| *number != NOBODY);
+            local.thread.set(number.unwrap_or(UNNUMBERED));
         }
         local.thread.get()
     })

@@ -1,0 +1,79 @@
+//! Waits in two halves, between which the function that waits switches away itself.
+//!
+//! The processor predicts each return by the last call that it saw. After a switch that was another task's, so the next return is
+//! predicted wrong, and the switch back with it: together some forty nanoseconds, more than all else in a wait. So what tasks wait
+//! in most often comes in two halves. Each is called and returns on its own side of the switch; the switch between them becomes a
+//! part of the user's own function, which then goes on without a return.
+//!
+//! ```text
+//!   match begin(&waiter) {              // the waiter has been registered
+//!       None => waiter.outcome(),       // it is over already
+//!       Some(away) => {
+//!           away.go();                  // inlined
+//!           end(&waiter)
+//!       }
+//!   }
+//! ```
+#![expect(unsafe_code, reason = "switches away from the task that is running")]
+
+use std::ptr::NonNull;
+use std::thread;
+
+use super::current::{current_header, reach, wait};
+use super::header::Intent;
+use crate::coroutine::switch::Suspender;
+use crate::park::{self, CANCELLED, Mode, Waiter};
+
+/// The way out of the running task, which is to be taken now.
+#[must_use]
+pub(crate) struct Away(NonNull<Suspender<(), Intent>>);
+
+/// The first half of a wait that can be cancelled and has no deadline. None: it is over already, having been done at once where
+/// nothing is gained by halves.
+#[inline]
+pub(crate) fn begin(waiter: &Waiter) -> Option<Away> {
+    let header = current_header().filter(|_| !thread::panicking());
+    // A root has none: it waits on the thread's own stack.
+    let suspender =
+        header.and_then(|header| NonNull::new(header.running().suspender.get().cast_mut()));
+    let (Some(header), Some(suspender)) = (header, suspender) else {
+        wait(waiter, None, Mode::Cancellable);
+        return None;
+    };
+    if reach(header).is_some() && waiter.claim(CANCELLED) {
+        return None;
+    }
+    header.running().park_on(waiter, Mode::Cancellable);
+    Some(Away(suspender))
+}
+
+impl Away {
+    /// Switches away until the wait is over. Where it is called, and in the functions around it, nothing returns until then.
+    #[inline(always)]
+    pub(crate) fn go(&self) {
+        // SAFETY: T1: the running task's suspender is on its own stack.
+        unsafe { self.0.as_ref() }.suspend(Intent::Park);
+    }
+}
+
+/// The second half: the outcome.
+#[inline]
+pub(crate) fn end(waiter: &Waiter) -> u32 {
+    if let Some(header) = current_header() {
+        let running = header.running();
+        // SAFETY: T6: it has just switched away.
+        if !unsafe { running.entry() }.asked.get().is_null() {
+            linger();
+        }
+        running.unpark();
+    }
+    waiter.outcome()
+}
+
+/// The task was resumed for its stack trace alone.
+#[cold]
+fn linger() {
+    if let Some(host) = park::host() {
+        (host.linger)();
+    }
+}
