@@ -12,6 +12,9 @@ pub(crate) use loom::sync::atomic;
 /// A counter in a static, which loom's cannot be. Nothing is ordered by it.
 pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 
+use std::hint;
+use std::time::{Duration, Instant};
+
 mod biased;
 pub(crate) mod epoch;
 pub(crate) mod futex;
@@ -32,7 +35,7 @@ pub(crate) fn relax(round: u32) {
     }
     #[cfg(not(loom))]
     if round < SPINS_BEFORE_YIELD {
-        std::hint::spin_loop();
+        hint::spin_loop();
     } else {
         // The holder may have been preempted, and on a machine with two cores it may be waiting for this very one.
         std::thread::yield_now();
@@ -44,6 +47,19 @@ pub(crate) fn relax(round: u32) {
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]
     atomic::fence(atomic::Ordering::SeqCst);
+}
+
+/// Keeps this thread away from everything for about so long. By the clock: what processors take for one pause differs by a factor of thirty.
+#[cold]
+pub(crate) fn keep_away(for_so_long: Duration) {
+    if cfg!(not(loom)) {
+        let begin = Instant::now();
+        while begin.elapsed() < for_so_long {
+            for _ in 0..4 {
+                hint::spin_loop();
+            }
+        }
+    }
 }
 
 #[cfg(not(loom))]

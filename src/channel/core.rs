@@ -59,6 +59,8 @@ pub(super) struct Clockwork<T> {
     pub(super) channel: Weak<dyn Ring>,
 }
 
+/// What changes with each value comes first: the lock, the buffer's ends and the lines of those who wait, in one cache line.
+#[repr(C, align(64))]
 pub(super) struct Channel<T> {
     /// Those who wait to receive. Its lock guards `state`.
     receivers: WaitList,
@@ -73,10 +75,11 @@ unsafe impl<T: Send> Sync for Channel<T> {}
 // SAFETY: H1, as above.
 unsafe impl<T: Send> Send for Channel<T> {}
 
+#[repr(C)]
 pub(super) struct State<T> {
     pub(super) buffer: VecDeque<T>,
-    /// Values that fit; `usize::MAX`: any number.
-    pub(super) capacity: usize,
+    /// Those who wait to send.
+    pub(super) senders: Queue,
     pub(super) overflow: Overflow,
     /// The first value is the last.
     pub(super) once: bool,
@@ -86,12 +89,12 @@ pub(super) struct State<T> {
     pub(super) is_plain: bool,
     /// Nothing is delivered any more.
     pub(super) discards: bool,
+    /// Values that fit; `usize::MAX`: any number.
+    pub(super) capacity: usize,
     /// Room that has been promised.
     pub(super) reserved: usize,
     /// Numbers have been given out up to this one.
     pub(super) last_number: usize,
-    /// Those who wait to send.
-    pub(super) senders: Queue,
     /// Values that have been given to somebody who has yet to fetch them.
     pub(super) handed: SmallVec<[Handed<T>; 1]>,
     pub(super) clockwork: Option<Clockwork<T>>,
@@ -180,10 +183,10 @@ impl<T> Channel<T> {
         self.locked(self.receivers.lock())
     }
 
-    /// The same for the thread that the lock is biased to; none: this thread is not, or has it already.
+    /// The same where that is quick; none: somebody has it.
     #[inline(always)]
-    pub(super) fn lock_as_owner(&self) -> Option<Locked<'_, T>> {
-        self.receivers.lock_as_owner().map(|queue| self.locked(queue))
+    pub(super) fn lock_at_once(&self) -> Option<Locked<'_, T>> {
+        self.receivers.lock_at_once().map(|queue| self.locked(queue))
     }
 
     #[inline(always)]

@@ -1,8 +1,7 @@
 //! Sending and receiving without a deadline, which tasks do most: at once where that is possible, else as a wait in two halves (see
 //! [`task::away`](crate::task::away)).
 //!
-//! Only what is done at once and the switch become a part of the user's function, and only on the thread that a channel's lock is biased
-//! to: for anybody else an atomic exchange costs more than a call.
+//! Only what is done at once and the switch become a part of the user's function.
 #![expect(unsafe_code, reason = "registers waits on the user's stack")]
 
 use std::mem::MaybeUninit;
@@ -26,7 +25,7 @@ impl<T> Channel<T> {
         if task::begin_wait().is_err() {
             return Err(NotSent::Cancelled(value));
         }
-        let value = match self.lock_as_owner() {
+        let value = match self.lock_at_once() {
             None => value,
             Some(mut locked) => match locked.offer_at_once(value) {
                 Ok(()) => return Ok(()),
@@ -54,10 +53,9 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn begin_send(&self, value: T, at: *mut Waiting<T>) -> Begun<Result<(), NotSent<T>>> {
         let mut locked = self.lock();
-        let value = match locked.hand_over_at_once(value) {
-            Ok(()) => return Begun::Done(Ok(())),
-            Err(value) => value,
-        };
+        // The first, for who has come from a lock that somebody had.
+        let done = locked.offer_at_once(value).or_else(|value| locked.hand_over_at_once(value));
+        let Err(value) = done else { return Begun::Done(Ok(())) };
         let value = match locked.offer(value) {
             Offered::Accepted => return Begun::Done(Ok(())),
             Offered::Full(value) if task::current_header().is_some() => value,
@@ -92,7 +90,7 @@ impl<T> Channel<T> {
         if task::begin_wait().is_err() {
             return Err(NotReceived::Cancelled);
         }
-        if let Some(mut locked) = self.lock_as_owner()
+        if let Some(mut locked) = self.lock_at_once()
             && let Some(value) = locked.take_at_once()
         {
             return Ok(value);
@@ -118,7 +116,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn begin_recv(&self, at: *mut Waiting<T>) -> Begun<Result<T, NotReceived>> {
         let mut locked = self.lock();
-        if let Some(value) = locked.take_over_at_once() {
+        if let Some(value) = locked.take_at_once().or_else(|| locked.take_over_at_once()) {
             return Begun::Done(Ok(value));
         }
         match locked.take() {

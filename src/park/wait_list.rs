@@ -501,10 +501,10 @@ impl WaitList {
         self.queue.lock()
     }
 
-    /// The same for the thread that the lock is biased to; none: this thread is not, or has it already.
+    /// The same where that is quick; none: somebody has it.
     #[inline(always)]
-    pub(crate) fn lock_as_owner(&self) -> Option<BiasedGuard<'_, Queue>> {
-        self.queue.lock_as_owner()
+    pub(crate) fn lock_at_once(&self) -> Option<BiasedGuard<'_, Queue>> {
+        self.queue.lock_at_once()
     }
 }
 

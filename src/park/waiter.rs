@@ -58,8 +58,10 @@ pub(crate) enum About {
     Fd(i32),
 }
 
-/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when.
+/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when. In this order: what somebody on
+/// another core touches comes first, and close together.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Waiter {
     claim: AtomicU32,
     /// For an OS thread: what it sleeps on.

@@ -225,14 +225,18 @@ pub(crate) fn begin_wait() -> Result<(), Cancelled> {
 #[inline(always)]
 fn may_go_on() -> bool {
     local::with(|local| {
-        let budget = local.budget.get();
-        if budget == 0 || local.no_suspend.get() != 0 || thread::panicking() {
+        if local.no_suspend.get() != 0 || thread::panicking() {
             return false;
         }
         // SAFETY: T4: the cell names the running task, which stays alive while it runs.
         let Some(header) = (unsafe { local.task.get().cast::<Header>().as_ref() }) else {
-            return false;
+            // A plain thread: nothing of ours is open on it, and it has no others to let run.
+            return local.cancel.get().is_null() && local.context.get().is_null();
         };
+        let budget = local.budget.get();
+        if budget == 0 {
+            return false;
+        }
         // SAFETY: K1: the innermost node outlives the code that runs below it.
         let node = unsafe { &*header.running().node_top.get() };
         if !node.is_clear() {

@@ -17,6 +17,8 @@ pub(crate) struct Signal {
 
 const LOWERED: u32 = 0;
 const RAISED: u32 = 1;
+/// Lowered, and its owner sleeps or is about to.
+const SLEPT_ON: u32 = 2;
 
 impl Signal {
     #[cfg(not(loom))]
@@ -35,11 +37,13 @@ impl Signal {
         self.raised.load(Ordering::Acquire) == RAISED
     }
 
-    /// Raises the flag and wakes the sleeper. The store is the last access to the flag itself.
+    /// Raises the flag and wakes the sleeper, if there is one. The exchange is the last access to the flag itself.
     pub(crate) fn raise(&self) {
         let word = std::ptr::from_ref(&self.raised);
-        self.raised.store(RAISED, Ordering::Release);
-        futex::wake(word);
+        // Release: pairs with the sleeper's look. A sleeper said so before it slept, in the same word: none is missed.
+        if self.raised.swap(RAISED, Ordering::Release) == SLEPT_ON {
+            futex::wake(word);
+        }
     }
 
     /// The flag's memory goes: loom objects if an access to it is not ordered before this.
@@ -50,8 +54,11 @@ impl Signal {
 
     /// Sleeps until the flag is up (`true`) or the deadline has passed (`false`).
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
+        // It may be slept on already, if an earlier sleep has timed out.
+        let _ =
+            self.raised.compare_exchange(LOWERED, SLEPT_ON, Ordering::Relaxed, Ordering::Relaxed);
         while !self.is_raised() {
-            if !futex::sleep(&self.raised, LOWERED, deadline) {
+            if !futex::sleep(&self.raised, SLEPT_ON, deadline) {
                 return self.is_raised();
             }
         }
