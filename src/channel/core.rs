@@ -85,7 +85,7 @@ pub(super) struct State<T> {
     pub(super) once: bool,
     /// No new sends.
     pub(super) closed: bool,
-    /// Neither `once` nor `closed`: a value goes in, and nothing follows from it.
+    /// Neither `once` nor `closed`, and nothing comes by itself: a value goes in, and nothing follows from it.
     pub(super) is_plain: bool,
     /// Nothing is delivered any more.
     pub(super) discards: bool,
@@ -137,6 +137,11 @@ impl<T> State<T> {
     /// For one value.
     pub(super) fn once() -> State<T> {
         State { once: true, is_plain: false, ..State::new(1) }
+    }
+
+    /// With values that come by themselves.
+    pub(super) fn with_clockwork(clockwork: Clockwork<T>) -> State<T> {
+        State { clockwork: Some(clockwork), is_plain: false, ..State::new(1) }
     }
 
     #[inline]
@@ -310,6 +315,22 @@ impl<T> Locked<'_, T> {
         woken.push(node);
         // SAFETY: N2: claimed, hence ours to move out.
         Some(unsafe { node.data.cast::<T>().read() })
+    }
+
+    /// Whether there is plainly nothing to receive. No: `take` knows.
+    #[inline(always)]
+    pub(super) fn has_nothing(&self) -> bool {
+        self.state.is_plain && self.state.buffer.is_empty() && self.state.senders.is_empty()
+    }
+
+    /// Whether there is plainly no room. No: `offer` knows.
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        let state = &*self.state;
+        state.is_plain
+            && self.queue.is_empty()
+            && state.overflow == Overflow::Wait
+            && !state.has_room()
     }
 
     /// Sends without waiting.

@@ -119,7 +119,7 @@ fn clocked(next: Instant, period: Option<Duration>) -> Receiver<Instant> {
     Receiver::new(Arc::new_cyclic(|channel: &Weak<Channel<Instant>>| {
         let channel: Weak<dyn Ring> = channel.clone();
         let clockwork = Clockwork { next, period, make: |due| due, channel };
-        Channel::new(State { clockwork: Some(clockwork), ..State::new(1) })
+        Channel::new(State::with_clockwork(clockwork))
     }))
 }
 

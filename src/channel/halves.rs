@@ -56,8 +56,8 @@ impl<T> Channel<T> {
         // The first, for who has come from a lock that somebody had.
         let done = locked.offer_at_once(value).or_else(|value| locked.hand_over_at_once(value));
         let Err(value) = done else { return Begun::Done(Ok(())) };
-        let value = match locked.offer(value) {
-            Offered::Accepted => return Begun::Done(Ok(())),
+        let offered = if locked.is_full() { Offered::Full(value) } else { locked.offer(value) };
+        let value = match offered {
             Offered::Full(value) if task::current_header().is_some() => value,
             offered => return Begun::Done(self.send_offered(locked, offered, None)),
         };
@@ -119,7 +119,8 @@ impl<T> Channel<T> {
         if let Some(value) = locked.take_at_once().or_else(|| locked.take_over_at_once()) {
             return Begun::Done(Ok(value));
         }
-        match locked.take() {
+        let taken = if locked.has_nothing() { Taken::Empty } else { locked.take() };
+        match taken {
             Taken::Value(value) => return Begun::Done(Ok(value)),
             Taken::Disconnected => return Begun::Done(Err(NotReceived::Disconnected)),
             Taken::Empty => {}

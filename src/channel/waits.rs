@@ -62,9 +62,9 @@ pub(super) enum NotReceived {
 #[repr(C, align(64))]
 pub(super) struct Waiting<T> {
     node: Node,
-    pub(super) waiter: Waiter,
     /// What is to be sent; the place for what is to be received.
     value: MaybeUninit<T>,
+    pub(super) waiter: Waiter,
 }
 
 impl<T> Waiting<T> {
@@ -79,7 +79,7 @@ impl<T> Waiting<T> {
         waiter.set_purpose(what, About::Nothing);
         // SAFETY: the caller's promise. Nodes have something to drop only where there is a predicate.
         unsafe {
-            let node = Node::new(&raw const (*at).waiter, 0, role, (&raw mut (*at).value).cast());
+            let node = Node::only(&raw const (*at).waiter, role, (&raw mut (*at).value).cast());
             at.write(Waiting { waiter, node, value });
         }
     }

@@ -23,6 +23,8 @@
 //!   ended by a deadline or a cancellation takes its waiter out of the list, under the same lock, before its frame goes.
 //! - There is exactly one `unpark` for each wait, and `park` returns only after it, also when the claim came first.
 //! - Orderings: the winner's CAS is AcqRel, `unpark` releases and `park` acquires: what the winner wrote is seen by the owner.
+//! - A wait with one node in one line is claimed by whoever holds the line's lock, or by the task's own worker. So who holds that lock on that
+//!   worker is alone, and claims it without the CAS: see [`Waiter::claim_in_line`].
 //! - Cancellation and deadlines of a *task* are claims made by the task's own worker, which is the thread that would have to
 //!   run the task anyway. A canceller elsewhere raises the flag and then sends a message to that worker. So flag and parking
 //!   are never looked at by two threads at once, no fence is needed on the way into a wait, and no cancellation is lost.

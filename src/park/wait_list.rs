@@ -65,6 +65,8 @@ pub(crate) struct Node {
     outcome: u32,
     role: Role,
     listed: Cell<bool>,
+    /// The only node of its waiter, whose wait has no end but through its line or on its task's own worker.
+    only: bool,
     /// The number of the reservation that this node has or is held for, if any: see the channels' `reservation`.
     pub(crate) reserved: Cell<usize>,
     pub(crate) data: *mut (),
@@ -124,11 +126,18 @@ impl Node {
             outcome: WOKEN + arm,
             role,
             listed: Cell::new(false),
+            only: false,
             reserved: Cell::new(0),
             data,
             predicate: None,
             panic: Cell::new(None),
         }
+    }
+
+    /// The only node of a waiter that a task parks on itself.
+    #[inline]
+    pub(crate) fn only(waiter: *const Waiter, role: Role, data: *mut ()) -> Node {
+        Node { only: true, ..Node::new(waiter, 0, role, data) }
     }
 
     /// The same with a filter.
@@ -157,7 +166,8 @@ impl Node {
     #[inline]
     pub(crate) fn claim_as(&self, outcome: u32) -> bool {
         // SAFETY: S4: the node is listed and the lock held, so its owner cannot leave.
-        unsafe { &*self.waiter }.claim(outcome)
+        let waiter = unsafe { &*self.waiter };
+        if self.only { waiter.claim_in_line(outcome) } else { waiter.claim(outcome) }
     }
 
     /// Whether the wait takes any value, and has no other arms: then it is given one by writing it to where `data` points.
