@@ -188,14 +188,9 @@ impl<T> Channel<T> {
         self.locked(self.receivers.lock())
     }
 
-    /// The same where that is quick; none: somebody has it.
+    /// The same with the list's lock, which has been taken.
     #[inline(always)]
-    pub(super) fn lock_at_once(&self) -> Option<Locked<'_, T>> {
-        self.receivers.lock_at_once().map(|queue| self.locked(queue))
-    }
-
-    #[inline(always)]
-    fn locked<'a>(&'a self, queue: BiasedGuard<'a, Queue>) -> Locked<'a, T> {
+    pub(super) fn locked<'a>(&'a self, queue: BiasedGuard<'a, Queue>) -> Locked<'a, T> {
         let state = NonNull::new(self.state.get()).expect("a cell's place is not null");
         Locked { queue, state: Held { state, _borrowed: PhantomData }, woken: Woken::none() }
     }

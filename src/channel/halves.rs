@@ -8,6 +8,8 @@ use std::mem::MaybeUninit;
 
 use super::core::{Channel, Offered, Taken};
 use super::waits::{NotReceived, NotSent, Waiting};
+use crate::base::sync::BiasedGuard;
+use crate::park::Queue;
 use crate::task;
 use crate::task::away::{self, Away};
 
@@ -25,17 +27,20 @@ impl<T> Channel<T> {
         if task::begin_wait().is_err() {
             return Err(NotSent::Cancelled(value));
         }
-        let value = match self.lock_at_once() {
-            None => value,
-            Some(mut locked) => match locked.offer_at_once(value) {
-                Ok(()) => return Ok(()),
-                Err(value) => value,
-            },
+        let (guard, value) = match self.list().lock_at_once() {
+            None => (None, value),
+            Some(queue) => {
+                let mut locked = self.locked(queue);
+                match locked.offer_at_once(value) {
+                    Ok(()) => return Ok(()),
+                    Err(value) => (Some(locked.queue), value),
+                }
+            }
         };
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and nobody else is given the place.
-        match unsafe { self.begin_send(value, at) } {
+        match unsafe { self.begin_send(guard, value, at) } {
             Begun::Done(result) => result,
             Begun::Away(away) => {
                 away.go();
@@ -45,24 +50,41 @@ impl<T> Channel<T> {
         }
     }
 
-    /// The first half: sends, or waits in line.
+    /// The first half: sends, or waits in line. Who comes with the lock has found that a send at once is not possible.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the second half has returned, which is called after going away.
     #[inline(never)]
     #[track_caller]
-    unsafe fn begin_send(&self, value: T, at: *mut Waiting<T>) -> Begun<Result<(), NotSent<T>>> {
-        let mut locked = self.lock();
-        // The first, for who has come from a lock that somebody had.
-        let done = locked.offer_at_once(value).or_else(|value| locked.hand_over_at_once(value));
-        let Err(value) = done else { return Begun::Done(Ok(())) };
+    unsafe fn begin_send<'a>(
+        &'a self,
+        guard: Option<BiasedGuard<'a, Queue>>,
+        mut value: T,
+        at: *mut Waiting<T>,
+    ) -> Begun<Result<(), NotSent<T>>> {
+        let mut locked = match guard {
+            Some(queue) => self.locked(queue),
+            None => {
+                let mut locked = self.lock();
+                match locked.offer_at_once(value) {
+                    Ok(()) => return Begun::Done(Ok(())),
+                    Err(back) => value = back,
+                }
+                locked
+            }
+        };
+        match locked.hand_over_at_once(value) {
+            Ok(()) => return Begun::Done(Ok(())),
+            Err(back) => value = back,
+        }
         let offered = if locked.is_full() { Offered::Full(value) } else { locked.offer(value) };
         let value = match offered {
             Offered::Full(value) if task::current_header().is_some() => value,
             offered => return Begun::Done(self.send_offered(locked, offered, None)),
         };
         // SAFETY: N1, the caller's promise.
-        unsafe { Channel::line_up_to_send(locked, value, at) };
+        unsafe { Channel::line_up_to_send(&mut locked, value, at) };
+        drop(locked);
         // SAFETY: N1: written just now.
         let waiter = unsafe { &(*at).waiter };
         match away::begin(waiter) {
@@ -90,53 +112,81 @@ impl<T> Channel<T> {
         if task::begin_wait().is_err() {
             return Err(NotReceived::Cancelled);
         }
-        if let Some(mut locked) = self.lock_at_once()
-            && let Some(value) = locked.take_at_once()
-        {
-            return Ok(value);
-        }
+        let guard = match self.list().lock_at_once() {
+            None => None,
+            Some(queue) => {
+                let mut locked = self.locked(queue);
+                if let Some(value) = locked.take_at_once() {
+                    return Ok(value);
+                }
+                Some(locked.queue)
+            }
+        };
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and nobody else is given the place.
-        match unsafe { self.begin_recv(at) } {
-            Begun::Done(result) => result,
+        let received = match unsafe { self.begin_recv(guard, at) } {
+            Begun::Done(received) => received,
             Begun::Away(away) => {
                 away.go();
                 // SAFETY: N1: the first half has begun this wait.
                 unsafe { self.end_recv(at) }
             }
-        }
+        };
+        // SAFETY: N2: both halves leave the value there.
+        received.map(|()| unsafe { (*at).value.assume_init_read() })
     }
 
-    /// The first half: receives, or waits in line.
+    /// The first half: receives, or waits in line. With the lock as above.
     ///
     /// # Safety
     /// N1: as [`Channel::begin_send`].
     #[inline(never)]
     #[track_caller]
-    unsafe fn begin_recv(&self, at: *mut Waiting<T>) -> Begun<Result<T, NotReceived>> {
-        let mut locked = self.lock();
-        if let Some(value) = locked.take_at_once().or_else(|| locked.take_over_at_once()) {
-            return Begun::Done(Ok(value));
+    unsafe fn begin_recv<'a>(
+        &'a self,
+        guard: Option<BiasedGuard<'a, Queue>>,
+        at: *mut Waiting<T>,
+    ) -> Begun<Result<(), NotReceived>> {
+        let mut locked = match guard {
+            Some(queue) => self.locked(queue),
+            None => {
+                let mut locked = self.lock();
+                if let Some(value) = locked.take_at_once() {
+                    // SAFETY: the caller's promise.
+                    return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
+                }
+                locked
+            }
+        };
+        if let Some(value) = locked.take_over_at_once() {
+            // SAFETY: the caller's promise.
+            return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
         }
         let taken = if locked.has_nothing() { Taken::Empty } else { locked.take() };
-        match taken {
-            Taken::Value(value) => return Begun::Done(Ok(value)),
-            Taken::Disconnected => return Begun::Done(Err(NotReceived::Disconnected)),
-            Taken::Empty => {}
-        }
-        if task::current_header().is_none() || locked.state.clockwork.is_some() {
-            return Begun::Done(self.recv_later(locked, None));
-        }
-        // SAFETY: N1, the caller's promise.
-        unsafe { Channel::line_up_to_receive(locked, at) };
-        // SAFETY: N1: written just now.
-        let waiter = unsafe { &(*at).waiter };
-        match away::begin(waiter) {
-            Some(away) => Begun::Away(away),
-            // SAFETY: N1, as above.
-            None => Begun::Done(unsafe { self.received_or_not(at, waiter.outcome()) }),
-        }
+        let received = match taken {
+            Taken::Value(value) => Ok(value),
+            Taken::Disconnected => Err(NotReceived::Disconnected),
+            Taken::Empty
+                if task::current_header().is_none() || locked.state.clockwork.is_some() =>
+            {
+                self.recv_later(locked, None)
+            }
+            Taken::Empty => {
+                // SAFETY: N1, the caller's promise.
+                unsafe { Channel::line_up_to_receive(&mut locked, at) };
+                drop(locked);
+                // SAFETY: N1: written just now.
+                let waiter = unsafe { &(*at).waiter };
+                return match away::begin(waiter) {
+                    Some(away) => Begun::Away(away),
+                    // SAFETY: N1, as above.
+                    None => Begun::Done(unsafe { self.received_or_not(at, waiter.outcome()) }),
+                };
+            }
+        };
+        // SAFETY: the caller's promise.
+        Begun::Done(unsafe { Waiting::leave(at, received) })
     }
 
     /// The second half.
@@ -145,7 +195,7 @@ impl<T> Channel<T> {
     /// N1: as [`Channel::begin_recv`], which has begun a wait there, and the caller has been away since.
     #[inline(never)]
     #[track_caller]
-    unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<T, NotReceived> {
+    unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
         let outcome = away::end(unsafe { &(*at).waiter });
         // SAFETY: N1, as above.
@@ -156,8 +206,15 @@ impl<T> Channel<T> {
     /// N1: as [`Channel::received`].
     #[inline(always)]
     #[track_caller]
-    unsafe fn received_or_not(&self, at: *mut Waiting<T>, outcome: u32) -> Result<T, NotReceived> {
+    unsafe fn received_or_not(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        unsafe { self.received(at, outcome) }.or_else(|locked| self.recv_after(locked, outcome))
+        match unsafe { self.received(at, outcome) } {
+            Ok(()) => Ok(()),
+            Err(locked) => {
+                let received = self.recv_after(locked, outcome);
+                // SAFETY: N1: the wait is over, and out of its line.
+                unsafe { Waiting::leave(at, received) }
+            }
+        }
     }
 }

@@ -63,7 +63,7 @@ pub(super) enum NotReceived {
 pub(super) struct Waiting<T> {
     node: Node,
     /// What is to be sent; the place for what is to be received.
-    value: MaybeUninit<T>,
+    pub(super) value: MaybeUninit<T>,
     pub(super) waiter: Waiter,
 }
 
@@ -83,16 +83,33 @@ impl<T> Waiting<T> {
             at.write(Waiting { waiter, node, value });
         }
     }
+
+    /// Leaves a value that has been received in the place for it.
+    ///
+    /// # Safety
+    /// `at` can be written, and nobody else finds it.
+    #[inline(always)]
+    pub(super) unsafe fn leave(
+        at: *mut Waiting<T>,
+        received: Result<T, NotReceived>,
+    ) -> Result<(), NotReceived> {
+        // SAFETY: the caller's promise.
+        received.map(|value| unsafe { (&raw mut (*at).value).write(MaybeUninit::new(value)) })
+    }
 }
 
 impl<T> Channel<T> {
-    /// There was no room, the lock is still held: puts the value in line.
+    /// There was no room: puts the value in line.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::sent`] has returned.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn line_up_to_send(mut locked: Locked<'_, T>, value: T, at: *mut Waiting<T>) {
+    pub(super) unsafe fn line_up_to_send(
+        locked: &mut Locked<'_, T>,
+        value: T,
+        at: *mut Waiting<T>,
+    ) {
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, Role::Value, "room in a channel", MaybeUninit::new(value)) };
         // SAFETY: N1, the caller's promise.
@@ -130,13 +147,13 @@ impl<T> Channel<T> {
         NotSent::after(outcome, unsafe { (*at).value.assume_init_read() })
     }
 
-    /// There was nothing, the lock is still held: puts the place for a value in line.
+    /// There was nothing: puts the place for a value in line.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[inline(always)]
     #[track_caller]
-    pub(super) unsafe fn line_up_to_receive(mut locked: Locked<'_, T>, at: *mut Waiting<T>) {
+    pub(super) unsafe fn line_up_to_receive(locked: &mut Locked<'_, T>, at: *mut Waiting<T>) {
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, Role::Slot, "a value from a channel", MaybeUninit::uninit()) };
         // SAFETY: N1, the caller's promise.
@@ -145,7 +162,7 @@ impl<T> Channel<T> {
         locked.pair(unsafe { &(*at).node });
     }
 
-    /// What came of that: a value; or the wait is over without one, and the node out of the line.
+    /// What came of that: a value, which is in its place; or the wait is over without one, and the node out of the line.
     ///
     /// # Safety
     /// N1: the wait at `at` is over.
@@ -154,10 +171,10 @@ impl<T> Channel<T> {
         &self,
         at: *mut Waiting<T>,
         outcome: u32,
-    ) -> Result<T, Locked<'_, T>> {
+    ) -> Result<(), Locked<'_, T>> {
         if outcome == WOKEN {
-            // SAFETY: N2: whoever claimed has written the value.
-            return Ok(unsafe { (*at).value.assume_init_read() });
+            // Whoever claimed has written the value.
+            return Ok(());
         }
         let locked = self.lock();
         // SAFETY: N1, the caller's promise.
@@ -207,7 +224,7 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn send_in_line(
         &self,
-        locked: Locked<'_, T>,
+        mut locked: Locked<'_, T>,
         value: T,
         deadline: Option<Instant>,
     ) -> Result<(), NotSent<T>> {
@@ -218,7 +235,8 @@ impl<T> Channel<T> {
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-        unsafe { Channel::line_up_to_send(locked, value, at) };
+        unsafe { Channel::line_up_to_send(&mut locked, value, at) };
+        drop(locked);
         // SAFETY: N1: written just now.
         let outcome = task::wait(unsafe { &(*at).waiter }, deadline, Mode::Cancellable);
         // SAFETY: N1: over.
@@ -335,12 +353,14 @@ impl<T> Channel<T> {
             let mut waiting = MaybeUninit::uninit();
             let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-            unsafe { Channel::line_up_to_receive(locked, at) };
+            unsafe { Channel::line_up_to_receive(&mut locked, at) };
+            drop(locked);
             // SAFETY: N1: written just now.
             let outcome = task::wait(unsafe { &(*at).waiter }, until, Mode::Cancellable);
             // SAFETY: N1: over.
             let back = match unsafe { self.received(at, outcome) } {
-                Ok(value) => return Ok(value),
+                // SAFETY: N2: it is in its place.
+                Ok(()) => return Ok(unsafe { (*at).value.assume_init_read() }),
                 Err(back) => back,
             };
             locked = match Ended::by(outcome, back) {

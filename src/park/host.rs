@@ -16,6 +16,8 @@ pub(crate) struct Host {
     pub(crate) park: fn(&Waiter, Option<Instant>, Mode),
     /// Makes the owner of a claimed waiter runnable. Called from any thread, with the owner that [`Host::owner`] gave.
     pub(crate) unpark: unsafe fn(*const ()),
+    /// Switches away from a task that waits and cannot do so itself: a root, on its thread's own stack.
+    pub(crate) leave: fn(),
     /// For a task that has gone on without being unparked: does what it was resumed for, and waits until it is unparked.
     pub(crate) linger: fn(),
     /// Lets the other tasks run for a moment.

@@ -326,47 +326,47 @@ impl Woken {
         node.link.chain(self.first.cast());
         self.first = node;
     }
-
-    /// The chain turned round: those who were claimed first go on first.
-    #[inline]
-    fn in_order(&self) -> *const Node {
-        // SAFETY: S4: this thread won the claim, so the frame stays until it is unparked.
-        if unsafe { &*self.first }.link.next().is_null() {
-            return self.first;
-        }
-        let (mut turned, mut rest) = (ptr::null::<Node>(), self.first);
-        while !rest.is_null() {
-            // SAFETY: S4: this thread won the claim, so the frame stays until it is unparked.
-            let node = unsafe { &*rest };
-            rest = node.link.next().cast();
-            node.link.chain(turned.cast());
-            turned = node;
-        }
-        turned
-    }
 }
 
 impl Drop for Woken {
     #[inline(always)]
     fn drop(&mut self) {
         if !self.first.is_null() {
-            self.unpark();
+            // SAFETY: S4: this thread won the claims.
+            unsafe { unpark(self.first) };
         }
     }
 }
 
-impl Woken {
-    #[inline(never)]
-    fn unpark(&self) {
-        let mut next = self.in_order();
-        while !next.is_null() {
-            // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
-            let node = unsafe { &*next };
-            next = node.link.next().cast();
-            // SAFETY: S4: claimed, unparked once, not touched again.
-            unsafe { Waiter::unpark(node.waiter) };
-        }
+/// Lets the chain's owners go on. By value, so that a lock's guard with an empty [`Woken`] beside it can stay in registers.
+///
+/// # Safety
+/// S4: this thread won the claim of each in the chain, and does not touch them afterwards.
+#[inline(never)]
+unsafe fn unpark(first: *const Node) {
+    // SAFETY: S4: claimed, so the frame stays until it is unparked.
+    let alone = unsafe { &*first }.link.next().is_null();
+    let mut next = if alone { first } else { in_order(first) };
+    while !next.is_null() {
+        // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
+        let node = unsafe { &*next };
+        next = node.link.next().cast();
+        // SAFETY: S4: claimed, unparked once, not touched again.
+        unsafe { Waiter::unpark(node.waiter) };
     }
+}
+
+/// The chain turned round: those who were claimed first go on first.
+fn in_order(first: *const Node) -> *const Node {
+    let (mut turned, mut rest) = (ptr::null::<Node>(), first);
+    while !rest.is_null() {
+        // SAFETY: S4: this thread won the claim, so the frame stays until it is unparked.
+        let node = unsafe { &*rest };
+        rest = node.link.next().cast();
+        node.link.chain(turned.cast());
+        turned = node;
+    }
+    turned
 }
 
 /// Those who wait for something of yours, in the order in which they came: what a type of your own needs to be a

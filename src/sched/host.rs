@@ -13,7 +13,7 @@ use crate::base::sync::atomic::{self, Ordering};
 use crate::park::{Host, Mode, TIMED_OUT, Waiter};
 use crate::task::{Header, Intent, Running};
 
-pub(super) static HOST: Host = Host { park, unpark, linger, yield_now, blocks: |_| {} };
+pub(super) static HOST: Host = Host { park, unpark, leave, linger, yield_now, blocks: |_| {} };
 
 /// Switches away from the current task.
 #[inline(always)]
@@ -61,6 +61,13 @@ fn wait_out(worker: &Worker, header: &Header, running: &Running) {
             return;
         }
         survey::leave_trace(asked);
+    }
+}
+
+/// [`Host::leave`].
+fn leave() {
+    if let Some(worker) = current() {
+        worker.resume_scheduler();
     }
 }
 

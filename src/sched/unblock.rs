@@ -156,6 +156,7 @@ impl State {
 static HOST: Host = Host {
     park: |_, _, _| {},
     unpark: |_| {},
+    leave: || {},
     linger: || {},
     yield_now: thread::yield_now,
     blocks,

@@ -24,35 +24,46 @@ use super::header::Intent;
 use crate::coroutine::switch::Suspender;
 use crate::park::{self, CANCELLED, Mode, Waiter};
 
-/// The way out of the running task, which is to be taken now.
+/// The running task is to switch away now.
 #[must_use]
-pub(crate) struct Away(NonNull<Suspender<(), Intent>>);
+pub(crate) struct Away {
+    /// None: it is a root, on its thread's own stack.
+    suspender: Option<NonNull<Suspender<(), Intent>>>,
+}
 
 /// The first half of a wait that can be cancelled and has no deadline. None: it is over already, having been done at once where
 /// nothing is gained by halves.
 #[inline]
 pub(crate) fn begin(waiter: &Waiter) -> Option<Away> {
     let header = current_header().filter(|_| !thread::panicking());
-    // A root has none: it waits on the thread's own stack.
-    let suspender =
-        header.and_then(|header| NonNull::new(header.running().suspender.get().cast_mut()));
-    let (Some(header), Some(suspender)) = (header, suspender) else {
+    let Some(header) = header else {
         wait(waiter, None, Mode::Cancellable);
         return None;
     };
     if reach(header).is_some() && waiter.claim(CANCELLED) {
         return None;
     }
-    header.running().park_on(waiter, Mode::Cancellable);
-    Some(Away(suspender))
+    let running = header.running();
+    running.park_on(waiter, Mode::Cancellable);
+    Some(Away { suspender: NonNull::new(running.suspender.get().cast_mut()) })
 }
 
 impl Away {
     /// Switches away until the wait is over. Where it is called, and in the functions around it, nothing returns until then.
     #[inline(always)]
     pub(crate) fn go(&self) {
-        // SAFETY: T1: the running task's suspender is on its own stack.
-        unsafe { self.0.as_ref() }.suspend(Intent::Park);
+        match self.suspender {
+            // SAFETY: T1: the running task's suspender is on its own stack.
+            Some(suspender) => unsafe { suspender.as_ref() }.suspend(Intent::Park),
+            None => leave_root(),
+        }
+    }
+}
+
+#[inline(never)]
+fn leave_root() {
+    if let Some(host) = park::host() {
+        (host.leave)();
     }
 }
 
