@@ -70,7 +70,10 @@ impl Local {
 
 #[cfg(not(any(ecru_baton, miri, loom)))]
 mod imp {
+    #![expect(unsafe_code, reason = "reaches the block by its address")]
+
     use super::Local;
+    use std::ptr;
 
     thread_local! {
         static LOCAL: Local = const { Local::new() };
@@ -79,7 +82,10 @@ mod imp {
     /// Reads or writes this thread's block.
     #[inline(always)]
     pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
-        LOCAL.with(f)
+        // By way of the address: `f` inside of `LocalKey::with` would be compiled as a function of its own wherever it is not tiny.
+        let block = LOCAL.with(ptr::from_ref);
+        // SAFETY: const-initialised and without a destructor, the block is there for as long as its thread, which runs this.
+        f(unsafe { &*block })
     }
 }
 

@@ -145,9 +145,14 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
         return false;
     }
     let queue = &worker.shared.unstarted;
-    if ptr::eq(queue.newest(), task) || ptr::eq(queue.oldest(), task) {
-        let taken =
-            if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { queue.pop_oldest() };
+    let taken = if ptr::eq(queue.newest(), task) {
+        Some(queue.pop_newest())
+    } else if ptr::eq(queue.oldest(), task) {
+        Some(queue.pop_oldest())
+    } else {
+        None
+    };
+    if let Some(taken) = taken {
         if !ptr::eq(taken, task) {
             // A thief was faster. What `pop_oldest` gave instead is next in turn.
             if !taken.is_null() {

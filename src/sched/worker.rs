@@ -417,6 +417,7 @@ impl Worker {
         self.turns.set(0);
     }
 
+    #[inline(always)]
     fn stack_for(&self, header: &Header) -> std::io::Result<Stack> {
         match header.extra.as_ref().and_then(|extra| extra.stack_size) {
             Some(size) => Stack::new(size),
@@ -468,7 +469,7 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    #[inline]
+    #[inline(always)]
     pub(super) fn leave_for(task: *const Header, frames: u32) -> Outer {
         local::with(|local| Outer {
             task: local.task.replace(task.cast()),
@@ -478,7 +479,7 @@ impl Outer {
     }
 
     /// Returns the task's count of open frames.
-    #[inline]
+    #[inline(always)]
     pub(super) fn come_back(self) -> u32 {
         local::with(|local| {
             local.task.set(self.task);

@@ -5,6 +5,8 @@
 //! used. The topmost pages of never-used stacks in it are therefore taken from the system in one call: that costs two thirds of
 //! the page faults that the stacks would otherwise begin with (`doc/decisions/0004-batches-of-fresh-stacks.md`).
 
+#![expect(unsafe_code, reason = "appends to a vector that has the room")]
+
 use std::io;
 
 use super::pool::StackPool;
@@ -39,7 +41,7 @@ impl StackCache {
     ///
     /// # Errors
     /// `OutOfMemory` if there is none and the system refuses to map or guard more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> io::Result<Stack> {
         match self.stacks.pop() {
             Some(stack) => {
@@ -51,15 +53,27 @@ impl StackCache {
     }
 
     /// Gives a stack that nothing runs on any more.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn give(&mut self, stack: Stack) {
-        if !self.pool.owns(&stack) {
-            return drop(stack);
+        let len = self.stacks.len();
+        if !self.pool.owns(&stack) || len >= self.keep + BATCH {
+            return self.give_otherwise(stack);
         }
-        if self.stacks.len() >= self.keep + BATCH {
+        debug_assert!(len < self.stacks.capacity());
+        // As `push`, which would be a call, and look whether it must grow.
+        // SAFETY: there is room for `keep + BATCH` from the start, and no `Vec` shrinks by itself.
+        unsafe {
+            self.stacks.as_mut_ptr().add(len).write(stack);
+            self.stacks.set_len(len + 1);
+        }
+    }
+
+    #[cold]
+    fn give_otherwise(&mut self, stack: Stack) {
+        if self.pool.owns(&stack) {
             self.give_back(BATCH);
+            self.stacks.push(stack);
         }
-        self.stacks.push(stack);
     }
 
     /// Gives back to the pool what was not used since the last call.
