@@ -86,7 +86,7 @@ impl<T> Channel<T> {
         unsafe { Channel::line_up_to_send(&mut locked, value, at) };
         drop(locked);
         // SAFETY: N1: written just now.
-        let waiter = unsafe { &(*at).waiter };
+        let waiter = unsafe { Waiting::waiter(at) };
         match away::begin(waiter) {
             Some(away) => Begun::Away(away),
             // SAFETY: N1, as above.
@@ -101,7 +101,7 @@ impl<T> Channel<T> {
     #[inline(never)]
     unsafe fn end_send(&self, at: *mut Waiting<T>) -> Result<(), NotSent<T>> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { &(*at).waiter });
+        let outcome = away::end(unsafe { Waiting::waiter(at) });
         // SAFETY: N1, as above.
         unsafe { self.sent(at, outcome) }
     }
@@ -134,7 +134,7 @@ impl<T> Channel<T> {
             }
         };
         // SAFETY: N2: both halves leave the value there.
-        received.map(|()| unsafe { (*at).value.assume_init_read() })
+        received.map(|()| unsafe { Waiting::take(at) })
     }
 
     /// The first half: receives, or waits in line. With the lock as above.
@@ -177,7 +177,7 @@ impl<T> Channel<T> {
                 unsafe { Channel::line_up_to_receive(&mut locked, at) };
                 drop(locked);
                 // SAFETY: N1: written just now.
-                let waiter = unsafe { &(*at).waiter };
+                let waiter = unsafe { Waiting::waiter(at) };
                 return match away::begin(waiter) {
                     Some(away) => Begun::Away(away),
                     // SAFETY: N1, as above.
@@ -197,7 +197,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { &(*at).waiter });
+        let outcome = away::end(unsafe { Waiting::waiter(at) });
         // SAFETY: N1, as above.
         unsafe { self.received_or_not(at, outcome) }
     }

@@ -63,38 +63,79 @@ pub(super) enum NotReceived {
 pub(super) struct Waiting<T> {
     node: Node,
     /// What is to be sent; the place for what is to be received.
-    pub(super) value: MaybeUninit<T>,
-    pub(super) waiter: Waiter,
+    value: MaybeUninit<T>,
+    waiter: Waiter,
 }
 
 impl<T> Waiting<T> {
     /// Puts a wait to `at`, with a node that is in no line.
     ///
     /// # Safety
-    /// `at` can be written, and what is there is not used any more.
+    /// N1: the place at `at` is the caller's alone, and what is there is not used any more.
     #[inline(always)]
     #[track_caller]
     unsafe fn put(at: *mut Waiting<T>, role: Role, what: &'static str, value: MaybeUninit<T>) {
         let waiter = Waiter::new();
         waiter.set_purpose(what, About::Nothing);
-        // SAFETY: the caller's promise. Nodes have something to drop only where there is a predicate.
-        unsafe {
-            let node = Node::only(&raw const (*at).waiter, role, (&raw mut (*at).value).cast());
-            at.write(Waiting { waiter, node, value });
-        }
+        // SAFETY: N1: of a place that is there, the parts are.
+        let its_waiter = unsafe { &raw const (*at).waiter };
+        // SAFETY: N1, as above.
+        let its_value = unsafe { Waiting::place(at) };
+        // Nodes have something to drop only where there is a predicate: nobody does that here.
+        let node = Node::only(its_waiter, role, its_value.cast());
+        // SAFETY: N1, the caller's promise.
+        unsafe { at.write(Waiting { node, value, waiter }) };
+    }
+
+    /// # Safety
+    /// N1: there is a place at `at`.
+    #[inline(always)]
+    unsafe fn place(at: *mut Waiting<T>) -> *mut MaybeUninit<T> {
+        // SAFETY: N1, the caller's promise.
+        unsafe { &raw mut (*at).value }
+    }
+
+    /// # Safety
+    /// N1: there is a wait at `at`, for as long as the result is used.
+    #[inline(always)]
+    pub(super) unsafe fn waiter<'w>(at: *mut Waiting<T>) -> &'w Waiter {
+        // SAFETY: N1, the caller's promise.
+        unsafe { &(*at).waiter }
+    }
+
+    /// # Safety
+    /// N1: as [`Waiting::waiter`].
+    #[inline(always)]
+    unsafe fn node<'w>(at: *mut Waiting<T>) -> &'w Node {
+        // SAFETY: N1, the caller's promise.
+        unsafe { &(*at).node }
     }
 
     /// Leaves a value that has been received in the place for it.
     ///
     /// # Safety
-    /// `at` can be written, and nobody else finds it.
+    /// N1: the place at `at` is the caller's alone.
     #[inline(always)]
     pub(super) unsafe fn leave(
         at: *mut Waiting<T>,
         received: Result<T, NotReceived>,
     ) -> Result<(), NotReceived> {
-        // SAFETY: the caller's promise.
-        received.map(|value| unsafe { (&raw mut (*at).value).write(MaybeUninit::new(value)) })
+        // SAFETY: N1, the caller's promise.
+        let place = unsafe { Waiting::place(at) };
+        // SAFETY: N1, as above.
+        received.map(|value| unsafe { place.write(MaybeUninit::new(value)) })
+    }
+
+    /// Moves the value out of the place for it.
+    ///
+    /// # Safety
+    /// N2: it is there, and nobody else moves it out.
+    #[inline(always)]
+    pub(super) unsafe fn take(at: *mut Waiting<T>) -> T {
+        // SAFETY: N2, the caller's promise.
+        let place = unsafe { Waiting::place(at) };
+        // SAFETY: N2, as above.
+        unsafe { place.cast::<T>().read() }
     }
 }
 
@@ -113,7 +154,9 @@ impl<T> Channel<T> {
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, Role::Value, "room in a channel", MaybeUninit::new(value)) };
         // SAFETY: N1, the caller's promise.
-        unsafe { locked.state.senders.push(&raw const (*at).node) };
+        let node = unsafe { Waiting::node(at) };
+        // SAFETY: N1, as above.
+        unsafe { locked.state.senders.push(node) };
         if locked.state.capacity == 0 {
             // Those who only look are told that there is something to see.
             locked.notify_receiver();
@@ -140,11 +183,11 @@ impl<T> Channel<T> {
     unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: u32) -> NotSent<T> {
         let mut locked = self.lock();
         // SAFETY: N1, the caller's promise.
-        locked.state.senders.remove(unsafe { &(*at).node });
+        locked.state.senders.remove(unsafe { Waiting::node(at) });
         locked.disconnect_if_drained();
         drop(locked);
         // SAFETY: N2: nobody has moved it out, and nobody finds it any more.
-        NotSent::after(outcome, unsafe { (*at).value.assume_init_read() })
+        NotSent::after(outcome, unsafe { Waiting::take(at) })
     }
 
     /// There was nothing: puts the place for a value in line.
@@ -157,9 +200,10 @@ impl<T> Channel<T> {
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, Role::Slot, "a value from a channel", MaybeUninit::uninit()) };
         // SAFETY: N1, the caller's promise.
-        unsafe { locked.queue.push(&raw const (*at).node) };
+        let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
-        locked.pair(unsafe { &(*at).node });
+        unsafe { locked.queue.push(node) };
+        locked.pair(node);
     }
 
     /// What came of that: a value, which is in its place; or the wait is over without one, and the node out of the line.
@@ -178,7 +222,7 @@ impl<T> Channel<T> {
         }
         let locked = self.lock();
         // SAFETY: N1, the caller's promise.
-        locked.queue.remove(unsafe { &(*at).node });
+        locked.queue.remove(unsafe { Waiting::node(at) });
         Err(locked)
     }
 
@@ -238,7 +282,7 @@ impl<T> Channel<T> {
         unsafe { Channel::line_up_to_send(&mut locked, value, at) };
         drop(locked);
         // SAFETY: N1: written just now.
-        let outcome = task::wait(unsafe { &(*at).waiter }, deadline, Mode::Cancellable);
+        let outcome = task::wait(unsafe { Waiting::waiter(at) }, deadline, Mode::Cancellable);
         // SAFETY: N1: over.
         unsafe { self.sent(at, outcome) }
     }
@@ -356,11 +400,11 @@ impl<T> Channel<T> {
             unsafe { Channel::line_up_to_receive(&mut locked, at) };
             drop(locked);
             // SAFETY: N1: written just now.
-            let outcome = task::wait(unsafe { &(*at).waiter }, until, Mode::Cancellable);
+            let outcome = task::wait(unsafe { Waiting::waiter(at) }, until, Mode::Cancellable);
             // SAFETY: N1: over.
             let back = match unsafe { self.received(at, outcome) } {
                 // SAFETY: N2: it is in its place.
-                Ok(()) => return Ok(unsafe { (*at).value.assume_init_read() }),
+                Ok(()) => return Ok(unsafe { Waiting::take(at) }),
                 Err(back) => back,
             };
             locked = match Ended::by(outcome, back) {

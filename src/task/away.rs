@@ -3,7 +3,7 @@
 //! The processor predicts each return by the last call that it saw. After a switch that was another task's, so the next return is
 //! predicted wrong, and the switch back with it: together some forty nanoseconds, more than all else in a wait. So what tasks wait
 //! in most often comes in two halves. Each is called and returns on its own side of the switch; the switch between them becomes a
-//! part of the user's own function, which then goes on without a return.
+//! part of the user's own function, which then goes on without a return (`doc/decisions/0011-waits-in-two-halves.md`).
 //!
 //! ```text
 //!   match begin(&waiter) {              // the waiter has been registered

@@ -59,12 +59,12 @@ impl StackCache {
         if !self.pool.owns(&stack) || len >= self.keep + BATCH {
             return self.give_otherwise(stack);
         }
-        debug_assert!(len < self.stacks.capacity());
+        debug_assert!(len < self.stacks.capacity(), "there is room for so many from the start");
         // As `push`, which would be a call, and look whether it must grow.
-        // SAFETY: there is room for `keep + BATCH` from the start, and no `Vec` shrinks by itself.
-        unsafe {
-            self.stacks.as_mut_ptr().add(len).write(stack);
-            self.stacks.set_len(len + 1);
+        if let Some(room) = self.stacks.spare_capacity_mut().first_mut() {
+            room.write(stack);
+            // SAFETY: there was room for one more, and it has just been written.
+            unsafe { self.stacks.set_len(len + 1) };
         }
     }
 
