@@ -294,13 +294,15 @@ impl<T> Locked<'_, T> {
         Err(value)
     }
 
-    /// Receives from the sender whose turn it is, where there is no buffer and that is one like most: it has its value with it.
+    /// Receives from the sender whose turn it is, where there is no buffer and that is one like most: it has its value with it, and
+    /// none is in front that had been given back.
     #[inline(always)]
     pub(super) fn take_over_at_once(&mut self) -> Option<T> {
         let Locked { state, woken, .. } = self;
         let state: &State<T> = state;
         let node = state.senders.first()?;
-        if state.capacity != 0 || !state.is_plain || node.role() != Role::Value {
+        let at_once = state.is_plain && state.capacity == 0 && state.buffer.is_empty();
+        if !at_once || node.role() != Role::Value {
             return None;
         }
         state.senders.remove(node);

@@ -261,7 +261,11 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
         return Err(cancelled_wait());
     }
     spend_budget();
-    Ok(())
+    // If the others have run meanwhile, one of them may have asked.
+    match cancelled() {
+        Some(cancelled) => Err(answer(cancelled)),
+        None => Ok(()),
+    }
 }
 
 /// How many waits a task may get through without having to wait before it lets others run.

@@ -239,3 +239,30 @@ fn cancel_44_races_with_waking() {
         }
     });
 }
+
+/// A task that has had its share lets others run before its next wait. One of them may cancel it then: that wait takes nothing.
+#[test]
+fn cancel_04_consumes_nothing_when_the_request_comes_during_its_turn_to_wait() {
+    run_on(1, || {
+        let (sender, receiver) = ecru::channel::unbounded();
+        (0..1000).for_each(|value| sender.send(value).unwrap());
+        let (started, asked) = (AtomicBool::new(false), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let child = s.spawn(|| {
+                started.store(true, SeqCst);
+                let mut taken = 0;
+                while receiver.recv().is_ok() {
+                    assert!(!asked.load(SeqCst), "it took one after it was asked to stop");
+                    taken += 1;
+                }
+                taken
+            });
+            until(|| started.load(SeqCst));
+            child.cancel();
+            asked.store(true, SeqCst);
+            let taken = child.join().unwrap();
+            assert!(taken > 0 && taken < 1000, "{taken}: it was asked in the middle");
+            assert_eq!(receiver.len(), 1000 - taken);
+        });
+    });
+}

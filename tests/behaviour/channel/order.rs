@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use super::{kinds, until_on};
 use crate::support::{everywhere, ms, run_on};
-use ecru::channel::{self, RecvError, SendTimeoutError};
+use ecru::Source;
+use ecru::channel::{self, RecvError, Select, SendTimeoutError};
 
 #[test]
 fn channel_30_receivers_are_served_in_the_order_in_which_they_came() {
@@ -151,6 +152,51 @@ fn channel_41_each_sender_s_values_keep_their_order() {
                 assert_eq!(next, [1001; 3], "{name}");
             });
         }
+    });
+}
+
+/// A value that a select has taken and given back is the first again, before that of a sender who waits.
+#[test]
+fn channel_41_each_sender_s_values_keep_their_order_when_one_is_given_back() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(0);
+        let send = |_| (1..=4).for_each(|value| sender.send(value).unwrap());
+        let (_, ()) = side.many(1, send, || {
+            let mut select = Select::new();
+            select.recv(&receiver);
+            drop(select.select());
+            // By now it waits with the second.
+            side.pause();
+            assert_eq!(receiver.iter().take(4).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        });
+    });
+}
+
+/// Who refuses the value that was given back gets the next one when somebody takes it away.
+#[test]
+fn channel_30_receivers_are_served_in_the_order_in_which_they_came_behind_what_was_given_back() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(0);
+        let turn = AtomicUsize::new(0);
+        let others = |who| {
+            until_on(side, || turn.load(SeqCst) == who);
+            match who {
+                0 => sender.send(1).map(|()| 1).unwrap(),
+                1 => (&receiver).filter(|value| value % 2 == 0).wait().unwrap().unwrap(),
+                _ => sender.send(2).map(|()| 2).unwrap(),
+            }
+        };
+        let (took, mine) = side.many(3, others, || {
+            let mut select = Select::new();
+            select.recv(&receiver);
+            drop(select.select());
+            for who in [1, 2] {
+                turn.store(who, SeqCst);
+                side.pause();
+            }
+            receiver.recv().unwrap()
+        });
+        assert_eq!((mine, took), (1, vec![1, 2, 2]));
     });
 }
 
