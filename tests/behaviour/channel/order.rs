@@ -179,7 +179,7 @@ fn channel_30_receivers_are_served_in_the_order_in_which_they_came_behind_what_w
         let (sender, receiver) = channel::bounded(0);
         let turn = AtomicUsize::new(0);
         let others = |who| {
-            until_on(side, || turn.load(SeqCst) == who);
+            until_on(side, || turn.load(SeqCst) >= who);
             match who {
                 0 => sender.send(1).map(|()| 1).unwrap(),
                 1 => (&receiver).filter(|value| value % 2 == 0).wait().unwrap().unwrap(),
