@@ -7,7 +7,7 @@ use std::thread;
 use ecru::source::Either;
 use ecru::{JoinError, Source, channel, source};
 
-use crate::support::{each_run, forever, ms, quiet_panic, run_on, settle, text_of, until};
+use crate::support::{begin, each_run, forever, ms, quiet_panic, run_on, settle, text_of, until};
 
 /// A handle's item is its task's result, and there is one.
 #[test]
@@ -57,7 +57,7 @@ fn handle_03_beside_other_sources() {
     each_run(|| {
         ecru::scope(|s| {
             let (sender, letters) = channel::unbounded();
-            let task = s.spawn(forever);
+            let task = begin(s, forever);
             s.spawn(move || {
                 settle();
                 sender.send("letter").unwrap();
@@ -229,7 +229,7 @@ fn handle_11_select() {
             let (go, gone) = channel::bounded(0);
             let (sender, letters) = channel::unbounded();
             let first = s.spawn(move || gone.recv());
-            let never = s.spawn(forever);
+            let never = begin(s, forever);
             for round in 0..3 {
                 let taken = ecru::select! {
                     recv(letters) -> letter => letter.unwrap(),

@@ -1,6 +1,6 @@
 //! `Timer`: started, rung or cancelled, for all who wait.
 
-use crate::support::{HOUR, Watchdog, each_run, forever, ms, settle};
+use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, settle};
 use ecru::source::{Either, WaitList};
 use ecru::time::{Timer, TimerState, interval};
 use ecru::{Source, channel, source};
@@ -115,7 +115,7 @@ fn timer_18_in_a_race() {
             let (short, long) = (Timer::new(ms(1)), Timer::new(HOUR));
             short.start().unwrap();
             long.start().unwrap();
-            let task = s.spawn(forever);
+            let task = begin(s, forever);
             assert!(matches!(source::either(&task, &short).wait(), Ok(Either::Right(true))));
             task.cancel();
             assert!(matches!(source::either(&task, &long).wait(), Ok(Either::Left(Ok(_)))));
