@@ -52,6 +52,11 @@ fn compute_and_yield_until_asked() {
     }
 }
 
+/// How often a thing is tried. With a thread for each task it takes ten times as long.
+const fn rounds(number: u32) -> u32 {
+    if cfg!(ecru_baton) { number / 10 } else { number }
+}
+
 fn wait_for(flag: &AtomicBool) {
     let start = Instant::now();
     while !flag.load(SeqCst) {
@@ -169,11 +174,11 @@ fn grow(depth: u64, seed: u64, ended: &AtomicUsize) {
     }
 }
 
-fn random_trees(rounds: u64, request: fn(&mut Dice, &dyn Fn())) {
+fn random_trees(rounds: u32, request: fn(&mut Dice, &dyn Fn())) {
     let mut dice = Dice(0x0123_4567_89ab_cdef);
     for round in 0..rounds {
         let ended = AtomicUsize::new(0);
-        let seed = dice.roll(u64::MAX) ^ round;
+        let seed = dice.roll(u64::MAX) ^ u64::from(round);
         run_on(1 + dice.roll(3) as usize, || {
             ecru::scope(|s| {
                 let ended = &ended;
@@ -205,11 +210,11 @@ fn random_trees_of_tasks_end_when_asked_at_random() {
 
 #[test]
 fn random_trees_of_tasks_end_when_asked_at_random_slow() {
-    random_trees(1500, after_a_while);
+    random_trees(rounds(1500), after_a_while);
 }
 
 /// Requests without end elsewhere move the epoch under everybody: nobody sees one that is not his own, and his own is seen.
-fn noise(rounds: u64) {
+fn noise(rounds: u32) {
     run_on(2, || {
         let over = AtomicBool::new(false);
         let made = AtomicU64::new(0);
@@ -259,7 +264,7 @@ fn nobody_sees_the_requests_of_others() {
 
 #[test]
 fn nobody_sees_the_requests_of_others_slow() {
-    noise(50_000);
+    noise(rounds(50_000));
 }
 
 /// Frames come and go as fast as they can, while tasks below them reach them from another worker and are asked from a thread.
@@ -315,11 +320,11 @@ fn frames_that_go_while_they_are_reached_from_below() {
 
 #[test]
 fn frames_that_go_while_they_are_reached_from_below_slow() {
-    frames_that_go(20_000);
+    frames_that_go(rounds(20_000));
 }
 
 /// A shield whose time is up opens while tasks below it make nodes, reach theirs and ask.
-fn shields_that_open(rounds: u64) {
+fn shields_that_open(rounds: u32) {
     let mut dice = Dice(42);
     run_on(2, || {
         for _ in 0..rounds {
@@ -364,11 +369,11 @@ fn shields_that_open_over_tasks_that_never_waited() {
 
 #[test]
 fn shields_that_open_over_tasks_that_never_waited_slow() {
-    shields_that_open(10_000);
+    shields_that_open(rounds(10_000));
 }
 
 /// A hook of a child makes the watchdog ask a limit of a task that has never waited, at the moment in which it first does.
-fn overdue_limits(rounds: u64) {
+fn overdue_limits(rounds: u32) {
     let mut dice = Dice(7);
     run_on(2, || {
         for _ in 0..rounds {
@@ -406,7 +411,7 @@ fn limits_that_a_childs_hook_has_watched_end_the_first_wait() {
 
 #[test]
 fn limits_that_a_childs_hook_has_watched_end_the_first_wait_slow() {
-    overdue_limits(2_000);
+    overdue_limits(rounds(2_000));
 }
 
 /// The way of a request through everything that hangs below a task: another run, a thread that may block, a coroutine in a coroutine.

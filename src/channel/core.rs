@@ -1,7 +1,7 @@
 //! What all flavours have in common: the buffer, those who wait on both sides, and who meets whom.
 //!
 //! # State
-//! One lock, that of the line of waiting receivers, guards everything in [`State`]. What runs under it is a handful of moves, and
+//! One lock, that of the line of waiting receivers, guards everything in a channel's [`State`]. What runs under it is a handful of moves, and
 //! of user code nothing but predicates (see [`Source::filter`](crate::Source::filter)).
 //!
 //! Between two holders of the lock this is so:
@@ -17,6 +17,12 @@
 //! longest (`Value`) into the buffer, or promises the room to it (`Offer`): see [`super::reservation`].
 #![expect(unsafe_code, reason = "the list's lock guards the state; values move between stacks")]
 
+use super::state::{Handed, Overflow, ROOMY, State};
+use crate::base::alarm::Ring;
+use crate::base::clock;
+use crate::base::sync::BiasedGuard;
+use crate::base::sync::atomic::AtomicUsize;
+use crate::park::{Node, Predicate, Queue, Role, WaitList, Woken, no_suspend};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,40 +30,9 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
-use std::sync::Weak;
-use std::time::{Duration, Instant};
-
-use crate::base::alarm::{Alarm, Ring};
-use smallvec::SmallVec;
-
-use crate::base::clock;
-use crate::base::sync::BiasedGuard;
-use crate::base::sync::atomic::AtomicUsize;
-use crate::park::{Node, Predicate, Queue, Role, WaitList, Woken, no_suspend};
 
 /// A wait ends because nobody will ever come.
 pub(super) const DISCONNECTED: u32 = u32::MAX - 1;
-
-/// What happens to a value for which there is no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overflow {
-    /// Its sender waits.
-    Wait,
-    /// It is dropped.
-    DropNewest,
-    /// The oldest value is dropped.
-    DropOldest,
-}
-
-/// Values that come by themselves.
-pub(super) struct Clockwork<T> {
-    pub(super) next: Instant,
-    /// None: once.
-    pub(super) period: Option<Duration>,
-    pub(super) make: fn(Instant) -> T,
-    /// The channel itself, for alarms.
-    pub(super) channel: Weak<dyn Ring>,
-}
 
 /// What changes with each value comes first: the lock, the buffer's ends and the lines of those who wait, in one cache line.
 #[repr(C, align(64))]
@@ -74,81 +49,6 @@ pub(super) struct Channel<T> {
 unsafe impl<T: Send> Sync for Channel<T> {}
 // SAFETY: H1, as above.
 unsafe impl<T: Send> Send for Channel<T> {}
-
-#[repr(C)]
-pub(super) struct State<T> {
-    pub(super) buffer: VecDeque<T>,
-    /// Those who wait to send.
-    pub(super) senders: Queue,
-    pub(super) overflow: Overflow,
-    /// The first value is the last.
-    pub(super) once: bool,
-    /// No new sends.
-    pub(super) closed: bool,
-    /// Neither `once` nor `closed`, and nothing comes by itself: a value goes in, and nothing follows from it.
-    pub(super) is_plain: bool,
-    /// Nothing is delivered any more.
-    pub(super) discards: bool,
-    /// Values that fit; `usize::MAX`: any number.
-    pub(super) capacity: usize,
-    /// Room that has been promised.
-    pub(super) reserved: usize,
-    /// Numbers have been given out up to this one.
-    pub(super) last_number: usize,
-    /// Values that have been given to somebody who has yet to fetch them.
-    pub(super) handed: SmallVec<[Handed<T>; 1]>,
-    pub(super) clockwork: Option<Clockwork<T>>,
-    /// For those who wait and do not know of the clockwork.
-    pub(super) alarm: Option<Alarm>,
-}
-
-/// A value that has been received, but not fetched.
-pub(super) struct Handed<T> {
-    pub(super) ticket: usize,
-    pub(super) value: T,
-}
-
-/// Room for so many values is made at once; for more when they come.
-const ROOM_AT_ONCE: usize = 256;
-
-/// A buffer in which a moment's worth of values fits.
-pub(super) const ROOMY: usize = 32;
-
-impl<T> State<T> {
-    pub(super) fn new(capacity: usize) -> State<T> {
-        let at_once = if capacity == usize::MAX { 0 } else { capacity.min(ROOM_AT_ONCE) };
-        State {
-            buffer: VecDeque::with_capacity(at_once),
-            capacity,
-            overflow: Overflow::Wait,
-            once: false,
-            closed: false,
-            is_plain: true,
-            discards: false,
-            reserved: 0,
-            last_number: 0,
-            senders: Queue::new(),
-            handed: SmallVec::new(),
-            clockwork: None,
-            alarm: None,
-        }
-    }
-
-    /// For one value.
-    pub(super) fn once() -> State<T> {
-        State { once: true, is_plain: false, ..State::new(1) }
-    }
-
-    /// With values that come by themselves.
-    pub(super) fn with_clockwork(clockwork: Clockwork<T>) -> State<T> {
-        State { clockwork: Some(clockwork), is_plain: false, ..State::new(1) }
-    }
-
-    #[inline]
-    pub(super) fn has_room(&self) -> bool {
-        self.buffer.len() + self.reserved < self.capacity
-    }
-}
 
 /// What became of a value.
 pub(super) enum Offered<T> {
@@ -252,84 +152,6 @@ impl<T> DerefMut for Held<'_, T> {
 }
 
 impl<T> Locked<'_, T> {
-    /// Sends where that is all there is to it: there is room, and nobody waits. What most sends are, in a few instructions.
-    #[inline(always)]
-    pub(super) fn offer_at_once(&mut self, value: T) -> Result<(), T> {
-        let state = &mut *self.state;
-        if state.is_plain && self.queue.is_empty() && state.has_room() {
-            state.buffer.push_back(value);
-            return Ok(());
-        }
-        Err(value)
-    }
-
-    /// Receives where that is all there is to it: there is a value, and nobody waits.
-    #[inline(always)]
-    pub(super) fn take_at_once(&mut self) -> Option<T> {
-        let state = &mut *self.state;
-        if state.senders.is_empty() && self.queue.is_empty() {
-            return state.buffer.pop_front();
-        }
-        None
-    }
-
-    /// Gives a value to the receiver whose turn it is, where that is one like most: it takes any value, and none is in front.
-    #[inline(always)]
-    pub(super) fn hand_over_at_once(&mut self, value: T) -> Result<(), T> {
-        let Locked { queue, state, woken } = self;
-        let queue: &Queue = queue;
-        if state.is_plain
-            && state.buffer.is_empty()
-            && let Some(node) = queue.first()
-            && node.takes_anything()
-        {
-            queue.remove(node);
-            if node.claim() {
-                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
-                unsafe { node.data.cast::<T>().write(value) };
-                woken.push(node);
-                return Ok(());
-            }
-        }
-        Err(value)
-    }
-
-    /// Receives from the sender whose turn it is, where there is no buffer and that is one like most: it has its value with it, and
-    /// none is in front that had been given back.
-    #[inline(always)]
-    pub(super) fn take_over_at_once(&mut self) -> Option<T> {
-        let Locked { state, woken, .. } = self;
-        let state: &State<T> = state;
-        let node = state.senders.first()?;
-        let at_once = state.is_plain && state.capacity == 0 && state.buffer.is_empty();
-        if !at_once || node.role() != Role::Value {
-            return None;
-        }
-        state.senders.remove(node);
-        if !node.claim() {
-            return None;
-        }
-        woken.push(node);
-        // SAFETY: N2: claimed, hence ours to move out.
-        Some(unsafe { node.data.cast::<T>().read() })
-    }
-
-    /// Whether there is plainly nothing to receive. No: `take` knows.
-    #[inline(always)]
-    pub(super) fn has_nothing(&self) -> bool {
-        self.state.is_plain && self.state.buffer.is_empty() && self.state.senders.is_empty()
-    }
-
-    /// Whether there is plainly no room. No: `offer` knows.
-    #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        let state = &*self.state;
-        state.is_plain
-            && self.queue.is_empty()
-            && state.overflow == Overflow::Wait
-            && !state.has_room()
-    }
-
     /// Sends without waiting.
     #[inline]
     pub(super) fn offer(&mut self, mut value: T) -> Offered<T> {

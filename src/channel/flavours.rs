@@ -3,9 +3,10 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use super::core::{Channel, Clockwork, Overflow, State};
+use super::core::Channel;
 use super::receiver::Receiver;
 use super::sender::Sender;
+use super::state::{Clockwork, Overflow, State};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 

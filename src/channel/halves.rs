@@ -77,7 +77,8 @@ impl<T> Channel<T> {
             Ok(()) => return Begun::Done(Ok(())),
             Err(back) => value = back,
         }
-        let offered = if locked.is_full() { Offered::Full(value) } else { locked.offer(value) };
+        let offered =
+            if locked.is_plainly_full() { Offered::Full(value) } else { locked.offer(value) };
         let value = match offered {
             Offered::Full(value) if task::current_header().is_some() => value,
             offered => return Begun::Done(self.send_offered(locked, offered, None)),
@@ -163,7 +164,7 @@ impl<T> Channel<T> {
             // SAFETY: the caller's promise.
             return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
         }
-        let taken = if locked.has_nothing() { Taken::Empty } else { locked.take() };
+        let taken = if locked.is_plainly_empty() { Taken::Empty } else { locked.take() };
         let received = match taken {
             Taken::Value(value) => Ok(value),
             Taken::Disconnected => Err(NotReceived::Disconnected),

@@ -37,6 +37,7 @@
 //! # Order
 //! Values of one sender arrive in the order in which it sent them. Those who wait are served in the order in which they came.
 
+mod at_once;
 mod closer;
 mod core;
 mod ends;
@@ -50,6 +51,7 @@ mod reservation;
 mod select;
 mod sender;
 mod source;
+mod state;
 mod waits;
 
 pub use closer::Closer;

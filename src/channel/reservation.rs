@@ -12,7 +12,8 @@
 use std::fmt;
 use std::mem;
 
-use super::core::{Channel, Locked, Offered, Overflow, ROOM};
+use super::core::{Channel, Locked, Offered, ROOM};
+use super::state::Overflow;
 use super::waits::NotSent;
 use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
 use crate::task;

@@ -5,9 +5,10 @@ use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Weak;
 
-use super::core::{Channel, Locked, Overflow, Panic, State, Taken};
+use super::core::{Channel, Locked, Panic, Taken};
 use super::errors::RecvError;
 use super::receiver::Receiver;
+use super::state::{Overflow, State};
 use crate::base::alarm::Alarm;
 use crate::base::clock;
 use crate::park::{Node, Predicate, Role, WaitList};

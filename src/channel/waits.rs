@@ -5,7 +5,8 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::core::{Channel, DISCONNECTED, Locked, Offered, ROOMY, Taken};
+use super::core::{Channel, DISCONNECTED, Locked, Offered, Taken};
+use super::state::ROOMY;
 use crate::base::clock;
 use crate::base::sync::keep_away;
 use crate::park::{About, CANCELLED, LOOK_AGAIN, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter, host};

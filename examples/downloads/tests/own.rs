@@ -5,9 +5,10 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use support::{Folder, Ran, own_server, program, run};
+use support::{Folder, Ran, Server, own_server, program, run};
 
 /// All files come, are checked, and the summary says so.
 #[test]
@@ -18,7 +19,7 @@ fn all_files() {
         "30 of 30 files, 2.1 MB in",
         "every byte checked",
         "one after another",
-        "peak tasks 30",
+        "peak tasks",
         "peak memory",
     ] {
         assert!(ran.out.contains(words), "`{words}` is missing in {ran:?}");
@@ -29,9 +30,11 @@ fn all_files() {
 /// The window limits how many run at a time.
 #[test]
 fn window() {
+    let server = answers_together(3);
     let folder = Folder::new();
-    let ran = run(&folder, &["--files", "40", "--size", "1k", "-c", "3"]).succeeded();
-    assert!(ran.out.contains("40 of 40 files") && ran.out.contains("peak tasks 3"), "{ran:?}");
+    let urls = urls(&server, 39);
+    let ran = run(&folder, &[&["-c", "3"][..], &strs(&urls)].concat()).succeeded();
+    assert!(ran.out.contains("39 of 39 files") && ran.out.contains("peak tasks 3,"), "{ran:?}");
 }
 
 /// 2000 files under a hard limit of 256 open files: a smaller window, one line about it, and no failure.
@@ -46,13 +49,14 @@ fn few_open_files() {
 /// A soft limit below the hard one is raised, with a line about it.
 #[test]
 fn soft_limit_is_raised() {
-    let ran = limited(
-        "ulimit -Sn 100 && ulimit -Hn 1500",
-        &["--files", "300", "--size", "200", "--rate", "1k"],
-    )
-    .succeeded();
+    let server = answers_together(300);
+    let folder = Folder::new();
+    let urls = urls(&server, 300);
+    let to = ["-o", folder.0.to_str().unwrap()];
+    let ran =
+        limited("ulimit -Sn 100 && ulimit -Hn 1500", &[&to[..], &strs(&urls)].concat()).succeeded();
     assert!(ran.err.contains("raised the limit from 100 to 1500"), "{ran:?}");
-    assert!(ran.out.contains("300 of 300 files") && ran.out.contains("peak tasks 300"), "{ran:?}");
+    assert!(ran.out.contains("300 of 300 files") && ran.out.contains("peak tasks 300,"), "{ran:?}");
 }
 
 /// The measuring mode prints its ratios.
@@ -74,7 +78,7 @@ fn measure() {
     ];
     let ran = run(&folder, &arguments).succeeded();
     for words in [
-        "1 file alone: 0.0",
+        "1 file alone: ",
         "10 files at once",
         "20 files with window 10",
         "of 2 rounds",
@@ -90,7 +94,7 @@ fn serve() {
     let (server, url) = own_server(&["--files", "3", "--size", "100k", "--rate", "100M"]);
     let folder = Folder::new();
     let urls: Vec<String> = (0..3).map(|index| format!("{url}/file-{index}.bin")).collect();
-    run(&folder, &urls.iter().map(String::as_str).collect::<Vec<_>>()).succeeded();
+    run(&folder, &strs(&urls)).succeeded();
     assert_eq!(folder.names().len(), 3);
     let whole = folder.read("file-1.bin");
     assert_eq!(whole.len(), 100_000);
@@ -170,6 +174,23 @@ fn serve_on_a_taken_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     run(&Folder::new(), &["--serve", &address]).failed(2, &["cannot serve on", &address, "in use"]);
+}
+
+/// A server that answers once so many have asked, then the next so many.
+fn answers_together(number: usize) -> Server {
+    let together = Barrier::new(number);
+    Server::start(move |asked, stream| {
+        together.wait();
+        support::serve(asked, stream, "\"v1\"", asked.path().as_bytes());
+    })
+}
+
+fn urls(server: &Server, number: usize) -> Vec<String> {
+    (0..number).map(|index| server.url(&format!("/{index}"))).collect()
+}
+
+fn strs(strings: &[String]) -> Vec<&str> {
+    strings.iter().map(String::as_str).collect()
 }
 
 fn limited(limit: &str, arguments: &[&str]) -> Ran {

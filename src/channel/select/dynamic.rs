@@ -6,11 +6,12 @@ use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::super::core::{Handed, Taken};
+use super::super::core::Taken;
 use super::super::errors::{RecvError, SendError};
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
+use super::super::state::Handed;
 use super::arm::{Attempt, register_offer};
 use super::errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
 use crate::base::{clock, random};

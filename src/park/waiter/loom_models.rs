@@ -76,46 +76,46 @@ fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
     });
 }
 
+/// A wait of this thread, as a worker; afterwards it is none again.
+fn at_home(model: impl FnOnce(*mut Waiter, Arc<Shared>)) {
+    let worker = 0_u8;
+    local::with(|local| local.worker.set((&raw const worker).cast()));
+    let waiter = Box::into_raw(Box::new(Waiter::new()));
+    model(waiter, share(waiter));
+    drop(unsafe { Box::from_raw(waiter) });
+    local::with(|local| local.worker.set(std::ptr::null()));
+}
+
+fn claim_in_line(shared: &Shared, outcome: u32) -> bool {
+    let found = shared.found.lock();
+    unsafe { &**found }.claim_in_line(outcome)
+}
+
 #[test]
 fn in_line_its_own_worker_needs_no_exchange() {
     loom::model(|| {
-        let worker = 0_u8;
-        local::with(|local| local.worker.set((&raw const worker).cast()));
-        let waiter = Box::into_raw(Box::new(Waiter::new()));
-        let shared = share(waiter);
-        let other = Arc::clone(&shared);
-        let claim = |shared: &Shared, outcome| {
-            let found = shared.found.lock();
-            unsafe { &**found }.claim_in_line(outcome)
-        };
-        let elsewhere = thread::spawn(move || claim(&other, WOKEN + 1));
-        let here = claim(&shared, WOKEN + 2);
-        let cancelled = unsafe { &*waiter }.claim(CANCELLED);
-        let elsewhere = elsewhere.join().unwrap();
-        assert_eq!([elsewhere, here, cancelled].into_iter().filter(|won| *won).count(), 1);
-        let outcome = if elsewhere { WOKEN + 1 } else { WOKEN + 2 };
-        assert_eq!(unsafe { Box::from_raw(waiter) }.outcome(), outcome);
-        local::with(|local| local.worker.set(std::ptr::null()));
+        at_home(|waiter, shared| {
+            let other = Arc::clone(&shared);
+            let elsewhere = thread::spawn(move || claim_in_line(&other, WOKEN + 1));
+            let here = claim_in_line(&shared, WOKEN + 2);
+            let cancelled = unsafe { &*waiter }.claim(CANCELLED);
+            let elsewhere = elsewhere.join().unwrap();
+            assert_eq!([elsewhere, here, cancelled].into_iter().filter(|won| *won).count(), 1);
+            let outcome = if elsewhere { WOKEN + 1 } else { WOKEN + 2 };
+            assert_eq!(unsafe { &*waiter }.outcome(), outcome);
+        });
     });
 }
 
 #[test]
 fn in_line_a_cancellation_by_its_own_worker_may_come_first() {
     loom::model(|| {
-        let worker = 0_u8;
-        local::with(|local| local.worker.set((&raw const worker).cast()));
-        let waiter = Box::into_raw(Box::new(Waiter::new()));
-        let shared = share(waiter);
-        let other = Arc::clone(&shared);
-        let elsewhere = thread::spawn(move || {
-            let found = other.found.lock();
-            unsafe { &**found }.claim_in_line(WOKEN)
+        at_home(|waiter, shared| {
+            let other = Arc::clone(&shared);
+            let elsewhere = thread::spawn(move || claim_in_line(&other, WOKEN));
+            let cancelled = unsafe { &*waiter }.claim(CANCELLED);
+            assert!(!claim_in_line(&shared, WOKEN + 1), "it is decided by then");
+            assert!(cancelled != elsewhere.join().unwrap());
         });
-        let cancelled = unsafe { &*waiter }.claim(CANCELLED);
-        let here = unsafe { &**shared.found.lock() }.claim_in_line(WOKEN + 1);
-        assert!(!here, "it is decided by then");
-        assert!(cancelled != elsewhere.join().unwrap());
-        drop(unsafe { Box::from_raw(waiter) });
-        local::with(|local| local.worker.set(std::ptr::null()));
     });
 }
