@@ -2,7 +2,8 @@
 #![expect(unsafe_code, reason = "puts entries on the stack into the lines of tasks")]
 
 use std::cell::Cell;
-use std::{array, ptr};
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use crate::coroutine::OpenFrame;
 use crate::park::{Entry, Gathering, Mode, Node, Read, Role, WOKEN, Waiter};
@@ -31,10 +32,14 @@ pub(super) fn watch<'h, R>(
     let gathering = Gathering::of(count);
     let left = Cell::new(count);
     let entry = |index| Entry::new(&gathering, ptr::without_provenance(index));
-    let (few, many): ([Entry; FEW], Vec<Entry>);
+    let mut few = [const { MaybeUninit::<Entry>::uninit() }; FEW];
+    let many: Vec<Entry>;
     let entries = if count <= FEW {
-        few = array::from_fn(entry);
-        &few[..count]
+        for (index, place) in few[..count].iter_mut().enumerate() {
+            place.write(entry(index));
+        }
+        // SAFETY: written just above. That they are not dropped is no loss: entries of a gathering own nothing.
+        unsafe { few[..count].assume_init_ref() }
     } else {
         many = (0..count).map(entry).collect();
         &many[..]

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::traits::Source;
-use crate::park::WaitList;
+use crate::park::{About, Mode, WaitList, Waiter};
+use crate::task::{self, Cancelled};
 
 /// From [`never`](never()).
 pub struct Never<T> {
@@ -33,6 +34,17 @@ impl<T> Source for Never<T> {
     }
 
     fn waiters<'a>(&'a self, _: &mut dyn FnMut(&'a WaitList)) {}
+
+    /// Nothing to look at, nor to register with: all there is to it is to be away until the end.
+    #[inline]
+    #[track_caller]
+    fn wait(&self) -> Result<T, Cancelled> {
+        task::begin_wait()?;
+        let waiter = Waiter::new();
+        waiter.set_purpose("a source that never has anything", About::Nothing);
+        task::wait(&waiter, None, Mode::Cancellable);
+        Err(task::cancelled_wait())
+    }
 }
 
 impl<T> fmt::Debug for Never<T> {

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::thread;
 
 use super::current::{current_header, reach, wait};
-use super::header::Intent;
+use super::header::{Header, Intent};
 use crate::coroutine::switch::Suspender;
 use crate::park::{self, CANCELLED, Mode, Waiter};
 
@@ -40,11 +40,17 @@ pub(crate) fn begin(waiter: &Waiter) -> Option<Away> {
         wait(waiter, None, Mode::Cancellable);
         return None;
     };
-    if reach(header).is_some() && waiter.claim(CANCELLED) {
+    leave(header, waiter, Mode::Cancellable)
+}
+
+/// The same for the running task, which is not unwinding. None: it has been cancelled.
+#[inline]
+pub(crate) fn leave(header: &Header, waiter: &Waiter, mode: Mode) -> Option<Away> {
+    if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
         return None;
     }
     let running = header.running();
-    running.park_on(waiter, Mode::Cancellable);
+    running.park_on(waiter, mode);
     Some(Away { suspender: NonNull::new(running.suspender.get().cast_mut()) })
 }
 

@@ -6,6 +6,7 @@ use std::ptr;
 use std::thread;
 use std::time::Instant;
 
+use super::away;
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
@@ -377,6 +378,18 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 #[inline(always)]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
+    if deadline.is_some() || thread::panicking() {
+        return wait_in_task(header, waiter, deadline, mode);
+    }
+    if let Some(away) = away::leave(header, waiter, mode) {
+        away.go();
+        return away::end(waiter);
+    }
+    CANCELLED
+}
+
+#[inline(never)]
+fn wait_in_task(header: &Header, waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
         return CANCELLED;
     }
