@@ -89,9 +89,9 @@ impl<T> Channel<T> {
         // SAFETY: N1: written just now.
         let waiter = unsafe { Waiting::waiter(at) };
         match away::begin(waiter) {
-            Some(away) => Begun::Away(away),
+            Ok(away) => Begun::Away(away),
             // SAFETY: N1, as above.
-            None => Begun::Done(unsafe { self.sent(at, waiter.outcome()) }),
+            Err(outcome) => Begun::Done(unsafe { self.sent(at, outcome) }),
         }
     }
 
@@ -180,9 +180,9 @@ impl<T> Channel<T> {
                 // SAFETY: N1: written just now.
                 let waiter = unsafe { Waiting::waiter(at) };
                 return match away::begin(waiter) {
-                    Some(away) => Begun::Away(away),
+                    Ok(away) => Begun::Away(away),
                     // SAFETY: N1, as above.
-                    None => Begun::Done(unsafe { self.received_or_not(at, waiter.outcome()) }),
+                    Err(outcome) => Begun::Done(unsafe { self.received_or_not(at, outcome) }),
                 };
             }
         };

@@ -7,8 +7,8 @@
 //!
 //! ```text
 //!   match begin(&waiter) {              // the waiter has been registered
-//!       None => waiter.outcome(),       // it is over already
-//!       Some(away) => {
+//!       Err(outcome) => outcome,        // it is over already
+//!       Ok(away) => {
 //!           away.go();                  // inlined
 //!           end(&waiter)
 //!       }
@@ -31,27 +31,25 @@ pub(crate) struct Away {
     suspender: Option<NonNull<Suspender<(), Intent>>>,
 }
 
-/// The first half of a wait that can be cancelled and has no deadline. None: it is over already, having been done at once where
-/// nothing is gained by halves.
+/// The first half of a wait that can be cancelled and has no deadline. An error: the outcome; it is over already, having been done at
+/// once where nothing is gained by halves.
 #[inline]
-pub(crate) fn begin(waiter: &Waiter) -> Option<Away> {
-    let header = current_header().filter(|_| !thread::panicking());
-    let Some(header) = header else {
-        wait(waiter, None, Mode::Cancellable);
-        return None;
-    };
-    leave(header, waiter, Mode::Cancellable)
+pub(crate) fn begin(waiter: &Waiter) -> Result<Away, u32> {
+    match current_header() {
+        Some(header) if !thread::panicking() => leave(header, waiter, Mode::Cancellable),
+        _ => Err(wait(waiter, None, Mode::Cancellable)),
+    }
 }
 
-/// The same for the running task, which is not unwinding. None: it has been cancelled.
+/// The same for the running task, which is not unwinding.
 #[inline]
-pub(crate) fn leave(header: &Header, waiter: &Waiter, mode: Mode) -> Option<Away> {
+pub(crate) fn leave(header: &Header, waiter: &Waiter, mode: Mode) -> Result<Away, u32> {
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
-        return None;
+        return Err(CANCELLED);
     }
     let running = header.running();
     running.park_on(waiter, mode);
-    Some(Away { suspender: NonNull::new(running.suspender.get().cast_mut()) })
+    Ok(Away { suspender: NonNull::new(running.suspender.get().cast_mut()) })
 }
 
 impl Away {

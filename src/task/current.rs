@@ -381,11 +381,13 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
     if deadline.is_some() || thread::panicking() {
         return wait_in_task(header, waiter, deadline, mode);
     }
-    if let Some(away) = away::leave(header, waiter, mode) {
-        away.go();
-        return away::end(waiter);
+    match away::leave(header, waiter, mode) {
+        Err(outcome) => outcome,
+        Ok(away) => {
+            away.go();
+            away::end(waiter)
+        }
     }
-    CANCELLED
 }
 
 #[inline(never)]
