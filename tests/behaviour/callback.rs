@@ -1,8 +1,8 @@
 //! `on_ready`.
 
 use std::mem::{self, ManuallyDrop};
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Instant;
@@ -200,7 +200,16 @@ fn callback_08_drops_its_own() {
 fn callback_09_end_of_a_task() {
     each_run(|| {
         let (tell, told) = mpsc::channel();
-        let other = ecru::spawn(forever).shared();
+        let begun = Arc::new(AtomicBool::new(false));
+        let other = ecru::spawn({
+            let begun = Arc::clone(&begun);
+            move || {
+                begun.store(true, SeqCst);
+                forever()
+            }
+        })
+        .shared();
+        until(|| begun.load(SeqCst));
         let to_cancel = other.clone();
         let (go, gone) = channel::bounded(0);
         let task = ecru::spawn(move || {

@@ -251,8 +251,10 @@ fn serve_06_stop() {
             drop(client);
             server.join().unwrap().unwrap();
         });
+        // A late one if it was late, and not merely slow; else this.
+        let last = TcpStream::connect(address).unwrap();
         let (again, _) = listener.accept().unwrap();
-        drop(again);
+        drop((again, last));
     });
 }
 

@@ -2,7 +2,7 @@
 
 use super::{everywhere, open_fds};
 use crate::streams::{assert_cancelled, byte_at, listen, pair, silent};
-use crate::support::{HOUR, alone, each_run, ms, run_on};
+use crate::support::{HOUR, alone, begin, each_run, ms, run_on};
 use ecru::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -68,7 +68,7 @@ fn net_13_cancelled_read_loses_nothing() {
     each_run(|| {
         let (client, mut server) = pair();
         ecru::scope(|s| {
-            let read = s.spawn(|| {
+            let read = begin(s, || {
                 let mut buffer = [7; 8];
                 let result = (&client).read(&mut buffer);
                 assert_eq!(buffer, [7; 8]);
@@ -76,7 +76,6 @@ fn net_13_cancelled_read_loses_nothing() {
                 assert_cancelled(&again.unwrap_err());
                 result
             });
-            // One that has not begun would be dropped unrun.
             ecru::sleep(ms(2)).unwrap();
             read.cancel();
             assert_cancelled(&read.join().unwrap().unwrap_err());
@@ -114,7 +113,7 @@ fn net_14_cancelled_accept_loses_nothing() {
     each_run(|| {
         let (listener, address) = listen();
         ecru::scope(|s| {
-            let accept = s.spawn(|| listener.accept().map(drop));
+            let accept = begin(s, || listener.accept().map(drop));
             ecru::sleep(ms(2)).unwrap();
             accept.cancel();
             assert_cancelled(&accept.join().unwrap().unwrap_err());

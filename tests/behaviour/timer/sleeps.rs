@@ -2,7 +2,7 @@
 
 use super::{lateness, us};
 use crate::streams::loud;
-use crate::support::{HOUR, each_run, ms, run_on, settle, until};
+use crate::support::{HOUR, begin, each_run, ms, run_on, settle, until};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -122,7 +122,7 @@ fn timer_06_for_ever() {
         {
             let woken = AtomicBool::new(false);
             ecru::scope(|s| {
-                let child = s.spawn(|| {
+                let child = begin(s, || {
                     let result = ecru::sleep(length);
                     woken.store(true, SeqCst);
                     result
