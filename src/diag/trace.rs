@@ -48,7 +48,7 @@ fn without_number(line: &str) -> Option<&str> {
 /// Leaves out how the task waits and how it leaves its trace, and what runs its closure.
 fn trim(frames: &mut Vec<String>) {
     let left_it = frames.iter().position(|frame| is_own(frame, "sched/survey.rs"));
-    let waits = ["sched/", "park/", "task/current.rs"];
+    let waits = ["sched/", "park/", "task/current.rs", "task/away.rs"];
     let begin = frames
         .iter()
         .skip(left_it.unwrap_or(0))
@@ -149,6 +149,8 @@ mod tests {
             String::from("std::backtrace::Backtrace::create"),
             frame("leave_trace", "sched/survey.rs"),
             frame("park", "park/waiter.rs"),
+            frame("end", "task/away.rs"),
+            frame("wait", "task/current.rs"),
             frame("sleep", "time/mod.rs"),
             String::from("program::wait\nat /program/src/main.rs:1:1"),
             String::from("__rust_try"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ecru::diag::{TaskInfo, TaskState};
 use ecru::net::TcpListener;
-use ecru::{Handle, Runtime, TaskTree};
+use ecru::{Handle, Runtime, Source, TaskTree, source};
 
 use crate::support::{
     OnDrop, Watchdog, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
@@ -131,6 +131,12 @@ fn a_function_that_waits() {
     std::hint::black_box(());
 }
 
+#[inline(never)]
+fn a_function_that_waits_without_a_limit() {
+    let _ = source::never::<()>().wait();
+    std::hint::black_box(());
+}
+
 /// A task that waits shows its own calls, and goes on waiting as if nobody had asked.
 #[test]
 fn run_22_dump_has_stack_traces() {
@@ -141,6 +147,15 @@ fn run_22_dump_has_stack_traces() {
             let trace = named(&tree, "deep").stack_trace().unwrap().to_string();
             assert!(trace.contains("a_function_that_waits"), "{trace}");
             assert!(!trace.contains("ecru::sched"), "{trace}");
+            let endless = s.builder().name("endless").spawn(a_function_that_waits_without_a_limit);
+            let tree = dump_when_waiting(&["deep", "endless"]);
+            let trace = named(&tree, "endless").stack_trace().unwrap().to_string();
+            assert!(trace.contains("a_function_that_waits_without_a_limit"), "{trace}");
+            // Nor how it waits.
+            assert!(!trace.contains("task/away") && !trace.contains("task::away"), "{trace}");
+            endless.cancel();
+            endless.join().unwrap();
+            let tree = dump_when_waiting(&["deep"]);
             let text = format!("{tree:#}");
             assert!(text.contains("a_function_that_waits"));
             assert!(!tree.to_string().contains("a_function_that_waits"));
