@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::traits::Source;
-use crate::park::{About, Mode, WaitList, Waiter};
+use crate::park::{About, CANCELLED, Mode, WaitList, Waiter};
 use crate::task::{self, Cancelled};
 
 /// From [`never`](never()).
@@ -42,7 +42,8 @@ impl<T> Source for Never<T> {
         task::begin_wait()?;
         let waiter = Waiter::new();
         waiter.set_purpose("a source that never has anything", About::Nothing);
-        task::wait(&waiter, None, Mode::Cancellable);
+        let outcome = task::wait(&waiter, None, Mode::Cancellable);
+        debug_assert_eq!(outcome, CANCELLED, "nobody else knows of it");
         Err(task::cancelled_wait())
     }
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::Letters;
-use crate::support::{HOUR, everywhere, ms, run_on};
+use crate::support::{HOUR, begin, each_run, everywhere, ms, run_on};
 use ecru::Source;
 use ecru::channel::{self};
 use ecru::source::{self, Either};
@@ -37,6 +37,20 @@ fn source_25_ready_and_never() {
         assert_eq!(source::never::<u8>().try_take(), None);
         let either = source::never::<u8>().or(source::ready(1));
         assert_eq!(either.wait(), Ok(1));
+        // Its own wait ends with a request, on a thread as in a task, and answers the same again.
+        let limited = ecru::timeout(ms(1), || {
+            assert!(source::never::<u8>().wait().is_err());
+            source::never::<u8>().wait().is_err()
+        });
+        assert!(limited.is_err());
+    });
+    each_run(|| {
+        ecru::scope(|s| {
+            let task = begin(s, || source::never::<u8>().wait());
+            task.cancel();
+            let cancelled = task.join().unwrap().unwrap_err();
+            assert_eq!(cancelled.reason(), ecru::CancelReason::Explicit);
+        });
     });
 }
 
