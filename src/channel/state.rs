@@ -30,6 +30,7 @@ pub(super) struct Clockwork<T> {
     /// The channel itself, for alarms.
     pub(super) channel: Weak<dyn Ring>,
 }
+
 #[repr(C)]
 pub(super) struct State<T> {
     pub(super) buffer: VecDeque<T>,

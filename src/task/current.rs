@@ -390,6 +390,7 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
     }
 }
 
+/// What is left: with a deadline, which is the host's to keep, or while the task unwinds, which has to be known to its siblings.
 #[inline(never)]
 fn wait_in_task(header: &Header, waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
