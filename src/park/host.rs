@@ -22,6 +22,8 @@ pub(crate) struct Host {
     pub(crate) linger: fn(),
     /// Lets the other tasks run for a moment.
     pub(crate) yield_now: fn(),
+    /// The current task has used up its budget. Lets other tasks run if their turn has come.
+    pub(crate) out_of_budget: fn(),
     /// The thread itself is about to block for a waiter without an owner (true), or goes on (false).
     pub(crate) blocks: fn(bool),
 }

@@ -13,16 +13,15 @@ use crate::base::sync::atomic::{self, Ordering};
 use crate::park::{Host, Mode, TIMED_OUT, Waiter};
 use crate::task::{Header, Intent, Running};
 
-pub(super) static HOST: Host = Host { park, unpark, leave, linger, yield_now, blocks: |_| {} };
+pub(super) static HOST: Host =
+    Host { park, unpark, leave, linger, yield_now, out_of_budget, blocks: |_| {} };
 
 /// Switches away from the current task.
 #[inline(always)]
 fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
     if ptr::eq(header, worker.root.get()) {
-        if intent == Intent::Yield {
-            // SAFETY: T1: the running root is in no queue.
-            unsafe { worker.ready.push(header) };
-        }
+        // SAFETY: T1: the running root is in no queue.
+        unsafe { worker.after(header, intent) };
         worker.resume_scheduler();
     } else {
         // SAFETY: T1: the running task's suspender is on its own stack.
@@ -84,6 +83,15 @@ fn linger() {
 /// [`Host::yield_now`].
 fn yield_now() {
     try_yield();
+}
+
+/// [`Host::out_of_budget`].
+fn out_of_budget() {
+    if let (Some(worker), Some(header)) = (current(), crate::task::current_header())
+        && worker.is_to_make_room()
+    {
+        switch_away(worker, header, Intent::MakeRoom);
+    }
 }
 
 /// Lets the others run; false: there is no task here that could. Inlined for the sake of [`Worker::turn`]'s rule: a caller that

@@ -8,9 +8,13 @@
 //!   means that this coroutine has been resumed.
 //!
 //! # Order
-//! Started tasks that are ready go first in, first out; so do unstarted ones; a worker with both takes turns. A task that has
-//! had [`BUDGET`](crate::task::BUDGET) waits without having to wait yields. Every [`MAINTENANCE`](worker) turns, and whenever
-//! nothing is ready, the worker looks at its inboxes, its timers and its driver.
+//! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in the order of their
+//! spawning. A worker with both takes turns, unless its unstarted tasks are held back ([`restraint`]). Every
+//! [`MAINTENANCE`](worker) turns, whenever nothing is ready, and whenever a budget is used up, the worker looks at its inboxes,
+//! its timers and its driver.
+//!
+//! A turn comes with a budget of [`BUDGET`](crate::task::BUDGET) operations that find what they want without a wait. After
+//! that the task yields if another one has its turn. Tasks that are started in a joiner's place share the budget of its turn.
 //!
 //! `join` of a child that has not started yet and sits in the joiner's own queue starts it at once, on a stack of its own but
 //! resumed by the joiner: a call, in effect. So fan-out goes depth first and needs as many stacks as it is deep.
@@ -22,6 +26,7 @@ pub(crate) mod io;
 mod pool;
 mod ready;
 mod rest;
+mod restraint;
 mod shared;
 mod spawn;
 pub(crate) mod survey;

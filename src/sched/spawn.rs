@@ -128,6 +128,9 @@ pub(crate) fn current_pool() -> Option<Arc<Pool>> {
 /// Returns when it has ended or switched away, or at once if it is not that kind of task. True: it has ended; and if `claim`, its
 /// result is claimed for the caller.
 ///
+/// The task goes on with what is left of the caller's budget, and the caller with what the task has left of it. A budget of
+/// its own for each task would let a fork-join run for seconds without a look at timers, the driver and other tasks.
+///
 /// # Safety
 /// T2: the caller holds a reference to the task, of its own.
 #[inline(always)]
@@ -150,7 +153,7 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
     } else if ptr::eq(queue.oldest(), task) {
         Some(queue.pop_oldest())
     } else {
-        None
+        worker.take_second_newest(task)
     };
     if let Some(taken) = taken {
         if !ptr::eq(taken, task) {
@@ -169,8 +172,8 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
         // Out of the queue: nobody else can start it, so no exchange is needed.
         header.started.store(true, Ordering::Release);
     } else {
-        // Somewhere in the middle, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and
-        // is passed over there. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
+        // Further down, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and is passed
+        // over once it is the newest or the oldest. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
         // are linked through their headers, and a started task needs that link for its own wake-ups.)
         if header.started.swap(true, Ordering::AcqRel) {
             return false;
@@ -209,6 +212,32 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
 }
 
 impl Worker {
+    /// Takes a task that has one newer task above it: the first child of two that are joined in the order of their spawning.
+    /// Removes the entries of started tasks that it finds on the way. These would otherwise stay until the worker comes back to
+    /// its loop, which a fork-join does not do for a long time, and each keeps the box of its task.
+    #[inline(never)]
+    fn take_second_newest(&self, task: *const Header) -> Option<*const Header> {
+        let queue = &self.shared.unstarted;
+        loop {
+            let newest = queue.pop_newest();
+            // SAFETY: T1: taken out of the queue just now, with its reference.
+            let header = unsafe { newest.as_ref() }?;
+            if header.started.load(Ordering::Relaxed) {
+                // SAFETY: T2: the queue's reference.
+                unsafe { Header::release(newest) };
+                continue;
+            }
+            if ptr::eq(newest, task) {
+                return Some(task);
+            }
+            let taken =
+                if ptr::eq(queue.newest(), task) { queue.pop_newest() } else { ptr::null() };
+            queue.push(newest);
+            self.pool.note_spawn();
+            return (!taken.is_null()).then_some(taken);
+        }
+    }
+
     /// [`Worker::start_if_first`], out of line.
     ///
     /// # Safety

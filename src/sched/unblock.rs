@@ -159,6 +159,7 @@ static HOST: Host = Host {
     leave: || {},
     linger: || {},
     yield_now: thread::yield_now,
+    out_of_budget: || {},
     blocks,
 };
 

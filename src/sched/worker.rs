@@ -12,6 +12,7 @@ use super::idle::Leisure;
 use super::io::Io;
 use super::pool::Pool;
 use super::ready::ReadyQueue;
+use super::restraint::Restraint;
 use super::shared::WorkerShared;
 use super::timers::Timers;
 use crate::base::blocks::Blocks;
@@ -37,6 +38,8 @@ pub(crate) struct Worker {
     pub(super) index: usize,
     pub(super) shared: &'static WorkerShared,
     pub(super) ready: ReadyQueue,
+    /// Started tasks that used up their budgets, which run when nothing else is ready. See [`super::restraint`].
+    pub(super) preempted: ReadyQueue,
     /// The tasks that have switched away at least once and have not ended, the root aside.
     pub(super) started: Pile,
     pub(super) timers: Timers,
@@ -46,8 +49,9 @@ pub(crate) struct Worker {
     pub(super) leisure: Leisure,
     /// Turns until the next look around.
     turns: Cell<u32>,
-    /// Whether the last task came from the ready queue.
-    took_ready: Cell<bool>,
+    /// Whether the next turn prefers an unstarted task to a ready one.
+    unstarted_first: Cell<bool>,
+    restraint: Restraint,
     /// The task that owns this thread's stack; null on a background worker.
     pub(super) root: Cell<*const Header>,
     /// The scheduler's coroutine, where there is a root.
@@ -81,6 +85,7 @@ impl Worker {
             shared: pool.workers[index],
             index,
             ready: ReadyQueue::new(),
+            preempted: ReadyQueue::new(),
             started: Pile::new(),
             timers: Timers::new(clock::now()),
             io: RefCell::new(Io::new()),
@@ -88,7 +93,8 @@ impl Worker {
             blocks: Blocks::default(),
             leisure: Leisure::new(),
             turns: Cell::new(0),
-            took_ready: Cell::new(false),
+            unstarted_first: Cell::new(true),
+            restraint: Restraint::new(),
             root: Cell::new(ptr::null()),
             scheduler: Cell::new(ptr::null_mut()),
             unblocking: Cell::new(0),
@@ -219,21 +225,31 @@ impl Worker {
             if self.root_asked.take() {
                 return true;
             }
+            if self.restraint.is_over() {
+                self.unstarted_first.set(true);
+            }
+            self.promote();
         }
-        // A worker with ready and unstarted tasks takes turns.
-        let ready_first = !self.took_ready.get();
+        // A worker with ready and unstarted tasks takes turns, unless the unstarted ones are held back.
+        let ready_first = !self.unstarted_first.get();
         let mut task =
             if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
+            if self.restraint.holds() && self.promote() {
+                return false;
+            }
             from_ready = !ready_first;
             task = if ready_first { self.shared.unstarted.pop_oldest() } else { self.ready.pop() };
         }
         if task.is_null() {
-            self.idle();
+            if !self.promote() {
+                self.idle();
+            }
             return false;
         }
-        self.took_ready.set(from_ready);
+        self.unstarted_first.set(from_ready && !self.restraint.holds());
+        local::with(|local| local.budget.set(BUDGET));
         if from_ready {
             if task == self.root.get() {
                 return true;
@@ -241,10 +257,50 @@ impl Worker {
             // SAFETY: T1: it was ready on this worker.
             unsafe { self.go_on(task) };
         } else {
+            self.restraint.begin_slice();
             // SAFETY: T1: it was in this worker's queue.
-            unsafe { self.start_if_first(task) };
+            if unsafe { self.start_if_first(task) } {
+                self.restraint.learn();
+            }
         }
         false
+    }
+
+    /// The next preempted task becomes ready. False: there is none.
+    #[inline]
+    fn promote(&self) -> bool {
+        let task = self.preempted.pop();
+        if task.is_null() {
+            return false;
+        }
+        self.restraint.begin_slice();
+        // SAFETY: T1: it was in the other queue just now.
+        unsafe { self.ready.push(task) };
+        true
+    }
+
+    /// Whether the running task, which has used up its budget, is to make room: a ready task waits, or its slice is over and
+    /// there is another that computes. Looks around first.
+    ///
+    /// Otherwise the task stays where it is. To switch away from it is to switch away from the joiners on whose stacks it
+    /// was started as well, and from their joiners.
+    pub(super) fn is_to_make_room(&self) -> bool {
+        let outer = Outer::leave_for(ptr::null(), 0);
+        self.look_around(Wait::Poll);
+        outer.come_back();
+        let is_slice_over = self.restraint.is_slice_over();
+        if self.root_asked.get() || !self.ready.is_empty() {
+            return true;
+        }
+        if !is_slice_over {
+            return false;
+        }
+        let (oldest, next) = self.shared.unstarted.span();
+        let is_due = oldest < next && self.restraint.is_over();
+        if is_due {
+            self.unstarted_first.set(true);
+        }
+        is_due || !self.preempted.is_empty()
     }
 
     /// Runs a task from the ready queue: a suspended one, or one that may only start here.
@@ -260,21 +316,22 @@ impl Worker {
         }
     }
 
-    /// Starts a task that came out of a queue, unless a join has started it meanwhile.
+    /// Starts a task that came out of a queue, unless a join has started it meanwhile. Returns whether it did.
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
     #[inline(always)]
-    pub(super) unsafe fn start_if_first(&self, task: *const Header) {
+    pub(super) unsafe fn start_if_first(&self, task: *const Header) -> bool {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         if header.started.load(Ordering::Relaxed) || header.started.swap(true, Ordering::AcqRel) {
             // SAFETY: T2: the queue's reference.
             unsafe { Header::release(task) };
-            return;
+            return false;
         }
         // SAFETY: T3: this thread has set `started`.
         unsafe { self.start(task) };
+        true
     }
 
     /// Gives a task a stack and runs it for the first time. True: it has ended.
@@ -337,6 +394,10 @@ impl Worker {
                 self.shared
                     .load
                     .store(self.shared.load.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                if intent == Intent::Yield && !self.restraint.holds() {
+                    // It may have spawned what it lets begin by this.
+                    self.unstarted_first.set(true);
+                }
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
                 false
@@ -357,7 +418,6 @@ impl Worker {
         local::with(|local| {
             local.task.set(task.cast());
             local.open_frames.set(running.open_frames.get());
-            local.budget.set(BUDGET);
         });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
         let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
@@ -403,11 +463,18 @@ impl Worker {
         unsafe { ended(scope, daemon) };
     }
 
+    /// Puts a task that switches away where it is to wait.
+    ///
+    /// # Safety
+    /// T1: the task belongs to this worker and is in no queue.
     #[inline(always)]
-    unsafe fn after(&self, task: *const Header, intent: Intent) {
-        if intent == Intent::Yield {
+    pub(super) unsafe fn after(&self, task: *const Header, intent: Intent) {
+        match intent {
+            Intent::Park => {}
             // SAFETY: T1: it is in no queue.
-            unsafe { self.ready.push(task) };
+            Intent::Yield => unsafe { self.ready.push(task) },
+            // SAFETY: T1, as above.
+            Intent::MakeRoom => unsafe { self.preempted.push(task) },
         }
     }
 
@@ -465,7 +532,6 @@ impl std::fmt::Debug for Worker {
 pub(super) struct Outer {
     task: *const (),
     frames: u32,
-    budget: u32,
 }
 
 impl Outer {
@@ -474,7 +540,6 @@ impl Outer {
         local::with(|local| Outer {
             task: local.task.replace(task.cast()),
             frames: local.open_frames.replace(frames),
-            budget: local.budget.replace(BUDGET),
         })
     }
 
@@ -483,7 +548,6 @@ impl Outer {
     pub(super) fn come_back(self) -> u32 {
         local::with(|local| {
             local.task.set(self.task);
-            local.budget.set(self.budget);
             local.open_frames.replace(self.frames)
         })
     }

@@ -291,7 +291,7 @@ fn out_of_budget() {
     if let Some(host) = park::host()
         && !thread::panicking()
     {
-        (host.yield_now)();
+        (host.out_of_budget)();
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) enum Intent {
     Park,
     /// It is ready, but others go first.
     Yield,
+    /// It would go on computing, but others are ready.
+    MakeRoom,
 }
 
 /// Where a parked task puts its stack trace when it is asked to; none: there is not enough stack left to take one.

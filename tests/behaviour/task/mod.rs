@@ -1,6 +1,7 @@
 //! Tasks as such: identity, placement, fairness, panics, task-locals, `unblock`.
 
 mod failures;
+mod fork_join;
 mod locals;
 mod many;
 mod on_their_own;
