@@ -119,7 +119,10 @@ impl ScopeCore {
     #[inline]
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
-        Opened::below(&self.group)
+        let opened = Opened::below(&self.group);
+        // SAFETY: K1: the group is a field of the same core, and nobody knows the node yet.
+        unsafe { self.daemons.note_limit() };
+        opened
     }
 
     /// Makes a task of `body` and queues it.

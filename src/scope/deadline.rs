@@ -66,7 +66,7 @@ impl From<Elapsed> for io::Error {
 /// ```
 pub fn timeout<T>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
     match clock::now().checked_add(limit) {
-        Some(deadline) => timeout_at(deadline, body),
+        Some(deadline) => limited(deadline, limit.is_zero(), body),
         // Past the end of time: no limit.
         None => Ok(body()),
     }
@@ -88,6 +88,11 @@ pub fn timeout<T>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, Elapse
 /// assert_eq!(ecru::timeout_at(deadline, || "in time"), Ok("in time"));
 /// ```
 pub fn timeout_at<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
+    limited(deadline, deadline <= clock::now(), body)
+}
+
+#[inline]
+fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
     let limit = Limit::new(deadline);
     let value = {
         let _set = limit.set(deadline);
@@ -96,6 +101,9 @@ pub fn timeout_at<T>(deadline: Instant, body: impl FnOnce() -> T) -> Result<T, E
         } else {
             Opened::inside(&limit.node.node)
         };
+        if has_passed {
+            cancel::cancel(&limit.node.node, CancelReason::Deadline);
+        }
         body()
     };
     if limit.node.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }

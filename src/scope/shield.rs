@@ -9,7 +9,7 @@ use super::frame::Opened;
 use crate::base::clock;
 use crate::sched::{self, Timer};
 use crate::task;
-use crate::task::cancel::{self, CancelNode, Kind};
+use crate::task::cancel::{CancelNode, Kind, ShieldNode};
 
 /// Runs `body` so that no cancellation from outside reaches the waits in it. A request that comes meanwhile is kept: the next
 /// wait after the shield sees it.
@@ -62,14 +62,13 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
     let Some(deadline) = clock::now().checked_add(limit) else { return shield(body) };
     let shield = Shield {
         timer: Timer::new(ring),
-        node: CancelNode::new(ptr::null(), owner(), Kind::Plain),
-        outside: task::current_node(),
+        node: ShieldNode::new(task::current_node(), owner(), deadline),
     };
     if let Some(header) = task::current_header() {
         // When the shield opens, it hangs itself below what is outside: requests must reach that.
         task::reach(header);
     }
-    let _opened = Opened::unlinked(&shield.node);
+    let _opened = Opened::unlinked(&shield.node.node);
     // SAFETY: W1: the guard cancels it before the frame goes.
     unsafe { sched::set_timer(&shield.timer, deadline) };
     let _timer = TimerGuard(&shield.timer);
@@ -79,16 +78,16 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
 #[repr(C)]
 struct Shield {
     timer: Timer,
-    node: CancelNode,
-    outside: *const CancelNode,
+    node: ShieldNode,
 }
 
 /// The time is up: the node joins the tree.
 unsafe fn ring(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of a shield, whose frame is still open.
     let shield = unsafe { &*timer.cast::<Shield>() };
-    // SAFETY: K1: the frame is open, and what is outside it outlives it; `Opened` unlinks it.
-    unsafe { cancel::hang(&shield.node, shield.outside) };
+    // SAFETY: K1: the frame is open, and what is outside it has been reached and outlives it; `Opened` unlinks it. Timers ring on
+    // the worker that they were set on.
+    unsafe { shield.node.open() };
 }
 
 fn owner() -> *const task::Header {

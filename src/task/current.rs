@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::away;
-use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode};
+use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode, ShieldNode};
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{clock, local};
@@ -178,10 +178,10 @@ pub(crate) fn flagged_node() -> *const CancelNode {
 /// ```
 #[must_use]
 pub fn is_cancelled() -> bool {
-    if current_header().is_none() {
-        note_expired_deadlines();
+    cancelled().is_some() || {
+        look_at_the_clock();
+        cancelled().is_some()
     }
-    cancelled().is_some()
 }
 
 /// Returns an error once the running code has been asked to stop, as a wait would, but never waits.
@@ -211,6 +211,7 @@ pub fn is_cancelled() -> bool {
 /// ```
 #[track_caller]
 pub fn checkpoint() -> Result<(), Cancelled> {
+    look_at_the_clock();
     begin_wait()
 }
 
@@ -252,9 +253,7 @@ fn may_go_on() -> bool {
 #[track_caller]
 fn begin_wait_slowly() -> Result<(), Cancelled> {
     park::refuse_if_no_suspend();
-    if current_header().is_none() {
-        note_expired_deadlines();
-    }
+    look_at_the_clock();
     if let Some(cancelled) = cancelled() {
         return Err(answer(cancelled));
     }
@@ -452,28 +451,72 @@ fn wait_on_thread(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32
 /// The earliest deadline of the frames around the running code, up to the next shield, and its node.
 pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
     let mut nearest: Option<(Instant, *const CancelNode)> = None;
-    let mut at = current_node();
-    // SAFETY: K1: the frames around the running code are open.
-    while let Some(node) = unsafe { at.as_ref() } {
+    for_each_limit(|node| {
         if let Some(limit) = DeadlineNode::of(node)
             && nearest.is_none_or(|(other, _)| limit.deadline <= other)
         {
-            nearest = Some((limit.deadline, at));
+            nearest = Some((limit.deadline, node));
         }
-        at = node.parent();
-    }
+    });
     nearest
 }
 
-/// On a plain thread nobody's timer fires: whoever asks reads the clock.
-fn note_expired_deadlines() {
-    if current_node().is_null() {
+/// Shows the limits of the running code, the innermost one first.
+#[inline]
+fn for_each_limit(mut each: impl FnMut(&CancelNode)) {
+    let mut at = current_node();
+    // SAFETY: K1: the frames around the running code are open, and so is what is above them.
+    while let Some(node) = unsafe { at.as_ref() } {
+        // SAFETY: K1, as above: the limit is the node itself or above it.
+        let Some(limit) = (unsafe { node.limit().as_ref() }) else { return };
+        each(limit);
+        at = limit.parent();
+    }
+}
+
+/// Sees to it that a limit of the running code whose time has come takes effect, though no timer has rung: a plain thread has
+/// none, and a worker that computes does not look at its own. Reads the clock only below a limit.
+#[inline]
+pub(crate) fn look_at_the_clock() {
+    // SAFETY: K1: the innermost node outlives the code that runs below it.
+    if let Some(node) = unsafe { current_node().as_ref() }
+        && !node.limit().is_null()
+    {
+        note_expired_limits();
+    }
+}
+
+/// Whether a task at or above the running one belongs to the same worker.
+fn is_beside(running: &Header, above: *const Header) -> bool {
+    // SAFETY: K1: a task's ancestors outlive it.
+    let above = unsafe { above.as_ref() };
+    // Both have started, so neither changes its worker any more.
+    above.is_some_and(|above| {
+        ptr::eq(above.worker.load(Ordering::Relaxed), running.worker.load(Ordering::Relaxed))
+    })
+}
+
+#[inline(never)]
+fn note_expired_limits() {
+    let now = clock::now();
+    let header = current_header();
+    for_each_limit(|node| {
+        if let Some(shield) = ShieldNode::of(node)
+            && shield.deadline <= now
+            && header.is_some_and(|header| is_beside(header, shield.task))
+        {
+            // SAFETY: K1: `shield_for` has reached what is outside, and its frame is open. On the task's own worker.
+            unsafe { shield.open() };
+        }
+    });
+    let Some((deadline, node)) = nearest_deadline() else { return };
+    if deadline > now {
         return;
     }
-    if let Some((deadline, node)) = nearest_deadline()
-        && clock::now() >= deadline
-    {
-        // SAFETY: K1: the frame is open.
-        cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
+    if let Some(header) = header {
+        // What is between the limit and this task must be linked, or its flag would not be seen here.
+        reach(header);
     }
+    // SAFETY: K1: the frame is open.
+    cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
 }

@@ -183,7 +183,7 @@ const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>()
 /// A box of a small closure is one of the smaller classes of [`crate::base::blocks`].
 #[cfg(target_pointer_width = "64")]
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Header>() <= 168);
+const _: () = assert!(size_of::<Header>() <= 176);
 
 /// The interrupt of a wait that a cancellation ends.
 unsafe fn interrupt_wait(header: &Header) {

@@ -76,6 +76,7 @@ pub fn sleep_until(deadline: Instant) -> Result<(), Cancelled> {
 /// None: past the end of time, for ever.
 #[track_caller]
 fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
+    task::look_at_the_clock();
     task::begin_wait()?;
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
         // A loop around it must not starve the others.
@@ -119,6 +120,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     crate::park::refuse_if_no_suspend();
+    task::look_at_the_clock();
     if let Some(cancelled) = task::cancelled() {
         return Err(task::answer(cancelled));
     }

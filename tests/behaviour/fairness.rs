@@ -205,7 +205,8 @@ fn fairness_beside_a_task_that_ignores_its_cancellation() {
 fn fairness_beside_a_task_that_sets_limits() {
     beside(1, |stop| {
         while !stop.load(SeqCst) {
-            ecru::timeout(ms(5), ecru::checkpoint).unwrap().unwrap();
+            // On a busy machine the time may be up at once.
+            let _ = ecru::timeout(ms(5), ecru::checkpoint);
         }
     });
 }

@@ -59,6 +59,10 @@
 //!   its nodes have been reached, by a task further down, does not make it reachable: the walk tells it nothing before it has said that it
 //!   may wait.
 //! - A shield is a node that is not linked: nothing reaches what hangs below it.
+//! - A limit (the node of a time limit, or of a shield that runs out) is flagged, or opened, by a timer of its task's worker. A worker that
+//!   computes does not look at its timers, so who asks outright whether it has been asked to stop reads the clock, if it is below a limit:
+//!   each node knows the innermost one at or above it. The limit whose time came first is flagged, whichever task it belongs to. A
+//!   shield is opened on its own worker only, since its timer may be about to do the same.
 //! - Hooks (`on_cancel`) are collected under the locks and run after all of them have been released.
 #![expect(unsafe_code, reason = "walks a tree of nodes that live on stacks")]
 
@@ -66,6 +70,6 @@ mod node;
 mod reason;
 mod walk;
 
-pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind};
+pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
 pub(crate) use walk::{ask, cancel, flagged_by, hang, reach, unlink};

@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Hook,
     /// The node of a [`DeadlineNode`].
     Deadline,
+    /// The node of a [`ShieldNode`].
+    Shield,
 }
 
 /// A flagged node's bits: the reason, whether a wait has answered this node's own request, and whether the node was asked itself or
@@ -48,6 +50,9 @@ pub(crate) struct CancelNode {
     pub(super) owner: Cell<*const Header>,
     /// The epoch at which nothing above had been flagged. Written before anybody else knows the node.
     noted: Cell<u64>,
+    /// The innermost node at or above this one that time changes: a time limit, or a shield that runs out. Null: there is none up
+    /// to the next shield. Written before other tasks know the node.
+    limit: Cell<*const CancelNode>,
     pub(super) lock: SpinLock<()>,
     flag: AtomicU8,
     /// `LISTED` and `REACHED`.
@@ -72,8 +77,30 @@ impl CancelNode {
             flag: AtomicU8::new(0),
             place: AtomicU8::new(0),
             kind,
+            limit: Cell::new(ptr::null()),
             number: AtomicU32::new(0),
         }
+    }
+
+    /// Notes which limit the node is under.
+    ///
+    /// # Safety
+    /// K1: the parent is there. Nobody else knows the node yet, and it stays where it is.
+    #[inline(always)]
+    pub(crate) unsafe fn note_limit(&self) {
+        // SAFETY: K1, the caller's promise.
+        if let Some(parent) = unsafe { self.parent().as_ref() } {
+            self.limit.set(parent.limit.get());
+        }
+        if matches!(self.kind, Kind::Deadline | Kind::Shield) {
+            self.limit.set(self);
+        }
+    }
+
+    /// The innermost node at or above this one that time changes.
+    #[inline]
+    pub(crate) fn limit(&self) -> *const CancelNode {
+        self.limit.get()
     }
 
     /// A number for the request that this node got, to tell it from others: given out when somebody first asks, and growing. Never 0.
@@ -100,6 +127,7 @@ impl CancelNode {
             // There is nothing above.
             return self.noted.set(epoch::now());
         };
+        self.limit.set(parent.limit.get());
         // The epoch comes first: see the module.
         let epoch = if parent.is_reached() { epoch::now() } else { parent.noted.get() };
         self.noted.set(if parent.cancelled().is_none() { epoch } else { epoch::NEVER });
@@ -263,6 +291,50 @@ impl DeadlineNode {
         }
         // SAFETY: K4: only `DeadlineNode::new` makes nodes of this kind, as its first field.
         Some(unsafe { &*ptr::from_ref(node).cast::<DeadlineNode>() })
+    }
+}
+
+/// A shield that runs out.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct ShieldNode {
+    /// First, so that a pointer to the node is one to all of it.
+    pub(crate) node: CancelNode,
+    pub(crate) deadline: Instant,
+    /// What the shield keeps off: the innermost node around it.
+    outside: *const CancelNode,
+    /// The task that opened it; null: a plain thread.
+    pub(crate) task: *const Header,
+}
+
+impl ShieldNode {
+    pub(crate) fn new(
+        outside: *const CancelNode,
+        task: *const Header,
+        deadline: Instant,
+    ) -> ShieldNode {
+        let node = CancelNode::new(ptr::null(), task, Kind::Shield);
+        ShieldNode { node, deadline, outside, task }
+    }
+
+    /// The shield that a node is the head of.
+    pub(crate) fn of(node: &CancelNode) -> Option<&ShieldNode> {
+        if node.kind != Kind::Shield {
+            return None;
+        }
+        // SAFETY: K4: only `ShieldNode::new` makes nodes of this kind, as its first field.
+        Some(unsafe { &*ptr::from_ref(node).cast::<ShieldNode>() })
+    }
+
+    /// The time is up: requests from outside get through from now on. Does nothing the second time.
+    ///
+    /// # Safety
+    /// K1: what is outside is reached and outlives the node. Called on the task's own worker.
+    pub(crate) unsafe fn open(&self) {
+        if self.node.parent().is_null() {
+            // SAFETY: K1, the caller's promise.
+            unsafe { super::hang(&self.node, self.outside) };
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Cancellation, timeouts, shields and hooks.
 
+mod clocks;
 mod hooks;
 mod reach;
 mod reasons;

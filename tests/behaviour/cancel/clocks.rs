@@ -1,0 +1,150 @@
+//! Time that passes while a task computes.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use crate::support::{HOUR, Watchdog, each_run, everywhere, ms, run_on};
+use ecru::{CancelReason, Cancelled, channel};
+
+/// Computes until the task sees that it is to stop.
+fn compute() {
+    while !ecru::is_cancelled() {}
+}
+
+/// Computes past a moment.
+fn compute_past(moment: Instant) {
+    while Instant::now() <= moment {}
+}
+
+/// A loop that asks `is_cancelled` ends with its time limit, however far out that is.
+#[test]
+fn cancel_47_computing_sees_a_deadline() {
+    let _watchdog = Watchdog::new();
+    everywhere(|_| {
+        let limited = ecru::timeout(ms(2), || {
+            compute();
+            ecru::checkpoint().unwrap_err().reason()
+        });
+        assert!(limited.is_err());
+    });
+    each_run(|| {
+        // A child on the same worker, started in the place of its joiner, which does not come to look at its timer.
+        let limited = ecru::timeout(ms(2), || {
+            ecru::scope(|s| {
+                let child = s.spawn_local(|| {
+                    ecru::scope(|s| {
+                        s.spawn_daemon(compute);
+                        let _ = s.spawn(compute).join();
+                    });
+                });
+                let _ = child.join();
+                ecru::checkpoint()
+            })
+        });
+        assert!(limited.is_err());
+        // The limit of a task that goes on computing on another worker.
+        let stop = &AtomicBool::new(false);
+        ecru::scope(|s| {
+            s.spawn(move || {
+                let limited = ecru::timeout(ms(2), || {
+                    ecru::scope(|s| {
+                        s.spawn(move || {
+                            compute();
+                            stop.store(true, SeqCst);
+                        });
+                        while !stop.load(SeqCst) {
+                            let _ = ecru::yield_now();
+                        }
+                        ecru::checkpoint()
+                    })
+                });
+                assert!(limited.is_err());
+            });
+        });
+    });
+}
+
+/// A shield that has run out lets the request through to a task that computes in it, and to its children.
+#[test]
+fn cancel_48_computing_sees_a_shield_run_out() {
+    let _watchdog = Watchdog::new();
+    each_run(|| {
+        ecru::cancel_scope(|c| {
+            c.cancel();
+            ecru::shield_for(ms(2), || {
+                assert!(!ecru::is_cancelled());
+                compute();
+                assert_eq!(ecru::checkpoint().unwrap_err().reason(), CancelReason::Explicit);
+            });
+            ecru::shield_for(ms(2), || {
+                ecru::shield_for(HOUR, || assert!(!ecru::is_cancelled()));
+                let _ = ecru::scope(|s| s.spawn(compute).join());
+            });
+        });
+        // A shield without a request to let through.
+        ecru::shield_for(Duration::ZERO, || {
+            compute_past(Instant::now());
+            assert_eq!(ecru::checkpoint(), Ok(()));
+        });
+    });
+}
+
+/// A deadline that has passed ends the next cancel point, whichever that is.
+#[test]
+fn cancel_49_passed_deadline_is_seen_at_once() {
+    type Point = fn() -> Result<(), Cancelled>;
+    let points: [Point; 4] = [
+        ecru::checkpoint,
+        || ecru::yield_now(),
+        || ecru::sleep(Duration::ZERO),
+        || ecru::time::sleep_until(Instant::now()),
+    ];
+    everywhere(|_| {
+        let past = Instant::now();
+        compute_past(past);
+        for point in points {
+            assert!(ecru::timeout_at(past, point).is_err());
+            assert!(ecru::timeout(Duration::ZERO, point).is_err());
+            let soon = Instant::now() + Duration::from_micros(100);
+            let late = ecru::timeout_at(soon, || {
+                compute_past(soon);
+                point()
+            });
+            assert!(late.is_err());
+        }
+        // A limit that begins after its time: even what would not have to wait.
+        let (sender, receiver) = channel::bounded(1);
+        sender.send(7).unwrap();
+        assert!(ecru::timeout_at(past, || receiver.recv().unwrap_err()).is_err());
+        assert_eq!(receiver.recv(), Ok(7));
+        // One that has passed, without a cancel point in it.
+        assert_eq!(ecru::timeout_at(past, || 1), Ok(1));
+    });
+}
+
+/// Of two limits that have passed the earlier one counts, wherever it is.
+#[test]
+fn cancel_50_earlier_of_two_passed_deadlines() {
+    run_on(1, || {
+        let (first, second) = (Instant::now() + ms(1), Instant::now() + ms(2));
+        let both = |outer: Instant, inner: Instant| {
+            ecru::timeout_at(outer, || {
+                ecru::timeout_at(inner, || {
+                    compute_past(second);
+                    ecru::checkpoint()
+                })
+            })
+        };
+        assert!(both(first, second).is_err());
+        let (first, second) = (Instant::now() + ms(1), Instant::now() + ms(2));
+        let inner_first = ecru::timeout_at(second, || {
+            let inner = ecru::timeout_at(first, || {
+                compute_past(second);
+                ecru::checkpoint()
+            });
+            assert!(inner.is_err());
+        });
+        assert!(inner_first.is_ok());
+    });
+}
