@@ -40,18 +40,17 @@ pub(super) struct Restraint {
     since: Cell<Instant>,
     /// Whether a budget has been used up in this slice.
     used_up: Cell<bool>,
-    /// When that happened first.
-    slice: Cell<Instant>,
+    /// When others were seen to wait for its end.
+    slice: Cell<Option<Instant>>,
 }
 
 impl Restraint {
     pub(super) fn new() -> Restraint {
-        let now = clock::now();
         Restraint {
             pause: Cell::new(0),
-            since: Cell::new(now),
+            since: Cell::new(clock::now()),
             used_up: Cell::new(false),
-            slice: Cell::new(now),
+            slice: Cell::new(None),
         }
     }
 
@@ -76,15 +75,22 @@ impl Restraint {
     #[inline]
     pub(super) fn begin_slice(&self) {
         self.used_up.set(false);
+        self.slice.set(None);
     }
 
-    /// Notes that a budget has been used up. Returns whether the slice is over, which begins with the first such call.
-    pub(super) fn is_slice_over(&self) -> bool {
+    /// Notes that a budget has been used up. Returns whether the slice is over, which others wait for: it begins with the first
+    /// call that says so.
+    #[inline]
+    pub(super) fn note_used_up(&self, others_compute: bool) -> bool {
+        self.used_up.set(true);
+        others_compute && self.is_slice_over()
+    }
+
+    fn is_slice_over(&self) -> bool {
         let now = clock::now();
-        if !self.used_up.replace(true) {
-            self.slice.set(now);
-        }
-        now.saturating_duration_since(self.slice.get()) >= SLICE
+        let begun = self.slice.get().unwrap_or(now);
+        self.slice.set(Some(begun));
+        now.saturating_duration_since(begun) >= SLICE
     }
 
     /// The first turn of a task is over.

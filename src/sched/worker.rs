@@ -236,7 +236,7 @@ impl Worker {
             if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
-            if self.restraint.holds() && self.promote() {
+            if self.is_held_back() {
                 return false;
             }
             from_ready = !ready_first;
@@ -248,8 +248,7 @@ impl Worker {
             }
             return false;
         }
-        self.unstarted_first.set(from_ready && !self.restraint.holds());
-        local::with(|local| local.budget.set(BUDGET));
+        self.unstarted_first.set(from_ready & !self.restraint.holds());
         if from_ready {
             if task == self.root.get() {
                 return true;
@@ -258,6 +257,7 @@ impl Worker {
             unsafe { self.go_on(task) };
         } else {
             self.restraint.begin_slice();
+            local::with(|local| local.budget.set(BUDGET));
             // SAFETY: T1: it was in this worker's queue.
             if unsafe { self.start_if_first(task) } {
                 self.restraint.learn();
@@ -266,8 +266,14 @@ impl Worker {
         false
     }
 
+    /// Whether a preempted task is to run before an unstarted one; it is ready then.
+    #[inline(always)]
+    fn is_held_back(&self) -> bool {
+        self.restraint.holds() && self.promote()
+    }
+
     /// The next preempted task becomes ready. False: there is none.
-    #[inline]
+    #[inline(never)]
     fn promote(&self) -> bool {
         let task = self.preempted.pop();
         if task.is_null() {
@@ -288,14 +294,16 @@ impl Worker {
         let outer = Outer::leave_for(ptr::null(), 0);
         self.look_around(Wait::Poll);
         outer.come_back();
-        let is_slice_over = self.restraint.is_slice_over();
+        let (oldest, next) = self.shared.unstarted.span();
+        let others_compute = oldest < next || !self.preempted.is_empty();
+        // The slice begins now if it has not begun.
+        let is_slice_over = self.restraint.note_used_up(others_compute);
         if self.root_asked.get() || !self.ready.is_empty() {
             return true;
         }
         if !is_slice_over {
             return false;
         }
-        let (oldest, next) = self.shared.unstarted.span();
         let is_due = oldest < next && self.restraint.is_over();
         if is_due {
             self.unstarted_first.set(true);
@@ -311,6 +319,7 @@ impl Worker {
             // SAFETY: T1, as above.
             unsafe { self.resume(task) };
         } else {
+            local::with(|local| local.budget.set(BUDGET));
             // SAFETY: T1, as above.
             unsafe { self.start_if_first(task) };
         }
@@ -418,6 +427,7 @@ impl Worker {
         local::with(|local| {
             local.task.set(task.cast());
             local.open_frames.set(running.open_frames.get());
+            local.budget.set(BUDGET);
         });
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
         let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };

@@ -120,8 +120,7 @@ impl ScopeCore {
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
         let opened = Opened::below(&self.group);
-        // SAFETY: K1: the group is a field of the same core, and nobody knows the node yet.
-        unsafe { self.daemons.note_limit() };
+        self.daemons.take_limit_of(&self.group);
         opened
     }
 

@@ -101,6 +101,7 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
         } else {
             Opened::inside(&limit.node.node)
         };
+        limit.node.node.become_limit();
         if has_passed {
             cancel::cancel(&limit.node.node, CancelReason::Deadline);
         }

@@ -36,8 +36,10 @@ impl<'n> Opened<'n> {
             // Requests to the node concern the task's own waits: they must reach the task.
             task::reach(header);
         }
-        // SAFETY: K1: its parent is a frame further out, and nobody knows the node yet.
-        unsafe { node.note_limit() };
+        // SAFETY: K1: its parent is a frame further out.
+        if let Some(parent) = unsafe { node.parent().as_ref() } {
+            node.take_limit_of(parent);
+        }
         // SAFETY: K1: the node is borrowed until this is dropped, which unlinks it; its parent is a frame further out.
         unsafe { cancel::reach(node) };
         Opened { node, before: Some(task::set_node(node)), _frame: frame, _not_send: PhantomData }
@@ -48,8 +50,6 @@ impl<'n> Opened<'n> {
     #[inline]
     pub(crate) fn unlinked(node: &'n CancelNode) -> Opened<'n> {
         let mut opened = Opened::below(node);
-        // SAFETY: K1: its parent is a frame further out, and nobody knows the node yet.
-        unsafe { node.note_limit() };
         opened.before = Some(task::set_node(node));
         opened
     }

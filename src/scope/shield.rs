@@ -69,6 +69,7 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
         task::reach(header);
     }
     let _opened = Opened::unlinked(&shield.node.node);
+    shield.node.node.become_limit();
     // SAFETY: W1: the guard cancels it before the frame goes.
     unsafe { sched::set_timer(&shield.timer, deadline) };
     let _timer = TimerGuard(&shield.timer);

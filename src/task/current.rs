@@ -142,6 +142,21 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     unsafe { cancel::ask(node) }
 }
 
+/// [`cancelled`], after a look at the clock where a limit is above.
+#[inline]
+pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
+    // SAFETY: K1, as in `cancelled`.
+    let node = unsafe { current_node().as_ref() }?;
+    if !node.limit().is_null() {
+        note_expired_limits();
+    }
+    if node.is_clear() {
+        return None;
+    }
+    // SAFETY: K1, as above.
+    unsafe { cancel::ask(node) }
+}
+
 /// The node whose flag [`cancelled`] saw.
 pub(crate) fn flagged_node() -> *const CancelNode {
     let mut at = current_node();
@@ -178,10 +193,7 @@ pub(crate) fn flagged_node() -> *const CancelNode {
 /// ```
 #[must_use]
 pub fn is_cancelled() -> bool {
-    cancelled().is_some() || {
-        look_at_the_clock();
-        cancelled().is_some()
-    }
+    cancelled().is_some() || cancelled_by_now().is_some()
 }
 
 /// Returns an error once the running code has been asked to stop, as a wait would, but never waits.

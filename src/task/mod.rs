@@ -42,9 +42,9 @@ pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
 
 pub(crate) use current::{
-    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
-    current_identity, current_node, is_unwinding, look_at_the_clock, nearest_deadline, reach,
-    request_number, set_node, spend_budget, wait, while_parked,
+    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_by_now, cancelled_wait,
+    current_header, current_identity, current_node, is_unwinding, look_at_the_clock,
+    nearest_deadline, reach, request_number, set_node, spend_budget, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

@@ -120,8 +120,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
     crate::park::refuse_if_no_suspend();
-    task::look_at_the_clock();
-    if let Some(cancelled) = task::cancelled() {
+    if let Some(cancelled) = task::cancelled_by_now() {
         return Err(task::answer(cancelled));
     }
     if std::thread::panicking() {

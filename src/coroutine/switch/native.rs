@@ -51,7 +51,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     /// # Safety
     /// Whatever `f`, `In` and `Yield` borrow must stay valid until the fiber is complete, or is never resumed, unwound or
     /// dropped again.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn new<F>(stack: Stack, f: F) -> Self
     where
         F: FnOnce(&Suspender<In, Yield>, In) -> Out,

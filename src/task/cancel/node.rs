@@ -82,19 +82,16 @@ impl CancelNode {
         }
     }
 
-    /// Notes which limit the node is under.
-    ///
-    /// # Safety
-    /// K1: the parent is there. Nobody else knows the node yet, and it stays where it is.
-    #[inline(always)]
-    pub(crate) unsafe fn note_limit(&self) {
-        // SAFETY: K1, the caller's promise.
-        if let Some(parent) = unsafe { self.parent().as_ref() } {
-            self.limit.set(parent.limit.get());
-        }
-        if matches!(self.kind, Kind::Deadline | Kind::Shield) {
-            self.limit.set(self);
-        }
+    /// Notes that the node is itself a limit. Only before other tasks know it; it stays where it is.
+    #[inline]
+    pub(crate) fn become_limit(&self) {
+        self.limit.set(self);
+    }
+
+    /// Notes that the node is under the same limit as its parent. Only before other tasks know it.
+    #[inline]
+    pub(crate) fn take_limit_of(&self, parent: &CancelNode) {
+        self.limit.set(parent.limit.get());
     }
 
     /// The innermost node at or above this one that time changes.
@@ -127,7 +124,7 @@ impl CancelNode {
             // There is nothing above.
             return self.noted.set(epoch::now());
         };
-        self.limit.set(parent.limit.get());
+        self.take_limit_of(parent);
         // The epoch comes first: see the module.
         let epoch = if parent.is_reached() { epoch::now() } else { parent.noted.get() };
         self.noted.set(if parent.cancelled().is_none() { epoch } else { epoch::NEVER });
