@@ -98,7 +98,9 @@ impl Runtime {
         if let Some(text) = verdict {
             // What the tasks made of their cancellation matters less than the cause.
             task::drop_quietly(value);
-            panic!("{text}");
+            // The report has been printed. A hook would print it once more, and may hang where that is what the report could not be: on
+            // a pipe that nothing reads.
+            panic::resume_unwind(Box::new(text));
         }
         value.expect("the body has returned")
     }
