@@ -32,6 +32,7 @@
 pub(crate) mod away;
 pub(crate) mod cancel;
 mod current;
+mod deaf;
 mod describe;
 mod header;
 mod locals;

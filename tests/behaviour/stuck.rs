@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ecru::{Runtime, channel};
 
-use crate::support::{Watchdog, alone_with, is_child, ms, panic_text, start_again};
+use crate::support::{HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again};
 
 /// Runs a test in a process with the given standard error, and ends the process if it hangs. Returns what the test runner prints.
 #[track_caller]
@@ -266,3 +266,46 @@ fn run_65_no_false_notice() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!said.contains("seems to be stuck"), "{said}");
 }
+
+/// A task that ignores its cancellation is named, with the line where it waits, once.
+#[test]
+fn cancel_60_ignored_is_named() {
+    const NAME: &str = "stuck::cancel_60_ignored_is_named";
+    let ran = alone_with(
+        NAME,
+        |_| {},
+        || {
+            let _watchdog = Watchdog::new();
+            Runtime::builder().workers(1).build().unwrap().run(|| {
+                let ended = AtomicBool::new(false);
+                ecru::scope(|s| {
+                    let deaf = s.builder().name("deaf").spawn(|| {
+                        let (_sender, receiver) = channel::bounded::<u8>(1);
+                        let mut rounds = 0;
+                        while rounds < 25_000 {
+                            let _ = receiver.recv();
+                            rounds += 1;
+                        }
+                        ended.store(true, SeqCst);
+                    });
+                    s.builder().name("attentive").spawn(|| while ecru::sleep(HOUR).is_ok() {});
+                    settle();
+                    deaf.cancel();
+                    deaf.join().unwrap();
+                    s.cancel();
+                });
+                assert!(ended.load(SeqCst));
+            });
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("ecru: ")).collect();
+    let [line] = lines[..] else { panic!("not one line: {said}") };
+    assert!(line.contains("'deaf'") && !said.contains("attentive"), "{said}");
+    let spawned = PLACES.map(|text| line.matches(text).count());
+    assert_eq!(spawned, [2], "where it was spawned, and where it waits: {said}");
+}
+
+/// How this file's lines are named.
+const PLACES: [&str; 1] = ["stuck.rs:"];
