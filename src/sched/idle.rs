@@ -283,7 +283,7 @@ impl Worker {
         self.leisure.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
         if rested && self.has_work() {
-            // Relaxed: whoever compares it has come to rest after this worker has, and `Rest` orders that.
+            // Relaxed: it is compared after this worker has come to rest again, and `Rest` orders that.
             self.pool.stirred.fetch_add(1, Ordering::Relaxed);
         }
     }

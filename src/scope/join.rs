@@ -199,7 +199,10 @@ impl<'scope, T> JoinHandle<'scope, T> {
         // SAFETY: T1: written by the call above.
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
-            Err(Failure::Panicked(payload)) => Err(JoinError::Panicked(PanicPayload::new(payload))),
+            Err(Failure::Panicked(payload)) => {
+                let (payload, _place) = task::split(payload);
+                Err(JoinError::Panicked(PanicPayload::new(payload)))
+            }
             Err(Failure::NeverRan) => Err(JoinError::Cancelled),
             Err(Failure::Failed) => Err(JoinError::Failed),
         }

@@ -36,6 +36,7 @@ mod deaf;
 mod describe;
 mod header;
 mod locals;
+mod panics;
 mod result;
 
 pub use cancel::{CancelReason, Cancelled};
@@ -51,4 +52,5 @@ pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
 };
+pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

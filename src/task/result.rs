@@ -92,7 +92,10 @@ impl<B: Body> TaskBox<B> {
     ///
     /// # Safety
     /// T3: called once, by the worker that started the task, on the task's stack.
-    pub(crate) unsafe fn run(this: *const Header) -> bool {
+    ///
+    /// By its name std's backtraces know, even without debug information, that what is further out need not be printed; see
+    /// [`short_trace`](crate::base::short_trace).
+    pub(crate) unsafe fn __rust_begin_short_backtrace(this: *const Header) -> bool {
         // SAFETY: T1: the running task owns its stage until it announces the result.
         let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
             unreachable!("a task runs once")

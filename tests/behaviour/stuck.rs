@@ -113,7 +113,7 @@ fn lock_and_wait(wait: impl Fn() + Sync) {
     });
 }
 
-/// What is said before the process is aborted is said whoever holds the lock.
+/// What is said before the process is aborted is said even if a task holds the lock.
 #[test]
 fn run_67_slow_last_words_with_a_locked_stderr() {
     const NAME: &str = "stuck::run_67_slow_last_words_with_a_locked_stderr";

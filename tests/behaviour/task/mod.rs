@@ -4,6 +4,7 @@ mod failures;
 mod locals;
 mod many;
 mod on_their_own;
+mod panics;
 mod turns;
 mod unblocking;
 
