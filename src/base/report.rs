@@ -76,11 +76,6 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
     false
 }
 
-/// Writes a line, or several, some time soon. Returns at once. Never panics.
-pub(crate) fn leave(text: impl Into<String>) {
-    drop(hand_over(print, text.into(), || ()));
-}
-
 /// Starts the thread that writes. Returns `None` if the report is lost: the system refuses a thread, or too many are waiting.
 fn hand_over(
     print: fn(String),

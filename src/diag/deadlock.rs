@@ -58,7 +58,7 @@ pub(crate) fn patience() -> Duration {
 /// All workers have been at rest for a while, and nothing is to be done about it: a thread from outside may yet wake a task.
 /// Called by one of them, outside of any task.
 pub(crate) fn noticed() {
-    report::leave(
+    report::say(
         "ecru: the program seems to be stuck: every task waits, no timer or I/O is pending, and only another thread could wake one. \
          Set ECRU_DETECT_DEADLOCK=1 to see what each task waits for; build the runtime with `detect_deadlock(false)` if this is \
          intended",

@@ -219,8 +219,8 @@ impl ScopeCore {
         cancel::cancel(&self.group, reason);
     }
 
-    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body. Returns that of a task that nobody
-    /// joined: the caller panics, so that the place is its own caller's. From here on the core must not move.
+    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body. Returns that of a task that was
+    /// not joined: the caller panics, so that the place is its own caller's. From here on the core must not move.
     #[inline(always)]
     pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, Box<ChildPanic>> {
         let opened = self.open();

@@ -28,7 +28,7 @@ pub(super) fn count(place: &'static Location<'static>) {
             true => String::new(),
             false => format!(", the last one at {place}"),
         };
-        report::leave(format!(
+        report::say(format!(
             "ecru: {} ignores its cancellation: {MANY} waits of it have returned `Cancelled`{at}. Its scope cannot end before it \
              does: leave the loop when a wait returns `Cancelled`",
             header.description(),

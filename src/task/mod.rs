@@ -38,6 +38,7 @@ mod header;
 mod locals;
 mod panics;
 mod result;
+mod unseen;
 
 pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};

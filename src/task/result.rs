@@ -2,13 +2,14 @@
 #![expect(unsafe_code, reason = "the box is erased to its header")]
 
 use std::alloc::Layout;
-use std::any::Any;
+use std::any::{self, Any};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
+use super::unseen;
 use crate::base::blocks;
 
 /// Why there is no value.
@@ -125,6 +126,12 @@ impl<B: Body> TaskBox<B> {
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
+        if let Stage::Ended(Ok(value)) = &stage
+            && unseen::is_err(value)
+        {
+            // SAFETY: T1: the owner of the stage holds a reference.
+            unseen::report(unsafe { &*this }, any::type_name::<B::Output>());
+        }
         // What else could be done with it? The task has no result any more, and its scope did not fail.
         drop_quietly(stage);
     }

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use ecru::{Runtime, channel};
 
-use crate::support::{HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again};
+use crate::support::{
+    HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again, until,
+};
 
 /// Runs a test in a process with the given standard error, and ends the process if it hangs. Returns what the test runner prints.
 #[track_caller]
@@ -309,3 +311,38 @@ fn cancel_60_ignored_is_named() {
 
 /// How this file's lines are named.
 const PLACES: [&str; 1] = ["stuck.rs:"];
+
+/// What a task returns in vain is said where the program wants to hear everything.
+#[test]
+fn task_60_unseen_error_is_logged() {
+    const NAME: &str = "stuck::task_60_unseen_error_is_logged";
+    for log in ["1", "0"] {
+        let ran = alone_with(
+            NAME,
+            |command| _ = command.env("ECRU_LOG", log),
+            || {
+                let _watchdog = Watchdog::new();
+                Runtime::builder().workers(1).build().unwrap().run(|| {
+                    ecru::scope(|s| {
+                        let error = || Err::<String, _>(std::fmt::Error);
+                        drop(s.builder().name("early").spawn(error));
+                        let late = s.builder().name("late").spawn(error);
+                        until(|| late.is_finished());
+                        drop(late);
+                        drop(s.builder().name("well").spawn(|| Ok::<_, std::fmt::Error>(())));
+                        drop(s.builder().name("plain").spawn(|| 7));
+                        s.builder().name("joined").spawn(error).join().unwrap().unwrap_err();
+                    });
+                });
+            },
+        );
+        let Some(output) = ran else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<_> = said.lines().filter(|line| line.contains("`Err`")).collect();
+        assert_eq!(lines.len(), if log == "1" { 2 } else { 0 }, "{said}");
+        for (line, name) in lines.iter().zip(["'early'", "'late'"]) {
+            assert!(line.contains(name) && line.contains("stuck.rs:"), "{said}");
+            assert!(line.contains("core::fmt::Error"), "{said}");
+        }
+    }
+}
