@@ -25,6 +25,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
+use super::clock;
 use super::sync::StaticU64;
 use super::sync::atomic::Ordering;
 
@@ -74,6 +75,14 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
         OVERDUE.fetch_sub(1, Ordering::Relaxed);
     }
     false
+}
+
+/// Waits until all reports have been written, or some have taken too long: for a process that may be about to end.
+pub(crate) fn flush() {
+    let end = clock::now() + PATIENCE;
+    while PENDING.load(Ordering::Relaxed) != 0 && clock::now() < end {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Starts the thread that writes. Returns `None` if the report is lost: the system refuses a thread, or too many are waiting.

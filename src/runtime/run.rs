@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::builder::Builder;
 use super::handle::Handle;
-use crate::base::short_trace;
 use crate::base::sync::atomic::Ordering;
+use crate::base::{report, short_trace};
 use crate::coroutine::STACK_DEFAULT;
 use crate::coroutine::Stack;
 use crate::diag;
@@ -105,6 +105,8 @@ impl Runtime {
         if let Some(text) = verdict {
             // What the tasks made of their cancellation matters less than the cause.
             task::drop_quietly(value);
+            // A task may have held the lock of standard error until just now.
+            report::flush();
             // The report has been printed. A hook would print it once more, and may hang where that is what the report could not be: on
             // a pipe that nothing reads.
             panic::resume_unwind(Box::new(text));

@@ -87,6 +87,13 @@ fn run_62_slow_deadlock_with_a_locked_stderr() {
     if is_child(NAME) {
         let text = panic_text(|| lock_and_wait(|| _ = ecru::sleep(Duration::MAX)));
         assert!(text.starts_with("deadlock: "), "{text}");
+        // On a busy machine the report may be later than this.
+        let is_report = |thread: std::fs::DirEntry| {
+            let name = std::fs::read_to_string(thread.path().join("comm"));
+            name.is_ok_and(|name| name.starts_with("ecru-report"))
+        };
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
+        until(|| !threads().any(is_report));
         return;
     }
     let (mut reader, writer) = std::io::pipe().unwrap();
