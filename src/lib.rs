@@ -41,6 +41,8 @@
 //! | `interop` | [`block_on`] |
 //! | `runtime` | [`run`], [`Runtime`], [`Handle`], [`spawn`], [`LocalRuntime`] |
 
+#![deny(clippy::print_stderr)] // `base::report` holds nothing up
+
 mod base;
 pub mod channel;
 pub mod combine;

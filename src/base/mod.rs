@@ -8,6 +8,8 @@
 //! - [`outside`]: whether something may still come from outside the process.
 //! - [`handler`]: calls a signal handler that somebody else has installed.
 //! - [`random`]: chance, through one door.
+//! - [`report`]: lines on standard error that hold nothing up.
+//! - [`short_trace`]: which frames backtraces leave out.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 
 pub(crate) mod alarm;
@@ -18,4 +20,6 @@ pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod outside;
 pub(crate) mod random;
+pub(crate) mod report;
+pub(crate) mod short_trace;
 pub(crate) mod sync;

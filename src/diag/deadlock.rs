@@ -1,4 +1,5 @@
-//! What is done about a run that is stuck: see [`Builder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock).
+//! What is done about a run that is stuck: see [`Builder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). Where the program
+//! leaves that open, a debug build says once that it seems to be stuck ([`noticed`]).
 //!
 //! ```text
 //!   RUNS ---- all workers at rest ----> LOOKS ---- every task waits ----> CANCELLED ---- the run ends: it panics
@@ -12,9 +13,11 @@
 //! panics. If waits are left that cannot be cancelled, nothing sound is left to do but to say so and to abort.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use super::dump::{dump, spawn_hidden};
 use super::tree::{TaskState, TaskTree};
+use crate::base::report;
 use crate::sched::{Deadlock, Pool, survey};
 use crate::task::{self, CancelReason, cancel};
 
@@ -44,6 +47,24 @@ pub(crate) fn found(pool: &Arc<Pool>) {
     }
 }
 
+/// How long all workers must have been at rest before [`noticed`] is called.
+pub(crate) fn patience() -> Duration {
+    // For this library's own tests, which would otherwise take seconds.
+    let shortened = std::env::var("ECRU_TEST_STUCK_AFTER_MS").ok();
+    let shortened = shortened.and_then(|text| text.parse().ok());
+    shortened.map_or(Duration::from_secs(1), Duration::from_millis)
+}
+
+/// All workers have been at rest for a while, and nothing is to be done about it: a thread from outside may yet wake a task.
+/// Called by one of them, outside of any task.
+pub(crate) fn noticed() {
+    report::say(
+        "ecru: the program seems to be stuck: every task waits, no timer or I/O is pending, and only another thread could wake one. \
+         Set ECRU_DETECT_DEADLOCK=1 to see what each task waits for; build the runtime with `detect_deadlock(false)` if this is \
+         intended",
+    );
+}
+
 /// How a run ends that was found stuck: the text to panic with. The next one begins anew.
 pub(crate) fn verdict(pool: &Pool) -> Option<String> {
     match std::mem::replace(&mut *state(pool), Deadlock::Runs) {
@@ -61,8 +82,8 @@ fn look(pool: &Arc<Pool>) {
         *state(pool) = Deadlock::Runs;
         return;
     }
-    eprintln!("ecru: deadlock: every task of the run waits for another one\n{tree:#}");
     *state(pool) = Deadlock::Cancelled(tree.to_string());
+    report::say(format!("ecru: deadlock: every task of the run waits for another one\n{tree:#}"));
     if let Some(root) = task::current_header().and_then(survey::parent) {
         cancel::cancel(&root.node, CancelReason::Shutdown);
     }
@@ -72,10 +93,10 @@ fn look(pool: &Arc<Pool>) {
 fn give_up(pool: &Arc<Pool>) {
     let tree = dump(pool);
     if is_stuck(&tree) {
-        eprintln!(
+        report::last_words(format!(
             "ecru: deadlock: the run was cancelled because every task waited for another one, and these waits cannot be \
              cancelled; the process is aborted\n{tree:#}"
-        );
+        ));
         std::process::abort();
     }
 }

@@ -27,5 +27,5 @@ mod tree;
 pub use trace::StackTrace;
 pub use tree::{TaskInfo, TaskState, TaskTree, Wait};
 
-pub(crate) use deadlock::{found, verdict};
+pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;

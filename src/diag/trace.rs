@@ -47,6 +47,7 @@ fn without_number(line: &str) -> Option<&str> {
 
 /// Leaves out how the task waits and how it leaves its trace, and what runs its closure.
 fn trim(frames: &mut Vec<String>) {
+    frames.retain(|frame| !is_own(frame, "base/short_trace.rs"));
     let left_it = frames.iter().position(|frame| is_own(frame, "sched/survey.rs"));
     let waits = ["sched/", "park/", "task/current.rs", "task/away.rs"];
     let begin = frames

@@ -1,6 +1,7 @@
 //! Which driver to use: what the program asked for, what the environment says, what the kernel allows.
 
 use super::uring;
+use crate::base::report;
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
 use std::borrow::Cow;
@@ -73,7 +74,7 @@ pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
 /// As [`check`]; also if nothing can be opened just now, for want of file descriptors say.
 pub(crate) fn choose(kind: DriverKind) -> io::Result<Choice> {
     let choice = settle(wish(kind, environment().as_deref())?, uring::probe)?;
-    if choice.is_worth_saying(std::env::var_os("ECRU_LOG").as_deref()) {
+    if choice.is_worth_saying(report::is_verbose()) {
         choice.say();
     }
     Ok(choice)
@@ -132,9 +133,8 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 impl Choice {
-    fn is_worth_saying(&self, log: Option<&OsStr>) -> bool {
-        let wanted = log.is_some_and(|value| !value.is_empty() && value != "0");
-        self.falls_back || wanted
+    fn is_worth_saying(&self, log: bool) -> bool {
+        self.falls_back || log
     }
 
     fn line(&self) -> String {
@@ -147,7 +147,7 @@ impl Choice {
         static SAID: [StaticU64; 2] = [StaticU64::new(0), StaticU64::new(0)];
         let said = &SAID[usize::from(self.kind == DriverKind::Poll)];
         if said.swap(1, Ordering::Relaxed) == 0 {
-            eprintln!("{}", self.line());
+            report::say(self.line());
         }
     }
 }
@@ -213,11 +213,9 @@ mod tests {
     fn only_a_second_choice_is_said_unasked() {
         let first = settle(Wish::Best, || Ok(())).unwrap();
         let second = settle(Wish::Best, || refusal(io::ErrorKind::Unsupported)).unwrap();
-        for (log, expected) in
-            [(None, false), (Some(""), false), (Some("0"), false), (Some("1"), true)]
-        {
-            assert_eq!(first.is_worth_saying(log.map(OsStr::new)), expected, "{log:?}");
-            assert!(second.is_worth_saying(log.map(OsStr::new)));
+        for log in [false, true] {
+            assert_eq!(first.is_worth_saying(log), log);
+            assert!(second.is_worth_saying(log));
         }
     }
 

@@ -22,6 +22,7 @@ use super::descriptor::OwnedDescriptor;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
 use crate::base::outside::Expectation;
+use crate::base::report;
 
 struct Watched {
     what: Weak<dyn Ring>,
@@ -163,7 +164,7 @@ fn keep(epoll: &'static OwnedFd) {
         match epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => {
-                eprintln!("ecru: descriptors are not watched any more: {error}");
+                report::say(format!("ecru: descriptors are not watched any more: {error}"));
                 return;
             }
         }

@@ -5,6 +5,7 @@ use std::num::NonZero;
 use std::thread;
 
 use super::run::Runtime;
+use crate::base::report;
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
 use crate::diag;
 use crate::driver::DriverKind;
@@ -22,6 +23,8 @@ use crate::sched::{Settings, WORKERS_MAX};
 #[must_use = "a builder does nothing before `build`"]
 pub struct Builder {
     settings: Settings,
+    /// None: the environment decides.
+    detect_deadlock: Option<bool>,
 }
 
 impl Builder {
@@ -36,7 +39,9 @@ impl Builder {
                 spread: false,
                 cancel_on_ctrl_c: false,
                 on_deadlock: None,
+                on_quiet: None,
             },
+            detect_deadlock: None,
         }
     }
 
@@ -102,14 +107,20 @@ impl Builder {
         self
     }
 
-    /// Whether a run that is stuck says so instead of hanging: one in which every task waits, and none for a timer, an operation of
-    /// the kernel or a closure of [`unblock`](crate::unblock). Default: no, since a thread from outside could still wake a task;
-    /// leave it off in programs that rely on that.
+    /// Sets whether a run that is stuck is ended instead of hanging. A run is stuck if every task waits, and none for a timer, an
+    /// operation of the kernel or a closure of [`unblock`](crate::unblock).
     ///
-    /// Such a run prints what each task waits for, with stack traces, to the standard error, and is cancelled with the reason
+    /// A run that is found stuck prints what each task waits for, with stack traces, to standard error, and is cancelled with the reason
     /// [`Shutdown`](crate::CancelReason::Shutdown): its waits return [`Cancelled`](crate::Cancelled), its tasks end. Then `run`
-    /// panics with a text that begins with `deadlock: ` and names the tasks. If waits are left that cannot be cancelled, in a
-    /// [`shield`](crate::shield) say, the process is aborted after it has printed those too.
+    /// panics with a text that begins with `deadlock: ` and names the tasks. As the report has been printed by then, this panic calls no
+    /// panic hook. If waits are left that cannot be cancelled, in a [`shield`](crate::shield) say, the process is aborted after it has
+    /// printed those too. If standard error cannot be written to, because it is a pipe that nothing reads, the report is left out after
+    /// half a second.
+    ///
+    /// Without this setting the environment variable `ECRU_DETECT_DEADLOCK` decides: a run is checked if it is set, and neither empty
+    /// nor `0`. Otherwise a run is not ended, because a thread outside of it could still wake a task. A debug build then prints one line
+    /// if every task has waited for a second. Programs that rely on such a thread set `detect_deadlock(false)`, which turns
+    /// this line off too.
     ///
     /// # Examples
     /// ```
@@ -124,7 +135,7 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn detect_deadlock(mut self, detect: bool) -> Builder {
-        self.settings.on_deadlock = detect.then_some(diag::found);
+        self.detect_deadlock = Some(detect);
         self
     }
 
@@ -139,7 +150,7 @@ impl Builder {
     /// let error = ecru::Runtime::builder().workers(0).build().unwrap_err();
     /// assert!(error.to_string().contains("at least 1"));
     /// ```
-    pub fn build(self) -> io::Result<Runtime> {
+    pub fn build(mut self) -> io::Result<Runtime> {
         let Settings { workers, stack_size, driver, .. } = self.settings;
         if workers == 0 {
             return Err(invalid(
@@ -160,6 +171,11 @@ impl Builder {
             return Err(invalid(text));
         }
         crate::driver::check(driver)?;
+        let decided = self.detect_deadlock;
+        let detect = decided.unwrap_or_else(|| report::is_set("ECRU_DETECT_DEADLOCK"));
+        self.settings.on_deadlock = detect.then_some(diag::found);
+        let notes = decided.is_none() && !detect && cfg!(debug_assertions);
+        self.settings.on_quiet = notes.then(|| (diag::patience(), diag::noticed as fn()));
         Runtime::new(self.settings)
     }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::builder::Builder;
 use super::handle::Handle;
 use crate::base::sync::atomic::Ordering;
+use crate::base::{report, short_trace};
 use crate::coroutine::STACK_DEFAULT;
 use crate::coroutine::Stack;
 use crate::diag;
@@ -48,6 +49,11 @@ pub struct Runtime {
 /// # Panics
 /// With the panic of `root`, or when a task made by [`spawn`](crate::spawn) has panicked and nobody joined it; inside a task; and
 /// when the system refuses threads or memory.
+///
+/// # Panic hooks
+/// The first run in a process installs a panic hook. If a task panics, it prints one line that names the task and where it was spawned,
+/// and then calls the hook that was installed before. A hook that is set later replaces it, unless it calls the one that
+/// [`take_hook`](std::panic::take_hook) returned. Backtraces leave out the frames of this library, unless `RUST_BACKTRACE=full`.
 ///
 /// # Examples
 /// ```
@@ -93,14 +99,31 @@ impl Runtime {
     pub fn run<T>(&self, root: impl FnOnce() -> T) -> T {
         let mut root = Some(root);
         let mut value = None;
-        let verdict =
-            self.run_body(&mut || value = root.take().map(|root| root()), Location::caller());
+        let at = Location::caller();
+        let mut body = || value = root.take().map(short_trace::begin);
+        let verdict = self.__rust_end_short_backtrace(&mut body, at);
         if let Some(text) = verdict {
             // What the tasks made of their cancellation matters less than the cause.
             task::drop_quietly(value);
-            panic!("{text}");
+            // A task may have held the lock of standard error until just now.
+            report::flush();
+            // The report has been printed. A hook would print it once more, and may hang where that is what the report could not be: on
+            // a pipe that nothing reads.
+            panic::resume_unwind(Box::new(text));
         }
         value.expect("the body has returned")
+    }
+
+    /// [`Runtime::run_body`]. By the name of this function std's backtraces know that what is further out is worth printing again; see
+    /// [`short_trace`]. It has no closures: their names contain its own.
+    #[inline(never)]
+    #[track_caller]
+    fn __rust_end_short_backtrace(
+        &self,
+        root: &mut dyn FnMut(),
+        at: &'static Location<'static>,
+    ) -> Option<String> {
+        self.run_body(root, at)
     }
 
     /// The part of a run that is the same for all bodies, so that it is compiled once. Gives the text to panic with if the run was stuck.
@@ -111,6 +134,7 @@ impl Runtime {
             "`Runtime::run` called from inside a task; use `ecru::scope` there instead"
         );
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        task::install_hook();
         if let Err(error) = self.pool.start_threads() {
             panic!("`run` could not start: {error}");
         }

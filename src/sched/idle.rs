@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::hint;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
@@ -247,6 +248,7 @@ impl Worker {
         if self.listens() {
             return self.look_around(Wait::Poll);
         }
+        let mut rested = false;
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
             let mut until = until;
@@ -276,9 +278,14 @@ impl Worker {
             if rests {
                 self.pool.rest.leave();
             }
+            rested = rests;
         }
         self.leisure.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
+        if rested && self.has_work() {
+            // Relaxed: it is compared after this worker has come to rest again, and `Rest` orders that.
+            self.pool.stirred.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Looks for messages for a few microseconds, if they have ended the last sleep too: to wake a worker that sleeps takes its waker
@@ -299,7 +306,10 @@ impl Worker {
 
     /// About to sleep for good: see [`super::rest`]. Whether it counts as at rest until it leaves.
     fn comes_to_rest(&self, until: &mut Option<Instant>) -> bool {
-        let Some(on_deadlock) = self.pool.settings.on_deadlock else { return false };
+        let settings = &self.pool.settings;
+        if settings.on_deadlock.is_none() && settings.on_quiet.is_none() {
+            return false;
+        }
         let has_none = !self.has_work()
             && self.timers.is_empty()
             && self.io.borrow().in_flight() == 0
@@ -319,9 +329,36 @@ impl Worker {
             && self.pool.workers.iter().all(|worker| !worker.has_news())
             && self.pool.rest.confirm(all)
         {
-            // What this spawns comes through an inbox, and ends the sleep of whoever gets it, this worker's too.
-            on_deadlock(&self.pool);
+            match settings.on_deadlock {
+                // What this spawns comes through an inbox, and ends the sleep of whoever gets it, this worker's too.
+                Some(on_deadlock) => on_deadlock(&self.pool),
+                None => self.all_are_quiet(until),
+            }
         }
         true
+    }
+
+    /// All workers are at rest. Calls `on_quiet` if they have been for long enough, or makes sure that one of them looks again then.
+    /// Between two looks workers may leave to tidy up, so only `stirred` tells whether anything has happened.
+    fn all_are_quiet(&self, until: &mut Option<Instant>) {
+        let Some((patience, on_quiet)) = self.pool.settings.on_quiet else { return };
+        let (now, stirred) = (clock::now(), self.pool.stirred.load(Ordering::Relaxed));
+        let mut quiet = self.pool.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        if quiet.said {
+            return;
+        }
+        let since = match quiet.since {
+            Some((since, then)) if then == stirred => since,
+            _ => now,
+        };
+        quiet.since = Some((since, stirred));
+        if now.saturating_duration_since(since) < patience {
+            let due = since + patience;
+            *until = Some(until.map_or(due, |until| until.min(due)));
+        } else {
+            quiet.said = true;
+            drop(quiet);
+            on_quiet();
+        }
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::timers::Timer;
 use super::worker::{self, Worker};
-use crate::base::clock;
+use crate::base::{clock, report};
 use crate::driver::{
     self, AnyDriver, Completion, Driver, FileManner, FileOp, Interest, Op, OwnedDescriptor, Token,
     Wait,
@@ -73,7 +73,7 @@ impl Io {
         }
         if let Err(error) = driver.poll(wait, &mut self.completions) {
             // The operations in flight can neither be awaited nor given up (S3): nothing sound is left to do.
-            eprintln!("ecru: the driver of a worker has broken down: {error}");
+            report::last_words(format!("ecru: the driver of a worker has broken down: {error}"));
             std::process::abort();
         }
         // An operation ends with its last completion; none of ours has several.

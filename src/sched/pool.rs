@@ -17,13 +17,13 @@
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::rest::Rest;
 use super::shared::WorkerShared;
 use super::unblock::BlockingPool;
 use super::worker::Worker;
-use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::coroutine::StackPool;
 use crate::driver::{self, Choice, DriverKind};
 
@@ -52,6 +52,8 @@ pub(crate) struct Settings {
     pub(crate) cancel_on_ctrl_c: bool,
     /// Called when all workers have come to rest, by one of them, outside of any task.
     pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
+    /// Called once when all workers have been at rest for so long, by one of them, outside of any task. Only without `on_deadlock`.
+    pub(crate) on_quiet: Option<(Duration, fn())>,
 }
 
 /// What is known of the run, for the layers above.
@@ -62,6 +64,15 @@ pub(crate) enum Deadlock {
     Looks,
     /// It was stuck, and has been cancelled; with what its tasks waited for.
     Cancelled(String),
+}
+
+/// Since when all workers have been at rest.
+#[derive(Debug, Default)]
+pub(super) struct Quiet {
+    /// When they were first found so, and the count in `stirred` then.
+    pub(super) since: Option<(Instant, u64)>,
+    /// `on_quiet` has been called.
+    pub(super) said: bool,
 }
 
 /// See the module.
@@ -76,6 +87,10 @@ pub(crate) struct Pool {
     /// Whether the run is stuck, for the layers above.
     pub(crate) deadlock: Mutex<Deadlock>,
     pub(super) rest: Rest,
+    /// How long nothing has happened.
+    pub(super) quiet: Mutex<Quiet>,
+    /// How often a worker at rest has found something to do.
+    pub(super) stirred: AtomicU64,
     /// All idle workers sleep for good: the next spawn should wake one.
     watch_wanted: AtomicBool,
     /// 1 while a worker watches.
@@ -100,6 +115,8 @@ impl Pool {
             run: Mutex::new(std::ptr::null()),
             deadlock: Mutex::new(Deadlock::Runs),
             rest: Rest::new(),
+            quiet: Mutex::new(Quiet::default()),
+            stirred: AtomicU64::new(0),
             watch_wanted: AtomicBool::new(false),
             watching: AtomicU32::new(0),
             stopping: AtomicBool::new(false),

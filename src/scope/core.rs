@@ -24,11 +24,12 @@ use std::ptr;
 use super::builder::Options;
 use super::frame::Opened;
 use super::join::JoinHandle;
+use crate::base::short_trace;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{About, Mode, Waiter};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
-use crate::task::{self, Body, CancelReason, Failure, Header, TaskBox, VTable};
+use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, VTable};
 
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
@@ -220,10 +221,10 @@ impl ScopeCore {
         cancel::cancel(&self.group, reason);
     }
 
-    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body, or else of a task that nobody
-    /// joined. From here on the core must not move.
+    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body. Returns that of a task that was
+    /// not joined: the caller panics, so that the place is its own caller's. From here on the core must not move.
     #[inline(always)]
-    pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> T {
+    pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, Box<ChildPanic>> {
         let opened = self.open();
         let result = panic::catch_unwind(AssertUnwindSafe(body));
         if result.is_err() {
@@ -235,23 +236,16 @@ impl ScopeCore {
         match result {
             Ok(value) => {
                 // No exchange: nobody adds one any more.
-                if !self.panicked.load(Ordering::Acquire).is_null() {
-                    self.pass_on_panic();
+                if !self.panicked.load(Ordering::Acquire).is_null()
+                    && let Some(panic) = self.look_for_panic()
+                {
+                    // Not while the panic unwinds: a second one would end the process.
+                    task::drop_quietly(value);
+                    return Err(Box::new(panic));
                 }
-                value
+                Ok(value)
             }
             Err(payload) => self.fail(payload),
-        }
-    }
-
-    /// Panics if a task has, and nobody has joined it.
-    #[cold]
-    fn pass_on_panic(&self) {
-        if let Some(payload) = self.look_for_panic() {
-            let text = describe(&*payload);
-            // Not while this unwinds: a second panic would end the process.
-            task::drop_quietly(payload);
-            panic!("{text}");
         }
     }
 
@@ -404,11 +398,12 @@ impl ScopeCore {
     #[inline]
     pub(crate) fn unclaimed_panic(&self) -> Option<Box<dyn Any + Send>> {
         // No exchange: nobody adds one any more.
-        if self.panicked.load(Ordering::Acquire).is_null() { None } else { self.look_for_panic() }
+        let none = self.panicked.load(Ordering::Acquire).is_null();
+        if none { None } else { self.look_for_panic().map(|panic| panic.payload) }
     }
 
     #[cold]
-    fn look_for_panic(&self) -> Option<Box<dyn Any + Send>> {
+    fn look_for_panic(&self) -> Option<ChildPanic> {
         let mut first = None;
         let mut task = self.panicked.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
         while !task.is_null() {
@@ -418,9 +413,13 @@ impl ScopeCore {
             if header.claim_result() {
                 // SAFETY: T1: claimed just now. The type does not matter for a panic, see `take_panic`.
                 let payload = unsafe { (header.vtable.take_panic)(task) };
+                let panic = payload.map(|payload| {
+                    let (payload, place) = task::split(payload);
+                    ChildPanic { payload, place, task: header.description() }
+                });
                 // The list has the last that panicked in front. Its destructor is user code, and the rest of the list has to be let go.
-                let unwanted = match payload {
-                    Some(payload) if !header.is_hushed() => first.replace(payload),
+                let unwanted = match panic {
+                    Some(panic) if !header.is_hushed() => first.replace(panic),
                     hushed => hushed,
                 };
                 task::drop_quietly(unwanted);
@@ -444,7 +443,7 @@ struct Erased<B>(B);
 
 impl<B: Body> Erased<B> {
     const VTABLE: VTable = VTable {
-        run: TaskBox::<B>::run,
+        run: TaskBox::<B>::__rust_begin_short_backtrace,
         fail: TaskBox::<B>::fail,
         take: TaskBox::<B>::take,
         put_back: TaskBox::<B>::put_back,
@@ -499,17 +498,44 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     }
 }
 
-/// What a child that failed left behind, as text for the panic of its scope.
-fn describe(payload: &(dyn Any + Send)) -> String {
-    match super::join_error::message_of(payload) {
-        Some(text) => format!("a task of this scope panicked: {text}"),
-        None => String::from("a task of this scope panicked"),
+/// What a child that panicked has left behind.
+pub(crate) struct ChildPanic {
+    payload: Box<dyn Any + Send>,
+    /// Where it was thrown, if that is known.
+    place: Option<String>,
+    /// Which child it was.
+    task: String,
+}
+
+impl ChildPanic {
+    /// Panics in the scope's task.
+    #[cold]
+    #[track_caller]
+    pub(super) fn pass_on(self: Box<Self>) -> ! {
+        let text = self.text();
+        // Not while this unwinds: a second panic would end the process.
+        task::drop_quietly(self);
+        panic!("{text}");
+    }
+
+    /// For the panic of the scope.
+    fn text(&self) -> String {
+        let text = task::text_of(&*self.payload);
+        if let Some(text) = text.filter(|text| text.starts_with(PASSED_ON)) {
+            // The child has passed on the panic of one of its own: that one is what counts.
+            return text.to_owned();
+        }
+        let place = self.place.as_ref().map_or_else(String::new, |place| format!(", at {place}"));
+        let text = text.map_or_else(String::new, |text| format!(": {text}"));
+        format!("{PASSED_ON}{}{place}{text}", self.task)
     }
 }
 
 /// Runs a closure as a plain task does: its panic is its failure.
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
-    panic::catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::Panicked)
+    let closure = || short_trace::begin(closure);
+    let caught = panic::catch_unwind(AssertUnwindSafe(closure));
+    caught.map_err(|payload| Failure::Panicked(task::located(payload)))
 }
 
 #[cfg(all(test, loom))]

@@ -28,6 +28,8 @@ enum Begun {
 /// The right to wait for a task and to take what it returns.
 ///
 /// Dropping it, forgetting it or sending it elsewhere does not matter to the task: its scope waits for it in any case.
+/// What the task returns is dropped with its handle, an `Err` too. With the environment variable `ECRU_LOG` set (and neither empty nor
+/// `0`) one line on standard error tells of each such `Err`.
 ///
 /// A handle is a [`Source`](crate::Source) of the result, for waiting for one of several things. To wait for this one alone prefer
 /// [`join`](JoinHandle::join), which can start a task in the caller's place.
@@ -199,7 +201,10 @@ impl<'scope, T> JoinHandle<'scope, T> {
         // SAFETY: T1: written by the call above.
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
-            Err(Failure::Panicked(payload)) => Err(JoinError::Panicked(PanicPayload::new(payload))),
+            Err(Failure::Panicked(payload)) => {
+                let (payload, _place) = task::split(payload);
+                Err(JoinError::Panicked(PanicPayload::new(payload)))
+            }
             Err(Failure::NeverRan) => Err(JoinError::Cancelled),
             Err(Failure::Failed) => Err(JoinError::Failed),
         }

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{error, fmt, io};
 
 use super::deadline::Elapsed;
-use crate::task::Cancelled;
+use crate::task::{self, Cancelled};
 
 /// Why a [`join`](crate::JoinHandle::join) gives no value.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub struct PanicPayload {
 
 impl PanicPayload {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> PanicPayload {
-        let message = message_of(&*payload).map(String::from);
+        let message = task::text_of(&*payload).map(String::from);
         PanicPayload { payload: Mutex::new(payload), message }
     }
 
@@ -94,12 +94,4 @@ impl fmt::Debug for PanicPayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PanicPayload").field("message", &self.message).finish_non_exhaustive()
     }
-}
-
-/// The text of a panic, if it has one.
-pub(super) fn message_of(payload: &(dyn Any + Send)) -> Option<&str> {
-    payload
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
 }

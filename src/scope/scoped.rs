@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use super::builder::{Builder, Options};
 use super::core::{self, ScopeCore, Start};
 use super::join::JoinHandle;
+use crate::base::short_trace;
 use crate::task::{self, Body, CancelReason, Failure};
 
 /// The tasks of a [`scope`]. Handed to the scope's body by reference; tasks may use it too, to spawn siblings.
@@ -40,7 +41,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 /// - With the body's panic, after the tasks have been cancelled and awaited.
-/// - When a task has panicked and nobody joined it, after all tasks have ended.
+/// - When a task has panicked and was not joined, after all tasks have ended. The text names the task and where it panicked.
 /// - Outside a run: there is nobody to run tasks. Inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
@@ -86,7 +87,10 @@ where
         _scope: PhantomData,
         _env: PhantomData,
     };
-    scope.core.run(|| body(&scope))
+    match short_trace::end(|| scope.core.run(|| short_trace::begin_with(body, &scope))) {
+        Ok(value) => value,
+        Err(panic) => panic.pass_on(),
+    }
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {

@@ -10,6 +10,7 @@ use super::builder::{Options, TryBuilder};
 use super::core::{ScopeCore, Start};
 use super::frame::Opened;
 use super::join::JoinHandle;
+use crate::base::short_trace;
 use crate::base::sync::SpinLock;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, Body, CancelReason, Failure};
@@ -85,7 +86,9 @@ where
     let result = {
         let _all = Opened::inside(&scope.all);
         let opened = scope.core.open();
-        let result = match panic::catch_unwind(AssertUnwindSafe(|| body(&scope))) {
+        let body = || short_trace::begin_with(body, &scope);
+        let caught = short_trace::end(|| panic::catch_unwind(AssertUnwindSafe(body)));
+        let result = match caught {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
                 scope.fail(error, task::cancelled().is_some());
@@ -238,7 +241,8 @@ impl<F: FnOnce() -> Result<U, E>, U, E> Body for Trying<'_, '_, '_, F, E> {
     type Output = U;
 
     fn run(self) -> Result<U, Failure> {
-        match panic::catch_unwind(AssertUnwindSafe(self.closure)) {
+        let closure = || short_trace::begin(self.closure);
+        match panic::catch_unwind(AssertUnwindSafe(closure)) {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) if self.scope.on_purpose() => task::drop_quietly(error),
             Ok(Err(error)) => self.scope.fail(error, task::cancelled().is_some()),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 
 use super::handler;
+use crate::base::report;
 
 struct Listener {
     id: u64,
@@ -128,7 +129,7 @@ fn serve(events: OwnedFd) {
         if let Err(error) = events.read_exact(&mut count)
             && error.kind() != io::ErrorKind::Interrupted
         {
-            eprintln!("ecru: signals are not heard any more: {error}");
+            report::say(format!("ecru: signals are not heard any more: {error}"));
             // The handler may still write to it.
             let _ = std::mem::ManuallyDrop::new(events);
             return;

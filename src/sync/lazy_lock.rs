@@ -58,13 +58,19 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[inline]
     #[track_caller]
     pub fn force(this: &LazyLock<T, F>) -> &T {
-        this.value.get_or_init(|| {
+        /// The closure has panicked.
+        struct Poisoned;
+        let made = this.value.get_or_try_init(|| {
             let make = this.make.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let Some(make) = make else {
-                panic!("a `LazyLock` was used whose closure has panicked: it has no value")
-            };
-            make()
-        })
+            make.map_or(Err(Poisoned), |make| Ok(make()))
+        });
+        match made {
+            Ok(value) => value,
+            // std's words, and what they mean. Here, so that the place is the caller's.
+            Err(Poisoned) => panic!(
+                "LazyLock instance has previously been poisoned: its closure has panicked, so it has no value and never will"
+            ),
+        }
     }
 }
 

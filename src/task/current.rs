@@ -2,12 +2,14 @@
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
 use std::fmt;
+use std::panic::Location;
 use std::ptr;
 use std::thread;
 use std::time::Instant;
 
 use super::away;
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode, ShieldNode};
+use super::deaf;
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{clock, local};
@@ -308,8 +310,10 @@ fn out_of_budget() {
 
 /// The last step of a wait that a request has ended: the request counts as delivered, and the others may run.
 #[cold]
+#[track_caller]
 pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
     deliver();
+    deaf::count(Location::caller());
     if let Some(host) = park::host()
         && !is_unwinding()
     {

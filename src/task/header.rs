@@ -161,6 +161,8 @@ pub(crate) struct Running {
     /// Scopes and the like that are open; see [`crate::coroutine`]. Calls of `no_suspend` cannot be open while a task is switched
     /// away, so they have no such slot.
     pub(crate) open_frames: Cell<u32>,
+    /// How many waits have been refused because of a cancellation; see [`super::deaf`].
+    pub(crate) refused: Cell<u32>,
     /// The suspended fiber, while the header says `has_fiber`.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
     /// There from when the task has first switched away: one that never does costs nothing here.
@@ -204,6 +206,7 @@ impl Running {
             interrupt: Cell::new(None),
             node_top: Cell::new(node_top),
             open_frames: Cell::new(0),
+            refused: Cell::new(0),
             fiber: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }
@@ -344,6 +347,14 @@ impl Header {
 
     pub(crate) fn name(&self) -> Option<&str> {
         self.extra.as_ref()?.name.as_deref()
+    }
+
+    /// How reports name the task.
+    #[cold]
+    pub(crate) fn description(&self) -> String {
+        let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
+        let begun = if self.scope.is_null() { "the root, run at" } else { "spawned at" };
+        format!("task #{}{name} ({begun} {})", self.id(), self.spawned_at)
     }
 
     /// What the running task has beyond its box.

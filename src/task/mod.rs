@@ -32,10 +32,13 @@
 pub(crate) mod away;
 pub(crate) mod cancel;
 mod current;
+mod deaf;
 mod describe;
 mod header;
 mod locals;
+mod panics;
 mod result;
+mod unseen;
 
 pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
@@ -50,4 +53,5 @@ pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
 };
+pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};

@@ -2,13 +2,14 @@
 #![expect(unsafe_code, reason = "the box is erased to its header")]
 
 use std::alloc::Layout;
-use std::any::Any;
+use std::any::{self, Any};
 use std::cell::UnsafeCell;
 use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
 use super::header::Header;
+use super::unseen;
 use crate::base::blocks;
 
 /// Why there is no value.
@@ -92,7 +93,10 @@ impl<B: Body> TaskBox<B> {
     ///
     /// # Safety
     /// T3: called once, by the worker that started the task, on the task's stack.
-    pub(crate) unsafe fn run(this: *const Header) -> bool {
+    ///
+    /// By its name std's backtraces know, even without debug information, that what is further out need not be printed; see
+    /// [`short_trace`](crate::base::short_trace).
+    pub(crate) unsafe fn __rust_begin_short_backtrace(this: *const Header) -> bool {
         // SAFETY: T1: the running task owns its stage until it announces the result.
         let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
             unreachable!("a task runs once")
@@ -122,6 +126,12 @@ impl<B: Body> TaskBox<B> {
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, the caller's promise.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
+        if let Stage::Ended(Ok(value)) = &stage
+            && unseen::is_err(value)
+        {
+            // SAFETY: T1: the owner of the stage holds a reference.
+            unseen::report(unsafe { &*this }, any::type_name::<B::Output>());
+        }
         // What else could be done with it? The task has no result any more, and its scope did not fail.
         drop_quietly(stage);
     }

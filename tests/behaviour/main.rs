@@ -36,6 +36,7 @@ mod serve;
 mod signal;
 mod source;
 mod streams;
+mod stuck;
 mod support;
 mod sync;
 mod task;

@@ -25,6 +25,7 @@ mod setup;
 pub(super) mod tests;
 
 use super::{Completion, Driver, FileManner, FileOp, Op, Token, Wait, Waker};
+use crate::base::report;
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use setup::Mode;
@@ -363,9 +364,9 @@ impl Drop for Uring {
     fn drop(&mut self) {
         if let Err(error) = self.drain() {
             // Going on would let the kernel write to memory that has another owner by now (S3).
-            eprintln!(
+            report::last_words(format!(
                 "ecru: operations are in flight and the io_uring driver is broken ({error}): aborting"
-            );
+            ));
             std::process::abort();
         }
     }

@@ -5,6 +5,7 @@ mod fork_join;
 mod locals;
 mod many;
 mod on_their_own;
+mod panics;
 mod turns;
 mod unblocking;
 

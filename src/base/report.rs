@@ -1,0 +1,173 @@
+//! Lines on standard error that hold nothing up: the one way in which the library speaks unasked.
+//!
+//! `eprintln!` waits for the lock of standard error, which a parked task may hold. It waits for room in a pipe that nothing reads, and it
+//! panics when the pipe is closed. A program that reports why it is stuck must do none of these. So a thread of its own writes each report.
+//! It inherits the caller's captured output, if a test runner captures it.
+//!
+//! The caller of [`say`] waits until its report has been written, for [`PATIENCE`] at most, so that what it prints or does afterwards
+//! comes later. While a report is overdue, later callers do not wait.
+//!
+//! ```text
+//!   the caller of `say`                            the writing thread
+//!   ----------------------------------------      ----------------------------------------
+//!   start the thread; wait for its channel  --->   write
+//!     closed in time: go on                 <---   left <- true; close the channel
+//!     timeout: OVERDUE + 1                            it was true before: OVERDUE - 1
+//!              left <- true
+//!                it was true before: OVERDUE - 1
+//! ```
+//! Both sides exchange `left`, so exactly one of them sees that the other came first and takes the increment back.
+
+use std::fmt::{self, Display, Formatter};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use super::clock;
+use super::sync::StaticU64;
+use super::sync::atomic::Ordering;
+
+/// How long a caller waits for its report.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// Reports beyond this number are dropped while the earlier ones cannot be written.
+const PENDING_MAX: u64 = 16;
+
+/// Reports that are being written.
+static PENDING: StaticU64 = StaticU64::new(0);
+/// Those among them whose callers have stopped waiting.
+static OVERDUE: StaticU64 = StaticU64::new(0);
+
+/// Writes a line, or several. Returns when that is done, or has taken too long. Never panics.
+pub(crate) fn say(text: impl Into<String>) {
+    // Relaxed: only how long this call waits depends on it.
+    say_by(print, text.into(), OVERDUE.load(Ordering::Relaxed) == 0);
+}
+
+/// [`say`], for a process that is about to be aborted. If the lock of standard error is held, this writes all the same.
+pub(crate) fn last_words(text: impl Into<String>) {
+    let text = text.into();
+    if !say_by(print, text.clone(), true) {
+        say_by(print_raw, text, true);
+    }
+}
+
+/// Returns whether the text has been written, as far as the caller has waited for it.
+fn say_by(print: fn(String), text: String, waits: bool) -> bool {
+    let left = Arc::new(AtomicBool::new(false));
+    let (open, closed) = mpsc::channel::<()>();
+    let writer = hand_over(print, text, {
+        let left = Arc::clone(&left);
+        move || {
+            if left.swap(true, Ordering::AcqRel) {
+                OVERDUE.fetch_sub(1, Ordering::Relaxed);
+            }
+            drop(open);
+        }
+    });
+    if waits && closed.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+        // It has written, and ends.
+        return writer.is_some_and(|writer| writer.join().is_ok());
+    }
+    OVERDUE.fetch_add(1, Ordering::Relaxed);
+    if left.swap(true, Ordering::AcqRel) {
+        OVERDUE.fetch_sub(1, Ordering::Relaxed);
+    }
+    false
+}
+
+/// Waits until all reports have been written, or some have taken too long: for a process that may be about to end.
+pub(crate) fn flush() {
+    let end = clock::now() + PATIENCE;
+    while PENDING.load(Ordering::Relaxed) != 0 && clock::now() < end {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Starts the thread that writes. Returns `None` if the report is lost: the system refuses a thread, or too many are waiting.
+fn hand_over(
+    print: fn(String),
+    text: String,
+    finally: impl FnOnce() + Send + 'static,
+) -> Option<thread::JoinHandle<()>> {
+    /// Counts a report until it is dropped, which it is even if no thread could be had.
+    struct Pending<F: FnOnce()>(Option<F>);
+    impl<F: FnOnce()> Drop for Pending<F> {
+        fn drop(&mut self) {
+            PENDING.fetch_sub(1, Ordering::Relaxed);
+            if let Some(finally) = self.0.take() {
+                finally();
+            }
+        }
+    }
+    let before = PENDING.fetch_add(1, Ordering::Relaxed);
+    let pending = Pending(Some(finally));
+    if before >= PENDING_MAX {
+        return None;
+    }
+    let write = move || {
+        let pending = pending;
+        print(text);
+        drop(pending);
+    };
+    thread::Builder::new().name(String::from("ecru-report")).spawn(write).ok()
+}
+
+fn print(text: String) {
+    #[expect(clippy::print_stderr, reason = "the one place")]
+    {
+        eprint!("{}", Line(text));
+    }
+}
+
+fn print_raw(text: String) {
+    let line = Line(text).to_string();
+    let mut rest = line.as_bytes();
+    while let Ok(written @ 1..) = rustix::io::write(std::io::stderr(), rest) {
+        rest = &rest[written..];
+    }
+}
+
+/// A text and the end of its line. Formatting it succeeds even where nothing can be written: `eprint!` panics at an error.
+struct Line(String);
+
+impl Display for Line {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let _ = f.write_str(&self.0).and_then(|()| f.write_str("\n"));
+        Ok(())
+    }
+}
+
+/// Whether the program is to say more than it has to: `ECRU_LOG` is set, and neither empty nor `0`. Read once.
+pub(crate) fn is_verbose() -> bool {
+    static VERBOSE: OnceLock<bool> = OnceLock::new();
+    *VERBOSE.get_or_init(|| is_set("ECRU_LOG"))
+}
+
+/// Whether a variable of the environment is set, and neither empty nor `0`.
+pub(crate) fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What cannot be written is no error of the text's.
+    #[test]
+    fn a_line_never_fails() {
+        struct Closed;
+        impl std::io::Write for Closed {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        use std::io::Write;
+        assert!(Closed.write_fmt(format_args!("{}", Line(String::from("text")))).is_ok());
+        assert_eq!(Line(String::from("text")).to_string(), "text\n");
+    }
+}

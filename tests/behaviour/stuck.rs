@@ -1,0 +1,371 @@
+//! Reports of a program that is stuck: they do not block it, and they come without being asked for.
+
+use std::io::{PipeWriter, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ecru::{Runtime, channel};
+
+use crate::support::{
+    HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again, until,
+};
+
+/// Runs a test in a process with the given standard error, and ends the process if it hangs. Returns what the test runner prints.
+#[track_caller]
+fn finish(test: &str, stderr: Stdio) -> String {
+    let mut child = start_again(test).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if start.elapsed() > ms(20_000) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("the process hangs");
+        }
+        thread::sleep(ms(2));
+    }
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    said
+}
+
+/// A run with two tasks that wait for each other, found stuck.
+fn get_stuck() {
+    let runtime = Runtime::builder().workers(2).detect_deadlock(true).build().unwrap();
+    let text = panic_text(|| {
+        runtime.run(|| {
+            let (to_left, left) = channel::bounded::<u32>(1);
+            let (to_right, right) = channel::bounded::<u32>(1);
+            ecru::scope(|s| {
+                s.spawn(|| drop((left.recv(), to_right)));
+                s.spawn(|| drop((right.recv(), to_left)));
+            });
+        });
+    });
+    assert!(text.starts_with("deadlock: "), "{text}");
+}
+
+/// `program 2>&1 | head -3`, after the third line.
+#[test]
+fn run_60_deadlock_with_a_closed_pipe() {
+    const NAME: &str = "stuck::run_60_deadlock_with_a_closed_pipe";
+    if is_child(NAME) {
+        return get_stuck();
+    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(finish(NAME, writer.into()).contains("1 passed"));
+}
+
+/// Fills a pipe to the last byte.
+fn fill(mut writer: &PipeWriter) {
+    let flags = rustix::fs::fcntl_getfl(writer).unwrap();
+    rustix::fs::fcntl_setfl(writer, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
+    while writer.write(&[b'x'; 512]).is_ok() {}
+    while writer.write(b"x").is_ok() {}
+    rustix::fs::fcntl_setfl(writer, flags).unwrap();
+}
+
+/// Standard error is a pipe that nobody reads. It takes as long as the report is given.
+#[test]
+fn run_61_slow_deadlock_with_a_full_pipe() {
+    const NAME: &str = "stuck::run_61_slow_deadlock_with_a_full_pipe";
+    if is_child(NAME) {
+        return get_stuck();
+    }
+    let (_reader, writer) = std::io::pipe().unwrap();
+    fill(&writer);
+    assert!(finish(NAME, writer.into()).contains("1 passed"));
+}
+
+/// A task of the stuck run holds the lock of standard error.
+#[test]
+fn run_62_slow_deadlock_with_a_locked_stderr() {
+    const NAME: &str = "stuck::run_62_slow_deadlock_with_a_locked_stderr";
+    if is_child(NAME) {
+        let text = panic_text(|| lock_and_wait(|| _ = ecru::sleep(Duration::MAX)));
+        assert!(text.starts_with("deadlock: "), "{text}");
+        // On a busy machine the report may be later than this.
+        let is_report = |thread: std::fs::DirEntry| {
+            let name = std::fs::read_to_string(thread.path().join("comm"));
+            name.is_ok_and(|name| name.starts_with("ecru-report"))
+        };
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().map(Result::unwrap);
+        until(|| !threads().any(is_report));
+        return;
+    }
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    assert!(finish(NAME, writer.into()).contains("1 passed"));
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    // When the lock was free.
+    assert_eq!(said.matches("ecru: deadlock: every task").count(), 1, "{said}");
+}
+
+/// A run that gets stuck while a task on its second worker holds the lock of standard error; the report is made on the first.
+fn lock_and_wait(wait: impl Fn() + Sync) {
+    let runtime = Runtime::builder().workers(2).spread(true).detect_deadlock(true).build().unwrap();
+    let first = thread::current().id();
+    runtime.run(|| {
+        ecru::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    if thread::current().id() != first {
+                        let _lock = std::io::stderr().lock();
+                        wait();
+                    }
+                });
+            }
+        });
+    });
+}
+
+/// What is said before the process is aborted is said even if a task holds the lock.
+#[test]
+fn run_67_slow_last_words_with_a_locked_stderr() {
+    const NAME: &str = "stuck::run_67_slow_last_words_with_a_locked_stderr";
+    if is_child(NAME) {
+        return lock_and_wait(|| ecru::shield(|| _ = ecru::sleep(Duration::MAX)));
+    }
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    assert!(!finish(NAME, writer.into()).contains("1 passed"));
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert!(said.contains("the process is aborted"), "{said}");
+}
+
+/// `ECRU_DETECT_DEADLOCK` decides where the program does not.
+#[test]
+fn run_63_deadlock_by_environment() {
+    const NAME: &str = "stuck::run_63_deadlock_by_environment";
+    let body = || {
+        let build = |explicit: Option<bool>| {
+            let builder = Runtime::builder().workers(1);
+            match explicit {
+                Some(detect) => builder.detect_deadlock(detect),
+                None => builder,
+            }
+            .build()
+            .unwrap()
+        };
+        // A thread ends this wait, unless it is found to be stuck before.
+        let hangs = |runtime: &Runtime| {
+            runtime.run(|| {
+                let (sender, receiver) = channel::bounded(1);
+                let told = AtomicBool::new(false);
+                thread::scope(|threads| {
+                    threads.spawn(|| {
+                        let start = Instant::now();
+                        while start.elapsed() < ms(30) && !told.load(SeqCst) {
+                            thread::sleep(ms(1));
+                        }
+                        let _ = sender.send(());
+                    });
+                    let received = receiver.recv();
+                    told.store(true, SeqCst);
+                    received.unwrap();
+                });
+            });
+        };
+        let set = std::env::var("ECRU_DETECT_DEADLOCK").is_ok_and(|value| value == "1");
+        if set {
+            let runtime = build(None);
+            let text = panic_text(|| runtime.run(|| ecru::sleep(Duration::MAX)));
+            assert!(text.starts_with("deadlock: "), "{text}");
+        } else {
+            hangs(&build(None));
+        }
+        hangs(&build(Some(false)));
+    };
+    for value in ["1", "0", ""] {
+        let ran = alone_with(
+            NAME,
+            |command| _ = command.env("ECRU_DETECT_DEADLOCK", value),
+            || {
+                let _watchdog = Watchdog::new();
+                body();
+            },
+        );
+        if ran.is_none() {
+            return;
+        }
+    }
+}
+
+/// With a much shorter wait than in real life.
+fn soon(command: &mut Command) {
+    command.env("ECRU_TEST_STUCK_AFTER_MS", "20").env_remove("ECRU_DETECT_DEADLOCK");
+}
+
+/// A debug build says that it seems to be stuck, once, and goes on when a thread wakes a task after all.
+#[test]
+fn run_64_notice_in_a_debug_build() {
+    const NAME: &str = "stuck::run_64_notice_in_a_debug_build";
+    const STDERR: &str = "ECRU_BEHAVIOUR_STDERR";
+    if is_child(NAME) {
+        let _watchdog = Watchdog::new();
+        let said = std::env::var(STDERR).unwrap();
+        let lines = || std::fs::read_to_string(&said).unwrap().lines().count();
+        for workers in [1, 2] {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            let before = lines();
+            runtime.run(|| {
+                for round in 0..2 {
+                    ecru::cancel_scope(|c| {
+                        thread::scope(|threads| {
+                            threads.spawn(|| {
+                                while cfg!(debug_assertions) && round == 0 && lines() == before {
+                                    thread::sleep(ms(1));
+                                }
+                                // For a line too many.
+                                thread::sleep(ms(40));
+                                c.cancel();
+                            });
+                            ecru::sleep(Duration::MAX).unwrap_err();
+                        });
+                    });
+                }
+            });
+        }
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("ecru-stuck-{}", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    let mut command = start_again(NAME);
+    soon(&mut command);
+    let output = command.env(STDERR, &path).stderr(file).output().unwrap();
+    let said = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(output.status.success(), "{said}");
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("ecru: ")).collect();
+    assert_eq!(lines.len(), if cfg!(debug_assertions) { 2 } else { 0 }, "{said}");
+    for line in lines {
+        assert!(line.contains("seems to be stuck"), "{said}");
+        assert!(line.contains("ECRU_DETECT_DEADLOCK=1"), "{said}");
+    }
+}
+
+/// As long as a timer, an operation, a closure elsewhere or a task is under way, nothing is said; nor if the program says that
+/// it relies on threads.
+#[test]
+fn run_65_no_false_notice() {
+    const NAME: &str = "stuck::run_65_no_false_notice";
+    let ran = alone_with(NAME, soon, || {
+        let _watchdog = Watchdog::new();
+        for workers in [1, 2] {
+            let runtime = Runtime::builder().workers(workers).build().unwrap();
+            runtime.run(|| {
+                ecru::sleep(ms(60)).unwrap();
+                ecru::unblock(|| thread::sleep(ms(60)));
+                let (mut reader, mut writer) = ecru::io::pipe().unwrap();
+                ecru::scope(|s| {
+                    let outside = thread::spawn(move || {
+                        thread::sleep(ms(60));
+                        writer.write_all(b"late").unwrap();
+                    });
+                    s.spawn(move || {
+                        let mut text = String::new();
+                        reader.read_to_string(&mut text).unwrap()
+                    })
+                    .join()
+                    .unwrap();
+                    outside.join().unwrap();
+                });
+            });
+            let quiet = Runtime::builder().workers(workers).detect_deadlock(false).build().unwrap();
+            quiet.run(|| {
+                ecru::cancel_scope(|c| {
+                    let outside = thread::spawn(move || {
+                        thread::sleep(ms(60));
+                        c.cancel();
+                    });
+                    ecru::sleep(Duration::MAX).unwrap_err();
+                    outside.join().unwrap();
+                });
+            });
+        }
+    });
+    let Some(output) = ran else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("seems to be stuck"), "{said}");
+}
+
+/// A task that ignores its cancellation is named, with the line where it waits, once.
+#[test]
+fn cancel_60_ignored_is_named() {
+    const NAME: &str = "stuck::cancel_60_ignored_is_named";
+    let ran = alone_with(
+        NAME,
+        |_| {},
+        || {
+            let _watchdog = Watchdog::new();
+            Runtime::builder().workers(1).build().unwrap().run(|| {
+                let ended = AtomicBool::new(false);
+                ecru::scope(|s| {
+                    let deaf = s.builder().name("deaf").spawn(|| {
+                        let (_sender, receiver) = channel::bounded::<u8>(1);
+                        let mut rounds = 0;
+                        while rounds < 25_000 {
+                            let _ = receiver.recv();
+                            rounds += 1;
+                        }
+                        ended.store(true, SeqCst);
+                    });
+                    s.builder().name("attentive").spawn(|| while ecru::sleep(HOUR).is_ok() {});
+                    settle();
+                    deaf.cancel();
+                    deaf.join().unwrap();
+                    s.cancel();
+                });
+                assert!(ended.load(SeqCst));
+            });
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("ecru: ")).collect();
+    let [line] = lines[..] else { panic!("not one line: {said}") };
+    assert!(line.contains("'deaf'") && !said.contains("attentive"), "{said}");
+    let spawned = PLACES.map(|text| line.matches(text).count());
+    assert_eq!(spawned, [2], "where it was spawned, and where it waits: {said}");
+}
+
+/// How this file's lines are named.
+const PLACES: [&str; 1] = ["stuck.rs:"];
+
+/// What a task returns in vain is said where the program wants to hear everything.
+#[test]
+fn task_60_unseen_error_is_logged() {
+    const NAME: &str = "stuck::task_60_unseen_error_is_logged";
+    for log in ["1", "0"] {
+        let ran = alone_with(
+            NAME,
+            |command| _ = command.env("ECRU_LOG", log),
+            || {
+                let _watchdog = Watchdog::new();
+                Runtime::builder().workers(1).build().unwrap().run(|| {
+                    ecru::scope(|s| {
+                        let error = || Err::<String, _>(std::fmt::Error);
+                        drop(s.builder().name("early").spawn(error));
+                        let late = s.builder().name("late").spawn(error);
+                        until(|| late.is_finished());
+                        drop(late);
+                        drop(s.builder().name("well").spawn(|| Ok::<_, std::fmt::Error>(())));
+                        drop(s.builder().name("plain").spawn(|| 7));
+                        s.builder().name("joined").spawn(error).join().unwrap().unwrap_err();
+                    });
+                });
+            },
+        );
+        let Some(output) = ran else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        let lines: Vec<_> = said.lines().filter(|line| line.contains("`Err`")).collect();
+        assert_eq!(lines.len(), if log == "1" { 2 } else { 0 }, "{said}");
+        for (line, name) in lines.iter().zip(["'early'", "'late'"]) {
+            assert!(line.contains(name) && line.contains("stuck.rs:"), "{said}");
+            assert!(line.contains("core::fmt::Error"), "{said}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What a panic says of its task.
+
+use std::panic::{self, AssertUnwindSafe, catch_unwind};
+use std::process::Output;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+
+use crate::support::{alone_with, panic_text, quiet_panic, run_on};
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[inline(never)]
+fn a_function_that_panics() {
+    std::hint::black_box(());
+    panic!("oh dear");
+}
+
+/// The task is named once, with the place where it was spawned, however far the panic travels.
+#[test]
+fn task_61_panic_names_its_task() {
+    const NAME: &str = "task::panics::task_61_panic_names_its_task";
+    let ran = alone_with(
+        NAME,
+        |_| {},
+        || {
+            run_on(1, || {
+                let text = panic_text(|| {
+                    ecru::scope(|s| {
+                        s.builder().name("outer").spawn(|| {
+                            ecru::scope(|s| {
+                                s.builder().name("inner").spawn(a_function_that_panics);
+                            });
+                        });
+                    });
+                });
+                assert!(text.contains("oh dear"), "{text}");
+            });
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = text(&output);
+    let lines: Vec<_> = said.lines().filter(|line| line.starts_with("ecru: ")).collect();
+    let [line] = lines[..] else { panic!("not one line: {said}") };
+    assert!(line.contains("'inner'") && line.contains("panics.rs:"), "{said}");
+    assert!(!said.contains("scope/core.rs"), "{said}");
+}
+
+/// The panic of the scope says where which of its tasks panicked.
+#[test]
+fn scope_60_panic_says_where() {
+    const NAME: &str = "task::panics::scope_60_panic_says_where";
+    let ran = alone_with(
+        NAME,
+        |_| {},
+        || {
+            run_on(1, || {
+                let opened = line!() + 2;
+                let text = panic_text(|| {
+                    ecru::scope(|s| {
+                        s.builder().name("child").spawn(|| {
+                            // A panic that was caught before is another one.
+                            let caught = catch_unwind(|| panic!("caught"));
+                            assert!(caught.is_err());
+                            panic!("the second")
+                        });
+                    });
+                });
+                let place = format!("panics.rs:{}:", opened + 5);
+                assert!(text.contains(&place), "{text}");
+                assert!(text.contains("'child'") && text.contains("the second"), "{text}");
+                // Where it was spawned.
+                assert!(text.contains(&format!("panics.rs:{}:", opened + 1)), "{text}");
+                // One that calls no hook has no place.
+                let text = panic_text(|| ecru::scope(|s| _ = s.spawn(|| quiet_panic("quiet"))));
+                assert!(text.contains("quiet") && !text.contains("caught"), "{text}");
+            });
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = text(&output);
+    // The scope's own place is where it was opened.
+    assert!(said.contains("panicked at tests/behaviour/task/panics.rs:"), "{said}");
+    assert!(!said.contains("src/scope"), "{said}");
+}
+
+/// A hook of the program's is called whether it was set before the first run or after, and sees what std's would.
+#[test]
+fn task_62_hooks_of_the_program() {
+    const NAME: &str = "task::panics::task_62_hooks_of_the_program";
+    let ran = alone_with(
+        NAME,
+        |_| {},
+        || {
+            static BEFORE: AtomicUsize = AtomicUsize::new(0);
+            static AFTER: AtomicUsize = AtomicUsize::new(0);
+            panic::set_hook(Box::new(|info| {
+                assert_eq!(info.payload_as_str(), Some("oh dear"));
+                assert!(info.location().unwrap().file().ends_with("panics.rs"));
+                BEFORE.fetch_add(1, SeqCst);
+            }));
+            let run = || {
+                run_on(1, || {
+                    ecru::scope(|s| assert!(s.spawn(a_function_that_panics).join().is_err()));
+                    // Without a hook.
+                    ecru::scope(|s| assert!(s.spawn(|| quiet_panic("quiet")).join().is_err()));
+                });
+            };
+            run();
+            assert_eq!(BEFORE.load(SeqCst), 1);
+            let hook = panic::take_hook();
+            panic::set_hook(Box::new(move |info| {
+                AFTER.fetch_add(1, SeqCst);
+                hook(info);
+            }));
+            run();
+            assert_eq!((BEFORE.load(SeqCst), AFTER.load(SeqCst)), (2, 1));
+            panic::set_hook(Box::new(|_| _ = AFTER.fetch_add(1, SeqCst)));
+            run();
+            assert_eq!((BEFORE.load(SeqCst), AFTER.load(SeqCst)), (2, 2));
+            // Outside of a task it is as if there were no hook of the library's.
+            let _ = panic::take_hook();
+            assert!(catch_unwind(AssertUnwindSafe(a_function_that_panics)).is_err());
+        },
+    );
+    let Some(output) = ran else { return };
+    let said = text(&output);
+    // The third hook has replaced the library's.
+    assert_eq!(said.matches("ecru: ").count(), 2, "{said}");
+}
+
+/// A test that fails in a task shows the line among what the test runner keeps.
+#[test]
+fn task_63_line_is_captured() {
+    const NAME: &str = "task::panics::task_63_line_is_captured";
+    if crate::support::is_child(NAME) {
+        run_on(2, || {
+            ecru::scope(|s| assert!(s.spawn(a_function_that_panics).join().is_err()));
+        });
+        return;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", NAME, "--test-threads=1"]).env("ECRU_TEST_CHILD", NAME);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output), "");
+}
+
+/// Without `RUST_BACKTRACE=full` a backtrace ends with the program's own frames.
+#[test]
+fn task_64_backtrace_without_own_frames() {
+    const NAME: &str = "task::panics::task_64_backtrace_without_own_frames";
+    for style in ["1", "full"] {
+        let ran = alone_with(
+            NAME,
+            |command| _ = command.env("RUST_BACKTRACE", style),
+            || {
+                run_on(1, || {
+                    ecru::scope(|s| {
+                        assert!(s.spawn(a_function_that_panics).join().is_err());
+                        ecru::yield_now().unwrap();
+                        let slow = s.spawn(|| {
+                            ecru::yield_now().unwrap();
+                            a_function_that_panics();
+                        });
+                        ecru::yield_now().unwrap();
+                        assert!(slow.join().is_err());
+                    });
+                    // On the thread's own stack.
+                    let body = || ecru::scope(|_| a_function_that_panics());
+                    assert!(catch_unwind(AssertUnwindSafe(body)).is_err());
+                });
+            },
+        );
+        let Some(output) = ran else { return };
+        let said = text(&output);
+        let frames = said.lines().filter(|line| {
+            line.trim_start().split_once(": ").is_some_and(|(n, _)| n.parse::<u32>().is_ok())
+        });
+        let own: Vec<_> = frames.filter(|line| line.contains("ecru::")).collect();
+        if style == "1" {
+            assert_eq!(said.matches("a_function_that_panics").count(), 3, "{said}");
+            // What the program calls is a part of it.
+            let called = ["::run", "::scope"];
+            let inner: Vec<_> = own
+                .iter()
+                .filter(|line| !called.iter().any(|end| line.trim_end().ends_with(end)))
+                .collect();
+            // What an optimiser makes of frames is not for this test to say.
+            assert!(inner.is_empty() || !cfg!(debug_assertions), "{inner:#?}\n{said}");
+        } else {
+            assert!(!own.is_empty(), "{said}");
+        }
+    }
+}
