@@ -5,6 +5,7 @@ use super::resolve::try_each;
 use super::settings::{Direction, check_timeout};
 use super::shell::{every_socket, hops, reads_and_writes, time_limits};
 use super::socket::Socket;
+use crate::base::clock;
 use rustix::net::{SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -80,7 +81,7 @@ impl TcpStream {
     /// A cancelled attempt is given up, and its socket closed.
     pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         check_timeout(Some(timeout))?;
-        TcpStream::connect_before(addr, Instant::now().checked_add(timeout))
+        TcpStream::connect_before(addr, clock::now().checked_add(timeout))
     }
 
     fn connect_before(address: &SocketAddr, deadline: Option<Instant>) -> io::Result<TcpStream> {
