@@ -1,4 +1,4 @@
-//! Layer 10: std's input and output, where who waits parks the task and not the worker.
+//! std's input and output, on which a wait parks the task and not the worker.
 //!
 //! `use ecru::io` takes the place of `use std::io`: the traits, buffers and errors are std's own, what waits is ours.
 //!

@@ -1,4 +1,4 @@
-//! Layer 8: std's twins for what tasks and threads share: locks, and events to wait for.
+//! std's twins for what tasks and threads share: locks, and events to wait for.
 //!
 //! Tasks and plain threads may use the same one, and no runtime is needed on threads. A task that waits is parked: its worker goes
 //! on with others. A guard may be held across waits, for a started task stays on its thread.

@@ -3,6 +3,7 @@
 //! std's side is a list in `xtask/data/std.txt`, read off the documentation that comes with the compiler (`--refresh` reads it again); ecru's side is what
 //! rustdoc says in JSON. The outcome is the page `doc/std.md`: for each type what is there, what is not, and why. The reasons are the only part written by hand, in
 //! `xtask/data/std-left-out.txt`. The check fails if something is missing without a reason, if a reason is given for what is there, or if the page is stale.
+//! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
 
 mod ours;
 mod theirs;
@@ -12,11 +13,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::outcome::Outcome;
+use crate::table;
 use ours::Ours;
 
 const STD: &str = "xtask/data/std.txt";
 const LEFT_OUT: &str = "xtask/data/std-left-out.txt";
 const PAGE: &str = "doc/std.md";
+const INVARIANTS: &str = "doc/unsafe.md";
 
 /// A type or a module of std's and its twin: ecru's path, std's path, and the extension traits whose methods count as the type's.
 struct Twin {
@@ -144,6 +147,13 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
         problems
             .push(format!("{LEFT_OUT} excuses {key}, which is here, or which std does not have"));
     }
+    let invariants = load(root, INVARIANTS)?;
+    let ids = table::rows(&invariants, &["id", "invariant"]).into_iter().map(|(_, cells)| cells[0]);
+    problems.extend(
+        ours.implementers_text(&ids.collect())
+            .into_iter()
+            .map(|found| format!("{found} is for implementers, and stands on a public page")),
+    );
     if write {
         store(root, PAGE, &page)?;
     } else if load(root, PAGE)? != page {
