@@ -12,6 +12,8 @@
 //! - Writing to a connection that the peer has closed never raises `SIGPIPE`.
 //! - `TcpListener::{set_only_v6, only_v6}` are left out: std has deprecated them, because they have no effect once a listener is bound.
 //!   What std has not made stable is left out, too, but `peek`, `peek_from`, `linger` and `set_linger`.
+//! - Keep-alive and the sizes of the kernel's buffers are set by methods of the sockets, with the names that `socket2` has for them.
+//! - A socket is never connected to itself, as the kernel may do where nothing listens: such a `connect` fails with `ConnectionRefused`.
 //! - What is a method of `std::os::linux::net::TcpStreamExt` is one of [`TcpStream`] itself: `quickack`, `set_quickack`.
 //!
 //! # Names
