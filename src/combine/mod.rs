@@ -45,4 +45,4 @@ pub use first_ok::{first_ok, first_ok_keep};
 pub use handles::Handles;
 #[doc(hidden)]
 pub use join_macro::{__launch, __outcome};
-pub use join_set::JoinSet;
+pub use join_set::{AnyScope, JoinSet};
