@@ -35,6 +35,7 @@ impl Builder {
                 name: String::from("ecru"),
                 spread: false,
                 cancel_on_ctrl_c: false,
+                cancel_on_terminate: false,
                 on_deadlock: None,
             },
         }
@@ -99,6 +100,29 @@ impl Builder {
     /// ```
     pub fn cancel_on_ctrl_c(mut self, cancel: bool) -> Builder {
         self.settings.cancel_on_ctrl_c = cancel;
+        self
+    }
+
+    /// Sets whether SIGTERM cancels the root of a run, as [`cancel_on_ctrl_c`](Builder::cancel_on_ctrl_c) does at SIGINT.
+    /// Default: no.
+    ///
+    /// SIGTERM is what service managers, containers and kill(1) send to a program that is to end. The two settings are independent
+    /// of each other, and each signal's second delivery during a run ends the process.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// let service = ecru::Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build()?;
+    /// service.run(|| {
+    ///     while ecru::sleep(std::time::Duration::from_secs(1)).is_ok() {
+    ///         println!("at work");
+    ///     }
+    ///     println!("asked to end");
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "SIGTERM")]
+    pub fn cancel_on_terminate(mut self, cancel: bool) -> Builder {
+        self.settings.cancel_on_terminate = cancel;
         self
     }
 

@@ -17,8 +17,9 @@
 //! # Ok(())
 //! # }
 //! ```
-//! A run that is to be cancelled by a Ctrl-C needs neither: see
-//! [`cancel_on_ctrl_c`](crate::RuntimeBuilder::cancel_on_ctrl_c).
+//! A run that is to be cancelled by a Ctrl-C or by SIGTERM needs neither: see
+//! [`cancel_on_ctrl_c`](crate::RuntimeBuilder::cancel_on_ctrl_c) and
+//! [`cancel_on_terminate`](crate::RuntimeBuilder::cancel_on_terminate).
 //!
 //! Nothing is installed before somebody listens, and what was there before is put back when the last listener has gone.
 
@@ -58,3 +59,6 @@ pub(crate) use listen::{Listening, listen};
 
 /// The signal of a Ctrl-C.
 pub(crate) const CTRL_C: i32 = libc::SIGINT;
+
+/// What kill(1) and service managers send.
+pub(crate) const TERMINATE: i32 = libc::SIGTERM;
