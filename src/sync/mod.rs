@@ -18,6 +18,8 @@
 //! came; [`Mutex`] says where others may be faster. Inside [`no_suspend`](crate::no_suspend) every call that may wait panics; what a [`OnceLock`] or
 //! a [`LazyLock`] has made is there for good, and may be used.
 //!
+//! [`poison`] has std's exact signatures instead, for code that is to change its import and nothing else.
+//!
 //! [`Semaphore`], [`Notify`], [`Latch`] and [`SetOnce`] are [`Source`](crate::Source)s.
 
 mod barrier;
@@ -30,6 +32,7 @@ mod mutex;
 mod notify;
 mod once_lock;
 mod permits;
+pub mod poison;
 mod rwlock;
 mod semaphore;
 mod set_once;

@@ -46,8 +46,8 @@ pub use locals::LocalKey;
 
 pub(crate) use current::{
     BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
-    current_identity, current_node, is_unwinding, nearest_deadline, reach, request_number,
-    set_node, spend_budget, wait, while_parked,
+    current_identity, current_node, is_panicking, is_unwinding, nearest_deadline, reach,
+    request_number, set_node, spend_budget, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

@@ -6,6 +6,7 @@
 //! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
 
 mod ours;
+mod signatures;
 mod theirs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ use ours::Ours;
 const STD: &str = "xtask/data/std.txt";
 const LEFT_OUT: &str = "xtask/data/std-left-out.txt";
 const PAGE: &str = "doc/std.md";
+const SIGNATURES: &str = "xtask/data/std-signatures.txt";
 const INVARIANTS: &str = "doc/unsafe.md";
 
 /// A type or a module of std's and its twin: ecru's path, std's path, and the extension traits whose methods count as the type's.
@@ -79,6 +81,9 @@ const TWINS: &[Twin] = &[
     of_type("sync::Barrier", &[]),
     of_type("sync::OnceLock", &[]),
     of_type("sync::LazyLock", &[]),
+    of_type("sync::poison::Mutex", &[]),
+    of_type("sync::poison::RwLock", &[]),
+    of_type("sync::poison::Condvar", &[]),
 ];
 
 /// `cargo xtask twins`; `write`: the page is written instead of compared; `refresh`: std's list is read again.
@@ -100,6 +105,19 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
     let mut page = String::from(HEAD);
     let mut problems = Vec::new();
     let (mut there_in_all, mut cases) = (0, 0);
+    let list = signatures::list(&load(root, SIGNATURES)?);
+    let others = signatures::others(root, &list)?;
+    page.push_str(&signatures::section(&list, &others));
+    for wrong in others
+        .iter()
+        .filter(|(module, _)| *module == "ecru::sync::poison")
+        .flat_map(|(_, wrong)| wrong)
+    {
+        problems.push(format!(
+            "ecru::sync::poison has no {} of type {}",
+            list[*wrong].0, list[*wrong].1
+        ));
+    }
     let mut used = BTreeSet::new();
     for twin in TWINS {
         let names = theirs
