@@ -16,7 +16,7 @@ fn panic_with<G>(hold: impl FnOnce() -> G) {
 }
 
 #[test]
-fn sync_47_poisoned_mutex() {
+fn sync_48_poisoned_mutex() {
     everywhere(|side| {
         let mut mutex = Mutex::new(1);
         // A guard of somebody who does not panic, and one that is taken while unwinding.
@@ -44,7 +44,7 @@ fn sync_47_poisoned_mutex() {
 }
 
 #[test]
-fn sync_48_poisoned_rwlock() {
+fn sync_49_poisoned_rwlock() {
     everywhere(|_| {
         let mut lock = RwLock::new(String::from("a"));
         panic_with(|| lock.read().unwrap());
@@ -69,7 +69,7 @@ fn sync_48_poisoned_rwlock() {
 
 /// None of the waits ends by a cancellation or by a time limit around it.
 #[test]
-fn sync_49_poison_waits_on() {
+fn sync_50_poison_waits_on() {
     each_run(|| {
         let (lock, news, gate) = (Mutex::new(false), Condvar::new(), Barrier::new(2));
         let waiting = AtomicBool::new(false);
@@ -113,7 +113,7 @@ fn sync_49_poison_waits_on() {
 
 /// A mutex that is poisoned while a condition is waited for.
 #[test]
-fn sync_50_poisoned_while_waiting() {
+fn sync_51_poisoned_while_waiting() {
     everywhere(|side| {
         let (lock, news, begun) = (Mutex::new(false), Condvar::new(), AtomicBool::new(false));
         let (told, ()) = side.both(
@@ -139,7 +139,7 @@ fn sync_50_poisoned_while_waiting() {
 
 /// A task that is parked in the middle of unwinding poisons nothing that its siblings hold.
 #[test]
-fn sync_51_poison_is_of_the_one_that_panics() {
+fn sync_52_poison_is_of_the_one_that_panics() {
     run_on(1, || {
         let (own, other) = (Mutex::new(0), Mutex::new(0));
         let (parked, release) = (AtomicBool::new(false), AtomicBool::new(false));
