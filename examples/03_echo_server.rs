@@ -1,7 +1,7 @@
 //! An echo server with a task for each connection, and a hundred clients that keep it busy.
 
 use ecru::net::{TcpListener, TcpStream};
-use ecru::{Cancelled, par};
+use ecru::par;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -31,16 +31,13 @@ fn main() -> io::Result<()> {
     })
 }
 
+/// Serves until it is cancelled. Running out of descriptors does not end it: the server reports that, pauses and accepts again.
 fn serve(listener: &TcpListener) -> io::Result<()> {
-    ecru::scope(|s| {
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => drop(s.spawn(move || echo(stream))),
-                Err(error) if Cancelled::find(&error).is_some() => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-    })
+    let report = |error: io::Error, peer: Option<SocketAddr>| match peer {
+        Some(peer) => eprintln!("the connection of {peer} failed: {error}"),
+        None => eprintln!("cannot accept for the moment: {error}"),
+    };
+    listener.server().limit(1000).on_error(report).serve(|stream, _| echo(stream))
 }
 
 fn echo(mut stream: TcpStream) -> io::Result<()> {

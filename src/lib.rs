@@ -8,38 +8,27 @@
 //! [sources]: crate::source
 //! [channel]: crate::channel
 //! [select]: crate::select
-//! [ARCHITECTURE.md]: crate#modules-in-layer-order
-//! [SOUNDNESS.md]: crate::_soundness
+//! [ARCHITECTURE.md]: crate#where-to-find-what
+//! [SOUNDNESS.md]: crate::soundness
 //! [CONTRIBUTING.md]: crate#contributing
 #![doc = include_str!("../README.md")]
-//! # Modules in layer order
+//! # Where to find what
 //!
-//! Each names only those above it.
-//!
-//! | module | what is in it for you |
+//! | for | see |
 //! |---|---|
-//! | `base` | nothing; thread-locals, atomics, lists |
-//! | [`coroutine`] | [`Coroutine`](coroutine::Coroutine), [`Generator`](coroutine::Generator), stacks and their pools |
-//! | `park` | [`no_suspend`]; the waiting protocol |
-//! | [`task`] | [`Task`](task::Task), [`checkpoint`], [`Cancelled`], [`task_local!`] |
-//! | `driver` | [`DriverKind`]; operations of the kernel |
-//! | `sched` | [`unblock`]; workers, queues, timers |
-//! | [`source`] | [`Source`]: whatever can be waited on; races |
-//! | `scope` | [`scope()`], [`try_scope`], [`timeout`], [`shield`], [`on_cancel`], handles |
-//! | [`sync`] | [`Mutex`](sync::Mutex), [`Semaphore`](sync::Semaphore), and the rest of std's |
-//! | [`time`] | [`sleep`], [`yield_now`] |
-//! | [`channel`] | channels, [`select!`], [`Select`](channel::Select) |
-//! | [`combine`] | [`zip`], [`first_ok`], [`join_all`], [`try_join_all`], [`JoinSet`], [`join!`] ([`concurrently!`]) |
-//! | [`schedule`] | [`Schedule`], [`Retry`], [`Delay`], [`Jitter`] |
-//! | [`signal`] | [`ctrl_c`](signal::ctrl_c), [`Signal`](signal::Signal) |
-//! | [`fs`] | [`File`](fs::File), [`fs::read`](fs::read()), and the rest of std's |
-//! | [`net`] | [`TcpListener`](net::TcpListener), [`TcpStream`](net::TcpStream), [`UdpSocket`](net::UdpSocket), Unix sockets, [`Server`](net::Server) |
-//! | [`io`] | [`stdin`](io::stdin), [`pipe`](io::pipe()), [`copy_bidirectional`](io::copy_bidirectional), and what of `std::io` needs no twin |
-//! | [`process`] | [`Command`](process::Command), [`Child`](process::Child) |
-//! | [`par`] | parallel map, [`par_for!`] |
-//! | [`diag`] | [`TaskTree`]: what a run is doing |
-//! | `interop` | [`block_on`] |
-//! | `runtime` | [`run`], [`Runtime`], [`Handle`], [`spawn`], [`LocalRuntime`] |
+//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`Handle`], [`DriverKind`] |
+//! | tasks and their scopes | [`scope()`], [`try_scope`], [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
+//! | cancellation and time limits | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
+//! | several tasks at once | [`combine`], [`JoinSet`], [`join!`], [`par`], [`par_for!`] |
+//! | channels | [`channel`], [`select!`] |
+//! | whatever can be waited on | [`source`], [`Source`] |
+//! | locks and events | [`sync`] |
+//! | sleeping, and trying again | [`time`], [`sleep`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
+//! | sockets, files, programs, signals | [`net`], [`fs`], [`io`], [`process`], [`signal`] |
+//! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
+//! | futures | [`block_on`] |
+//! | coroutines and generators | [`coroutine`] |
+//! | what a run is doing | [`diag`], [`TaskTree`] |
 
 #![deny(clippy::print_stderr)] // `base::report` holds nothing up
 
@@ -85,6 +74,7 @@ pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};
 pub use time::{sleep, yield_now};
 
+/// What is promised, and why it holds. This module exists in the documentation only.
 #[cfg(doc)]
 #[doc = include_str!("../SOUNDNESS.md")]
-pub mod _soundness {}
+pub mod soundness {}

@@ -1,4 +1,4 @@
-//! Layer 8: channels, with the names and the behaviour of `crossbeam-channel`'s, plus closing.
+//! Channels, with the names and the behaviour of `crossbeam-channel`'s, plus closing.
 //!
 //! Tasks and plain threads may be at either end, and no runtime is needed on threads. Everything that waits is a cancel point.
 //!

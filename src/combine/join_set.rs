@@ -10,7 +10,7 @@ use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::park::{Entry, Gathering, Mode};
-use crate::scope::{Internals, JoinError, JoinHandle, Scope};
+use crate::scope::{Internals, JoinError, JoinHandle, Scope, TryScope};
 use crate::task;
 
 /// Tasks of a scope whose results are read one after another, in the order in which they end. More can be spawned meanwhile.
@@ -37,8 +37,28 @@ use crate::task;
 ///     });
 /// });
 /// ```
-pub struct JoinSet<'scope, 'env, T> {
-    scope: &'scope Scope<'scope, 'env>,
+///
+/// In a [`TryScope`] its tasks return `Result`: an `Err` fails the scope, and is given as [`JoinError::Failed`].
+///
+/// ```
+/// use ecru::{JoinError, JoinSet};
+///
+/// ecru::run(|| {
+///     let result = ecru::try_scope(|s| {
+///         let set = JoinSet::new(s);
+///         for text in ["1", "two"] {
+///             set.spawn(move || text.parse::<i32>());
+///         }
+///         while let Some(Ok(number)) = set.join_next() {
+///             assert_eq!(number, 1);
+///         }
+///         Ok(())
+///     });
+///     assert!(result.is_err());
+/// });
+/// ```
+pub struct JoinSet<'scope, 'env, T, S = Scope<'scope, 'env>> {
+    scope: &'scope S,
     /// Not part of this value: if that is forgotten, tasks may still tell it.
     gathering: Arc<Gathering>,
     /// All that have not been read. Its lock is held while a member is being entered, so that no reader frees it meanwhile.
@@ -48,6 +68,19 @@ pub struct JoinSet<'scope, 'env, T> {
     _handles: PhantomData<JoinHandle<'scope, T>>,
     /// Results go in and come out: a set of results that live longer cannot pass for one of shorter-lived ones.
     _invariant: PhantomData<fn(T) -> T>,
+    _env: PhantomData<&'env mut &'env ()>,
+}
+
+/// A scope that a [`JoinSet`] can belong to.
+pub trait AnyScope<'scope, 'env>: sealed::Sealed {}
+impl<'scope, 'env> AnyScope<'scope, 'env> for Scope<'scope, 'env> {}
+impl<'scope, 'env, E> AnyScope<'scope, 'env> for TryScope<'scope, 'env, E> {}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "so that only the scopes of this library are scopes")]
+    pub trait Sealed {}
+    impl Sealed for super::Scope<'_, '_> {}
+    impl<E> Sealed for super::TryScope<'_, '_, E> {}
 }
 
 /// One task of a set; on the heap, because the task points to it.
@@ -60,24 +93,11 @@ struct Member<'scope, T> {
 }
 
 // SAFETY: G1: the pile and its links are guarded by the lock; results move between threads, each to one.
-unsafe impl<T: Send> Sync for JoinSet<'_, '_, T> {}
+unsafe impl<T: Send, S: Sync> Sync for JoinSet<'_, '_, T, S> {}
 // SAFETY: G1, as above.
-unsafe impl<T: Send> Send for JoinSet<'_, '_, T> {}
+unsafe impl<T: Send, S: Sync> Send for JoinSet<'_, '_, T, S> {}
 
 impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
-    /// A set without tasks, whose tasks will be the scope's.
-    #[must_use]
-    pub fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
-        JoinSet {
-            scope,
-            gathering: Arc::new(Gathering::new()),
-            members: SpinLock::new(Pile::new()),
-            reported: AtomicU32::new(0),
-            _handles: PhantomData,
-            _invariant: PhantomData,
-        }
-    }
-
     /// Spawns a task of the scope whose result this set will give.
     ///
     /// # Panics
@@ -88,7 +108,47 @@ impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let handle = self.scope.spawn(f);
+        self.enter(self.scope.spawn(f));
+    }
+}
+
+impl<'scope, 'env, T, E: Send> JoinSet<'scope, 'env, T, TryScope<'scope, 'env, E>> {
+    /// Spawns a task of the scope whose value this set will give. Its `Err` fails the scope.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks.
+    #[track_caller]
+    pub fn spawn<F>(&self, f: F)
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+    {
+        self.enter(self.scope.spawn(f));
+    }
+}
+
+impl<'scope, 'env, T, S> JoinSet<'scope, 'env, T, S>
+where
+    S: AnyScope<'scope, 'env>,
+{
+    /// Creates a set without tasks. Its tasks will be those of the scope: a [`Scope`](crate::Scope) or a [`TryScope`].
+    #[must_use]
+    pub fn new(scope: &'scope S) -> Self {
+        JoinSet {
+            scope,
+            gathering: Arc::new(Gathering::new()),
+            members: SpinLock::new(Pile::new()),
+            reported: AtomicU32::new(0),
+            _handles: PhantomData,
+            _invariant: PhantomData,
+            _env: PhantomData,
+        }
+    }
+}
+
+impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
+    /// Makes a task of the scope a member.
+    fn enter(&self, handle: JoinHandle<'scope, T>) {
         let entry = Entry::new(&self.gathering, std::ptr::null());
         let member = Box::into_raw(Box::new(Member { link: Link::new(), entry, handle }));
         // SAFETY: G1: nobody else knows it yet, and nobody frees it before the lock below is free.
@@ -162,7 +222,7 @@ impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
     }
 }
 
-impl<T> Drop for JoinSet<'_, '_, T> {
+impl<T, S> Drop for JoinSet<'_, '_, T, S> {
     fn drop(&mut self) {
         let members = self.members.lock();
         let first = members.first();
@@ -190,7 +250,7 @@ fn each<'scope, T>(mut link: *const Link, mut visit: impl FnMut(*mut Member<'sco
     }
 }
 
-impl<T> fmt::Debug for JoinSet<'_, '_, T> {
+impl<T, S> fmt::Debug for JoinSet<'_, '_, T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("JoinSet").field("len", &self.len()).finish_non_exhaustive()
     }

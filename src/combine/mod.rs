@@ -1,4 +1,4 @@
-//! Layer 8: several tasks at once.
+//! Several tasks at once.
 //!
 //! | | waits for | gives | the others |
 //! |---|---|---|---|
@@ -25,10 +25,10 @@
 //! # Panics of tasks
 //! A panic that is waited for is a failure. One that comes later, of a task that was left alone, is its scope's, as if nobody had
 //! asked. One of a task that was cancelled for losing is nobody's any more, unless it is joined.
-//!
-//! # How
-//! Each task gets an entry of one gathering among those who wait for its end; the caller parks, and whoever ends wakes it. No
-//! handle is polled, and each costs the same however many they are.
+
+// # How
+// Each task gets an entry of one gathering among those who wait for its end; the caller parks, and whoever ends wakes it. No
+// handle is polled, and each costs the same however many they are.
 
 mod all;
 mod first_ok;
@@ -45,4 +45,4 @@ pub use first_ok::{first_ok, first_ok_keep};
 pub use handles::Handles;
 #[doc(hidden)]
 pub use join_macro::{__launch, __outcome};
-pub use join_set::JoinSet;
+pub use join_set::{AnyScope, JoinSet};

@@ -15,24 +15,24 @@
 //! });
 //! assert_eq!(countdown.collect::<Vec<_>>(), [3, 2, 1]);
 //! ```
-//!
-//! # Parts, ground floor first
-//! - `stack`: memory to run on; `remaining_stack`.
-//! - `overflow`: what is said when a stack was too small.
-//! - `switch`: the machine: `Fiber` and `Suspender`, with two backends. Tasks stand on it, too.
-//! - `frames`: what must not be left open by a coroutine that may be forgotten.
-//! - `control`, `yielder`, `coroutine`, `generator`: the public face.
-//!
-//! # Invariants
-//! - C1: a `Stack` value is the only owner of its slot. C2: memory is unmapped or given back only where no `Stack` owns a slot.
-//!   C3: every slot is guarded before a `Stack` for it exists. C4: entries of the slab list are never freed. All in `stack`.
-//! - C5: a coroutine's frames change only between `resume` and the switch back: while it is at rest, suspending or complete,
-//!   nothing runs on its stack. The gate in its control block admits one user at a time.
-//! - C6: what a `Yielder` or a `Coroutine` points to lies on the coroutine's stack, which the `Coroutine` owns, and a `Yielder` is
-//!   reachable only from the body, which ends before.
-//! - C7: a body's borrows outlast every moment at which it can run: they outlast the `Coroutine`, which alone can run, unwind or
-//!   free it. A forgotten one does none of these any more. What that leaves open: `doc/decisions/0003-forgotten-coroutines.md`.
-//! - C8: what the signal handler reads is written before it can be seen, and does not change afterwards.
+
+// # Parts, ground floor first
+// - `stack`: memory to run on; `remaining_stack`.
+// - `overflow`: what is said when a stack was too small.
+// - `switch`: the machine: `Fiber` and `Suspender`, with two backends. Tasks stand on it, too.
+// - `frames`: what must not be left open by a coroutine that may be forgotten.
+// - `control`, `yielder`, `coroutine`, `generator`: the public face.
+//
+// # Invariants
+// - C1: a `Stack` value is the only owner of its slot. C2: memory is unmapped or given back only where no `Stack` owns a slot.
+//   C3: every slot is guarded before a `Stack` for it exists. C4: entries of the slab list are never freed. All in `stack`.
+// - C5: a coroutine's frames change only between `resume` and the switch back: while it is at rest, suspending or complete,
+//   nothing runs on its stack. The gate in its control block admits one user at a time.
+// - C6: what a `Yielder` or a `Coroutine` points to lies on the coroutine's stack, which the `Coroutine` owns, and a `Yielder` is
+//   reachable only from the body, which ends before.
+// - C7: a body's borrows outlast every moment at which it can run: they outlast the `Coroutine`, which alone can run, unwind or
+//   free it. A forgotten one does none of these any more. What that leaves open: `doc/decisions/0003-forgotten-coroutines.md`.
+// - C8: what the signal handler reads is written before it can be seen, and does not change afterwards.
 
 #![expect(unsafe_code, reason = "coroutines stand on raw stacks and switch between them")]
 

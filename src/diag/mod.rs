@@ -2,22 +2,24 @@
 //!
 //! [`Handle::dump`](crate::Handle::dump) makes a [`TaskTree`], which prints itself.
 //!
-//! # How it is made
-//! Started tasks belong to their workers, which touch them without locks. So nobody looks at another worker's tasks: whoever
-//! wants a tree *asks* each worker, by a task that may only start there, and joins these tasks. They are tasks of the run, which
-//! therefore does not end before they have; they are the only ones that a tree does not show.
-//!
-//! ```text
-//!   the asker                                        a worker
-//!   -------------------------------------------      --------------------------------------------------
-//!   a task for each worker, into its inbox     --->  at its next look around: begun <- true
-//!   join each, for 100 ms in all                     describe its tasks: started, unstarted, the root
-//!     began in time: join it, however long     <---  the description is the task's result
-//!     has not begun: the worker counts as busy       (describes later, for nobody)
-//!   put the descriptions together by scopes
-//! ```
-//! The workers answer one after another, while the others go on: a tree of a program that is busy may show a task as it was a
-//! moment ago. Of one that is stuck it shows the truth. What a worker does for its part stands in `sched/survey.rs`.
+//! The workers answer one after another, while the others go on. A tree of a busy program may show a task as it was a moment ago.
+//! Of a program that is stuck it shows the truth.
+
+// # How it is made
+// Started tasks belong to their workers, which touch them without locks. So nobody looks at another worker's tasks: whoever
+// wants a tree *asks* each worker, by a task that may only start there, and joins these tasks. They are tasks of the run, which
+// therefore does not end before they have; they are the only ones that a tree does not show.
+//
+// ```text
+//   the asker                                        a worker
+//   -------------------------------------------      --------------------------------------------------
+//   a task for each worker, into its inbox     --->  at its next look around: begun <- true
+//   join each, for 100 ms in all                     describe its tasks: started, unstarted, the root
+//     began in time: join it, however long     <---  the description is the task's result
+//     has not begun: the worker counts as busy       (describes later, for nobody)
+//   put the descriptions together by scopes
+// ```
+// What a worker does for its part stands in `sched/survey.rs`.
 
 mod deadlock;
 mod dump;

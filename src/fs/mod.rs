@@ -40,10 +40,10 @@
 //! | [`ReadDir`]'s `next` | awaited | awaited | nothing: it says so once, then `None`, and goes on when it may |
 //! | `try_lock`, `try_lock_shared`, `unlock` | no cancel points | | nothing |
 //! | every other | awaited | awaited | nothing |
-//!
-//! # Modules
-//! - `place`: where files live, and hence what waits. `handle`: transfers. All raw memory is in there.
-//! - `file`, `options`, `locks`, `conversions`: the type [`File`]. `directory`: [`ReadDir`] and [`DirBuilder`]. `functions`: the free functions.
+
+// # Modules
+// - `place`: where files live, and hence what waits. `handle`: transfers. All raw memory is in there.
+// - `file`, `options`, `locks`, `conversions`: the type `File`. `directory`: `ReadDir` and `DirBuilder`. `functions`: the free functions.
 
 mod conversions;
 mod directory;

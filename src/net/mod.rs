@@ -4,15 +4,6 @@
 //! [`std::io::Write`], on the type and on a reference to it, so whatever was written for std's streams takes these. Every
 //! call works inside a task, and outside any runtime, where it blocks the thread.
 //!
-//! - `socket`: one socket, its options and its waits, of whatever kind.
-//! - `address`: std's addresses as the kernel lays them out.
-//! - `tcp_stream`, `tcp_listener`, `udp_socket` (and `udp_multicast`), `unix_stream`, `unix_listener`, `unix_datagram`: the public types, each a
-//!   shell around a socket; `shell` is what they say in the same words.
-//! - `conversions`: from and to std's types and fds.
-//! - `readiness`: waiting without a transfer, for code that is built on readiness.
-//! - `resolve`: from names to addresses.
-//! - `server`, `server_errors`: accepting connections and serving them; `halves`: a stream parted in two.
-//!
 //! # Differences from std
 //! - Sockets are always in non-blocking mode underneath, which shows in their raw fd. The conversions from and to
 //!   std's types set the mode that each expects.
@@ -21,6 +12,8 @@
 //! - Writing to a connection that the peer has closed never raises `SIGPIPE`.
 //! - `TcpListener::{set_only_v6, only_v6}` are left out: std has deprecated them, because they have no effect once a listener is bound.
 //!   What std has not made stable is left out, too, but `peek`, `peek_from`, `linger` and `set_linger`.
+//! - Keep-alive and the sizes of the kernel's buffers are set by methods of the sockets, with the names that `socket2` has for them.
+//! - A socket is never connected to itself, as the kernel may do where nothing listens: such a `connect` fails with `ConnectionRefused`.
 //! - What is a method of `std::os::linux::net::TcpStreamExt` is one of [`TcpStream`] itself: `quickack`, `set_quickack`.
 //!
 //! # Names
@@ -48,6 +41,16 @@
 //! | `send`, `send_to` | nothing: a datagram is sent whole, and that is reported, or not at all |
 //! | `serve` | connections in progress: their functions see the cancellation at their next wait, as in every scope |
 //! | everything else | does not wait |
+
+// # Modules
+// - `socket`: one socket, its options and its waits, of whatever kind.
+// - `address`: std's addresses as the kernel lays them out.
+// - `tcp_stream`, `tcp_listener`, `udp_socket` (and `udp_multicast`), `unix_stream`, `unix_listener`, `unix_datagram`: the public types, each a
+//   shell around a socket; `shell` is what they say in the same words.
+// - `conversions`: from and to std's types and fds.
+// - `readiness`: waiting without a transfer, for code that is built on readiness.
+// - `resolve`: from names to addresses.
+// - `server`, `server_errors`: accepting connections and serving them; `halves`: a stream parted in two.
 
 mod address;
 mod conversions;

@@ -3,6 +3,7 @@
 //! std keeps these in the kernel's socket, where all duplicates of an fd share them. Here the kernel never waits, so they
 //! are kept beside the fd, shared by clones. Most sockets never have any: those pay one load per call.
 
+use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -59,7 +60,7 @@ impl Settings {
     /// When a call that starts now has to give up.
     pub(super) fn deadline(&self, direction: Direction) -> Option<Instant> {
         let timeout = self.timeout(direction)?;
-        Instant::now().checked_add(timeout)
+        clock::now().checked_add(timeout)
     }
 
     pub(super) fn is_nonblocking(&self) -> bool {

@@ -69,6 +69,74 @@ macro_rules! every_socket {
                 self.0.set_nonblocking(nonblocking);
                 Ok(())
             }
+
+            /// Sets the size of the kernel's receive buffer for this socket, in bytes (`SO_RCVBUF`).
+            ///
+            /// Linux doubles the number to have room for its own records, and caps it at `net.core.rmem_max` before that. Connections
+            /// that a listener accepts inherit the size.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// socket.set_recv_buffer_size(64 * 1024)?;
+            /// assert!(socket.recv_buffer_size()? >= 64 * 1024);
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2). `InvalidInput` for a number that does not fit in an `i32`.
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_socket_recv_buffer_size(&self.0, bytes)?)
+            }
+
+            /// Returns the size of the kernel's receive buffer for this socket, in bytes. On Linux that is twice what was set. See
+            #[doc = concat!("[`set_recv_buffer_size`](", stringify!($name), "::set_recv_buffer_size).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn recv_buffer_size(&self) -> io::Result<usize> {
+                Ok(rustix::net::sockopt::socket_recv_buffer_size(&self.0)?)
+            }
+
+            /// Sets the size of the kernel's send buffer for this socket, in bytes (`SO_SNDBUF`).
+            ///
+            /// Linux doubles the number to have room for its own records, and caps it at `net.core.wmem_max` before that. Connections
+            /// that a listener accepts inherit the size.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// socket.set_send_buffer_size(64 * 1024)?;
+            /// assert!(socket.send_buffer_size()? >= 64 * 1024);
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2). `InvalidInput` for a number that does not fit in an `i32`.
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, bytes)?)
+            }
+
+            /// Returns the size of the kernel's send buffer for this socket, in bytes. On Linux that is twice what was set. See
+            #[doc = concat!("[`set_send_buffer_size`](", stringify!($name), "::set_send_buffer_size).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn send_buffer_size(&self) -> io::Result<usize> {
+                Ok(rustix::net::sockopt::socket_send_buffer_size(&self.0)?)
+            }
         }
 
         impl std::fmt::Debug for $name {
@@ -185,6 +253,139 @@ macro_rules! hops {
     };
 }
 
+/// The methods of TCP sockets that notice a peer that is gone without a word.
+macro_rules! keepalive {
+    ($name:ident, $setup:literal) => {
+        impl $name {
+            /// Sets whether an idle connection is probed (`SO_KEEPALIVE`). A read of a connection whose peer answers no probe fails with
+            /// [`TimedOut`](io::ErrorKind::TimedOut). Off at first. Connections that a listener accepts inherit this and its intervals.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// assert!(!socket.keepalive()?);
+            /// socket.set_keepalive(true)?;
+            /// assert!(socket.keepalive()?);
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_socket_keepalive(&self.0, keepalive)?)
+            }
+
+            /// Returns whether an idle connection is probed. See
+            #[doc = concat!("[`set_keepalive`](", stringify!($name), "::set_keepalive).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn keepalive(&self) -> io::Result<bool> {
+                Ok(rustix::net::sockopt::socket_keepalive(&self.0)?)
+            }
+
+            /// Sets how long a connection is idle before its first probe (`TCP_KEEPIDLE`), in whole seconds; a fraction counts as one more.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// socket.set_keepalive_time(std::time::Duration::from_secs(60))?;
+            /// assert_eq!(socket.keepalive_time()?, std::time::Duration::from_secs(60));
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2), for instance for zero, and for more than 32,767 seconds.
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_keepalive_time(&self, time: Duration) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_tcp_keepidle(&self.0, time)?)
+            }
+
+            /// Returns how long a connection is idle before its first probe. See
+            #[doc = concat!("[`set_keepalive_time`](", stringify!($name), "::set_keepalive_time).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn keepalive_time(&self) -> io::Result<Duration> {
+                Ok(rustix::net::sockopt::tcp_keepidle(&self.0)?)
+            }
+
+            /// Sets the time between two probes (`TCP_KEEPINTVL`), in whole seconds; a fraction counts as one more.
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// socket.set_keepalive_interval(std::time::Duration::from_secs(10))?;
+            /// assert_eq!(socket.keepalive_interval()?, std::time::Duration::from_secs(10));
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2), for instance for zero, and for more than 32,767 seconds.
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_keepalive_interval(&self, interval: Duration) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_tcp_keepintvl(&self.0, interval)?)
+            }
+
+            /// Returns the time between two probes. See
+            #[doc = concat!("[`set_keepalive_interval`](", stringify!($name), "::set_keepalive_interval).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn keepalive_interval(&self) -> io::Result<Duration> {
+                Ok(rustix::net::sockopt::tcp_keepintvl(&self.0)?)
+            }
+
+            /// Sets how many probes go unanswered before the connection fails (`TCP_KEEPCNT`).
+            ///
+            /// # Examples
+            /// ```
+            #[doc = $setup]
+            /// socket.set_keepalive_retries(3)?;
+            /// assert_eq!(socket.keepalive_retries()?, 3);
+            /// # std::io::Result::Ok(())
+            /// ```
+            ///
+            /// # Errors
+            /// Those of setsockopt(2), for instance for zero, and for more than 127.
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn set_keepalive_retries(&self, retries: u32) -> io::Result<()> {
+                Ok(rustix::net::sockopt::set_tcp_keepcnt(&self.0, retries)?)
+            }
+
+            /// Returns how many probes go unanswered before the connection fails. See
+            #[doc = concat!("[`set_keepalive_retries`](", stringify!($name), "::set_keepalive_retries).")]
+            ///
+            /// # Errors
+            /// Those of getsockopt(2).
+            ///
+            /// # Cancellation
+            /// Does not wait.
+            pub fn keepalive_retries(&self) -> io::Result<u32> {
+                Ok(rustix::net::sockopt::tcp_keepcnt(&self.0)?)
+            }
+        }
+    };
+}
+
 /// `Read` and `Write`, on a stream and on a reference to it.
 macro_rules! reads_and_writes {
     ($name:ident) => {
@@ -244,4 +445,4 @@ macro_rules! reads_and_writes {
     };
 }
 
-pub(super) use {every_socket, hops, reads_and_writes, time_limits};
+pub(super) use {every_socket, hops, keepalive, reads_and_writes, time_limits};

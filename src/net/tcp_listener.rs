@@ -3,7 +3,7 @@
 use super::address::Address;
 use super::resolve::try_each;
 use super::server::Server;
-use super::shell::{every_socket, hops};
+use super::shell::{every_socket, hops, keepalive};
 use super::socket::Socket;
 use super::tcp_stream::TcpStream;
 use rustix::net::SocketType;
@@ -11,6 +11,7 @@ use std::io;
 use std::iter::FusedIterator;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// A TCP socket that accepts connections: [`std::net::TcpListener`], on which a wait parks the task.
 ///
@@ -206,3 +207,4 @@ every_socket!(
     "let socket = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;"
 );
 hops!(TcpListener, "let socket = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;");
+keepalive!(TcpListener, "let socket = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;");

@@ -3,8 +3,9 @@
 use super::address::Address;
 use super::resolve::try_each;
 use super::settings::{Direction, check_timeout};
-use super::shell::{every_socket, hops, reads_and_writes, time_limits};
+use super::shell::{every_socket, hops, keepalive, reads_and_writes, time_limits};
 use super::socket::Socket;
+use crate::base::clock;
 use rustix::net::{SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
@@ -80,13 +81,38 @@ impl TcpStream {
     /// A cancelled attempt is given up, and its socket closed.
     pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         check_timeout(Some(timeout))?;
-        TcpStream::connect_before(addr, Instant::now().checked_add(timeout))
+        TcpStream::connect_before(addr, clock::now().checked_add(timeout))
     }
 
     fn connect_before(address: &SocketAddr, deadline: Option<Instant>) -> io::Result<TcpStream> {
         let socket = Socket::open(address.family(), SocketType::STREAM)?;
+        TcpStream::connect_over(socket, address, deadline)
+    }
+
+    fn connect_over(
+        socket: Socket,
+        address: &SocketAddr,
+        deadline: Option<Instant>,
+    ) -> io::Result<TcpStream> {
         socket.connect(address, deadline)?;
-        Ok(TcpStream(socket))
+        let stream = TcpStream(socket);
+        if stream.is_its_own_peer(address) {
+            // No end of a connection is left to wait for, so the address is free at once.
+            stream.set_linger(Some(Duration::ZERO))?;
+            let text = format!("connection refused: nothing listens on {address}");
+            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
+        }
+        Ok(stream)
+    }
+
+    /// Whether the kernel gave the socket the very address that it was to connect to, as it may with a free port of this machine.
+    /// TCP takes that for two sides that connect to each other at once.
+    fn is_its_own_peer(&self, to: &SocketAddr) -> bool {
+        let place = |address: SocketAddr| (address.ip(), address.port());
+        // Two different ports are the rule, and need one system call to tell.
+        self.local_addr().is_ok_and(|own| {
+            own.port() == to.port() && self.peer_addr().is_ok_and(|peer| place(peer) == place(own))
+        })
     }
 
     /// The address of the other end.
@@ -298,4 +324,33 @@ hops!(
     TcpStream,
     "# let listener = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;\nlet socket = ecru::net::TcpStream::connect(listener.local_addr()?)?;"
 );
+keepalive!(
+    TcpStream,
+    "# let listener = ecru::net::TcpListener::bind(\"127.0.0.1:0\")?;\nlet socket = ecru::net::TcpStream::connect(listener.local_addr()?)?;"
+);
 reads_and_writes!(TcpStream);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    /// As if the kernel had chosen the port that nothing listens on for the socket itself. It does so once in some ten thousand times.
+    #[test]
+    fn net_38_never_connected_to_itself() {
+        for loopback in ["127.0.0.1:0", "[::1]:0"] {
+            let any: SocketAddr = loopback.parse().unwrap();
+            let socket = Socket::open(any.family(), SocketType::STREAM).unwrap();
+            if socket.bind(&any).is_err() {
+                continue; // no IPv6 on this machine
+            }
+            let own: SocketAddr = socket.local_addr().unwrap();
+            let error = TcpStream::connect_over(socket, &own, None).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+            assert!(error.to_string().contains(&own.to_string()), "{error}");
+            // Nothing of it is left: the address can be taken without SO_REUSEADDR.
+            let next = Socket::open(own.family(), SocketType::STREAM).unwrap();
+            next.bind(&own).unwrap();
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 
-use crate::scope::{JoinError, JoinHandle, Scope};
+use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
 
 impl<'scope> Scope<'scope, '_> {
     /// Calls `f` for every item, each in a task of the scope's, all launched by this call. The iterator gives the results in the
@@ -60,20 +60,12 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
         let f = std::sync::Arc::new(f);
         let spawn = move |item| {
             let f = std::sync::Arc::clone(&f);
             self.spawn(move || f(item))
         };
-        MappedBuffered {
-            items: items.into_iter(),
-            spawn: Box::new(spawn),
-            handles: VecDeque::new(),
-            window,
-            ended: false,
-            _f: std::marker::PhantomData,
-        }
+        MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
     }
 
     /// Calls `f` for every item in chunks of `n`: an iterator of handles, lazy. A chunk starts when its first handle is asked for, and
@@ -129,7 +121,91 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-/// The results of [`Scope::map`].
+impl<'scope, E: Send> TryScope<'scope, '_, E> {
+    /// Calls `f` for every item, each in a task of the scope's, all launched by this call. The iterator gives the results in the
+    /// order of the items, waiting for each.
+    ///
+    /// The first `Err` fails the scope and cancels its body. The iterator gives it as [`JoinError::Failed`] at its item's place, and
+    /// yields the cancellation once, as [`JoinError::CallerCancelled`], before it ends.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::JoinError;
+    ///
+    /// ecru::run(|| {
+    ///     let sum = ecru::try_scope(|s| {
+    ///         let numbers = s.map(["1", "2", "3"], |text| Ok::<i32, JoinError>(text.parse().unwrap()));
+    ///         numbers.sum::<Result<i32, _>>()
+    ///     });
+    ///     assert_eq!(sum.unwrap(), 6);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn map<I, R, F>(&'scope self, items: I, f: F) -> Mapped<'scope, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
+    {
+        let f = std::sync::Arc::new(f);
+        let spawn = |item| {
+            let f = std::sync::Arc::clone(&f);
+            self.spawn(move || f(item))
+        };
+        Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
+    }
+
+    /// Calls `f` for every item, each in a task of the scope's, at most `window` of them ahead of the reader. Nothing is taken from
+    /// `items`, and nothing starts, before the first result is asked for, so `items` may be endless.
+    ///
+    /// The first `Err` fails the scope and cancels its body, as with [`map`](TryScope::map). Items that have not been taken by then
+    /// stay in the iterator of the caller.
+    ///
+    /// # Panics
+    /// When `window` is 0.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::num::ParseIntError;
+    ///
+    /// ecru::run(|| {
+    ///     let mut sum = 0;
+    ///     let result = ecru::try_scope(|s| {
+    ///         let texts = ["1", "2", "three", "4"];
+    ///         for number in s.map_buffered(2, texts, |text| text.parse::<i32>()) {
+    ///             match number {
+    ///                 Ok(number) => sum += number,
+    ///                 Err(_) => break, // the scope returns the error
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     });
+    ///     let error: ParseIntError = result.unwrap_err();
+    ///     assert_eq!(error.to_string(), "invalid digit found in string");
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn map_buffered<I, R, F>(
+        &'scope self,
+        window: usize,
+        items: I,
+        f: F,
+    ) -> MappedBuffered<'scope, I::IntoIter, F, R>
+    where
+        I: IntoIterator<Item: Send + 'scope>,
+        R: Send + 'scope,
+        F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
+    {
+        let f = std::sync::Arc::new(f);
+        let spawn = move |item| {
+            let f = std::sync::Arc::clone(&f);
+            self.spawn(move || f(item))
+        };
+        MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
+    }
+}
+
+/// The results of [`Scope::map`] and of [`TryScope::map`].
 ///
 /// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
 #[derive(Debug)]
@@ -157,13 +233,16 @@ impl<R> Iterator for Mapped<'_, R> {
 
 impl<R> FusedIterator for Mapped<'_, R> {}
 
-/// The results of [`Scope::map_buffered`].
+/// How an item becomes a task.
+type Spawn<'scope, T, R> = Box<dyn Fn(T) -> JoinHandle<'scope, R> + 'scope>;
+
+/// The results of [`Scope::map_buffered`] and of [`TryScope::map_buffered`].
 ///
 /// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
 #[must_use = "nothing starts before the first result is asked for"]
 pub struct MappedBuffered<'scope, I: Iterator, F, R> {
     items: I,
-    spawn: Box<dyn Fn(I::Item) -> JoinHandle<'scope, R> + 'scope>,
+    spawn: Spawn<'scope, I::Item, R>,
     handles: VecDeque<JoinHandle<'scope, R>>,
     window: usize,
     ended: bool,
@@ -171,6 +250,13 @@ pub struct MappedBuffered<'scope, I: Iterator, F, R> {
 }
 
 impl<'scope, I: Iterator, F, R> MappedBuffered<'scope, I, F, R> {
+    #[track_caller]
+    fn new(window: usize, items: I, spawn: Spawn<'scope, I::Item, R>) -> Self {
+        assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+        let (handles, _f) = (VecDeque::new(), std::marker::PhantomData);
+        MappedBuffered { items, spawn, handles, window, ended: false, _f }
+    }
+
     /// Fills the window; stops at the first `None` of the items for good.
     fn fill(&mut self) {
         while self.window > self.handles.len() {

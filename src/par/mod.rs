@@ -1,4 +1,4 @@
-//! Layer 11: doing the same to many items, each in a task of its own.
+//! Doing the same to many items, each in a task of its own.
 //!
 //! | | at a time | result | order |
 //! |---|---|---|---|

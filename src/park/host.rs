@@ -14,7 +14,8 @@ use crate::base::local;
 pub(crate) struct Host {
     /// Parks the current task until its waiter has been unparked.
     pub(crate) park: fn(&Waiter, Option<Instant>, Mode),
-    /// Makes the owner of a claimed waiter runnable. Called from any thread, with the owner that [`Host::owner`] gave.
+    /// Makes the owner of a claimed waiter runnable. Called from any thread. The
+    /// argument is the `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
     /// Switches away from a task that waits and cannot do so itself: a root, on its thread's own stack.
     pub(crate) leave: fn(),

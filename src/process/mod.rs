@@ -1,4 +1,4 @@
-//! Layer 11: other programs, with std's names: [`Command`] starts one, [`Child`] is it, and who waits for it is parked.
+//! Other programs, with std's names: [`Command`] starts one, and [`Child`] is it. A wait for it parks the task.
 //!
 //! A child is waited for by its pidfd, which is readable when it has ended: by the worker's driver in a task, by poll(2) on a
 //! plain thread. Where the system refuses pidfds (Linux before 5.3, or a filter), each child that is waited for costs a thread that

@@ -38,6 +38,7 @@ impl Builder {
                 name: String::from("ecru"),
                 spread: false,
                 cancel_on_ctrl_c: false,
+                cancel_on_terminate: false,
                 on_deadlock: None,
                 on_quiet: None,
             },
@@ -53,7 +54,7 @@ impl Builder {
     }
 
     /// The usable bytes of each task's stack, rounded up to whole pages. It is virtual memory: only what a task touches is
-    /// real. Default: 192 KiB, which with its guard makes 256 KiB; at least 16 KiB.
+    /// real. Default: [`STACK_DEFAULT`](crate::coroutine::STACK_DEFAULT), which is larger in debug builds. At least 16 KiB.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.settings.stack_size = bytes;
         self
@@ -104,6 +105,29 @@ impl Builder {
     /// ```
     pub fn cancel_on_ctrl_c(mut self, cancel: bool) -> Builder {
         self.settings.cancel_on_ctrl_c = cancel;
+        self
+    }
+
+    /// Sets whether SIGTERM cancels the root of a run, as [`cancel_on_ctrl_c`](Builder::cancel_on_ctrl_c) does at SIGINT.
+    /// Default: no.
+    ///
+    /// SIGTERM is what service managers, containers and kill(1) send to a program that is to end. The two settings are independent
+    /// of each other, and each signal's second delivery during a run ends the process.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// let service = ecru::Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build()?;
+    /// service.run(|| {
+    ///     while ecru::sleep(std::time::Duration::from_secs(1)).is_ok() {
+    ///         println!("at work");
+    ///     }
+    ///     println!("asked to end");
+    /// });
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[doc(alias = "SIGTERM")]
+    pub fn cancel_on_terminate(mut self, cancel: bool) -> Builder {
+        self.settings.cancel_on_terminate = cancel;
         self
     }
 

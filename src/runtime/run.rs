@@ -172,7 +172,10 @@ impl Runtime {
     /// The root task's body and its scope.
     fn root(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
         // Gone before the root's header is: no request comes to it afterwards.
-        let _listening = self.pool.settings.cancel_on_ctrl_c.then(listen_to_ctrl_c);
+        let settings = &self.pool.settings;
+        let _ctrl_c = settings.cancel_on_ctrl_c.then(|| cancel_at(signal::CTRL_C, "Ctrl-C"));
+        let _terminate =
+            settings.cancel_on_terminate.then(|| cancel_at(signal::TERMINATE, "SIGTERM"));
         let core = ScopeCore::opened_at(task::current_node(), at);
         let opened = core.open();
         self.publish(&raw const core);
@@ -239,9 +242,9 @@ impl Runtime {
     }
 }
 
-/// Cancels the running root, and with it everything, at the next Ctrl-C, until the guard is dropped. That must be before the root
-/// ends.
-fn listen_to_ctrl_c() -> Listening {
+/// Cancels the running root, and with it everything, when the signal comes next, until the guard is dropped. That must be before the
+/// root ends.
+fn cancel_at(signal: i32, name: &str) -> Listening {
     struct Root(*const Header);
     // SAFETY: Z1/K1: used only while the guard is there, which goes before the header; its node may be flagged from any thread.
     unsafe impl Send for Root {}
@@ -254,9 +257,9 @@ fn listen_to_ctrl_c() -> Listening {
         }
     }
     let root = Root(task::current_header().map_or(ptr::null(), ptr::from_ref));
-    match signal::listen(signal::CTRL_C, move || root.cancel()) {
+    match signal::listen(signal, move || root.cancel()) {
         Ok(listening) => listening,
-        Err(error) => panic!("`run` could not listen to Ctrl-C: {error}"),
+        Err(error) => panic!("`run` could not listen to {name}: {error}"),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) spread: bool,
     /// For the layers above: the run ends in order at a Ctrl-C.
     pub(crate) cancel_on_ctrl_c: bool,
+    /// The same at a request to terminate.
+    pub(crate) cancel_on_terminate: bool,
     /// Called when all workers have come to rest, by one of them, outside of any task.
     pub(crate) on_deadlock: Option<fn(&Arc<Pool>)>,
     /// Called once when all workers have been at rest for so long, by one of them, outside of any task. Only without `on_deadlock`.

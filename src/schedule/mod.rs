@@ -1,4 +1,4 @@
-//! Layer 9: doing something again, after a pause.
+//! Doing something again, after a pause.
 //!
 //! # Words
 //! - A *run* is one call of the closure. The first run is made at once.

@@ -50,9 +50,9 @@ pub struct Arms<'a> {
     only: Option<*const WaitList>,
     /// When a source will have something by itself.
     deadline: Option<Instant>,
-    /// Of every list that a node is in, and of what the nodes point to.
     /// Whether `abandon` has been called.
     abandoned: Cell<bool>,
+    /// Of every list that a node is in, and of what the nodes point to.
     _lists: PhantomData<&'a WaitList>,
 }
 

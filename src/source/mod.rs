@@ -1,4 +1,4 @@
-//! Layer 6: anything that can be waited on, and several of them at once.
+//! Anything that can be waited on, and several of them at once.
 //!
 //! # Words
 //! - A [`Source`] has items, one after another or one only: a receiver, a handle of a task, a timer, a semaphore, a type of yours.

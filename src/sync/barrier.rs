@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::line::{Ended, Wait};
+use super::line::{self, Ended, Wait};
 use crate::base::sync::SpinLock;
 use crate::park::{Mode, Queue, Role, Woken};
 use crate::task::{self, Cancelled};
@@ -88,7 +88,12 @@ impl Barrier {
     /// ```
     #[track_caller]
     pub fn wait(&self) -> Result<BarrierWaitResult, Cancelled> {
-        task::begin_wait()?;
+        self.wait_as(Mode::Cancellable)
+    }
+
+    #[track_caller]
+    pub(super) fn wait_as(&self, mode: Mode) -> Result<BarrierWaitResult, Cancelled> {
+        line::begin(mode)?;
         let mut woken = Woken::none();
         let mut arrivals = self.arrivals.lock();
         arrivals.here += 1;
@@ -99,7 +104,7 @@ impl Barrier {
             return Ok(BarrierWaitResult { is_leader: true });
         }
         let generation = arrivals.generation;
-        let ended = Wait::new("the others at a barrier", Role::Notify, Mode::Cancellable).in_line(
+        let ended = Wait::new("the others at a barrier", Role::Notify, mode).in_line(
             arrivals,
             |arrivals| &arrivals.line,
             || (),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::line::{Ended, Wait};
+use super::line::{self, Ended, Wait};
 use super::mutex::MutexGuard;
 use crate::base::clock;
 use crate::park::{Mode, Role, WaitList};
@@ -38,7 +38,7 @@ pub struct Condvar {
 /// Whether a wait with a time limit came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult {
-    timed_out: bool,
+    pub(super) timed_out: bool,
 }
 
 impl WaitTimeoutResult {
@@ -95,7 +95,7 @@ impl Condvar {
     /// ```
     #[track_caller]
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) -> Result<(), Cancelled> {
-        self.wait_until(guard, None).map(drop)
+        self.wait_until(guard, None, Mode::Cancellable).map(drop)
     }
 
     /// [`wait`](Condvar::wait), for at most `timeout`. Taking the lock again may take longer.
@@ -125,7 +125,7 @@ impl Condvar {
         timeout: Duration,
     ) -> Result<WaitTimeoutResult, Cancelled> {
         // A duration that leads past the end of time is none at all.
-        self.wait_until(guard, clock::now().checked_add(timeout))
+        self.wait_until(guard, clock::now().checked_add(timeout), Mode::Cancellable)
     }
 
     /// Waits as long as `condition` holds. It is asked with the lock held.
@@ -176,20 +176,20 @@ impl Condvar {
             if timed_out {
                 return Ok(WaitTimeoutResult { timed_out });
             }
-            timed_out = self.wait_until(guard, deadline)?.timed_out;
+            timed_out = self.wait_until(guard, deadline, Mode::Cancellable)?.timed_out;
         }
     }
 
     #[track_caller]
-    fn wait_until<T: ?Sized>(
+    pub(super) fn wait_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
         deadline: Option<Instant>,
+        mode: Mode,
     ) -> Result<WaitTimeoutResult, Cancelled> {
-        task::begin_wait()?;
+        line::begin(mode)?;
         let mutex = guard.raw();
-        let wait =
-            Wait { deadline, ..Wait::new("a notification", Role::Notify, Mode::Cancellable) };
+        let wait = Wait { deadline, ..Wait::new("a notification", Role::Notify, mode) };
         // The line is entered before the lock is given back: who changes the value after that finds this wait in it.
         let ended =
             wait.in_line(self.line.lock(), |line| line, || mutex.unlock(), || self.line.lock());

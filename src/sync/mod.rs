@@ -1,4 +1,4 @@
-//! Layer 8: std's twins for what tasks and threads share: locks, and events to wait for.
+//! std's twins for what tasks and threads share: locks, and events to wait for.
 //!
 //! Tasks and plain threads may use the same one, and no runtime is needed on threads. A task that waits is parked: its worker goes
 //! on with others. A guard may be held across waits, for a started task stays on its thread.
@@ -18,6 +18,8 @@
 //! came; [`Mutex`] says where others may be faster. Inside [`no_suspend`](crate::no_suspend) every call that may wait panics; what a [`OnceLock`] or
 //! a [`LazyLock`] has made is there for good, and may be used.
 //!
+//! [`poison`] has std's exact signatures instead, for code that is to change its import and nothing else.
+//!
 //! [`Semaphore`], [`Notify`], [`Latch`] and [`SetOnce`] are [`Source`](crate::Source)s.
 
 mod barrier;
@@ -30,6 +32,7 @@ mod mutex;
 mod notify;
 mod once_lock;
 mod permits;
+pub mod poison;
 mod rwlock;
 mod semaphore;
 mod set_once;

@@ -355,6 +355,15 @@ pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && is_unwinding_outside_shields()
 }
 
+/// Whether the running task, or this thread if it runs none, panics: std's answer, without that of other tasks.
+///
+/// While a task that unwinds is switched away from, the answer is no: never yes for code that does not panic, as with
+/// [`is_unwinding`].
+#[inline]
+pub(crate) fn is_panicking() -> bool {
+    thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
+}
+
 #[cold]
 fn is_unwinding_outside_shields() -> bool {
     let Some(header) = current_header() else { return false };

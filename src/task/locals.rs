@@ -121,10 +121,24 @@ impl<T: Sync + 'static> LocalKey<T> {
 ///
 /// A value is bound with [`LocalKey::scope`](crate::task::LocalKey::scope) and seen by what runs inside, including the tasks
 /// of every scope opened there, on whichever worker. Unlike a thread-local it belongs to the task: tasks that take turns on a
-/// thread do not see each other's.
+/// thread do not see each other's. As in [`thread_local!`], the last semicolon may be left out.
+///
+/// # Examples
+/// ```
+/// ecru::task_local! {
+///     /// The number of the request that is being answered.
+///     pub static REQUEST: u32;
+///     static USER: String
+/// }
+///
+/// let greeting = USER.scope("ann".into(), || USER.with(|user| format!("hello {user}")));
+/// assert_eq!(greeting, "hello ann");
+/// assert!(REQUEST.try_with(|_| ()).is_none());
+/// ```
 #[macro_export]
 macro_rules! task_local {
-    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty;)+) => {
+    () => {};
+    ($($(#[$attribute:meta])* $visibility:vis static $name:ident: $type:ty);+ $(;)?) => {
         $($(#[$attribute])* $visibility static $name: $crate::task::LocalKey<$type> = $crate::task::LocalKey::new();)+
     };
 }

@@ -1,4 +1,4 @@
-//! Layer 8: waiting for time to pass: sleeping, and timers and intervals, which are sources.
+//! Waiting for time to pass: sleeping, and timers and intervals, which are sources.
 
 mod interval;
 mod timer;

@@ -1,4 +1,4 @@
-//! Ctrl-C ends a run in order: `cancel_on_ctrl_c`. Each case runs in a process of its own.
+//! Ctrl-C or SIGTERM ends a run in order: `cancel_on_ctrl_c`, `cancel_on_terminate`. Each case runs in a process of its own.
 #![expect(unsafe_code, reason = "sends signals and installs handlers")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,9 +47,13 @@ impl Child {
     }
 
     fn press_ctrl_c(&self) {
+        self.send(libc::SIGINT);
+    }
+
+    fn send(&self, signal: i32) {
         let process = i32::try_from(self.process.id()).unwrap();
         // SAFETY: a signal to a child that has not been waited for.
-        assert_eq!(unsafe { libc::kill(process, libc::SIGINT) }, 0);
+        assert_eq!(unsafe { libc::kill(process, signal) }, 0);
     }
 
     /// The status it ended with, or the signal.
@@ -282,4 +286,59 @@ extern "C" fn pass_on(signal: i32) {
     // SAFETY: the library's handler takes these, and does not look at the pointers itself.
     let before = unsafe { std::mem::transmute::<usize, Function>(BEFORE.load(SeqCst)) };
     before(signal, std::ptr::null_mut(), std::ptr::null_mut());
+}
+
+/// SIGTERM does with its setting what Ctrl-C does with the other one; the second one ends the process.
+#[test]
+fn run_43_terminate_cancels_the_run() {
+    const NAME: &str = "ctrl_c::run_43_terminate_cancels_the_run";
+    if is_child(NAME) {
+        let both =
+            Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build().unwrap();
+        for _ in 0..2 {
+            both.run(|| {
+                say("waits");
+                let reason = forever().reason();
+                say(&format!("{reason:?}"));
+            });
+        }
+        let terminate = Runtime::builder().cancel_on_terminate(true).build().unwrap();
+        terminate.run(|| {
+            say("waits");
+            forever();
+            say("goes on");
+            ecru::shield(forever);
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    for signal in [libc::SIGTERM, libc::SIGINT] {
+        child.hear("waits");
+        child.send(signal);
+        child.hear("Shutdown");
+    }
+    child.hear("waits");
+    child.send(libc::SIGTERM);
+    child.hear("goes on");
+    child.send(libc::SIGTERM);
+    assert_eq!(child.end(), Err(libc::SIGTERM));
+}
+
+/// Each setting leaves the other signal alone.
+#[test]
+fn run_44_terminate_is_left_alone() {
+    const NAME: &str = "ctrl_c::run_44_terminate_is_left_alone";
+    if is_child(NAME) {
+        listening(1).run(|| {
+            say("waits");
+            forever();
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("waits");
+    child.send(libc::SIGTERM);
+    assert_eq!(child.end(), Err(libc::SIGTERM));
 }

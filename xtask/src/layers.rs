@@ -1,8 +1,8 @@
 //! `cargo xtask layers`: the code keeps to the layers that ARCHITECTURE.md tells the reader about.
 //!
 //! A module here is one of those that `src/lib.rs` declares; a module names only modules of lower layers, tests included.
-//! What only one part of the library may touch (atomics, clocks, each third-party crate) has a row among the doors; modules
-//! called `tests` may touch it, too.
+//! What only one part of the library may touch (atomics, the clock, each third-party crate) has a row among the doors, which names
+//! the modules that do so and no others. Modules called `tests` may use it, too.
 
 use crate::lexer::lex;
 use crate::outcome::Outcome;
@@ -31,10 +31,16 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
         Ok(tables) => tables,
         Err(problem) => return Outcome::broken(problem),
     };
-    let mut check =
-        Check { layers: &layers, doors: &doors, graph: modules(tree), problems: vec![] };
+    let mut check = Check {
+        layers: &layers,
+        doors: &doors,
+        graph: modules(tree),
+        used: BTreeSet::new(),
+        problems: vec![],
+    };
     check.compare_tables(&dependencies);
     check.read_sources(tree);
+    check.find_unused_doors();
     let (modules, edges) =
         (check.graph.len(), check.graph.values().map(BTreeSet::len).sum::<usize>());
     let cycle = largest_cycle(&check.graph);
@@ -59,6 +65,8 @@ struct Check<'a> {
     layers: &'a BTreeMap<String, u32>,
     doors: &'a BTreeMap<Vec<String>, BTreeSet<String>>,
     graph: Graph,
+    /// Doors and the modules that use them.
+    used: BTreeSet<(Vec<String>, String)>,
     problems: Vec<String>,
 }
 
@@ -138,14 +146,31 @@ impl Check<'_> {
         if matches!(path[0].as_str(), "core" | "alloc") {
             path[0] = "std".into();
         }
-        for (door, modules) in self.doors {
-            if path.starts_with(door) && !from.is_some_and(|f| modules.contains(f)) {
+        for (door, modules) in self.doors.iter().filter(|(door, _)| path.starts_with(door)) {
+            if let Some(from) = from.filter(|&from| modules.contains(from)) {
+                self.used.insert((door.clone(), from.clone()));
+            } else {
                 let from = from.map_or("the crate root", String::as_str);
-                let modules = modules.iter().cloned().collect::<Vec<_>>().join(", ");
-                self.problems.push(format!(
-                    "{place}: {from} uses `{}`; only {modules} may",
-                    door.join("::")
-                ));
+                let modules = match modules.iter().cloned().collect::<Vec<_>>().join(", ") {
+                    modules if modules.is_empty() => String::from("no module may"),
+                    modules => format!("only {modules} may"),
+                };
+                self.problems
+                    .push(format!("{place}: {from} uses `{}`; {modules}", door.join("::")));
+            }
+        }
+    }
+
+    /// Modules that a row among the doors admits and that do not use the door.
+    fn find_unused_doors(&mut self) {
+        for (door, modules) in self.doors {
+            for module in modules.iter().filter(|m| self.graph.contains_key(*m)) {
+                if !self.used.contains(&(door.clone(), module.clone())) {
+                    self.problems.push(format!(
+                        "{PROSE}: the door `{}` admits `{module}`, which does not use it",
+                        door.join("::")
+                    ));
+                }
             }
         }
     }
@@ -332,6 +357,28 @@ mod tests {
         }
         with("fn f() { libc::getpid() }", &[]).complains("park uses `libc`; only net may");
         assert!(with("mod tests { use std::sync::atomic::AtomicU8; }", &[]).stands());
+    }
+
+    #[test]
+    fn a_door_admits_only_modules_that_use_it() {
+        let prose = PROSE.replace("| `libc` | `net` |", "| `libc` | `net`, `time` |");
+        let outcome = with("", &[("ARCHITECTURE.md", &prose)]);
+        outcome.complains("the door `libc` admits `time`, which does not use it");
+    }
+
+    #[test]
+    fn a_function_may_be_a_door() {
+        let row = "| `std::time::Instant::now` | `base` | the clock |\n";
+        let base = (
+            "src/base/mod.rs",
+            "use std::sync::atomic::AtomicU8; use std::time::Instant; fn f() { Instant::now(); }",
+        );
+        let prose = format!("{PROSE}{row}");
+        let outcome = |park| with(park, &[("ARCHITECTURE.md", &prose), base]);
+        assert_eq!(outcome("use crate::base::list;").problems, [""; 0]);
+        outcome("use std::time::Instant; fn f() { Instant::now(); }")
+            .complains("park uses `std::time::Instant::now`; only base may");
+        outcome("fn f() { core::time::Instant::now(); }").complains("only base may");
     }
 
     #[test]

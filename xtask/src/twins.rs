@@ -3,8 +3,10 @@
 //! std's side is a list in `xtask/data/std.txt`, read off the documentation that comes with the compiler (`--refresh` reads it again); ecru's side is what
 //! rustdoc says in JSON. The outcome is the page `doc/std.md`: for each type what is there, what is not, and why. The reasons are the only part written by hand, in
 //! `xtask/data/std-left-out.txt`. The check fails if something is missing without a reason, if a reason is given for what is there, or if the page is stale.
+//! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
 
 mod ours;
+mod signatures;
 mod theirs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +14,14 @@ use std::fmt::Write;
 use std::path::Path;
 
 use crate::outcome::Outcome;
+use crate::table;
 use ours::Ours;
 
 const STD: &str = "xtask/data/std.txt";
 const LEFT_OUT: &str = "xtask/data/std-left-out.txt";
 const PAGE: &str = "doc/std.md";
+const SIGNATURES: &str = "xtask/data/std-signatures.txt";
+const INVARIANTS: &str = "doc/unsafe.md";
 
 /// A type or a module of std's and its twin: ecru's path, std's path, and the extension traits whose methods count as the type's.
 struct Twin {
@@ -76,6 +81,9 @@ const TWINS: &[Twin] = &[
     of_type("sync::Barrier", &[]),
     of_type("sync::OnceLock", &[]),
     of_type("sync::LazyLock", &[]),
+    of_type("sync::poison::Mutex", &[]),
+    of_type("sync::poison::RwLock", &[]),
+    of_type("sync::poison::Condvar", &[]),
 ];
 
 /// `cargo xtask twins`; `write`: the page is written instead of compared; `refresh`: std's list is read again.
@@ -97,6 +105,19 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
     let mut page = String::from(HEAD);
     let mut problems = Vec::new();
     let (mut there_in_all, mut cases) = (0, 0);
+    let list = signatures::list(&load(root, SIGNATURES)?);
+    let others = signatures::others(root, &list)?;
+    page.push_str(&signatures::section(&list, &others));
+    for wrong in others
+        .iter()
+        .filter(|(module, _)| *module == "ecru::sync::poison")
+        .flat_map(|(_, wrong)| wrong)
+    {
+        problems.push(format!(
+            "ecru::sync::poison has no {} of type {}",
+            list[*wrong].0, list[*wrong].1
+        ));
+    }
     let mut used = BTreeSet::new();
     for twin in TWINS {
         let names = theirs
@@ -144,6 +165,13 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
         problems
             .push(format!("{LEFT_OUT} excuses {key}, which is here, or which std does not have"));
     }
+    let invariants = load(root, INVARIANTS)?;
+    let ids = table::rows(&invariants, &["id", "invariant"]).into_iter().map(|(_, cells)| cells[0]);
+    problems.extend(
+        ours.implementers_text(&ids.collect())
+            .into_iter()
+            .map(|found| format!("{found} is for implementers, and stands on a public page")),
+    );
     if write {
         store(root, PAGE, &page)?;
     } else if load(root, PAGE)? != page {

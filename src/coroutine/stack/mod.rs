@@ -54,11 +54,13 @@ pub use self::pool::{StackPool, StackStatistics};
 /// A panic that prints its backtrace needs about 16 KiB.
 pub const STACK_FLOOR: usize = 16 * 1024;
 
-/// The usable bytes of a stack when nothing else is asked for: 192 KiB.
+/// The usable bytes of a stack when nothing else is asked for: 192 KiB, or 960 KiB in a debug build.
 ///
-/// Together with its guard of 64 KiB such a stack takes 256 KiB of address space. Memory is taken page by page, as the
-/// stack is used.
-pub const STACK_DEFAULT: usize = 192 * 1024;
+/// A debug build is one with `debug_assertions`: code that is not optimised takes several times as much stack. A guard of 64 KiB
+/// lies below each stack, so a stack takes 256 KiB of address space, or 1 MiB in a debug build. Memory is taken page by page,
+/// as the stack is used.
+pub const STACK_DEFAULT: usize =
+    if cfg!(all(debug_assertions, not(miri))) { 960 * 1024 } else { 192 * 1024 };
 
 /// Bytes at the top of every stack that frames never touch. The fiber of the thread backend is larger.
 pub(crate) const HEAD_SIZE: usize = if cfg!(any(ecru_baton, miri, loom)) { 160 } else { 128 };

@@ -227,3 +227,49 @@ fn combine_32_join_set_panics() {
         assert!(text.contains("unread"), "{text}");
     });
 }
+
+/// In a fail-fast scope: values as the tasks end; an error fails the scope, and the reader, whom that cancels, comes to an end.
+#[test]
+fn combine_41_join_set_of_a_try_scope() {
+    each_run(|| {
+        let gates = Gates::default();
+        let result = ecru::try_scope(|s| {
+            let set = JoinSet::new(s);
+            for n in 0..2 {
+                let gates = &gates;
+                set.spawn(move || {
+                    gates.wait(n);
+                    Ok::<_, String>(n)
+                });
+            }
+            for n in [1, 0] {
+                gates.open(n);
+                assert_eq!(set.join_next().unwrap().unwrap(), n);
+            }
+            assert!(set.join_next().is_none());
+            Ok(())
+        });
+        assert_eq!(result, Ok(()));
+
+        let mut seen = Vec::new();
+        let result = ecru::try_scope(|s| {
+            let set = JoinSet::new(s);
+            set.spawn(|| {
+                ecru::sleep(ms(3_600_000)).map_err(|_| String::from("an echo"))?;
+                Ok(1)
+            });
+            set.spawn(|| Err(String::from("the cause")));
+            while let Some(next) = set.join_next() {
+                seen.push(next.unwrap_err());
+            }
+            Ok(())
+        });
+        assert_eq!(result, Err(String::from("the cause")));
+        let told = seen.iter().filter(|error| matches!(error, JoinError::CallerCancelled)).count();
+        assert_eq!(told, 1, "{seen:?}");
+        assert!(
+            seen.iter()
+                .all(|error| matches!(error, JoinError::CallerCancelled | JoinError::Failed))
+        );
+    });
+}

@@ -7,7 +7,7 @@ use crate::support::{Side, Watchdog, begin, each_run, everywhere, ms, run_on};
 use ecru::io::{self, CloseWrite, ErrorKind, Read, Write};
 use ecru::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 #[test]
 fn io_08_memory_pipe() {
@@ -130,6 +130,37 @@ fn io_12_copy_bidirectional_cancelled() {
             assert!(start.elapsed() >= ms(4));
         };
         if side == Side::Task { run_on(1, attempt) } else { attempt() }
+    }
+}
+
+/// Nothing moves: the proxy gives up, and the connections are as they were.
+#[test]
+fn io_28_copy_bidirectional_idle() {
+    let _watchdog = Watchdog::new();
+    for side in [Side::Task, Side::Thread] {
+        let attempt = || {
+            let ((mut client, front), (back, _server)) = (pair(), pair());
+            let error = io::copy_bidirectional_idle(&front, &back, ms(4)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::TimedOut);
+            assert!(error.to_string().contains("4ms"), "{error}");
+            (&front).write_all(b"hello").unwrap();
+            let mut bytes = [0; 5];
+            client.read_exact(&mut bytes).unwrap();
+            assert_eq!(&bytes, b"hello");
+
+            let none = io::copy_bidirectional_idle(&front, &back, ms(0)).unwrap_err();
+            assert_eq!(none.kind(), ErrorKind::InvalidInput);
+            // Long limits, and one past the end of time, do not get in the way.
+            for limit in [ms(3_600_000), Duration::MAX] {
+                let ((client, front), (back, server)) = (pair(), pair());
+                client.shutdown(Shutdown::Write).unwrap();
+                (&server).write_all(b"bye").unwrap();
+                server.shutdown(Shutdown::Write).unwrap();
+                let counts = io::copy_bidirectional_idle(&front, &back, limit).unwrap();
+                assert_eq!(counts, (0, 3));
+            }
+        };
+        if side == Side::Task { run_on(2, attempt) } else { attempt() }
     }
 }
 

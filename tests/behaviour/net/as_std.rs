@@ -3,7 +3,7 @@
 use super::everywhere;
 use crate::streams::{assert_cancelled, listen, pair};
 use crate::support::{each_run, ms, settle, until};
-use ecru::net::{Shutdown, TcpListener, TcpStream};
+use ecru::net::{Shutdown, TcpListener, TcpStream, UdpSocket, UnixStream};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -91,6 +91,40 @@ fn net_25_options() {
         assert_eq!((&clone).write(b"y").unwrap_err().kind(), ErrorKind::BrokenPipe);
         let twin = listener.try_clone().unwrap();
         assert_eq!(twin.local_addr().unwrap(), listener.local_addr().unwrap());
+    });
+}
+
+/// Keep-alive, which a listener passes on, and the sizes of the kernel's buffers.
+#[test]
+fn net_39_keepalive_and_buffer_sizes() {
+    everywhere(|| {
+        let (listener, address) = listen();
+        assert!(!listener.keepalive().unwrap());
+        listener.set_keepalive(true).unwrap();
+        listener.set_keepalive_time(ms(61_000)).unwrap();
+        listener.set_keepalive_interval(ms(6_500)).unwrap();
+        listener.set_keepalive_retries(5).unwrap();
+        listener.set_recv_buffer_size(40_000).unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!((client.keepalive().unwrap(), server.keepalive().unwrap()), (false, true));
+        assert_eq!(server.keepalive_time().unwrap(), ms(61_000));
+        assert_eq!(server.keepalive_interval().unwrap(), ms(7_000), "rounded up");
+        assert_eq!(server.keepalive_retries().unwrap(), 5);
+        assert_eq!(server.recv_buffer_size().unwrap(), 80_000, "doubled by the kernel");
+        assert!(client.set_keepalive_time(ms(0)).is_err());
+        assert!(client.set_keepalive_interval(Duration::MAX).is_err());
+        assert!(client.set_keepalive_retries(1_000).is_err());
+
+        client.set_send_buffer_size(50_000).unwrap();
+        assert_eq!(client.try_clone().unwrap().send_buffer_size().unwrap(), 100_000);
+        assert!(client.set_send_buffer_size(usize::MAX).is_err());
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        datagrams.set_recv_buffer_size(30_000).unwrap();
+        assert_eq!(datagrams.recv_buffer_size().unwrap(), 60_000);
+        let (local, _other) = UnixStream::pair().unwrap();
+        local.set_send_buffer_size(20_000).unwrap();
+        assert_eq!(local.send_buffer_size().unwrap(), 40_000);
     });
 }
 

@@ -175,3 +175,36 @@ fn par_22_caller_cancelled_in_a_chunk() {
         );
     });
 }
+
+/// In a fail-fast scope: the error is the scope's, and stands as `Failed` at its place; the window runs no further.
+#[test]
+fn par_28_try_scope_map_buffered() {
+    each_run(|| {
+        let sum = ecru::try_scope(|s| {
+            let doubled = s.map_buffered(3, 0..10, |n| Ok::<i32, JoinError>(2 * n));
+            assert_eq!(doubled.size_hint().0, 0);
+            let rest: i32 = s.map([100, 200], Ok).sum::<Result<_, _>>()?;
+            Ok(doubled.sum::<Result<i32, _>>()? + rest)
+        });
+        assert_eq!(sum.unwrap(), 390);
+
+        let begun = AtomicUsize::new(0);
+        let mut seen = Vec::new();
+        let result = ecru::try_scope(|s| {
+            let results = s.map_buffered(2, 0.., |n| {
+                begun.fetch_add(1, SeqCst);
+                if n == 3 { Err("three") } else { Ok(n) }
+            });
+            // Without an end but for the failure.
+            seen.extend(results);
+            Ok(())
+        });
+        assert_eq!(result, Err("three"));
+        let last = seen.pop().unwrap();
+        assert!(matches!(last, Err(JoinError::CallerCancelled)), "{last:?}");
+        // What had been taken ahead may be there, and `Failed`, if it was read before the cancellation was seen.
+        let values = seen.iter().map_while(|result| result.as_ref().ok());
+        assert!(values.copied().eq(0..seen.iter().filter(|result| result.is_ok()).count() as i32));
+        assert!(seen.len() <= 4 && begun.load(SeqCst) <= 6, "{seen:?}");
+    });
+}

@@ -5,6 +5,7 @@ mod events;
 mod every_kind;
 mod made_once;
 mod mutexes;
+mod poisoning;
 mod rwlocks;
 mod semaphores;
 

@@ -3,6 +3,35 @@
 use super::DEPTH;
 use crate::support::{each_run, panic_text, quiet_panic};
 
+/// The last semicolon may be left out, as in `thread_local!`, and users' macros rely on it.
+#[test]
+fn task_35_local_without_a_semicolon() {
+    macro_rules! declare {
+        ($($name:ident: $type:ty),*) => {
+            ecru::task_local! { $(static $name: $type);* }
+        };
+    }
+    declare!();
+    declare!(ONE: u8);
+    declare!(FIRST: u32, SECOND: &'static str);
+    ecru::task_local! {
+        /// With attributes, too.
+        static LAST: Vec<u8>;
+    }
+    each_run(|| {
+        ONE.scope(1, || {
+            FIRST.scope(2, || {
+                SECOND.scope("three", || {
+                    LAST.scope(vec![4], || {
+                        assert_eq!((ONE.get(), FIRST.get(), SECOND.get()), (1, 2, "three"));
+                        assert_eq!(LAST.with(Vec::clone), [4]);
+                    });
+                });
+            });
+        });
+    });
+}
+
 /// A child sees what was bound where its scope was opened.
 #[test]
 fn task_18_local_in_a_child() {

@@ -7,10 +7,25 @@ use serde_json::Value;
 
 use crate::process::{cargo, run, target_folder};
 
+/// Its text is about to be written anew.
+const UNDER_CHANGE: &str = "src/coroutine/coroutine.rs";
+
 /// The crate as rustdoc sees it.
 pub(super) struct Ours {
     index: Value,
     root: String,
+}
+
+/// The words in a documentation that are for implementers only.
+fn for_implementers<'d>(docs: &'d str, ids: &BTreeSet<&str>) -> impl Iterator<Item = String> + 'd {
+    let words: Vec<_> = docs.split(|c: char| !c.is_alphanumeric()).collect();
+    let layers = words
+        .windows(2)
+        .filter(|pair| pair[0].eq_ignore_ascii_case("layer") && pair[1].parse::<u32>().is_ok())
+        .map(|pair| pair.join(" "))
+        .collect::<Vec<_>>();
+    let ids = words.iter().filter(|word| ids.contains(*word)).map(|word| (*word).to_owned());
+    layers.into_iter().chain(ids.collect::<Vec<_>>())
 }
 
 /// What a type or a module has.
@@ -36,6 +51,27 @@ impl Ours {
         let mut json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let root = json["root"].to_string();
         Ok(Ours { index: json["index"].take(), root })
+    }
+
+    /// Public items whose documentation has a text for implementers, as `place: what`: the number of a layer, or the id of an
+    /// invariant.
+    pub(super) fn implementers_text(&self, ids: &BTreeSet<&str>) -> Vec<String> {
+        let mut found = Vec::new();
+        for item in self.index.as_object().into_iter().flat_map(|index| index.values()) {
+            let (file, line) = (&item["span"]["filename"], &item["span"]["begin"][0]);
+            let file = file.as_str().unwrap_or("?");
+            // The page on soundness is for readers who ask why it holds.
+            if item["crate_id"] != 0 || item["name"] == "soundness" || file == UNDER_CHANGE {
+                continue;
+            }
+            let place = format!("{file}:{line}");
+            // The condition of an unsafe function may cite an invariant.
+            let docs = item["docs"].as_str().unwrap_or_default();
+            let docs = docs.split("# Safety").next().unwrap_or_default();
+            found.extend(for_implementers(docs, ids).map(|word| format!("{place}: {word}")));
+        }
+        found.sort();
+        found
     }
 
     fn item(&self, id: &str) -> &Value {
@@ -115,5 +151,18 @@ impl Ours {
             names.all.extend(name.as_str().map(str::to_owned));
         }
         Some(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_implementers;
+
+    #[test]
+    fn text_for_implementers_is_found() {
+        let ids = ["S2", "C1"].into();
+        let found = |docs| for_implementers(docs, &ids).collect::<Vec<_>>();
+        assert_eq!(found("Layer 3: what a task is (S2)."), ["Layer 3", "S2"]);
+        assert_eq!(found("A layer. Three of S22 and C10."), [""; 0]);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use crate::support::{assert_timed_out, each_run, each_run_with, interrupted, pair};
+use crate::support::{assert_timed_out, each_run, interrupted, pair};
 use ecru::net::{Shutdown, TcpStream};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -13,11 +13,6 @@ use serde::{Deserialize, Serialize};
 struct Letter {
     number: u32,
     words: Vec<String>,
-}
-
-/// Without optimisation a compressor of flate2's is made on the stack, 300 KiB deep, and copied into its box from there.
-fn deep_run(body: impl Fn() + Sync) {
-    if cfg!(debug_assertions) { each_run_with(512 << 10, body) } else { each_run(body) }
 }
 
 fn letter(number: u32) -> Letter {
@@ -61,7 +56,7 @@ fn layers_buffers_and_copy() {
 
 #[test]
 fn layers_flate2_and_serde_json() {
-    deep_run(|| {
+    each_run(|| {
         let (ours, theirs) = pair();
         ecru::scope(|s| {
             s.spawn(|| {
@@ -79,6 +74,24 @@ fn layers_flate2_and_serde_json() {
     });
 }
 
+/// serde_json refuses what is nested deeper than 127 levels. What it takes fits on a default stack, without optimisation too.
+#[test]
+fn layers_deep_value() {
+    each_run(|| {
+        let text = format!("{}7{}", "[".repeat(127), "]".repeat(127));
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(value.clone(), value);
+        assert_eq!(value.to_string(), text);
+        assert!(format!("{value:?}").contains('7'));
+        assert!(serde_json::from_str::<serde_json::Value>(&format!("[{text}]")).is_err());
+
+        let text = format!("{}7{}", r#"{"key":"#.repeat(127), "}".repeat(127));
+        let value: serde_json::Value = serde_json::from_reader(text.as_bytes()).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), text);
+        assert_eq!(value.clone(), value);
+    });
+}
+
 /// A peer that stops half way. Through each layer the error is still the time limit's.
 #[test]
 fn layers_time_limits() {
@@ -87,7 +100,7 @@ fn layers_time_limits() {
         ours.write_all(bytes).unwrap();
         (ours, theirs)
     }
-    deep_run(|| {
+    each_run(|| {
         let (_ours, theirs) = half(b"no end of line");
         let mut line = String::new();
         let error = interrupted(|| BufReader::new(theirs).read_line(&mut line).unwrap_err());

@@ -16,17 +16,10 @@ pub(crate) const SHORT: Duration = Duration::from_millis(10);
 /// Runs `body` in a task, with one worker, then with two. What hangs ends the process.
 #[track_caller]
 pub(crate) fn each_run(body: impl Fn() + Sync) {
-    each_run_with(192 << 10, body); // the usual size
-}
-
-/// The same on stacks of another size than the usual one.
-#[track_caller]
-pub(crate) fn each_run_with(stack_size: usize, body: impl Fn() + Sync) {
     for workers in [1, 2] {
         let _watchdog = Watchdog::new();
-        let runtime =
-            ecru::Runtime::builder().workers(workers).stack_size(stack_size).build().unwrap();
-        // Not as the root, which has the thread's own stack: as a task on a stack of the usual size.
+        let runtime = ecru::Runtime::builder().workers(workers).build().unwrap();
+        // Not as the root, which has the thread's own stack: as a task on a stack of the default size.
         runtime.run(|| ecru::scope(|s| s.spawn(&body).join().unwrap()));
     }
 }

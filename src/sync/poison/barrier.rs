@@ -1,0 +1,73 @@
+//! `Barrier` as std has it.
+
+use super::BarrierWaitResult;
+use crate::park::Mode;
+use crate::sync;
+
+/// A place where several tasks or threads wait for each other: [`std::sync::Barrier`], on which a wait parks the task.
+///
+/// # Examples
+/// ```
+/// use ecru::sync::poison::Barrier;
+/// use std::thread;
+///
+/// let n = 10;
+/// let barrier = Barrier::new(n);
+/// thread::scope(|s| {
+///     for _ in 0..n {
+///         s.spawn(|| {
+///             println!("before wait");
+///             barrier.wait();
+///             println!("after wait");
+///         });
+///     }
+/// });
+/// ```
+///
+/// # Cancellation
+/// A wait is no cancel point. [`ecru::sync::Barrier`](crate::sync::Barrier) has one that is.
+#[derive(Debug)]
+pub struct Barrier(sync::Barrier);
+
+impl Barrier {
+    /// Creates a barrier for `n` parties. If `n <= 1`, [`wait`](Barrier::wait) returns at once.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::Barrier;
+    ///
+    /// let barrier = Barrier::new(10);
+    /// # drop(barrier);
+    /// ```
+    #[must_use]
+    #[cfg(not(loom))]
+    pub const fn new(n: usize) -> Barrier {
+        Barrier(sync::Barrier::new(n))
+    }
+
+    /// Creates a barrier for `n` parties. If `n <= 1`, [`wait`](Barrier::wait) returns at once.
+    #[must_use]
+    #[cfg(loom)]
+    pub fn new(n: usize) -> Barrier {
+        Barrier(sync::Barrier::new(n))
+    }
+
+    /// Waits until all parties are here. One of them is the [leader](BarrierWaitResult::is_leader).
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Examples
+    /// ```
+    /// let alone = ecru::sync::poison::Barrier::new(1);
+    /// let barrier_wait_result = alone.wait();
+    /// assert!(barrier_wait_result.is_leader());
+    /// ```
+    #[track_caller]
+    pub fn wait(&self) -> BarrierWaitResult {
+        match self.0.wait_as(Mode::Uninterruptible) {
+            Ok(result) => result,
+            Err(_) => unreachable!("an uninterruptible wait is never cancelled"),
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! `Condvar` as std has it.
+
+use std::time::{Duration, Instant};
+
+use super::{LockResult, MutexGuard, WaitTimeoutResult};
+use crate::base::clock;
+use crate::park::Mode;
+use crate::sync;
+
+/// A condition variable for a [`Mutex`](super::Mutex): [`std::sync::Condvar`], on which a wait parks the task.
+///
+/// # Cancellation
+/// A wait is no cancel point. [`ecru::sync::Condvar`](crate::sync::Condvar) has waits that are.
+#[derive(Debug, Default)]
+pub struct Condvar(sync::Condvar);
+
+impl Condvar {
+    /// Creates a condition variable on which nothing waits.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::Condvar;
+    ///
+    /// let condvar = Condvar::new();
+    /// # drop(condvar);
+    /// ```
+    #[must_use]
+    #[cfg(not(loom))]
+    pub const fn new() -> Condvar {
+        Condvar(sync::Condvar::new())
+    }
+
+    /// Creates a condition variable on which nothing waits.
+    #[must_use]
+    #[cfg(loom)]
+    pub fn new() -> Condvar {
+        Condvar(sync::Condvar::new())
+    }
+
+    /// Unlocks the guard's mutex, waits for a notification, and locks the mutex again. It may also return without a notification.
+    ///
+    /// # Errors
+    /// [`PoisonError`](super::PoisonError) with the guard, if the mutex is poisoned when it is locked again.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    ///
+    /// let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = true;
+    ///     cvar.notify_one();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let mut started = lock.lock().unwrap();
+    /// while !*started {
+    ///     started = cvar.wait(started).unwrap();
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.wait_until(guard, None).0
+    }
+
+    /// Waits, as [`wait`](Condvar::wait) does, again and again while the condition is true.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), if it waits at all.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    ///
+    /// let pair = Arc::new((Mutex::new(true), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = false;
+    ///     cvar.notify_one();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let _guard = cvar.wait_while(lock.lock().unwrap(), |pending| *pending).unwrap();
+    /// ```
+    #[track_caller]
+    pub fn wait_while<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        mut condition: F,
+    ) -> LockResult<MutexGuard<'a, T>>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        while condition(&mut *guard) {
+            guard = self.wait(guard)?;
+        }
+        Ok(guard)
+    }
+
+    /// Waits, as [`wait`](Condvar::wait) does, for at most `dur`.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    /// use std::time::Duration;
+    ///
+    /// let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = true;
+    ///     cvar.notify_one();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let mut started = lock.lock().unwrap();
+    /// loop {
+    ///     let result = cvar.wait_timeout(started, Duration::from_millis(10)).unwrap();
+    ///     started = result.0;
+    ///     if *started == true {
+    ///         break; // the value was updated
+    ///     }
+    /// }
+    /// ```
+    #[track_caller]
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        dur: Duration,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+        // A duration that leads past the end of time is no limit.
+        let (guard, result) = self.wait_until(guard, clock::now().checked_add(dur));
+        with(guard, result)
+    }
+
+    /// Waits while the condition is true, for at most `dur` in all.
+    ///
+    /// # Errors
+    /// As [`wait`](Condvar::wait).
+    ///
+    /// # Panics
+    /// As [`wait`](Condvar::wait), if it waits at all.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    /// use std::time::Duration;
+    ///
+    /// let pair = Arc::new((Mutex::new(true), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = false;
+    ///     cvar.notify_one();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let result = cvar
+    ///     .wait_timeout_while(lock.lock().unwrap(), Duration::from_millis(100), |&mut pending| pending)
+    ///     .unwrap();
+    /// if result.1.timed_out() {
+    ///     // timed out without the condition ever turning false
+    /// }
+    /// // result.0 is the locked mutex
+    /// ```
+    #[track_caller]
+    pub fn wait_timeout_while<'a, T, F>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        dur: Duration,
+        mut condition: F,
+    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
+        let deadline = clock::now().checked_add(dur);
+        let mut timed_out = false;
+        loop {
+            if !condition(&mut *guard) {
+                return Ok((guard, WaitTimeoutResult { timed_out: false }));
+            }
+            if timed_out {
+                return Ok((guard, WaitTimeoutResult { timed_out }));
+            }
+            let (waited, result) = self.wait_until(guard, deadline);
+            (guard, timed_out) = (with(waited, result)?.0, result.timed_out());
+        }
+    }
+
+    /// Wakes one waiter, if there is one.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    ///
+    /// let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = true;
+    ///     cvar.notify_one();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let mut started = lock.lock().unwrap();
+    /// while !*started {
+    ///     started = cvar.wait(started).unwrap();
+    /// }
+    /// ```
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all waiters.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Condvar, Mutex};
+    /// use std::thread;
+    ///
+    /// let pair = Arc::new((Mutex::new(false), Condvar::new()));
+    /// let pair2 = Arc::clone(&pair);
+    ///
+    /// thread::spawn(move || {
+    ///     let (lock, cvar) = &*pair2;
+    ///     let mut value = lock.lock().unwrap();
+    ///     *value = true;
+    ///     cvar.notify_all();
+    /// });
+    ///
+    /// let (lock, cvar) = &*pair;
+    /// let mut started = lock.lock().unwrap();
+    /// while !*started {
+    ///     started = cvar.wait(started).unwrap();
+    /// }
+    /// ```
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    #[track_caller]
+    fn wait_until<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        deadline: Option<Instant>,
+    ) -> (LockResult<MutexGuard<'a, T>>, WaitTimeoutResult) {
+        let waited = self.0.wait_until(guard.inner(), deadline, Mode::Uninterruptible);
+        debug_assert!(waited.is_ok(), "an uninterruptible wait is never cancelled");
+        (guard.again(), waited.unwrap_or(WaitTimeoutResult { timed_out: false }))
+    }
+}
+
+/// The result beside the guard, poisoned or not.
+fn with<G>(guard: LockResult<G>, result: WaitTimeoutResult) -> LockResult<(G, WaitTimeoutResult)> {
+    match guard {
+        Ok(guard) => Ok((guard, result)),
+        Err(poisoned) => Err(super::PoisonError::new((poisoned.into_inner(), result))),
+    }
+}

@@ -1,0 +1,106 @@
+//! std's locks to the letter: the same signatures, poisoning included, on which a wait parks the task.
+//!
+//! Code that was written for [`std::sync`] compiles with this module in its place. [`Mutex`], [`RwLock`], [`Condvar`] and [`Barrier`]
+//! wrap those of [`ecru::sync`](crate::sync), whose own signatures are shorter. What needs no twin is std's: [`Arc`], [`Weak`] and the
+//! errors of locking.
+//!
+//! ```
+//! use ecru::sync::poison::{Arc, Condvar, Mutex};
+//!
+//! let pair = Arc::new((Mutex::new(false), Condvar::new()));
+//! let started = ecru::run(|| {
+//!     let setter = Arc::clone(&pair);
+//!     ecru::spawn(move || {
+//!         let (lock, condvar) = &*setter;
+//!         *lock.lock().unwrap() = true;
+//!         condvar.notify_one();
+//!     });
+//!     let (lock, condvar) = &*pair;
+//!     *condvar.wait_while(lock.lock().unwrap(), |started| !*started).unwrap()
+//! });
+//! assert!(started);
+//! ```
+//!
+//! # Poisoning
+//! A lock is poisoned when a task or thread panics while it holds a guard that writes. Each later call on that lock returns a
+//! [`PoisonError`], which holds the guard. There is one exception: while a task is parked in a destructor that unwinding has called, panics on
+//! its worker do not poison, because they cannot be told from that one.
+//!
+//! # Cancellation
+//! std's signatures leave no room for a cancellation, so no wait here is a cancel point: a cancelled task waits on. Code that is to
+//! be cancelled while it waits for a condition uses [`ecru::sync::Condvar`](crate::sync::Condvar).
+
+mod barrier;
+mod condvar;
+mod mutex;
+mod rwlock;
+
+pub use super::{BarrierWaitResult, LazyLock, OnceLock, WaitTimeoutResult};
+pub use barrier::Barrier;
+pub use condvar::Condvar;
+pub use mutex::{Mutex, MutexGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak};
+
+use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::task;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+
+/// Whether a lock is poisoned. Relaxed throughout: the lock itself orders what its holders do.
+struct Flag(AtomicBool);
+
+impl Flag {
+    #[cfg(not(loom))]
+    const fn new() -> Flag {
+        Flag(AtomicBool::new(false))
+    }
+
+    #[cfg(loom)]
+    fn new() -> Flag {
+        Flag(AtomicBool::new(false))
+    }
+
+    fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// What was locked, as std gives it out.
+    fn around<T>(&self, locked: T) -> LockResult<T> {
+        if self.is_set() { Err(PoisonError::new(locked)) } else { Ok(locked) }
+    }
+
+    /// Sets the flag if a panic begins before the returned value is dropped.
+    fn watch(&self) -> Watch<'_> {
+        Watch { flag: self, panicked_before: task::is_panicking() }
+    }
+}
+
+/// The part of a guard that poisons. It stands before the part that unlocks, and so is dropped before.
+struct Watch<'a> {
+    flag: &'a Flag,
+    panicked_before: bool,
+}
+
+impl Watch<'_> {
+    /// Ends without poisoning.
+    fn end(mut self) {
+        self.panicked_before = true;
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if !self.panicked_before && task::is_panicking() {
+            self.flag.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: ?Sized> RefUnwindSafe for Mutex<T> {}
+impl<T: ?Sized> UnwindSafe for Mutex<T> {}
+impl<T: ?Sized> RefUnwindSafe for RwLock<T> {}
+impl<T: ?Sized> UnwindSafe for RwLock<T> {}

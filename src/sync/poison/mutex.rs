@@ -1,0 +1,282 @@
+//! `Mutex` as std has it.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use super::{Flag, LockResult, TryLockError, TryLockResult, Watch};
+use crate::sync;
+
+/// A mutual exclusion lock with poisoning: [`std::sync::Mutex`], on which a wait parks the task.
+///
+/// # Examples
+/// ```
+/// use ecru::sync::poison::{Arc, Mutex};
+/// use std::sync::mpsc::channel;
+/// use std::thread;
+///
+/// const N: usize = 10;
+///
+/// let data = Arc::new(Mutex::new(0));
+/// let (tx, rx) = channel();
+/// for _ in 0..N {
+///     let (data, tx) = (Arc::clone(&data), tx.clone());
+///     thread::spawn(move || {
+///         let mut data = data.lock().unwrap();
+///         *data += 1;
+///         if *data == N {
+///             tx.send(()).unwrap();
+///         }
+///     });
+/// }
+/// rx.recv().unwrap();
+/// ```
+///
+/// # Cancellation
+/// Locking is no cancel point.
+pub struct Mutex<T: ?Sized> {
+    poison: Flag,
+    inner: sync::Mutex<T>,
+}
+
+impl<T> Mutex<T> {
+    /// Creates an unlocked mutex.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::Mutex;
+    ///
+    /// let lock = Mutex::new(0);
+    /// # drop(lock);
+    /// ```
+    #[must_use]
+    #[cfg(not(loom))]
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex { poison: Flag::new(), inner: sync::Mutex::new(value) }
+    }
+
+    /// Creates an unlocked mutex.
+    #[must_use]
+    #[cfg(loom)]
+    pub fn new(value: T) -> Mutex<T> {
+        Mutex { poison: Flag::new(), inner: sync::Mutex::new(value) }
+    }
+
+    /// Takes the value out of the lock.
+    ///
+    /// # Errors
+    /// [`PoisonError`](super::PoisonError) with the value, if the lock is poisoned.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::Mutex;
+    ///
+    /// let lock = Mutex::new(0);
+    /// assert_eq!(lock.into_inner().unwrap(), 0);
+    /// ```
+    pub fn into_inner(self) -> LockResult<T> {
+        let Mutex { poison, inner } = self;
+        poison.around(inner.into_inner())
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Acquires the mutex, and waits until it can.
+    ///
+    /// # Errors
+    /// [`PoisonError`](super::PoisonError) with the guard, if the mutex is poisoned.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Mutex};
+    /// use std::thread;
+    ///
+    /// let mutex = Arc::new(Mutex::new(0));
+    /// let c_mutex = Arc::clone(&mutex);
+    ///
+    /// thread::spawn(move || {
+    ///     *c_mutex.lock().unwrap() = 10;
+    /// })
+    /// .join()
+    /// .expect("thread::spawn failed");
+    /// assert_eq!(*mutex.lock().unwrap(), 10);
+    /// ```
+    #[track_caller]
+    pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+        self.guard(self.inner.lock())
+    }
+
+    /// Acquires the mutex if that needs no wait.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](TryLockError::WouldBlock) if it is locked, [`Poisoned`](TryLockError::Poisoned) with the guard if it is poisoned.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Mutex};
+    /// use std::thread;
+    ///
+    /// let mutex = Arc::new(Mutex::new(0));
+    /// let c_mutex = Arc::clone(&mutex);
+    ///
+    /// thread::spawn(move || {
+    ///     let mut lock = c_mutex.try_lock();
+    ///     if let Ok(ref mut mutex) = lock {
+    ///         **mutex = 10;
+    ///     } else {
+    ///         println!("try_lock failed");
+    ///     }
+    /// })
+    /// .join()
+    /// .expect("thread::spawn failed");
+    /// assert_eq!(*mutex.lock().unwrap(), 10);
+    /// ```
+    pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+        match self.inner.try_lock() {
+            Ok(inner) => Ok(self.guard(inner)?),
+            Err(_) => Err(TryLockError::WouldBlock),
+        }
+    }
+
+    /// Returns whether the lock is poisoned. Another task may poison it at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Mutex};
+    /// use std::thread;
+    ///
+    /// let lock = Arc::new(Mutex::new(0));
+    /// let c_lock = Arc::clone(&lock);
+    ///
+    /// let _ = thread::spawn(move || {
+    ///     let _guard = c_lock.lock().unwrap();
+    ///     panic!(); // the lock gets poisoned
+    /// })
+    /// .join();
+    /// assert_eq!(lock.is_poisoned(), true);
+    /// ```
+    pub fn is_poisoned(&self) -> bool {
+        self.poison.is_set()
+    }
+
+    /// Clears the poisoned state. The value should have been made whole before.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::{Arc, Mutex};
+    /// use std::thread;
+    ///
+    /// let lock = Arc::new(Mutex::new(0));
+    /// let c_lock = Arc::clone(&lock);
+    ///
+    /// let _ = thread::spawn(move || {
+    ///     let _guard = c_lock.lock().unwrap();
+    ///     panic!(); // the lock gets poisoned
+    /// })
+    /// .join();
+    ///
+    /// assert_eq!(lock.is_poisoned(), true);
+    /// let x = lock.lock().unwrap_or_else(|mut e| {
+    ///     **e.get_mut() = 1;
+    ///     lock.clear_poison();
+    ///     e.into_inner()
+    /// });
+    /// assert_eq!(lock.is_poisoned(), false);
+    /// assert_eq!(*x, 1);
+    /// ```
+    pub fn clear_poison(&self) {
+        self.poison.clear();
+    }
+
+    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes place.
+    ///
+    /// # Errors
+    /// [`PoisonError`](super::PoisonError) with the reference, if the lock is poisoned.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sync::poison::Mutex;
+    ///
+    /// let mut lock = Mutex::new(0);
+    /// *lock.get_mut().unwrap() = 10;
+    /// assert_eq!(*lock.lock().unwrap(), 10);
+    /// ```
+    pub fn get_mut(&mut self) -> LockResult<&mut T> {
+        self.poison.around(self.inner.get_mut())
+    }
+
+    fn guard<'a>(&'a self, inner: sync::MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+        self.poison.around(MutexGuard { watch: self.poison.watch(), inner })
+    }
+}
+
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
+
+impl<T> From<T> for Mutex<T> {
+    fn from(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = f.debug_struct("Mutex");
+        match self.inner.try_lock() {
+            Ok(guard) => text.field("data", &&*guard),
+            Err(_) => text.field("data", &format_args!("<locked>")),
+        };
+        text.field("poisoned", &self.is_poisoned()).finish_non_exhaustive()
+    }
+}
+
+/// The right to use what a [`Mutex`] guards. Dropping it unlocks.
+#[must_use = "dropped at once, it unlocks at once"]
+pub struct MutexGuard<'a, T: ?Sized> {
+    watch: Watch<'a>,
+    inner: sync::MutexGuard<'a, T>,
+}
+
+impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+impl<T: ?Sized + fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<'a, T: ?Sized> MutexGuard<'a, T> {
+    /// The guard underneath, for a wait that gives the lock back meanwhile.
+    pub(super) fn inner(&mut self) -> &mut sync::MutexGuard<'a, T> {
+        &mut self.inner
+    }
+
+    /// The guard after such a wait, during which the mutex may have been poisoned.
+    pub(super) fn again(self) -> LockResult<MutexGuard<'a, T>> {
+        let flag = self.watch.flag;
+        flag.around(self)
+    }
+}
