@@ -2,66 +2,240 @@
 //! rename when all is there.
 //!
 //! The order of things is what keeps a crash harmless:
-//! 1. afresh: `NAME.part` is emptied, then `NAME.part.about` is written (its last line tells that it is whole), then bytes
-//!    are appended. An empty or orphaned part, or an `about` cut short, is simply not resumed.
+//! 1. afresh: an old `NAME.part.about` is removed, `NAME.part` is emptied, then a new `NAME.part.about` is written (its last
+//!    line tells that it is whole), then bytes are appended. An empty or orphaned part, or an `about` cut short, is simply
+//!    not resumed.
 //! 2. bytes only ever are appended, so whatever length the part has after a crash is a beginning of the file;
 //! 3. complete: the data is synced to the disk, then the rename, then `about` goes. So even after a power cut `NAME` is never
 //!    half a file. (The folder itself is not synced: after a power cut the file may still be called `NAME.part`.)
 //!
-//! A lock on `NAME.part` keeps two runs from writing the same file. All calls to the file system go to the blocking pool, in
-//! pieces of [`BUFFER`].
+//! A file that fits into the buffer touches the disk only when it is complete, and never has an `about`: most of the cost of
+//! a small file is that of changing the folder. All calls to the file system go to the blocking pool, several in one closure
+//! where they follow each other.
+//!
+//! A lock on `NAME.part` keeps two runs from writing the same file.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use super::existing::DECIDE;
+use super::index::Entry;
 use super::target::{About, Have, Target};
 use super::trouble::Trouble;
 use crate::runtime;
 
-/// Bytes are gathered on the heap until there are so many, then written at once.
-const BUFFER: usize = 64 * 1024;
+/// A buffer with this much in it is written as soon as the network pauses; a full one at once.
+const FLUSH: usize = 64 * 1024;
 
 /// The first and the last line of an `about` file.
 const ABOUT_FIRST: &str = "downloads 1";
 const ABOUT_LAST: &str = "end";
 
+/// How much memory one download may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buffers {
+    /// What one read from the network may bring.
+    pub(crate) input: usize,
+    /// What is gathered for one write to the disk.
+    pub(crate) output: usize,
+}
+
+impl Buffers {
+    /// Shares out what `window` downloads at a time may use: many get little each, few get much.
+    pub(crate) fn share(window: usize) -> Self {
+        let share =
+            |all: usize, least: usize, most: usize| (all / window.max(1)).clamp(least, most);
+        Self {
+            input: share(8 << 20, 16 * 1024, 128 * 1024),
+            output: share(32 << 20, FLUSH, 256 * 1024),
+        }
+    }
+}
+
 /// One file on its way.
 #[derive(Debug)]
 pub(crate) struct Part {
-    url: String,
-    name: PathBuf,
-    part: PathBuf,
-    about: PathBuf,
-    file: Option<File>,
+    disk: Disk,
+    buffers: Buffers,
     buffer: Vec<u8>,
+    used: usize,
+    /// The version that comes, and whether what is on the disk is of another one and must be replaced.
+    about: About,
+    afresh: bool,
     /// Whether what an earlier run left may be used.
     resume: bool,
+    /// The record of the finished file.
+    pub(crate) finished: Option<Entry>,
 }
 
 impl Part {
-    pub(crate) fn new(url: &str, folder: &Path, name: &str, resume: bool) -> Self {
-        let beside = |suffix: &str| folder.join(format!("{name}{suffix}"));
+    pub(crate) fn new(url: &str, name: PathBuf, resume: bool, buffers: Buffers) -> Self {
         Self {
-            url: url.to_string(),
-            name: folder.join(name),
-            part: beside(".part"),
-            about: beside(".part.about"),
-            file: None,
+            disk: Disk::new(url, name),
+            buffers,
             buffer: Vec::new(),
+            used: 0,
+            about: About::default(),
+            afresh: false,
             resume,
+            finished: None,
         }
+    }
+
+    /// Nothing of this file is on the disk, so that there is no need to look.
+    pub(crate) fn nothing_is_there(&mut self) {
+        self.disk.state = State::Nothing;
+    }
+
+    /// A file of this name is there and is to be replaced.
+    pub(crate) fn replace(&mut self) {
+        self.disk.replace = true;
     }
 
     /// After the last attempt: how many bytes a later run can resume from. A part with nothing in it is not left about.
     pub(crate) fn leave(self) -> Option<u64> {
         runtime::unblock(|| {
-            if self.file.is_some() && self.part.metadata().is_ok_and(|metadata| metadata.len() == 0)
-            {
-                let _ = remove(&self.about).and_then(|()| remove(&self.part));
+            if self.disk.state == State::Nothing {
+                return None;
             }
-            self.look().ok().flatten().map(|have| have.bytes)
+            if self.disk.file.is_some()
+                && self.disk.part.metadata().is_ok_and(|metadata| metadata.len() == 0)
+            {
+                let _ = remove(&self.disk.about).and_then(|()| remove(&self.disk.part));
+            }
+            self.disk.look().ok().flatten().map(|have| have.bytes)
         })
+    }
+
+    fn flush(&mut self) -> Result<(), Trouble> {
+        let used = std::mem::take(&mut self.used);
+        if used == 0 {
+            return Ok(());
+        }
+        let afresh = std::mem::take(&mut self.afresh);
+        let (disk, about, bytes) = (&mut self.disk, &self.about, &self.buffer[..used]);
+        runtime::unblock(|| {
+            if afresh {
+                disk.start(Some(about))?;
+            }
+            disk.append(bytes)
+        })
+    }
+}
+
+impl Target for Part {
+    fn have(&mut self) -> Result<Option<Have>, Trouble> {
+        let resume = std::mem::replace(&mut self.resume, true);
+        let disk = &mut self.disk;
+        if disk.state == State::Nothing {
+            return Ok(None);
+        }
+        runtime::unblock(|| {
+            if !disk.open(false)? || !resume {
+                return Ok(None);
+            }
+            disk.look().map_err(|error| disk.trouble("looking at", &error))
+        })
+    }
+
+    fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
+        self.about = about.clone();
+        self.afresh = offset == 0;
+        self.used = 0;
+        // One byte more than is to come, so that a small file does not fill its buffer.
+        let rest = about.length.map_or(FLUSH as u64, |length| length.saturating_sub(offset) + 1);
+        let size = usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffers.output);
+        if self.buffer.len() < size {
+            self.buffer = vec![0; size];
+        }
+        Ok(())
+    }
+
+    fn room(&mut self) -> Result<&mut [u8], Trouble> {
+        if self.used == self.buffer.len() {
+            self.flush()?;
+        }
+        Ok(&mut self.buffer[self.used..])
+    }
+
+    fn filled(&mut self, count: usize) -> Result<(), Trouble> {
+        self.used += count;
+        let pauses = count < self.buffers.input / 2;
+        if pauses && self.used >= FLUSH { self.flush() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> Result<(), Trouble> {
+        let used = std::mem::take(&mut self.used);
+        let afresh = std::mem::take(&mut self.afresh);
+        let (disk, about, bytes) = (&mut self.disk, &self.about, &self.buffer[..used]);
+        let entry = runtime::unblock(|| {
+            if afresh {
+                disk.start(None)?;
+            }
+            disk.append(bytes)?;
+            disk.complete(about)
+        })?;
+        self.finished = Some(entry);
+        Ok(())
+    }
+
+    fn pause(&mut self) -> Result<(), Trouble> {
+        self.flush()
+    }
+
+    fn discard(&mut self) -> Result<(), Trouble> {
+        self.used = 0;
+        self.afresh = false;
+        let disk = &mut self.disk;
+        runtime::unblock(|| disk.discard())
+    }
+}
+
+/// The files of one download. All its methods may block the thread.
+#[derive(Debug)]
+struct Disk {
+    url: String,
+    name: PathBuf,
+    part: PathBuf,
+    about: PathBuf,
+    file: Option<File>,
+    state: State,
+    /// Whether the part is known to have nothing in it.
+    empty: bool,
+    /// Whether a file of this name may be replaced.
+    replace: bool,
+}
+
+/// What is known of the part and its `about`, apart from the open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    /// Neither is there.
+    Nothing,
+    /// There is no `about`.
+    NoAbout,
+}
+
+impl Disk {
+    fn new(url: &str, name: PathBuf) -> Self {
+        let beside = |suffix: &str| {
+            let mut path = name.clone().into_os_string();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        let (part, about) = (beside(".part"), beside(".part.about"));
+        Self {
+            url: url.to_string(),
+            name,
+            part,
+            about,
+            file: None,
+            state: State::Unknown,
+            empty: false,
+            replace: false,
+        }
     }
 
     fn look(&self) -> io::Result<Option<Have>> {
@@ -78,102 +252,140 @@ impl Part {
 
     /// Opens and locks the part; `Ok(false)` if there is none and none is to be made.
     fn open(&mut self, create: bool) -> Result<bool, Trouble> {
-        if self.file.is_some() {
-            return Ok(true);
+        if self.state == State::Nothing && create {
+            self.open_new()?;
         }
-        let file = match runtime::unblock(|| {
-            OpenOptions::new().create(create).append(true).open(&self.part)
-        }) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(false),
-            opened => opened.map_err(|error| self.disk("opening", &error))?,
-        };
-        match file.try_lock() {
-            // Some file systems know no locks; that is no reason not to download.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
-            Err(TryLockError::WouldBlock) => {
-                let what = format!("{} is being written by another run", self.part.display());
-                return Err(Trouble::never(
-                    what,
-                    "wait for that one to end, or choose another folder (-o)",
-                ));
+        while self.file.is_none() {
+            let opened = match OpenOptions::new().create(create).append(true).open(&self.part) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound && create => self
+                    .make_folder()
+                    .and_then(|()| OpenOptions::new().create(true).append(true).open(&self.part)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    if self.about.symlink_metadata().is_err() {
+                        self.state = State::Nothing;
+                    }
+                    return Ok(false);
+                }
+                opened => opened,
+            };
+            let file = opened.map_err(|error| self.trouble("opening", &error))?;
+            self.lock(&file)?;
+            // Another run may have completed and renamed this file before the lock was free.
+            let same = |here: std::fs::Metadata, there: std::fs::Metadata| {
+                (here.dev(), here.ino()) == (there.dev(), there.ino())
+            };
+            if let (Ok(here), Ok(there)) = (file.metadata(), self.part.metadata())
+                && same(here, there)
+            {
+                self.file = Some(file);
             }
         }
-        self.file = Some(file);
         Ok(true)
     }
 
-    fn flush(&mut self) -> Result<(), Trouble> {
-        let Some(file) = self.file.as_mut() else { return Ok(()) };
-        if self.buffer.is_empty() {
+    /// Makes a part where there is none. If there is one after all, none is opened.
+    fn open_new(&mut self) -> Result<(), Trouble> {
+        self.state = State::Unknown;
+        let Ok(file) = OpenOptions::new().create_new(true).append(true).open(&self.part) else {
             return Ok(());
+        };
+        self.lock(&file)?;
+        self.file = Some(file);
+        self.state = State::NoAbout;
+        self.empty = true;
+        Ok(())
+    }
+
+    fn lock(&self, file: &File) -> Result<(), Trouble> {
+        match file.try_lock() {
+            // Some file systems know no locks; that is no reason not to download.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+            Err(TryLockError::WouldBlock) => Err(Trouble::never(
+                format!("{} is being written by another run", self.part.display()),
+                "wait for that one to end, or choose another folder (-o)",
+            )),
         }
-        let bytes = &self.buffer;
-        let written = runtime::unblock(|| file.write_all(bytes));
-        self.buffer.clear();
-        written.map_err(|error| self.disk("writing", &error))
     }
 
-    fn disk(&self, doing: &str, error: &io::Error) -> Trouble {
-        Trouble::disk(&format!("{doing} {}", self.part.display()), error)
-    }
-}
-
-impl Target for Part {
-    fn have(&mut self) -> Result<Option<Have>, Trouble> {
-        let resume = std::mem::replace(&mut self.resume, true);
-        if !self.open(false)? || !resume {
-            return Ok(None);
-        }
-        runtime::unblock(|| self.look()).map_err(|error| self.disk("looking at", &error))
+    fn make_folder(&self) -> io::Result<()> {
+        self.part.parent().map_or(Ok(()), std::fs::create_dir_all)
     }
 
-    fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
+    /// Empties the part, and notes what it will be the beginning of, if it will be there for long.
+    fn start(&mut self, about: Option<&About>) -> Result<(), Trouble> {
         self.open(true)?;
-        if offset > 0 {
-            return Ok(());
-        }
-        let file = self.file.as_ref().expect("opened a line ago");
-        let emptied = runtime::unblock(|| {
+        self.empty(about).map_err(|error| self.trouble("starting", &error))
+    }
+
+    fn empty(&mut self, about: Option<&About>) -> io::Result<()> {
+        if self.state != State::NoAbout {
             remove(&self.about)?;
-            // What cannot be truncated, such as a device, is not; what is written then says what is wrong with it.
-            if file.metadata()?.len() > 0 {
-                file.set_len(0)?;
-            }
-            match &about.validator {
-                Some(validator) => write_about(&self.about, &self.url, validator, about.length),
-                None => Ok(()),
-            }
-        });
-        emptied.map_err(|error| self.disk("starting", &error))
+            self.state = State::NoAbout;
+        }
+        let file = self.file.as_ref().expect("it is open");
+        // What cannot be truncated, such as a device, is not; what is written then says what is wrong with it.
+        if !self.empty && file.metadata()?.len() > 0 {
+            file.set_len(0)?;
+        }
+        if let Some((about, validator)) = about.and_then(|about| Some((about, about.validator()?)))
+        {
+            self.state = State::Unknown;
+            write_about(&self.about, &self.url, validator, about.length)?;
+        }
+        Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
+        self.empty = false;
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes));
+        written.map_err(|error| self.trouble("writing", &error))
     }
 
-    fn finish(&mut self) -> Result<(), Trouble> {
-        self.flush()?;
-        let file = self.file.take();
-        let done = runtime::unblock(|| {
-            if let Some(file) = &file {
-                file.sync_data()?;
+    fn complete(&mut self, about: &About) -> Result<Entry, Trouble> {
+        let file = self.file.take().expect("a part that is complete is open");
+        let synced = file.sync_data().and_then(|()| file.metadata());
+        let metadata = synced.map_err(|error| self.trouble("completing", &error))?;
+        match self.rename() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Without an `about` no later run could continue it.
+                if self.state == State::NoAbout {
+                    let _ = remove(&self.part);
+                }
+                let what = format!("{} has appeared in the meantime", self.name.display());
+                return Err(Trouble::never(what, DECIDE));
             }
-            std::fs::rename(&self.part, &self.name)?;
-            remove(&self.about)
-        });
-        done.map_err(|error| self.disk("completing", &error))
+            renamed => renamed.map_err(|error| self.trouble("completing", &error))?,
+        }
+        if self.state != State::NoAbout {
+            remove(&self.about).map_err(|error| self.trouble("completing", &error))?;
+        }
+        Ok(Entry::of(&self.url, about, &metadata))
     }
 
-    fn pause(&mut self) -> Result<(), Trouble> {
-        self.flush()
+    /// Gives the part its name, which must be free unless a file is to be replaced.
+    fn rename(&self) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        if !self.replace {
+            match renameat_with(CWD, &self.part, CWD, &self.name, RenameFlags::NOREPLACE) {
+                // Some file systems cannot do that. What remains is the look before the download.
+                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
+                renamed => return Ok(renamed?),
+            }
+        }
+        std::fs::rename(&self.part, &self.name)
     }
 
     fn discard(&mut self) -> Result<(), Trouble> {
-        self.buffer.clear();
         self.file = None;
-        let gone = runtime::unblock(|| remove(&self.about).and_then(|()| remove(&self.part)));
-        gone.map_err(|error| self.disk("removing", &error))
+        self.empty = false;
+        self.state = State::Nothing;
+        let gone = remove(&self.about).and_then(|()| remove(&self.part));
+        gone.map_err(|error| self.trouble("removing", &error))
+    }
+
+    fn trouble(&self, doing: &str, error: &io::Error) -> Trouble {
+        Trouble::disk(&format!("{doing} {}", self.part.display()), error)
     }
 }
 
@@ -184,12 +396,16 @@ struct Noted {
     length: Option<u64>,
 }
 
+/// Writes an `about` that only its owner may read. There is none of that name.
 fn write_about(path: &Path, url: &str, validator: &str, length: Option<u64>) -> io::Result<()> {
     let length = length.map(|length| length.to_string()).unwrap_or_default();
-    std::fs::write(path, format!("{ABOUT_FIRST}\n{url}\n{validator}\n{length}\n{ABOUT_LAST}\n"))
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(
+        format!("{ABOUT_FIRST}\n{url}\n{validator}\n{length}\n{ABOUT_LAST}\n").as_bytes(),
+    )
 }
 
-/// `None` where there is none, or none that is whole.
+/// Returns `None` if there is no `about`, or it is not whole.
 fn read_about(path: &Path) -> io::Result<Option<Noted>> {
     let text = match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
