@@ -1,12 +1,13 @@
 //! One file, from the first attempt to the last.
 //!
 //! [`ask`] is one request through redirects, [`head`] the meaning of its answer, [`attempt`] that and the body. A [`Target`]
-//! takes the bytes ([`part`]: a file; [`check`]: compared and discarded). [`existing`] looks at what is there already, with
+//! takes the bytes ([`part`]: a file, by way of the [`disk`]; [`check`]: compared and discarded). [`existing`] looks at what is there already, with
 //! the help of the [`index`]. [`trouble`] says what went wrong and whether to try again; here is the loop around them.
 
 mod ask;
 mod attempt;
 mod check;
+mod disk;
 mod existing;
 mod head;
 mod index;
