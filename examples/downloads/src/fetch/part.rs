@@ -30,8 +30,8 @@ impl Buffers {
         let share =
             |all: usize, least: usize, most: usize| (all / window.max(1)).clamp(least, most);
         Self {
-            input: share(8 << 20, 16 * 1024, 128 * 1024),
-            output: share(32 << 20, FLUSH, 256 * 1024),
+            input: share(4 << 20, 16 * 1024, 128 * 1024),
+            output: share(16 << 20, FLUSH, 256 * 1024),
         }
     }
 }
