@@ -7,17 +7,29 @@ use clap::Parser;
 
 use crate::units::parse_bytes;
 
-/// How many downloads at a time when nobody says.
+/// The default limit of downloads at a time.
 pub(crate) const DEFAULT_WINDOW: usize = 512;
 
+/// The default limit of connections to one host.
+pub(crate) const DEFAULT_PER_HOST: usize = 8;
+
 const AFTER_HELP: &str = "\
-Without a URL it starts a server of its own on loopback, downloads a hundred slow files from it, checks every byte and discards it.
+Files: a file appears under its name only when it is complete. Until then it is NAME.part, and the same command continues it. \
+Each folder has a hidden index, .downloads.json, of the URL, validators and length of each finished file. A file that is there \
+already is compared with its record and with the server. If it is another file, the download fails; --overwrite or --keep decide.
+
+Credentials: user:password@ in a URL is percent-decoded and sent as Basic authentication, to that URL's scheme, host and port \
+only, and is neither printed nor stored. Other users of this machine can see a command line; a list (-i) and --header @FILE \
+are not visible to them.
+
+Without a URL the program starts a server of its own on loopback, downloads a hundred slow files from it, checks every byte and \
+discards it.
 
 Exit status: 0 all is there, 1 at least one failed, 2 the command line is wrong, 130 interrupted.";
 
 /// Download many files at once, in direct style: plain blocking-looking code, a task for each file.
 #[derive(Debug, Parser)]
-#[command(name = "downloads", after_help = AFTER_HELP, args_override_self = true)]
+#[command(name = "downloads", version, after_help = AFTER_HELP, args_override_self = true)]
 pub(crate) struct Args {
     /// What to download (http or https)
     pub(crate) urls: Vec<String>,
@@ -26,13 +38,29 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) input: Vec<PathBuf>,
 
-    /// How many downloads at a time
+    /// How many downloads at a time; given explicitly, it also lifts the default of --per-host
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = DEFAULT_WINDOW, value_parser = positive)]
     pub(crate) window: usize,
+
+    /// How many downloads at a time from one host [default: 8, but no limit for loopback addresses and with -c]
+    #[arg(long, value_name = "COUNT", value_parser = positive)]
+    pub(crate) per_host: Option<usize>,
 
     /// The folder to put files into; made if it is not there
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
+
+    /// Keep each URL's host and directories as folders: DIR/host/a/b/file
+    #[arg(long)]
+    pub(crate) keep_directories: bool,
+
+    /// Replace files that are there already
+    #[arg(long, conflicts_with = "keep")]
+    pub(crate) overwrite: bool,
+
+    /// Leave files that are there already as they are, without comparing them
+    #[arg(long)]
+    pub(crate) keep: bool,
 
     /// How often to try again, after the first attempt at a file
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
@@ -47,14 +75,30 @@ pub(crate) struct Args {
     pub(crate) timeout: Duration,
 
     /// Start afresh: ignore what earlier runs left behind, and replace files that are already there
-    #[arg(long)]
+    #[arg(long, conflicts_with = "keep")]
     pub(crate) no_resume: bool,
 
-    /// Trust the certificates in this PEM file instead of the Web's
+    /// Send this header to the host of every URL, but not to other hosts that it redirects to; @FILE reads headers from a file
+    #[arg(short = 'H', long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+
+    /// Trust the certificates in this PEM file, of authorities or of servers themselves, instead of the Web's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// No progress, only failures and the closing summary
+    /// Do not check certificates: anything between here and the server can read and change what is sent
+    #[arg(long, conflicts_with = "ca")]
+    pub(crate) insecure: bool,
+
+    /// All downloads together receive at most this many bytes a second, such as 500k
+    #[arg(long, value_name = "BYTES", value_parser = rate)]
+    pub(crate) limit_rate: Option<u64>,
+
+    /// Write one JSON object a line on standard output: each file as it ends, then a summary
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print nothing but failures and warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
@@ -75,15 +119,15 @@ pub(crate) struct Args {
     pub(crate) rate: u64,
 
     /// Only serve the files, on this address (such as 127.0.0.1:8080), until interrupted
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["urls", "input", "measure"])]
+    #[arg(long, value_name = "ADDRESS")]
     pub(crate) serve: Option<std::net::SocketAddr>,
 
     /// Download one file alone, then `--files`, then `--many` through the window, and compare
-    #[arg(long, conflicts_with_all = ["urls", "input"])]
+    #[arg(long)]
     pub(crate) measure: bool,
 
     /// End when the process that started this one does
-    #[arg(long, hide = true, requires = "serve")]
+    #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
 
     /// With --measure: how many files go through the window

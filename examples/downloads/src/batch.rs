@@ -3,20 +3,27 @@
 use std::io;
 use std::time::Instant;
 
-use crate::fetch::{self, Job, Manner};
+use crate::args::Args;
+use crate::fetch::{self, Job, Manner, Record};
 use crate::interrupt::Interrupt;
+use crate::json;
 use crate::progress::{Progress, Show};
 use crate::report::{self, Figures, Tally};
 use crate::runtime;
+use crate::turns::Turns;
 
 /// How a batch is run.
-#[derive(Debug)]
 pub(crate) struct Batch<'a> {
     pub(crate) jobs: &'a [Job],
     pub(crate) window: usize,
     /// All bytes, where they are known beforehand.
     pub(crate) expected: Option<u64>,
     pub(crate) show: Show,
+    /// How many downloads from a host may run at a time.
+    pub(crate) per_host: &'a (dyn Fn(&str) -> usize + Sync),
+    pub(crate) json: bool,
+    /// The figures count from here.
+    pub(crate) started: Instant,
 }
 
 /// How it went.
@@ -32,38 +39,63 @@ impl Batch<'_> {
     /// Downloads all, at most a window at a time, each in a task of its own. Failures are told as they happen.
     pub(crate) fn run(&self, manner: &Manner) -> io::Result<Result> {
         let progress = Progress::new(self.jobs.len(), self.expected, self.show);
-        let started = Instant::now();
+        let turns = Turns::new(self.jobs.iter().map(Job::host), self.per_host);
         let (records, interrupted) = runtime::cancel_scope(|cancel| {
             let interrupt = Interrupt::watch(move || cancel.cancel())?;
+            let download = || {
+                runtime::map_buffered(self.window, turns.each(), |turn| {
+                    let job = &self.jobs[turn.job];
+                    let record = fetch::fetch(job, manner, &progress);
+                    self.tell(job, &record, &progress);
+                    record
+                })
+            };
             let records = runtime::with_companion(
                 || progress.keep_showing(),
                 || {
-                    runtime::map_buffered(self.window, self.jobs, |job| {
-                        let record = fetch::fetch(job, manner, &progress);
-                        if let Some(line) = report::failure(job, &record) {
-                            progress.say(&line);
-                        }
-                        record
-                    })
+                    let say = |line: &str| progress.say(line);
+                    let records =
+                        runtime::with_companion(|| manner.indexes.keep_writing(say), download);
+                    manner.indexes.write(say);
+                    records
                 },
             );
             io::Result::Ok((records, interrupt.status()))
         })?;
         let figures = Figures {
-            wall: started.elapsed(),
+            wall: self.started.elapsed(),
             received: progress.received(),
             peak_tasks: progress.peak(),
         };
         Ok(Result { tally: Tally::of(&records), figures, interrupted })
     }
+
+    fn tell(&self, job: &Job, record: &Record, progress: &Progress) {
+        if let Some(line) = report::failure(job, record) {
+            progress.say(&line);
+        }
+        if self.json {
+            json::print(&json::file(job, record));
+        }
+    }
 }
 
 impl Result {
+    /// Prints the closing summary, in the way that was asked for.
+    pub(crate) fn close(&self, args: &Args, jobs: &[Job]) {
+        if args.json {
+            let interrupted = self.interrupted.is_some();
+            json::print(&json::summary(&self.tally, &self.figures, jobs.len(), interrupted));
+        } else if !args.quiet {
+            println!("{}", report::summary(&self.tally, &self.figures, jobs));
+        }
+    }
+
     /// The exit status of a program whose job this batch was.
     pub(crate) fn status(&self) -> u8 {
         match self.interrupted {
             Some(status) if self.tally.cancelled > 0 => status,
-            _ => u8::from(self.tally.failed > 0),
+            _ => u8::from(self.tally.failed > 0 || self.tally.bad_lines > 0),
         }
     }
 }

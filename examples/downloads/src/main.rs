@@ -4,12 +4,16 @@
 //! sockets), [`server`] (the embedded one), [`runtime`] (all that is asked of ecru); around them the command line, the
 //! limits, the progress and the report.
 
+mod address;
 mod args;
 mod batch;
 mod client;
 mod content;
 mod fetch;
+mod flags;
+mod headers;
 mod interrupt;
+mod json;
 mod limits;
 mod measure;
 mod own;
@@ -19,18 +23,22 @@ mod runtime;
 mod server;
 mod setup;
 mod sources;
+mod throttle;
+mod turns;
 mod units;
 
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 use args::Args;
 use batch::Batch;
 use fetch::Job;
+use flags::Mode;
 use progress::Show;
-use setup::{fit, manner};
+use setup::{fit, manner, per_host};
 
 /// A download may have a socket, the connection kept from before it, and a file open.
 const FILES_EACH: u64 = 3;
@@ -39,8 +47,10 @@ const FILES_EACH: u64 = 3;
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match choose(&args) {
+    let started = Instant::now();
+    let matches = Args::command().get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    match choose(&args, &matches, started) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("downloads: {error:#}");
@@ -49,41 +59,66 @@ fn main() -> ExitCode {
     }
 }
 
-fn choose(args: &Args) -> anyhow::Result<u8> {
-    if let Some(line) = limits::raise() {
+fn choose(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result<u8> {
+    let mode = Mode::of(matches);
+    flags::check(matches, mode).map_err(anyhow::Error::msg)?;
+    if let Some(line) = limits::raise().filter(|_| !args.quiet) {
         eprintln!("{line}");
     }
-    if let Some(address) = args.serve {
-        return own::serve(args, address);
+    match mode {
+        Mode::Serve => own::serve(args),
+        Mode::Measure => measure::measure(args),
+        Mode::Own => own::download(args, started),
+        Mode::Urls => download(args, matches, started),
     }
-    if args.measure {
-        return measure::measure(args);
-    }
-    if args.urls.is_empty() && args.input.is_empty() {
-        return own::download(args);
-    }
-    download(args)
 }
 
 /// Downloads the URLs that were given.
-fn download(args: &Args) -> anyhow::Result<u8> {
-    let urls = sources::gather(&args.urls, &args.input)?;
-    let manner = manner(args)?;
+fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result<u8> {
+    let sources = sources::gather(&args.urls, &args.input)?;
+    let window = fit(args, args.window.min(sources.addresses.len()).max(1), FILES_EACH);
+    let manner = manner(args, sources.addresses.len(), window)?;
+    if args.insecure {
+        eprintln!(
+            "warning: --insecure: no certificate is checked; others can read and change what is sent"
+        );
+    }
     std::fs::create_dir_all(&args.output)
         .with_context(|| format!("cannot make the folder {}", args.output.display()))?;
-    let names = fetch::names::assign(&urls);
+    let uris = sources.addresses.iter().map(|address| &address.uri);
+    let names = fetch::names::assign(uris, args.keep_directories);
     let into = fetch::Into::Folder(args.output.clone());
-    let jobs: Vec<Job> = urls
-        .iter()
+    let jobs: Vec<Job> = sources
+        .addresses
+        .into_iter()
         .zip(names)
-        .map(|(url, name)| Job { url: url.to_string(), name, into: into.clone() })
+        .map(|(address, name)| Job {
+            uri: address.uri,
+            credentials: address.credentials,
+            name,
+            into: into.clone(),
+        })
         .collect();
-    let window = fit(args.window.min(jobs.len()), FILES_EACH);
-    let batch = Batch { jobs: &jobs, window, expected: None, show: Show::choose(args.quiet) };
-    let result = runtime::run(args.workers, || batch.run(&manner))??;
+    let batch = Batch {
+        jobs: &jobs,
+        window,
+        expected: None,
+        show: Show::choose(args.quiet),
+        per_host: &|host| per_host(args, matches, host),
+        json: args.json,
+        started,
+    };
+    let mut result = runtime::run(args.workers, || batch.run(&manner))??;
+    result.tally.bad_lines = sources.bad.len();
     if result.interrupted.is_some() {
         eprintln!("{}", report::interrupted(&result.tally));
     }
-    println!("{}", report::summary(&result.tally, &result.figures, &jobs));
+    for line in &sources.bad {
+        eprintln!("{}", report::bad_line(line));
+        if args.json {
+            json::print(&json::bad_line(line));
+        }
+    }
+    result.close(args, &jobs);
     Ok(result.status())
 }

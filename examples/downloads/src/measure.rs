@@ -5,7 +5,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
 
@@ -24,8 +24,8 @@ const FILES_EACH: u64 = 2;
 /// Measures, and prints the ratios.
 pub(crate) fn measure(args: &Args) -> anyhow::Result<u8> {
     let server = OtherProcess::start(args)?;
-    let manner = manner(args)?;
-    let window = fit(args.window, FILES_EACH);
+    let window = fit(args, args.window, FILES_EACH);
+    let manner = manner(args, args.many, window)?;
     let rounds = args.many.div_ceil(window);
 
     let one = round(args, &manner, &server, 1, 1)?;
@@ -53,7 +53,15 @@ fn round(
 ) -> anyhow::Result<batch::Result> {
     let jobs = own::jobs(files, args.size, |index| format!("{}{}", server.url, path(index)));
     let expected = args.size.checked_mul(files as u64);
-    let batch = Batch { jobs: &jobs, window, expected, show: Show::choose(args.quiet) };
+    let batch = Batch {
+        jobs: &jobs,
+        window,
+        expected,
+        show: Show::choose(args.quiet),
+        per_host: &|_| usize::MAX,
+        json: false,
+        started: Instant::now(),
+    };
     let result = runtime::run(args.workers, || batch.run(manner))??;
     ensure!(result.interrupted.is_none(), "interrupted; nothing was measured");
     Ok(result)

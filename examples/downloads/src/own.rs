@@ -1,6 +1,7 @@
 //! The job without URLs: the embedded server's files, downloaded, checked and discarded.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
 
 use anyhow::Context as _;
 
@@ -9,10 +10,10 @@ use crate::batch::Batch;
 use crate::fetch::{Into, Job};
 use crate::interrupt::Interrupt;
 use crate::progress::Show;
+use crate::runtime;
 use crate::server::{Offer, Server};
 use crate::setup::{fit, manner};
 use crate::units::bytes;
-use crate::{report, runtime};
 
 /// Both ends of each connection are this process's.
 const FILES_EACH: u64 = 2;
@@ -25,7 +26,8 @@ pub(crate) fn offer(args: &Args, files: usize) -> Offer {
 /// The jobs that bring and check the first `count` files of a server.
 pub(crate) fn jobs(count: usize, size: u64, url: impl Fn(u64) -> String) -> Vec<Job> {
     let job = |index| Job {
-        url: url(index),
+        uri: url(index).parse().expect("the server's URLs are URLs"),
+        credentials: None,
         name: format!("file-{index}.bin"),
         into: Into::Check { index, size },
     };
@@ -33,22 +35,32 @@ pub(crate) fn jobs(count: usize, size: u64, url: impl Fn(u64) -> String) -> Vec<
 }
 
 /// Starts the server, downloads its files, and says how that went.
-pub(crate) fn download(args: &Args) -> anyhow::Result<u8> {
+pub(crate) fn download(args: &Args, started: Instant) -> anyhow::Result<u8> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(address, offer(args, args.files))
         .context("cannot start the embedded server")?;
-    let manner = manner(args)?;
     let jobs = jobs(args.files, args.size, |index| server.url(index));
-    let window = fit(args.window.min(jobs.len()), FILES_EACH);
-    eprintln!(
-        "{} files of {} at {} a second each, {window} at a time, from http://{}",
-        args.files,
-        bytes(args.size),
-        bytes(args.rate),
-        server.address
-    );
+    let window = fit(args, args.window.min(jobs.len()), FILES_EACH);
+    let manner = manner(args, jobs.len(), window)?;
+    if !args.quiet {
+        eprintln!(
+            "{} files of {} at {} a second each, {window} at a time, from http://{}",
+            args.files,
+            bytes(args.size),
+            bytes(args.rate),
+            server.address
+        );
+    }
     let expected = args.size.checked_mul(args.files as u64);
-    let batch = Batch { jobs: &jobs, window, expected, show: Show::choose(args.quiet) };
+    let batch = Batch {
+        jobs: &jobs,
+        window,
+        expected,
+        show: Show::choose(args.quiet),
+        per_host: &|_| usize::MAX,
+        json: args.json,
+        started,
+    };
     let result = runtime::run(args.workers, || batch.run(&manner))??;
     if result.interrupted.is_some() {
         eprintln!(
@@ -57,12 +69,13 @@ pub(crate) fn download(args: &Args) -> anyhow::Result<u8> {
             jobs.len()
         );
     }
-    println!("{}", report::summary(&result.tally, &result.figures, &jobs));
+    result.close(args, &jobs);
     Ok(result.status())
 }
 
 /// Serves until interrupted. The first line on standard output is the server's URL.
-pub(crate) fn serve(args: &Args, address: SocketAddr) -> anyhow::Result<u8> {
+pub(crate) fn serve(args: &Args) -> anyhow::Result<u8> {
+    let address = args.serve.context("--serve names the address")?;
     if args.with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }

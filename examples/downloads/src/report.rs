@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::fetch::{Into, Job, Outcome, Record};
+use crate::sources::BadLine;
 use crate::units::bytes;
 
 /// The line about a job that failed: the URL, what, and what to do.
@@ -13,7 +14,7 @@ pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
         kept.map(|kept| format!("; {} stay in {}.part and will be resumed", bytes(kept), job.name));
     Some(format!(
         "failed: {}: {}{tries}; {}{}",
-        job.url,
+        job.uri,
         failure.what,
         failure.advice,
         kept.unwrap_or_default()
@@ -25,9 +26,12 @@ pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
 pub(crate) struct Tally {
     pub(crate) done: usize,
     pub(crate) there: usize,
+    pub(crate) kept: usize,
     pub(crate) failed: usize,
     pub(crate) cancelled: usize,
     pub(crate) resumable: usize,
+    /// Lines of lists that are no URLs.
+    pub(crate) bad_lines: usize,
     pub(crate) one_after_another: Duration,
 }
 
@@ -41,6 +45,7 @@ impl Tally {
                     tally.one_after_another += record.elapsed;
                 }
                 Outcome::There => tally.there += 1,
+                Outcome::Kept => tally.kept += 1,
                 Outcome::Failed { kept, .. } => {
                     tally.failed += 1;
                     tally.resumable += usize::from(kept.is_some());
@@ -78,10 +83,13 @@ pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String 
     let mut rest = Vec::new();
     for (count, what) in [
         (tally.there, "already there"),
+        (tally.kept, "kept as they were, not compared"),
         (tally.failed, "failed"),
         (tally.cancelled, "not finished"),
+        (tally.bad_lines, "bad lines"),
     ] {
         if count > 0 {
+            let what = if count == 1 { singular(what) } else { what };
             rest.push(format!("{count} {what}"));
         }
     }
@@ -99,13 +107,29 @@ pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String 
     lines.join("\n")
 }
 
+fn singular(what: &str) -> &str {
+    match what {
+        "bad lines" => "bad line",
+        "kept as they were, not compared" => "kept as it was, not compared",
+        what => what,
+    }
+}
+
+/// The line about a line of a list that is no URL.
+pub(crate) fn bad_line(line: &BadLine) -> String {
+    format!(
+        "failed: {}: {}; correct the list, then run the same command again",
+        line.place, line.why
+    )
+}
+
 /// What is said after Ctrl-C.
 pub(crate) fn interrupted(tally: &Tally) -> String {
     let left = tally.cancelled + tally.failed;
     let resume = if left == 0 { "" } else { "; run the same command again to go on" };
     format!(
         "interrupted: {} done, {} can be resumed, {} to be started{resume}",
-        tally.done + tally.there,
+        tally.done + tally.there + tally.kept,
         tally.resumable,
         left - tally.resumable
     )

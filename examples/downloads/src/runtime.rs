@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub(crate) use ecru::net::{TcpListener, TcpStream};
 pub(crate) use ecru::par::map_buffered;
+pub(crate) use ecru::sync::Notify;
 pub(crate) use ecru::{CancelHandle, Cancelled, cancel_scope, is_cancelled, sleep, unblock};
 
 /// How long to wait before accepting again when that has failed, as it does while there are too many open files.

@@ -1,25 +1,58 @@
 //! What every way of running the program prepares: the manner of downloading, and the window.
 
-use crate::args::Args;
-use crate::client::Clients;
-use crate::fetch::Manner;
-use crate::limits;
+use clap::ArgMatches;
 
-/// How to download, from the command line.
-pub(crate) fn manner(args: &Args) -> anyhow::Result<Manner> {
+use crate::args::{Args, DEFAULT_PER_HOST};
+use crate::client::{Clients, Trust};
+use crate::fetch::{Buffers, Existing, Indexes, Listings, Manner, Patience};
+use crate::flags::given;
+use crate::headers::Headers;
+use crate::limits;
+use crate::throttle::Throttle;
+use crate::turns::is_loopback;
+
+/// How to download `jobs` files, from the command line, `window` at a time.
+pub(crate) fn manner(args: &Args, jobs: usize, window: usize) -> anyhow::Result<Manner> {
+    let trust = match &args.ca {
+        Some(file) => Trust::File(file),
+        None if args.insecure => Trust::All,
+        None => Trust::Web,
+    };
+    let existing = match (args.keep, args.overwrite || args.no_resume) {
+        (true, _) => Existing::Keep,
+        (_, true) => Existing::Overwrite,
+        _ => Existing::Compare,
+    };
+    let buffers = Buffers::share(window);
     Ok(Manner {
-        clients: Clients::new(args.timeout, args.ca.as_deref())?,
+        clients: Clients::new(args.timeout, trust, buffers.input, window)?,
         retries: args.retries,
         backoff: args.backoff,
         timeout: args.timeout,
         resume: !args.no_resume,
+        existing,
+        headers: Headers::parse(&args.header)?,
+        throttle: args.limit_rate.map(Throttle::new),
+        buffers,
+        patience: Patience::default(),
+        indexes: Indexes::default(),
+        listings: Listings::new(jobs),
     })
 }
 
+/// How many downloads from `host` may run at a time.
+pub(crate) fn per_host(args: &Args, matches: &ArgMatches, host: &str) -> usize {
+    match args.per_host {
+        Some(count) => count,
+        None if given(matches, "window") || is_loopback(host) => usize::MAX,
+        None => DEFAULT_PER_HOST,
+    }
+}
+
 /// The window that the limit of open files allows, said aloud where it is less than asked for.
-pub(crate) fn fit(window: usize, each: u64) -> usize {
+pub(crate) fn fit(args: &Args, window: usize, each: u64) -> usize {
     let (window, line) = limits::fit(window, each);
-    if let Some(line) = line {
+    if let Some(line) = line.filter(|_| !args.quiet) {
         eprintln!("{line}");
     }
     window

@@ -5,114 +5,112 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
-use ureq::http::Uri;
 
-/// So many wrong URLs are named; the rest is counted.
+use crate::address::{Address, without_credentials};
+
+/// This many wrong arguments are named; the rest is counted.
 const NAMED_MAX: usize = 10;
 
-/// All URLs in order, each once.
-pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Result<Vec<Uri>> {
-    let mut lines: Vec<(String, String)> =
-        given.iter().map(|url| ("command line".into(), url.clone())).collect();
+/// What there is to download.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    /// All URLs in order, each once.
+    pub(crate) addresses: Vec<Address>,
+    /// The lines of lists that are no URLs.
+    pub(crate) bad: Vec<BadLine>,
+}
+
+/// A line of a list that is no URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BadLine {
+    /// `FILE:LINE`.
+    pub(crate) place: String,
+    pub(crate) why: String,
+}
+
+/// Reads all URLs.
+///
+/// # Errors
+/// A wrong URL on the command line, a list that cannot be read, and lists without any line are errors. A wrong line of a
+/// list is not: it is returned beside the URLs.
+pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Result<Sources> {
+    let mut sources = Sources::default();
+    let mut seen = HashSet::new();
+    let mut wrong = Vec::new();
+    for text in given {
+        if let Err(why) = sources.add(text, &mut seen) {
+            wrong.push(format!("command line: {why}"));
+        }
+    }
+    refuse(wrong)?;
     for file in files {
         let file = file.as_ref();
         let text =
             read(file).with_context(|| format!("cannot read the list {}", file.display()))?;
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if !line.is_empty() && !line.starts_with('#') {
-                lines.push((format!("{}:{}", file.display(), number + 1), line.to_string()));
+        let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(&text);
+        for (number, line) in text.split(|byte| *byte == b'\n').enumerate() {
+            let added = match std::str::from_utf8(line).map(str::trim) {
+                Ok(line) if line.is_empty() || line.starts_with('#') => Ok(()),
+                Ok(line) => sources.add(line, &mut seen),
+                Err(_) => Err("the line is not UTF-8".to_string()),
+            };
+            if let Err(why) = added {
+                let place = format!("{}:{}", file.display(), number + 1);
+                sources.bad.push(BadLine { place, why });
             }
         }
     }
-    let mut urls = Vec::with_capacity(lines.len());
-    let mut seen = HashSet::new();
-    let mut wrong = Vec::new();
-    for (place, text) in lines {
-        match check(&text) {
-            Ok(url) if seen.insert(url.to_string()) => urls.push(url),
-            Ok(_) => {}
-            Err(why) => wrong.push(format!("{place}: `{text}` is no URL to download: {why}")),
-        }
-    }
-    if !wrong.is_empty() {
-        let more = wrong.len().saturating_sub(NAMED_MAX);
-        wrong.truncate(NAMED_MAX);
-        if more > 0 {
-            wrong.push(format!("and {more} more"));
-        }
-        bail!(
-            "{}\nnothing was started; write URLs such as https://example.org/file.bin",
-            wrong.join("\n")
-        );
-    }
-    if urls.is_empty() {
+    if sources.addresses.is_empty() && sources.bad.is_empty() {
         bail!("there is no URL in the list; write one a line");
     }
-    Ok(urls)
+    Ok(sources)
 }
 
-fn read(file: &Path) -> std::io::Result<String> {
+impl Sources {
+    fn add(&mut self, text: &str, seen: &mut HashSet<String>) -> Result<(), String> {
+        let address = Address::parse(text)
+            .map_err(|why| format!("`{}` is no URL: {why}", without_credentials(text)))?;
+        if seen.insert(address.uri.to_string()) {
+            self.addresses.push(address);
+        }
+        Ok(())
+    }
+}
+
+fn refuse(mut wrong: Vec<String>) -> anyhow::Result<()> {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let more = wrong.len().saturating_sub(NAMED_MAX);
+    wrong.truncate(NAMED_MAX);
+    if more > 0 {
+        wrong.push(format!("and {more} more"));
+    }
+    bail!(
+        "{}\nnothing was started; write URLs such as https://example.org/file.bin",
+        wrong.join("\n")
+    );
+}
+
+fn read(file: &Path) -> std::io::Result<Vec<u8>> {
     if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes)?;
+        return Ok(bytes);
     }
-    std::fs::read_to_string(file)
-}
-
-fn check(text: &str) -> Result<Uri, String> {
-    // A fragment is the reader's affair, and no part of what a server is asked.
-    let asked = text.split_once('#').map_or(text, |(before, _)| before);
-    // Asked first, because the parser's own words about it help nobody.
-    match asked.split_once("://") {
-        Some((scheme, _))
-            if ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {}
-        Some((scheme, _)) => return Err(format!("`{scheme}` is neither http nor https")),
-        None => return Err("http:// or https:// is missing at the front".into()),
-    }
-    let url: Uri = asked.parse().map_err(|error| format!("{error}"))?;
-    let authority = url.authority().ok_or("it names no host")?;
-    if authority.host().is_empty() {
-        return Err("it names no host".into());
-    }
-    let after_host = authority.as_str().rsplit('@').next().unwrap_or_default();
-    let bare = after_host.rsplit(']').next().unwrap_or_default();
-    if bare.contains(':') && authority.port_u16().is_none() {
-        return Err("its port is no number from 0 to 65535".into());
-    }
-    Ok(url)
+    std::fs::read(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What is no URL is refused with the reason.
+    /// Duplicates count once. All wrong arguments are named together.
     #[test]
-    fn no_urls() {
-        for (text, why) in [
-            ("example.org/x", "missing at the front"),
-            ("x", "missing at the front"),
-            ("ftp://h/x", "neither http nor https"),
-            ("http:///x", ""),
-            ("http://h:99999/x", "port"),
-            ("http://h h/x", ""),
-            ("", ""),
-        ] {
-            let error = check(text).unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
-        }
-        assert!(check("https://[::1]:8080/x?y#z").is_ok());
-        assert!(check("http://user@h/x").is_ok());
-    }
-
-    /// Doubles count once; all wrong ones are told together, each with its place.
-    #[test]
-    fn lists() {
+    fn arguments() {
         let none: &[&Path] = &[];
         let twice = ["http://h/x".to_string(), "http://h/x".to_string(), "http://h/y".to_string()];
-        assert_eq!(gather(&twice, none).unwrap().len(), 2);
+        assert_eq!(gather(&twice, none).unwrap().addresses.len(), 2);
         let error = gather(&["a".into(), "b".into()], none).unwrap_err().to_string();
         assert!(
             error.contains("`a`") && error.contains("`b`") && error.contains("nothing was started"),

@@ -6,29 +6,120 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use rustls::pki_types::PrivateKeyDer;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use support::{Folder, body, run};
+use support::{Folder, Ran, body, run};
+
+/// Runs the program against a server with `certificate`, trusting what is in the file `ca`.
+fn run_with(certificate: Made, host: &str, ca: &str) -> (Ran, Folder) {
+    let address = server(certificate);
+    let (folder, file) = (Folder::new(), Folder::new());
+    std::fs::write(file.path("ca.pem"), ca).unwrap();
+    let url = format!("https://{host}:{}/x.bin", address.port());
+    (run(&folder, &["--ca", file.path("ca.pem").to_str().unwrap(), &url]), folder)
+}
 
 /// A server with a certificate of its own is trusted when that is named, and its bytes arrive whole.
 #[test]
 fn own_certificate() {
-    let (address, certificate) = server();
-    let folder = Folder::new();
-    let ca = Folder::new();
-    std::fs::write(ca.path("ca.pem"), certificate).unwrap();
-    let url = format!("https://localhost:{}/x.bin", address.port());
-    run(&folder, &["--ca", ca.path("ca.pem").to_str().unwrap(), &url]).succeeded();
+    let made = self_signed(|_| {});
+    let ca = made.pem.clone();
+    let (ran, folder) = run_with(made, "localhost", &ca);
+    ran.succeeded();
     assert_eq!(folder.read("x.bin"), body(1_000_000));
+}
+
+/// So is one that is marked as an authority's, as `openssl req -x509` makes them.
+#[test]
+fn own_certificate_of_an_authority() {
+    let made = self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
+    let ca = made.pem.clone();
+    run_with(made, "localhost", &ca).0.succeeded();
+}
+
+/// A common name counts if there is no alternative name, and only then.
+#[test]
+fn common_name() {
+    let named = |alternative: &[&str], name: &str| {
+        let made = self_signed(|params| {
+            params.subject_alt_names = alternative
+                .iter()
+                .map(|name| SanType::DnsName((*name).try_into().unwrap()))
+                .collect();
+            params.distinguished_name.push(DnType::CommonName, name);
+        });
+        let ca = made.pem.clone();
+        run_with(made, "localhost", &ca).0
+    };
+    named(&[], "LocalHost").succeeded();
+    named(&[], "other").failed(1, &["no trust", "name"]);
+    named(&["other"], "localhost").failed(1, &["no trust", "name"]);
+}
+
+/// A certificate that is named is still checked for its dates and its host.
+#[test]
+fn dates_and_hosts_of_a_named_certificate() {
+    let expired = self_signed(|params| {
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2002, 1, 1);
+    });
+    let ca = expired.pem.clone();
+    run_with(expired, "localhost", &ca).0.failed(1, &["no trust", "xpired"]);
+    let future = self_signed(|params| params.not_before = rcgen::date_time_ymd(2901, 1, 1));
+    let ca = future.pem.clone();
+    run_with(future, "localhost", &ca).0.failed(1, &["no trust"]);
+    let made = self_signed(|_| {});
+    let ca = made.pem.clone();
+    run_with(made, "127.0.0.1", &ca).0.failed(1, &["no trust", "name"]);
+}
+
+/// A certificate that an authority signed is trusted through the authority's, or when it is named itself. Another
+/// certificate of the same name does not help.
+#[test]
+fn an_authority() {
+    let key = || KeyPair::generate().unwrap();
+    let (authority, other) = (key(), key());
+    let mut params = CertificateParams::new(vec![]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.distinguished_name.push(DnType::CommonName, "authority");
+    let root = params.self_signed(&authority).unwrap().pem();
+    let impostor = params.self_signed(&other).unwrap().pem();
+    let issuer = Issuer::new(params, authority);
+    let made = || {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        let certificate = params.signed_by(&key, &issuer).unwrap();
+        Made { pem: certificate.pem(), certificate: certificate.der().clone(), key }
+    };
+    run_with(made(), "localhost", &root).0.succeeded();
+    let itself = made();
+    let pem = itself.pem.clone();
+    run_with(itself, "localhost", &pem).0.succeeded();
+    run_with(made(), "localhost", &pem).0.failed(1, &["no trust"]);
+    run_with(made(), "localhost", &impostor).0.failed(1, &["no trust"]);
+}
+
+/// `--insecure` trusts everything, and warns.
+#[test]
+fn insecure() {
+    let expired = self_signed(|params| params.not_after = rcgen::date_time_ymd(2002, 1, 1));
+    let url = format!("https://127.0.0.1:{}/x.bin", server(expired).port());
+    let folder = Folder::new();
+    let ran = run(&folder, &["--insecure", &url]).succeeded();
+    assert!(ran.err.contains("warning: --insecure"), "{ran:?}");
+    assert_eq!(folder.read("x.bin"), body(1_000_000));
+    run(&folder, &["--insecure", "--ca", "/nowhere", &url]).failed(2, &["--ca"]);
 }
 
 /// Otherwise it is not, and the line says what to do.
 #[test]
 fn unknown_certificate() {
-    let (address, _) = server();
+    let address = server(self_signed(|_| {}));
     let folder = Folder::new();
     let url = format!("https://localhost:{}/x.bin", address.port());
-    run(&folder, &[&url]).failed(1, &[&url, "no trust", "--ca"]);
+    run(&folder, &[&url]).failed(1, &[&url, "no trust", "--ca", "--insecure"]);
     assert!(folder.names().is_empty());
 }
 
@@ -41,15 +132,29 @@ fn plain_server() {
         .failed(1, &["failed: https://"]);
 }
 
-fn server() -> (SocketAddr, String) {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+/// A certificate and its key.
+struct Made {
+    pem: String,
+    certificate: CertificateDer<'static>,
+    key: KeyPair,
+}
+
+fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Made {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["localhost".to_string()]).unwrap();
+    change(&mut params);
+    let certificate = params.self_signed(&key).unwrap();
+    Made { pem: certificate.pem(), certificate: certificate.der().clone(), key }
+}
+
+fn server(made: Made) -> SocketAddr {
+    let key = PrivateKeyDer::try_from(made.key.serialize_der()).unwrap();
     let config =
         ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![made.certificate], key)
             .unwrap();
     let config = Arc::new(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -76,5 +181,5 @@ fn server() -> (SocketAddr, String) {
             });
         }
     });
-    (address, made.cert.pem())
+    address
 }

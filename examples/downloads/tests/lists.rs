@@ -2,10 +2,12 @@
 
 mod support;
 
+use std::collections::HashSet;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::process::Stdio;
 
-use support::{Folder, Ran, Server, body, program, run, serve};
+use support::{Folder, Ran, Server, body, program, run, run_alone, serve};
 
 /// `-i FILE`, with comments, empty lines and doubles.
 #[test]
@@ -59,27 +61,82 @@ fn namesakes() {
     assert_eq!(folder.read("x-3.bin"), b"/three/x.bin?y=1");
 }
 
-/// What is no URL stops everything before it starts, with its place in the list.
+/// A wrong URL on the command line stops everything before it starts.
 #[test]
 fn no_url() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(10)));
     let folder = Folder::new();
-    let list = Folder::new();
-    std::fs::write(list.path("list"), "# one\nexample.org/x\n").unwrap();
-    let list = list.path("list");
-    let list = list.to_str().unwrap();
-    run(&folder, &[&server.url("/a"), "ftp://h/x", "-i", list]).failed(
-        2,
-        &[
-            "`ftp://h/x`",
-            "neither http nor https",
-            "list:2",
-            "missing at the front",
-            "nothing was started",
-        ],
-    );
+    run(&folder, &[&server.url("/a"), "ftp://h/x"])
+        .failed(2, &["`ftp://h/x`", "neither http nor https", "nothing was started"]);
     assert_eq!(server.count(), 0);
     assert!(folder.names().is_empty());
+}
+
+/// A bad line of a list is reported at the end, with its place, and does not stop the others.
+#[test]
+fn bad_lines() {
+    let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(10)));
+    let folder = Folder::new();
+    let list = Folder::new();
+    let mut text = format!(
+        "\u{feff}{}\nexample.org/x\nhttp://u:secret@h:99999/\n{}\n",
+        server.url("/a"),
+        server.url("/b")
+    )
+    .into_bytes();
+    text.extend_from_slice(b"http://h/\xff\n");
+    std::fs::write(list.path("list"), text).unwrap();
+    let ran = run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(
+        1,
+        &["list:2: `example.org/x`", "missing at the front", "list:3", "port", "list:5", "UTF-8"],
+    );
+    assert!(ran.out.contains("2 of 2 files") && ran.out.contains("3 bad lines"), "{ran:?}");
+    assert!(!ran.err.contains("secret"), "{ran:?}");
+    assert_eq!(folder.names(), ["a", "b"]);
+
+    std::fs::write(list.path("list"), "x\n").unwrap();
+    run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(1, &["list:1: `x`"]);
+    std::fs::write(list.path("list"), "# nothing\n").unwrap();
+    run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(2, &["no URL in the list"]);
+}
+
+/// Thousands of URLs with one name get a name each.
+#[test]
+fn many_namesakes_slow() {
+    let folder = Folder::new();
+    let list = Folder::new();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let text: String = (0..2_000).map(|n| format!("http://{closed}/image.jpg?{n}\n")).collect();
+    std::fs::write(list.path("list"), text).unwrap();
+    let mut command = program();
+    command.args(["--retries", "0", "--json", "-q", "-i"]).arg(list.path("list"));
+    let output = command.arg("-o").arg(&folder.0).output().unwrap();
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let names: HashSet<&str> = lines
+        .lines()
+        .filter_map(|line| line.split_once("\"name\":\"")?.1.split('"').next())
+        .collect();
+    assert_eq!(names.len(), 2_000);
+    assert!(names.contains("image.jpg") && names.contains("image-2000.jpg"));
+}
+
+/// `--keep-directories`: the same names in other directories keep their names.
+#[test]
+fn keep_directories() {
+    let server =
+        Server::start(|asked, stream| serve(asked, stream, "\"v1\"", asked.path().as_bytes()));
+    let folder = Folder::new();
+    let urls = [server.url("/one/x.bin"), server.url("/two/x.bin"), server.url("/%2e%2e/x.bin")];
+    let arguments: Vec<&str> =
+        ["--keep-directories"].into_iter().chain(urls.iter().map(String::as_str)).collect();
+    run(&folder, &arguments).succeeded();
+    let host = format!("127.0.0.1_{}", server.address.port());
+    assert_eq!(folder.names(), [host.as_str()]);
+    assert_eq!(folder.read(&format!("{host}/one/x.bin")), b"/one/x.bin");
+    assert_eq!(folder.read(&format!("{host}/two/x.bin")), b"/two/x.bin");
+    assert_eq!(folder.read(&format!("{host}/_./x.bin")), b"/%2e%2e/x.bin");
+    let ran = run(&folder, &arguments).succeeded();
+    assert!(ran.out.contains("3 already there"), "each folder has its index: {ran:?}");
 }
 
 /// Files that are not there, and numbers that make no sense.
@@ -87,9 +144,9 @@ fn no_url() {
 fn bad_arguments() {
     let folder = Folder::new();
     run(&folder, &["-i", "/nowhere/list"]).failed(2, &["cannot read the list /nowhere/list"]);
-    run(&folder, &["-c", "0"]).failed(2, &["at least 1"]);
-    run(&folder, &["--workers", "0"]).failed(2, &["at least 1"]);
-    run(&folder, &["--size", "6X"]).failed(2, &["`X`"]);
+    run_alone(&["-c", "0"]).failed(2, &["at least 1"]);
+    run_alone(&["--workers", "0"]).failed(2, &["at least 1"]);
+    run_alone(&["--size", "6X"]).failed(2, &["`X`"]);
     run(&folder, &["--ca", "/nowhere/ca.pem", "http://127.0.0.1:1/"])
         .failed(2, &["--ca /nowhere/ca.pem"]);
 }

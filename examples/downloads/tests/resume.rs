@@ -209,16 +209,3 @@ fn two_runs_at_once() {
     assert_eq!(first.finish().status, Some(0));
     assert_eq!(folder.read("x.bin"), body(LENGTH));
 }
-
-/// A file that is there is left alone; `--no-resume` replaces it.
-#[test]
-fn existing_files() {
-    let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(1000)));
-    let folder = Folder::new();
-    std::fs::write(folder.path("x.bin"), b"mine").unwrap();
-    let ran = run(&folder, &[&server.url("/x.bin")]).succeeded();
-    assert!(ran.out.contains("1 already there"), "{ran:?}");
-    assert_eq!((folder.read("x.bin"), server.count()), (b"mine".to_vec(), 0));
-    run(&folder, &["--no-resume", &server.url("/x.bin")]).succeeded();
-    assert_eq!(folder.read("x.bin"), body(1000));
-}

@@ -1,36 +1,36 @@
 //! The HTTP client: `ureq`, unchanged, over ecru's sockets.
 //!
-//! - [`transport`] opens the sockets and moves the bytes; TLS is ureq's own rustls connector chained over it.
+//! - [`transport`] opens the sockets and moves the bytes.
+//! - [`tls`] is rustls over it, and [`verify`] decides which certificates to trust.
 //! - [`resolver`] looks names up on the blocking pool.
 //! - [`excess`] notices a server that sends more than it announced.
 //!
 //! A [`Client`] is borrowed from [`Clients`] for the length of one download. So a connection that is kept alive is used
-//! again by the next download, while what goes wrong on it is still known to belong to one download.
+//! again by the next download from its host, while what goes wrong on it is still known to belong to one download.
 
 mod excess;
 mod resolver;
+mod tls;
 mod transport;
+mod verify;
 
-use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use ureq::Agent;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::unversioned::transport::{Connector as _, RustlsConnector};
+use ureq::unversioned::transport::Connector as _;
 
 use excess::{Excess, WatchExcess};
+pub(crate) use tls::Trust;
 
-/// A head longer than a few KiB is unheard of, and a body passes through in pieces: small buffers keep a thousand
-/// connections cheap.
-const INPUT_BUFFER: usize = 16 * 1024;
+/// A request is short.
 const OUTPUT_BUFFER: usize = 4 * 1024;
 
 /// ureq's agent with its one idle connection, and what was seen on it.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) agent: Agent,
+    host: String,
     excess: Excess,
 }
 
@@ -50,68 +50,88 @@ impl Client {
 #[derive(Debug)]
 pub(crate) struct Clients {
     timeout: Duration,
-    tls: TlsConfig,
-    rustls: Arc<RustlsConnector>,
-    /// The one used last comes first: its connection is the likeliest to be open still.
-    idle: Mutex<Vec<Client>>,
+    input_buffer: usize,
+    tls: Arc<rustls::ClientConfig>,
+    most: usize,
+    kept: Mutex<Kept>,
+}
+
+/// The clients that are not lent, and how many there are in all.
+#[derive(Debug, Default)]
+struct Kept {
+    /// The one used last is the last: its connection is the likeliest to be open still.
+    idle: Vec<Client>,
+    all: usize,
 }
 
 impl Clients {
-    /// `timeout` limits connecting and every single read and write; `ca` replaces the Web's roots.
-    pub(crate) fn new(timeout: Duration, ca: Option<&Path>) -> anyhow::Result<Self> {
-        let roots = match ca {
-            Some(file) => certificates(file).with_context(|| format!("--ca {}", file.display()))?,
-            None => RootCerts::WebPki,
-        };
-        let tls = TlsConfig::builder().root_certs(roots).build();
-        Ok(Self { timeout, tls, rustls: Arc::default(), idle: Mutex::default() })
+    /// `timeout` limits connecting and every single read and write; each connection reads in pieces of up to
+    /// `input_buffer`. At most `most` clients stay, each with one connection.
+    pub(crate) fn new(
+        timeout: Duration,
+        trust: Trust<'_>,
+        input_buffer: usize,
+        most: usize,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            timeout,
+            input_buffer,
+            tls: tls::configure(trust)?,
+            most,
+            kept: Mutex::default(),
+        })
     }
 
-    /// Lends a client to `body`.
-    pub(crate) fn with<T>(&self, body: impl FnOnce(&Client) -> T) -> T {
-        let idle = self.idle.lock().expect("no code of ours panics under this lock").pop();
-        let client = idle.unwrap_or_else(|| self.make());
+    /// Lends a client to `body`: one whose idle connection is to `host`, if there is one.
+    pub(crate) fn with<T>(&self, host: &str, body: impl FnOnce(&Client) -> T) -> T {
+        let (found, given_up) = self.kept().take(host, self.most);
+        // Closing a connection is nothing to do under a lock.
+        drop(given_up);
+        let client = found.unwrap_or_else(|| self.make(host));
         let out = body(&client);
-        self.idle.lock().expect("no code of ours panics under this lock").push(client);
+        self.kept().idle.push(client);
         out
     }
 
-    fn make(&self) -> Client {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().expect("no code of ours panics under this lock")
+    }
+
+    fn make(&self, host: &str) -> Client {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            .max_redirects_will_error(true)
+            .max_redirects(0)
             .proxy(None)
             .timeout_connect(Some(self.timeout))
             .timeout_per_read(Some(self.timeout))
             .timeout_per_write(Some(self.timeout))
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
-            .input_buffer_size(INPUT_BUFFER)
+            .input_buffer_size(self.input_buffer)
             .output_buffer_size(OUTPUT_BUFFER)
             .accept_encoding("identity")
             .user_agent(concat!("ecru-downloads/", env!("CARGO_PKG_VERSION")))
-            .tls_config(self.tls.clone())
             .build();
         let excess = Excess::default();
         let connector =
             ().chain(transport::EcruConnector::new(excess.clone()))
-                .chain(transport::Shared(Arc::clone(&self.rustls)))
+                .chain(tls::TlsConnector(Arc::clone(&self.tls)))
                 .chain(WatchExcess(excess.clone()));
-        Client { agent: Agent::with_parts(config, connector, resolver::PoolResolver), excess }
+        let agent = Agent::with_parts(config, connector, resolver::PoolResolver);
+        Client { agent, host: host.to_string(), excess }
     }
 }
 
-fn certificates(file: &Path) -> anyhow::Result<RootCerts> {
-    let text = std::fs::read(file).context("cannot read it; name a file of PEM certificates")?;
-    let mut found = Vec::new();
-    for item in ureq::tls::parse_pem(&text) {
-        if let ureq::tls::PemItem::Certificate(certificate) = item.context("it is not PEM")? {
-            found.push(Certificate::to_owned(&certificate));
+impl Kept {
+    /// An idle client for `host`; without one, the idle client to give up for the new one, if there are enough already.
+    fn take(&mut self, host: &str, most: usize) -> (Option<Client>, Option<Client>) {
+        if let Some(at) = self.idle.iter().rposition(|client| client.host == host) {
+            return (Some(self.idle.remove(at)), None);
         }
+        if self.all >= most && !self.idle.is_empty() {
+            return (None, Some(self.idle.remove(0)));
+        }
+        self.all += 1;
+        (None, None)
     }
-    anyhow::ensure!(
-        !found.is_empty(),
-        "there is no certificate in it; it must hold `-----BEGIN CERTIFICATE-----`"
-    );
-    Ok(RootCerts::new_with_certs(&found))
 }

@@ -4,13 +4,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::net::RecvFlags;
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
-    Transport,
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, Transport,
 };
 use ureq::{Error, Timeout};
 
@@ -167,20 +165,4 @@ impl Drop for TcpTransport {
 
 fn timed(error: io::Error, timeout: NextTimeout) -> Error {
     if is_timeout(&error) { Error::Timeout(timeout.reason) } else { error.into() }
-}
-
-/// One TLS configuration, and one memory of TLS sessions, for all clients.
-#[derive(Debug)]
-pub(super) struct Shared(pub(super) Arc<RustlsConnector>);
-
-impl<In: Transport> Connector<In> for Shared {
-    type Out = <RustlsConnector as Connector<In>>::Out;
-
-    fn connect(
-        &self,
-        details: &ConnectionDetails,
-        chained: Option<In>,
-    ) -> Result<Option<Self::Out>, Error> {
-        self.0.connect(details, chained)
-    }
 }

@@ -5,6 +5,9 @@ use super::target::{About, Have, Target};
 use super::trouble::Trouble;
 use crate::content;
 
+/// Bytes are compared in pieces of at most this, on the heap.
+const CHUNK: usize = 32 * 1024;
+
 /// Checks file `index`.
 #[derive(Debug)]
 pub(crate) struct Check {
@@ -12,11 +15,12 @@ pub(crate) struct Check {
     size: u64,
     at: u64,
     validator: Option<String>,
+    chunk: Vec<u8>,
 }
 
 impl Check {
     pub(crate) fn new(index: u64, size: u64) -> Self {
-        Self { index, size, at: 0, validator: None }
+        Self { index, size, at: 0, validator: None, chunk: Vec::new() }
     }
 }
 
@@ -28,18 +32,23 @@ impl Target for Check {
 
     fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
         self.at = offset;
-        self.validator = about.validator.clone();
+        self.validator = about.validator().map(str::to_string);
+        self.chunk.resize(CHUNK, 0);
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        if let Some(at) = content::first_difference(self.index, self.at, bytes) {
+    fn room(&mut self) -> Result<&mut [u8], Trouble> {
+        Ok(&mut self.chunk)
+    }
+
+    fn filled(&mut self, count: usize) -> Result<(), Trouble> {
+        if let Some(at) = content::first_difference(self.index, self.at, &self.chunk[..count]) {
             return Err(Trouble::never(
                 format!("byte {at} is wrong"),
                 "this is a fault of this program: report it",
             ));
         }
-        self.at += bytes.len() as u64;
+        self.at += count as u64;
         Ok(())
     }
 

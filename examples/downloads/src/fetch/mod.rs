@@ -1,24 +1,41 @@
 //! One file, from the first attempt to the last.
 //!
-//! [`attempt`] is one request and its answer; a [`Target`] takes the bytes ([`part`]: a file; [`check`]: compared and
-//! discarded); [`trouble`] says what went wrong and whether to try again; here is the loop around them.
+//! [`ask`] is one request through redirects, [`head`] the meaning of its answer, [`attempt`] that and the body. A [`Target`]
+//! takes the bytes ([`part`]: a file, by way of the [`disk`]; [`check`]: compared and discarded). [`existing`] looks at what is there already, with
+//! the help of the [`index`]. [`trouble`] says what went wrong and whether to try again; here is the loop around them.
 
+mod ask;
 mod attempt;
 mod check;
+mod disk;
+mod existing;
+mod head;
+mod index;
+mod listing;
 pub(crate) mod names;
 mod part;
+mod patience;
 mod target;
 mod trouble;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::client::Clients;
+use ureq::http::{HeaderValue, Uri};
+
+use crate::client::{Client, Clients};
+use crate::headers::Headers;
 use crate::progress::{Lane, Progress};
 use crate::runtime;
+use crate::throttle::Throttle;
 use check::Check;
+pub(crate) use existing::Existing;
+use existing::Found;
+pub(crate) use index::Indexes;
+pub(crate) use listing::Listings;
+pub(crate) use part::Buffers;
 use part::Part;
-use target::Target;
+pub(crate) use patience::Patience;
 pub(crate) use trouble::Failure;
 use trouble::{Again, Trouble};
 
@@ -28,9 +45,19 @@ const PAUSE_MAX: Duration = Duration::from_secs(20);
 /// One thing to download.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    pub(crate) url: String,
+    /// Without credentials.
+    pub(crate) uri: Uri,
+    /// What `Authorization` says, if the URL had credentials.
+    pub(crate) credentials: Option<HeaderValue>,
+    /// The file's path below the folder.
     pub(crate) name: String,
     pub(crate) into: Into,
+}
+
+impl Job {
+    pub(crate) fn host(&self) -> &str {
+        self.uri.host().unwrap_or_default()
+    }
 }
 
 /// What becomes of the bytes.
@@ -50,14 +77,23 @@ pub(crate) struct Manner {
     pub(crate) backoff: Duration,
     pub(crate) timeout: Duration,
     pub(crate) resume: bool,
+    pub(crate) existing: Existing,
+    pub(crate) headers: Headers,
+    pub(crate) throttle: Option<Throttle>,
+    pub(crate) buffers: Buffers,
+    pub(crate) patience: Patience,
+    pub(crate) indexes: Indexes,
+    pub(crate) listings: Listings,
 }
 
 /// What became of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// A file of that name is there already, and was left alone.
+    /// The file is there already.
     There,
+    /// A file of that name is there, and was left alone unseen, as `--keep` says.
+    Kept,
     /// `kept`: so many bytes can be resumed from.
     Failed {
         failure: Failure,
@@ -83,14 +119,18 @@ pub(crate) fn fetch(job: &Job, manner: &Manner, progress: &Progress) -> Record {
     let outcome = match &job.into {
         Into::Folder(folder) => to_folder(job, folder, manner, &lane),
         Into::Check { index, size } => {
-            match persist(job, &mut Check::new(*index, *size), manner, &lane) {
-                Ok(()) => Outcome::Done,
-                Err((trouble, attempts)) => ended(trouble, attempts, None),
-            }
+            let mut check = Check::new(*index, *size);
+            let brought = persist(job, manner, |client| {
+                attempt::attempt(client, job, manner, &mut check, &lane)
+            });
+            brought.map_or_else(
+                |(trouble, attempts)| ended(trouble, attempts, None),
+                |()| Outcome::Done,
+            )
         }
     };
     match outcome {
-        Outcome::Done | Outcome::There => lane.succeeds(),
+        Outcome::Done | Outcome::There | Outcome::Kept => lane.succeeds(),
         Outcome::Failed { .. } => lane.fails(),
         Outcome::Cancelled { .. } => {}
     }
@@ -98,18 +138,63 @@ pub(crate) fn fetch(job: &Job, manner: &Manner, progress: &Progress) -> Record {
 }
 
 fn to_folder(job: &Job, folder: &Path, manner: &Manner, lane: &Lane<'_>) -> Outcome {
+    let url = job.uri.to_string();
+    let path = folder.join(&job.name);
+    let mut part = Part::new(&url, path.clone(), manner.resume, manner.buffers);
     // The rest of a list after Ctrl-C: nothing is touched.
     if runtime::is_cancelled() {
-        return Outcome::Cancelled { kept: Part::new(&job.url, folder, &job.name, true).leave() };
+        return Outcome::Cancelled { kept: part.leave() };
     }
-    if manner.resume && runtime::unblock(|| folder.join(&job.name).exists()) {
-        return Outcome::There;
+    if manner.listings.is_new(&path) {
+        part.nothing_is_there();
+    } else {
+        match settled(job, &url, &path, manner) {
+            Ok(Begin::Free) => {}
+            Ok(Begin::Replace) => part.replace(),
+            Ok(Begin::Not(outcome)) => return outcome,
+            Err((trouble, attempts)) => return ended(trouble, attempts, None),
+        }
     }
-    let mut part = Part::new(&job.url, folder, &job.name, manner.resume);
-    match persist(job, &mut part, manner, lane) {
-        Ok(()) => Outcome::Done,
+    let brought =
+        persist(job, manner, |client| attempt::attempt(client, job, manner, &mut part, lane));
+    match brought {
+        Ok(()) => {
+            if let Some(entry) = part.finished.take() {
+                manner.indexes.add(&path, entry);
+            }
+            Outcome::Done
+        }
         Err((trouble, attempts)) => ended(trouble, attempts, part.leave()),
     }
+}
+
+/// Whether to download, in view of what is there already.
+enum Begin {
+    /// The name is free.
+    Free,
+    /// A file is there that is to be replaced.
+    Replace,
+    Not(Outcome),
+}
+
+fn settled(job: &Job, url: &str, path: &Path, manner: &Manner) -> Result<Begin, (Trouble, u32)> {
+    let found = runtime::unblock(|| existing::look(path, url, manner.existing, &manner.indexes));
+    let found = match found.map_err(|trouble| (trouble, 1))? {
+        Found::Nothing => return Ok(Begin::Free),
+        Found::Replaceable => return Ok(Begin::Replace),
+        Found::Kept => return Ok(Begin::Not(Outcome::Kept)),
+        found => found,
+    };
+    let about = persist(job, manner, |client| head::look_up(client, job, manner))?;
+    match found {
+        // The server has a newer version: it replaces what an earlier run brought.
+        Found::Ours(entry) if !entry.is_version(&about) => return Ok(Begin::Replace),
+        Found::Unrecorded { bytes } => {
+            existing::compare(path, bytes, &about).map_err(|trouble| (trouble, 1))?;
+        }
+        _ => {}
+    }
+    Ok(Begin::Not(Outcome::There))
 }
 
 fn ended(trouble: Trouble, attempts: u32, kept: Option<u64>) -> Outcome {
@@ -120,39 +205,35 @@ fn ended(trouble: Trouble, attempts: u32, kept: Option<u64>) -> Outcome {
 }
 
 /// Attempts until one succeeds, is hopeless, or was the last. The number of them comes with the trouble.
-fn persist(
+fn persist<T>(
     job: &Job,
-    target: &mut dyn Target,
     manner: &Manner,
-    lane: &Lane<'_>,
-) -> Result<(), (Trouble, u32)> {
+    mut attempt: impl FnMut(&Client) -> Result<T, Trouble>,
+) -> Result<T, (Trouble, u32)> {
+    let host = job.host();
     let mut attempts = 0;
     loop {
         if runtime::is_cancelled() {
             return Err((Trouble::Cancelled, attempts));
         }
+        manner.patience.wait(host).map_err(|trouble| (trouble, attempts))?;
         attempts += 1;
-        let timeout = manner.timeout;
-        let trouble = match manner
-            .clients
-            .with(|client| attempt::attempt(client, &job.url, target, lane, timeout))
-        {
-            Ok(()) => return Ok(()),
+        let trouble = match manner.clients.with(host, &mut attempt) {
+            Ok(value) => return Ok(value),
             // Whatever a wait that was cut short looks like from outside, it was cut short.
             Err(_) if runtime::is_cancelled() => Trouble::Cancelled,
             Err(trouble) => trouble,
         };
-        let wish = match &trouble {
-            Trouble::Failed(Failure { again: Again::Later(wish), .. })
-                if attempts <= manner.retries =>
-            {
-                *wish
-            }
-            _ => return Err((trouble, attempts)),
+        let Trouble::Failed(Failure { again: Again::Later(wish), .. }) = &trouble else {
+            return Err((trouble, attempts));
         };
-        let pause =
-            pause(manner.backoff, attempts - 1, fastrand::f64()).max(wish.unwrap_or_default());
-        if runtime::sleep(pause).is_err() {
+        if let Some(wish) = wish {
+            manner.patience.ask(host, *wish);
+        }
+        if attempts > manner.retries {
+            return Err((trouble, attempts));
+        }
+        if runtime::sleep(pause(manner.backoff, attempts - 1, fastrand::f64())).is_err() {
             return Err((Trouble::Cancelled, attempts));
         }
     }

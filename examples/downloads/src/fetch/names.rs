@@ -1,7 +1,8 @@
 //! Files' names, from URLs: the last segment of the path, made harmless, and told apart where two are the same.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
+use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
 /// File systems take 255 bytes; `.part.about` and a number need some of them.
@@ -10,20 +11,37 @@ const NAME_MAX: usize = 200;
 /// The name for a URL that ends in `/`.
 const NAMELESS: &str = "index.html";
 
-/// A name for each URL. The first of several with one name keeps it, the others are numbered in the order of the list, so the
-/// same list gives the same names again and parts are found.
-pub(crate) fn assign<'a>(urls: impl IntoIterator<Item = &'a Uri>) -> Vec<String> {
-    let wanted: Vec<String> = urls.into_iter().map(wanted).collect();
-    let mut taken: HashSet<String> = HashSet::new();
-    // A name that somebody has of his own is not given to a namesake's second.
-    let own: HashSet<&String> = wanted.iter().collect();
+/// Chooses a path below the folder for each URL: a name, with `directories` behind the URL's host and directories.
+///
+/// The first of several with one path keeps it, the others are numbered in the order of the list, so the same list gives the
+/// same paths again and parts are found.
+pub(crate) fn assign<'a>(
+    urls: impl IntoIterator<Item = &'a Uri>,
+    directories: bool,
+) -> Vec<String> {
+    let wanted: Vec<String> =
+        urls.into_iter().map(|url| if directories { path(url) } else { last(url) }).collect();
+    // A path that is some URL's own, or a directory of one, is not given to a namesake's second.
+    let own: HashSet<&str> = wanted.iter().map(String::as_str).collect();
+    let folders: HashSet<&str> = wanted.iter().flat_map(|path| folders(path)).collect();
+    let mut taken: HashSet<String> = HashSet::with_capacity(wanted.len());
+    // Each name's next number: without it, thousands of namesakes would each count from the beginning.
+    let mut next: HashMap<&str, usize> = HashMap::new();
     let mut names = Vec::with_capacity(wanted.len());
     for name in &wanted {
         let mut chosen = name.clone();
-        let mut number = 2;
-        while taken.contains(&chosen) || (number > 2 && own.contains(&chosen)) {
-            chosen = numbered(name, number);
-            number += 1;
+        if taken.contains(name) || folders.contains(name.as_str()) {
+            let number = next.entry(name).or_insert(2);
+            loop {
+                chosen = numbered(name, *number);
+                *number += 1;
+                let free = |path: &str| {
+                    !own.contains(path) && !folders.contains(path) && !taken.contains(path)
+                };
+                if free(&chosen) {
+                    break;
+                }
+            }
         }
         taken.insert(chosen.clone());
         names.push(chosen);
@@ -31,16 +49,48 @@ pub(crate) fn assign<'a>(urls: impl IntoIterator<Item = &'a Uri>) -> Vec<String>
     names
 }
 
+/// All proper prefixes of a path that end before a slash.
+fn folders(path: &str) -> impl Iterator<Item = &str> {
+    path.match_indices('/').map(|(at, _)| &path[..at])
+}
+
 fn numbered(name: &str, number: usize) -> String {
-    match name.rsplit_once('.') {
-        Some((stem, extension)) if !stem.is_empty() => format!("{stem}-{number}.{extension}"),
+    let start = name.rfind('/').map_or(0, |at| at + 1);
+    let (folder, last) = name.split_at(start);
+    match last.rsplit_once('.') {
+        Some((stem, extension)) if !stem.is_empty() => {
+            format!("{folder}{stem}-{number}.{extension}")
+        }
         _ => format!("{name}-{number}"),
     }
 }
 
-fn wanted(url: &Uri) -> String {
-    let last = url.path().rsplit('/').next().unwrap_or_default();
-    let plain = unescape(last);
+/// `HOST/DIRECTORY/../NAME`.
+fn path(url: &Uri) -> String {
+    let host = url.host().unwrap_or_default().to_ascii_lowercase();
+    let host = match url.port_u16() {
+        Some(port) => format!("{host}_{port}"),
+        None => host,
+    };
+    let mut path = harmless(&host);
+    let (directories, _) = url.path().rsplit_once('/').unwrap_or_default();
+    for segment in directories.split('/').filter(|segment| !segment.is_empty()) {
+        path.push('/');
+        path.push_str(&harmless(segment));
+    }
+    path.push('/');
+    path.push_str(&last(url));
+    path
+}
+
+fn last(url: &Uri) -> String {
+    let name = harmless(url.path().rsplit('/').next().unwrap_or_default());
+    if name.trim().is_empty() { NAMELESS.to_string() } else { name }
+}
+
+/// One segment of a path, which neither leaves its folder, nor hides, nor passes for a file of this program.
+fn harmless(segment: &str) -> String {
+    let plain = percent_decode_str(segment).decode_utf8_lossy();
     let mut name: String = plain
         .chars()
         .map(|c| if c.is_control() || matches!(c, '/' | '\\' | '\u{fffd}') { '_' } else { c })
@@ -48,34 +98,13 @@ fn wanted(url: &Uri) -> String {
     while name.len() > NAME_MAX {
         name.pop();
     }
-    // Neither the folder itself, nor one above, nor hidden, nor one of our own beside another file.
     if name.starts_with('.') {
         name.replace_range(..1, "_");
     }
     if name.ends_with(".part") || name.ends_with(".part.about") {
         name.push('_');
     }
-    if name.trim().is_empty() { NAMELESS.to_string() } else { name }
-}
-
-fn unescape(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let code = bytes.get(at + 1..at + 3).and_then(|two| std::str::from_utf8(two).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) if bytes[at] == b'%' => {
-                out.push(byte);
-                at += 3;
-            }
-            _ => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
+    name
 }
 
 #[cfg(test)]
@@ -84,7 +113,12 @@ mod tests {
 
     fn names(urls: &[&str]) -> Vec<String> {
         let urls: Vec<Uri> = urls.iter().map(|url| url.parse().unwrap()).collect();
-        assign(&urls)
+        assign(&urls, false)
+    }
+
+    fn paths(urls: &[&str]) -> Vec<String> {
+        let urls: Vec<Uri> = urls.iter().map(|url| url.parse().unwrap()).collect();
+        assign(&urls, true)
     }
 
     /// The last segment, unescaped, without the query.
@@ -118,5 +152,32 @@ mod tests {
             ["x.bin", "x-3.bin", "x-2.bin"]
         );
         assert_eq!(names(&["http://a/x", "http://b/x"]), ["x", "x-2"]);
+    }
+
+    /// Hosts and directories become folders, as harmless as names, and no file takes a folder's place.
+    #[test]
+    fn directories() {
+        assert_eq!(
+            paths(&[
+                "http://H/a/b.bin",
+                "https://h:81/a//b.bin?x",
+                "http://h/",
+                "http://[::1]:8/x"
+            ]),
+            ["h/a/b.bin", "h_81/a/b.bin", "h/index.html", "[::1]_8/x"]
+        );
+        assert_eq!(paths(&["http://h/%2e%2e/..%2Fx/y.part/z"]), ["h/_./_._x/y.part_/z"]);
+        assert_eq!(paths(&["http://h/a", "http://h/a/b"]), ["h/a-2", "h/a/b"]);
+        assert_eq!(paths(&["http://h/a/x.y", "http://h/a/x.y?1"]), ["h/a/x.y", "h/a/x-2.y"]);
+    }
+
+    /// The work grows with the number of namesakes, not with its square: the numbers end where the list does.
+    #[test]
+    fn many_namesakes() {
+        let urls: Vec<Uri> =
+            (0..20_000).map(|n| format!("http://h/image.jpg?{n}").parse().unwrap()).collect();
+        let names = assign(&urls, false);
+        assert_eq!(names.iter().collect::<HashSet<_>>().len(), 20_000);
+        assert_eq!(names.last().unwrap(), "image-20000.jpg");
     }
 }

@@ -1,168 +1,156 @@
-//! A file on its way: `NAME.part` grows, `NAME.part.about` says what it is the beginning of, and `NAME` appears by one
-//! rename when all is there.
+//! A file on its way, in memory: a buffer between the network and the [`Disk`].
 //!
-//! The order of things is what keeps a crash harmless:
-//! 1. afresh: `NAME.part` is emptied, then `NAME.part.about` is written (its last line tells that it is whole), then bytes
-//!    are appended. An empty or orphaned part, or an `about` cut short, is simply not resumed.
-//! 2. bytes only ever are appended, so whatever length the part has after a crash is a beginning of the file;
-//! 3. complete: the data is synced to the disk, then the rename, then `about` goes. So even after a power cut `NAME` is never
-//!    half a file. (The folder itself is not synced: after a power cut the file may still be called `NAME.part`.)
-//!
-//! A lock on `NAME.part` keeps two runs from writing the same file. All calls to the file system go to the blocking pool, in
-//! pieces of [`BUFFER`].
+//! A file that fits into the buffer touches the disk only when it is complete, and never has an `about`: most of the cost of
+//! a small file is that of changing the folder. All calls to the file system go to the blocking pool, several in one closure
+//! where they follow each other.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::disk::{Disk, State};
+use super::index::Entry;
 use super::target::{About, Have, Target};
 use super::trouble::Trouble;
 use crate::runtime;
 
-/// Bytes are gathered on the heap until there are so many, then written at once.
-const BUFFER: usize = 64 * 1024;
+/// A buffer with this much in it is written as soon as the network pauses; a full one at once.
+const FLUSH: usize = 64 * 1024;
 
-/// The first and the last line of an `about` file.
-const ABOUT_FIRST: &str = "downloads 1";
-const ABOUT_LAST: &str = "end";
+/// How much memory one download may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Buffers {
+    /// What one read from the network may bring.
+    pub(crate) input: usize,
+    /// What is gathered for one write to the disk.
+    pub(crate) output: usize,
+}
+
+impl Buffers {
+    /// Shares out what `window` downloads at a time may use: many get little each, few get much.
+    pub(crate) fn share(window: usize) -> Self {
+        let share =
+            |all: usize, least: usize, most: usize| (all / window.max(1)).clamp(least, most);
+        Self {
+            input: share(4 << 20, 16 * 1024, 128 * 1024),
+            output: share(16 << 20, FLUSH, 256 * 1024),
+        }
+    }
+}
 
 /// One file on its way.
 #[derive(Debug)]
 pub(crate) struct Part {
-    url: String,
-    name: PathBuf,
-    part: PathBuf,
-    about: PathBuf,
-    file: Option<File>,
+    disk: Disk,
+    buffers: Buffers,
     buffer: Vec<u8>,
+    used: usize,
+    /// The version that comes, and whether what is on the disk is of another one and must be replaced.
+    about: About,
+    afresh: bool,
     /// Whether what an earlier run left may be used.
     resume: bool,
+    /// The record of the finished file.
+    pub(crate) finished: Option<Entry>,
 }
 
 impl Part {
-    pub(crate) fn new(url: &str, folder: &Path, name: &str, resume: bool) -> Self {
-        let beside = |suffix: &str| folder.join(format!("{name}{suffix}"));
+    pub(crate) fn new(url: &str, name: PathBuf, resume: bool, buffers: Buffers) -> Self {
         Self {
-            url: url.to_string(),
-            name: folder.join(name),
-            part: beside(".part"),
-            about: beside(".part.about"),
-            file: None,
+            disk: Disk::new(url, name),
+            buffers,
             buffer: Vec::new(),
+            used: 0,
+            about: About::default(),
+            afresh: false,
             resume,
+            finished: None,
         }
+    }
+
+    /// Nothing of this file is on the disk, so that there is no need to look.
+    pub(crate) fn nothing_is_there(&mut self) {
+        self.disk.state = State::Nothing;
+    }
+
+    /// A file of this name is there and is to be replaced.
+    pub(crate) fn replace(&mut self) {
+        self.disk.replace = true;
     }
 
     /// After the last attempt: how many bytes a later run can resume from. A part with nothing in it is not left about.
-    pub(crate) fn leave(self) -> Option<u64> {
-        runtime::unblock(|| {
-            if self.file.is_some() && self.part.metadata().is_ok_and(|metadata| metadata.len() == 0)
-            {
-                let _ = remove(&self.about).and_then(|()| remove(&self.part));
-            }
-            self.look().ok().flatten().map(|have| have.bytes)
-        })
-    }
-
-    fn look(&self) -> io::Result<Option<Have>> {
-        let Some(about) = read_about(&self.about)? else { return Ok(None) };
-        let bytes = match self.part.metadata() {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let useful =
-            about.url == self.url && bytes > 0 && about.length.is_none_or(|length| bytes <= length);
-        Ok(useful.then_some(Have { bytes, validator: about.validator }))
-    }
-
-    /// Opens and locks the part; `Ok(false)` if there is none and none is to be made.
-    fn open(&mut self, create: bool) -> Result<bool, Trouble> {
-        if self.file.is_some() {
-            return Ok(true);
-        }
-        let file = match runtime::unblock(|| {
-            OpenOptions::new().create(create).append(true).open(&self.part)
-        }) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !create => return Ok(false),
-            opened => opened.map_err(|error| self.disk("opening", &error))?,
-        };
-        match file.try_lock() {
-            // Some file systems know no locks; that is no reason not to download.
-            Ok(()) | Err(TryLockError::Error(_)) => {}
-            Err(TryLockError::WouldBlock) => {
-                let what = format!("{} is being written by another run", self.part.display());
-                return Err(Trouble::never(
-                    what,
-                    "wait for that one to end, or choose another folder (-o)",
-                ));
-            }
-        }
-        self.file = Some(file);
-        Ok(true)
+    pub(crate) fn leave(mut self) -> Option<u64> {
+        runtime::unblock(|| self.disk.leave())
     }
 
     fn flush(&mut self) -> Result<(), Trouble> {
-        let Some(file) = self.file.as_mut() else { return Ok(()) };
-        if self.buffer.is_empty() {
+        let used = std::mem::take(&mut self.used);
+        if used == 0 {
             return Ok(());
         }
-        let bytes = &self.buffer;
-        let written = runtime::unblock(|| file.write_all(bytes));
-        self.buffer.clear();
-        written.map_err(|error| self.disk("writing", &error))
-    }
-
-    fn disk(&self, doing: &str, error: &io::Error) -> Trouble {
-        Trouble::disk(&format!("{doing} {}", self.part.display()), error)
+        let afresh = std::mem::take(&mut self.afresh);
+        let (disk, about, bytes) = (&mut self.disk, &self.about, &self.buffer[..used]);
+        runtime::unblock(|| {
+            if afresh {
+                disk.start(Some(about))?;
+            }
+            disk.append(bytes)
+        })
     }
 }
 
 impl Target for Part {
     fn have(&mut self) -> Result<Option<Have>, Trouble> {
         let resume = std::mem::replace(&mut self.resume, true);
-        if !self.open(false)? || !resume {
+        let disk = &mut self.disk;
+        if disk.state == State::Nothing {
             return Ok(None);
         }
-        runtime::unblock(|| self.look()).map_err(|error| self.disk("looking at", &error))
+        runtime::unblock(|| {
+            if !disk.open(false)? || !resume {
+                return Ok(None);
+            }
+            disk.look().map_err(|error| disk.trouble("looking at", &error))
+        })
     }
 
     fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
-        self.open(true)?;
-        if offset > 0 {
-            return Ok(());
+        self.about = about.clone();
+        self.afresh = offset == 0;
+        self.used = 0;
+        // One byte more than is to come, so that a small file does not fill its buffer.
+        let rest = about.length.map_or(FLUSH as u64, |length| length.saturating_sub(offset) + 1);
+        let size = usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffers.output);
+        if self.buffer.len() < size {
+            self.buffer = vec![0; size];
         }
-        let file = self.file.as_ref().expect("opened a line ago");
-        let emptied = runtime::unblock(|| {
-            remove(&self.about)?;
-            // What cannot be truncated, such as a device, is not; what is written then says what is wrong with it.
-            if file.metadata()?.len() > 0 {
-                file.set_len(0)?;
-            }
-            match &about.validator {
-                Some(validator) => write_about(&self.about, &self.url, validator, about.length),
-                None => Ok(()),
-            }
-        });
-        emptied.map_err(|error| self.disk("starting", &error))
+        Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Trouble> {
-        self.buffer.extend_from_slice(bytes);
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+    fn room(&mut self) -> Result<&mut [u8], Trouble> {
+        if self.used == self.buffer.len() {
+            self.flush()?;
+        }
+        Ok(&mut self.buffer[self.used..])
+    }
+
+    fn filled(&mut self, count: usize) -> Result<(), Trouble> {
+        self.used += count;
+        let pauses = count < self.buffers.input / 2;
+        if pauses && self.used >= FLUSH { self.flush() } else { Ok(()) }
     }
 
     fn finish(&mut self) -> Result<(), Trouble> {
-        self.flush()?;
-        let file = self.file.take();
-        let done = runtime::unblock(|| {
-            if let Some(file) = &file {
-                file.sync_data()?;
+        let used = std::mem::take(&mut self.used);
+        let afresh = std::mem::take(&mut self.afresh);
+        let (disk, about, bytes) = (&mut self.disk, &self.about, &self.buffer[..used]);
+        let entry = runtime::unblock(|| {
+            if afresh {
+                disk.start(None)?;
             }
-            std::fs::rename(&self.part, &self.name)?;
-            remove(&self.about)
-        });
-        done.map_err(|error| self.disk("completing", &error))
+            disk.append(bytes)?;
+            disk.complete(about)
+        })?;
+        self.finished = Some(entry);
+        Ok(())
     }
 
     fn pause(&mut self) -> Result<(), Trouble> {
@@ -170,46 +158,9 @@ impl Target for Part {
     }
 
     fn discard(&mut self) -> Result<(), Trouble> {
-        self.buffer.clear();
-        self.file = None;
-        let gone = runtime::unblock(|| remove(&self.about).and_then(|()| remove(&self.part)));
-        gone.map_err(|error| self.disk("removing", &error))
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Noted {
-    url: String,
-    validator: String,
-    length: Option<u64>,
-}
-
-fn write_about(path: &Path, url: &str, validator: &str, length: Option<u64>) -> io::Result<()> {
-    let length = length.map(|length| length.to_string()).unwrap_or_default();
-    std::fs::write(path, format!("{ABOUT_FIRST}\n{url}\n{validator}\n{length}\n{ABOUT_LAST}\n"))
-}
-
-/// `None` where there is none, or none that is whole.
-fn read_about(path: &Path) -> io::Result<Option<Noted>> {
-    let text = match std::fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let lines: Vec<&str> = text.lines().collect();
-    Ok(match lines[..] {
-        [ABOUT_FIRST, url, validator, length, ABOUT_LAST] if text.ends_with('\n') => Some(Noted {
-            url: url.into(),
-            validator: validator.into(),
-            length: length.parse().ok(),
-        }),
-        _ => None,
-    })
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        self.used = 0;
+        self.afresh = false;
+        let disk = &mut self.disk;
+        runtime::unblock(|| disk.discard())
     }
 }

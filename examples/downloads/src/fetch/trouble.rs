@@ -1,7 +1,7 @@
 //! What can go wrong with one download: in words for the person who waits for it, and whether trying again may help.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ureq::Timeout;
 
@@ -31,8 +31,15 @@ pub(crate) enum Again {
     Later(Option<Duration>),
 }
 
-/// The longest `Retry-After` that is followed.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+/// What of the user's credentials a request had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// There are none.
+    Nothing,
+    Credentials,
+    /// There are some, but the URL redirects to another origin.
+    Withheld,
+}
 
 impl Trouble {
     pub(crate) fn never(what: impl Into<String>, advice: &'static str) -> Self {
@@ -44,28 +51,45 @@ impl Trouble {
     }
 
     /// A status that is no success.
-    pub(crate) fn status(status: u16, reason: &str, retry_after: Option<&str>) -> Self {
+    pub(crate) fn status(
+        status: u16,
+        reason: &str,
+        retry_after: Option<&str>,
+        given: Given,
+    ) -> Self {
         let what = format!("the server answered {status} {reason}").trim_end().to_string();
         let (advice, transient) = match status {
-            401 | 403 | 407 => (
-                "it wants credentials, which this program does not send; download that one another way",
-                false,
-            ),
+            401 | 403 => match given {
+                Given::Nothing => (
+                    "it wants credentials; write them into the URL (https://user:password@host/..) or use --header",
+                    false,
+                ),
+                Given::Credentials => {
+                    ("it refused the credentials; check the user, the password and --header", false)
+                }
+                Given::Withheld => (
+                    "it redirects to another host, which gets no credentials; name the URL it leads to",
+                    false,
+                ),
+            },
             404 | 410 => ("nothing is there; check the URL", false),
             408 | 425 | 429 => {
-                ("it asks for patience; try later, or with a smaller window (-c)", true)
+                ("it asks for patience; try later, or with fewer at a time (-c, --per-host)", true)
             }
             500..=599 => ("the fault is the server's; try again later", true),
             _ => ("nothing to download there; check the URL", false),
         };
-        let wish =
-            retry_after.and_then(|seconds| seconds.trim().parse().ok()).map(Duration::from_secs);
-        let again = if transient {
-            Again::Later(wish.map(|wish| wish.min(RETRY_AFTER_MAX)))
-        } else {
-            Again::Never
-        };
+        let wish = retry_after.and_then(|text| wait_of(text, SystemTime::now()));
+        let again = if transient { Again::Later(wish) } else { Again::Never };
         Self::Failed(Failure { what, advice, again })
+    }
+
+    /// A server that wants to be left alone for longer than this program waits.
+    pub(crate) fn patience(wait: Duration) -> Self {
+        Self::never(
+            format!("the server asks to be left alone for {} s", wait.as_secs()),
+            "run the same command again after that",
+        )
     }
 
     /// An error of the file on this side; `doing` names the call and the file.
@@ -98,14 +122,6 @@ impl Trouble {
             E::Timeout(_) => Self::silence(timeout),
             E::HostNotFound => Self::never("the host has no address", "check the host's name"),
             E::BadUri(why) => Self::never(format!("bad URL: {why}"), "correct the URL"),
-            E::TooManyRedirects => Self::never(
-                "redirected too often",
-                "the server sends this URL in circles; check it in a browser",
-            ),
-            E::RedirectFailed => Self::never(
-                "redirected to nowhere",
-                "the server's `Location` is missing or no URL; check it in a browser",
-            ),
             E::LargeResponseHeader(size, most) => Self::never(
                 format!("the answer's head has {size} bytes, more than {most}"),
                 "this is hardly a web server; check the URL",
@@ -147,7 +163,7 @@ impl Trouble {
     fn tls(why: &str) -> Self {
         Self::never(
             format!("no trust in the server: {why}"),
-            "check the host's name; for a server with a certificate of its own, name that with --ca",
+            "check the host's name; for a server with a certificate of its own, name that with --ca; --insecure checks nothing",
         )
     }
 
@@ -189,6 +205,17 @@ impl Trouble {
     }
 }
 
+/// How long `Retry-After` asks to wait: a number of seconds, or a date.
+fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
+    let text = text.trim();
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => {
+            Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or_default())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,25 +231,31 @@ mod tests {
     #[test]
     fn which_statuses_are_tried_again() {
         for status in [500, 502, 503, 504, 429, 408] {
-            assert_eq!(again(Trouble::status(status, "", None)), Again::Later(None), "{status}");
+            assert_eq!(
+                again(Trouble::status(status, "", None, Given::Nothing)),
+                Again::Later(None),
+                "{status}"
+            );
         }
         for status in [400, 401, 403, 404, 410, 418, 304] {
-            assert_eq!(again(Trouble::status(status, "", None)), Again::Never, "{status}");
+            assert_eq!(
+                again(Trouble::status(status, "", None, Given::Nothing)),
+                Again::Never,
+                "{status}"
+            );
         }
     }
 
-    /// A server may ask for patience in seconds, but not for hours.
+    /// A server may ask for patience in seconds or by a date.
     #[test]
     fn retry_after() {
-        assert_eq!(
-            again(Trouble::status(503, "", Some("7"))),
-            Again::Later(Some(Duration::from_secs(7)))
-        );
-        assert_eq!(
-            again(Trouble::status(503, "", Some("99999"))),
-            Again::Later(Some(RETRY_AFTER_MAX))
-        );
-        assert_eq!(again(Trouble::status(503, "", Some("Fri, 31 Dec 1999"))), Again::Later(None));
+        let status = |wish| again(Trouble::status(503, "", Some(wish), Given::Nothing));
+        assert_eq!(status(" 7 "), Again::Later(Some(Duration::from_secs(7))));
+        assert_eq!(status("Fri, 31 Dec 1999 23:59:59 GMT"), Again::Later(Some(Duration::ZERO)));
+        assert_eq!(status("soon"), Again::Later(None));
+        let now = httpdate::parse_http_date("Fri, 31 Dec 1999 23:59:49 GMT").unwrap();
+        let date = "Fri, 31 Dec 1999 23:59:59 GMT";
+        assert_eq!(wait_of(date, now), Some(Duration::from_secs(10)));
     }
 
     /// A full disk is named, with what to do.

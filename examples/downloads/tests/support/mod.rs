@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// The hidden index of a folder.
+pub(crate) const INDEX: &str = ".downloads.json";
+
 /// Nothing in these tests takes so long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,7 +23,12 @@ pub(crate) fn program() -> Command {
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program to its end, without a folder to put files into.
+pub(crate) fn run_alone(arguments: &[&str]) -> Ran {
+    Ran::from(program().args(arguments).output().expect("the program starts"))
+}
+
+/// Runs the program to its end, with files for `folder`.
 pub(crate) fn run(folder: &Folder, arguments: &[&str]) -> Ran {
     let output =
         program().arg("-o").arg(&folder.0).args(arguments).output().expect("the program starts");
@@ -151,10 +159,12 @@ impl Folder {
         self.path(name).metadata().map_or(0, |metadata| metadata.len())
     }
 
+    /// The names in the folder, without the program's index.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.0).expect("the folder is there");
         let mut names: Vec<String> = entries
             .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
+            .filter(|name| name != INDEX)
             .collect();
         names.sort();
         names
@@ -186,6 +196,10 @@ impl Asked {
             let (key, value) = line.split_once(':')?;
             key.eq_ignore_ascii_case(name).then_some(value.trim())
         })
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        self.head.split(' ').next().unwrap_or_default()
     }
 
     pub(crate) fn path(&self) -> &str {
@@ -275,8 +289,11 @@ pub(crate) fn send_short(
     let _ = stream.write_all(&bytes);
 }
 
-/// A well-behaved answer with one ETag, ranges and all.
+/// A well-behaved answer with one ETag, ranges, `HEAD` and all.
 pub(crate) fn serve(asked: &Asked, stream: &mut TcpStream, etag: &str, whole: &[u8]) {
+    if asked.method() == "HEAD" {
+        return send_short(stream, "200 OK", &[("ETag", etag)], b"", whole.len());
+    }
     let matches = asked.header("if-range").is_none_or(|validator| validator == etag);
     let start = asked
         .header("range")
@@ -301,7 +318,7 @@ pub(crate) fn serve(asked: &Asked, stream: &mut TcpStream, etag: &str, whole: &[
 
 /// The program's own server, in a process of its own.
 pub(crate) fn own_server(arguments: &[&str]) -> (Running, String) {
-    let mut command = program();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_downloads"));
     command.args(["--serve", "127.0.0.1:0"]).args(arguments);
     let mut server = Running::start(command);
     let mut url = String::new();

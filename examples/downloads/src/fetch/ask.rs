@@ -1,0 +1,142 @@
+//! One question to a server: a request, through redirects, to the head of the answer.
+//!
+//! Redirects are followed here and not by the client, because credentials and the user's headers are for the origin of the
+//! URL alone: scheme, host and port. After a redirect to another origin they are left out.
+
+use std::io::{self, Read as _};
+
+use ureq::Body;
+use ureq::http::header::{AUTHORIZATION, LOCATION, RETRY_AFTER};
+use ureq::http::{HeaderMap, HeaderName, Method, Request, Response, Uri};
+
+use super::trouble::{Given, Trouble};
+use super::{Job, Manner};
+use crate::address::{Address, Origin};
+use crate::client::Client;
+
+/// As many redirects as ureq follows, and browsers about twice.
+const REDIRECTS_MAX: usize = 10;
+
+/// A redirect's own body up to this length is read, so that its connection can be used again.
+const DRAINED_MAX: u64 = 16 * 1024;
+
+/// The head of an answer that is no redirect, and the body yet to be read.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) response: Response<Body>,
+    given: Given,
+}
+
+impl Answer {
+    pub(super) fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// What a status that is of no use means.
+    pub(super) fn trouble(&self) -> Trouble {
+        let status = self.response.status();
+        let reason = status.canonical_reason().unwrap_or_default();
+        let wish = self.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        Trouble::status(status.as_u16(), reason, wish, self.given)
+    }
+}
+
+/// Asks for a job's URL, with headers of this request beside those of all.
+pub(super) fn ask(
+    client: &Client,
+    job: &Job,
+    manner: &Manner,
+    method: &Method,
+    extra: &[(HeaderName, String)],
+) -> Result<Answer, Trouble> {
+    let home = Origin::of(&job.uri);
+    let mut uri = job.uri.clone();
+    for _ in 0..=REDIRECTS_MAX {
+        let at_home = Origin::of(&uri) == home;
+        let given = give(job, manner, at_home);
+        let mut request = Request::builder().method(method).uri(&uri);
+        for (name, value) in extra {
+            request = request.header(name, value);
+        }
+        if at_home {
+            for (name, value) in manner.headers.iter() {
+                request = request.header(name, value);
+            }
+            if let Some(value) = &job.credentials
+                && !manner.headers.authorize()
+            {
+                request = request.header(AUTHORIZATION, value);
+            }
+        }
+        let request = request
+            .body(())
+            .map_err(|error| Trouble::never(format!("bad request: {error}"), "correct the URL"))?;
+        let mut response =
+            client.agent.run(request).map_err(|error| Trouble::asking(error, manner.timeout))?;
+        if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(Answer { response, given });
+        }
+        uri = next(&uri, response.headers())?;
+        // Whether that works does not matter: what is not read closes the connection.
+        let body = response.body_mut().as_reader();
+        let _ = io::copy(&mut body.take(DRAINED_MAX), &mut io::sink());
+    }
+    Err(Trouble::never(
+        "redirected too often",
+        "the server sends this URL in circles; check it in a browser",
+    ))
+}
+
+fn give(job: &Job, manner: &Manner, at_home: bool) -> Given {
+    match job.credentials.is_some() || manner.headers.authorize() {
+        false => Given::Nothing,
+        true if at_home => Given::Credentials,
+        true => Given::Withheld,
+    }
+}
+
+/// Where a redirect leads. Credentials in it are the server's invention, and are left out.
+fn next(from: &Uri, headers: &HeaderMap) -> Result<Uri, Trouble> {
+    let nowhere = || {
+        Trouble::never(
+            "redirected to nowhere",
+            "the server's `Location` is missing or no URL; check it in a browser",
+        )
+    };
+    let location = headers.get(LOCATION).ok_or_else(nowhere)?;
+    let location = String::from_utf8_lossy(location.as_bytes());
+    let base = url::Url::parse(&from.to_string()).map_err(|_| nowhere())?;
+    let found = base.join(&location).map_err(|_| nowhere())?;
+    Ok(Address::parse(found.as_str()).map_err(|_| nowhere())?.uri)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Locations of every kind.
+    #[test]
+    fn locations() {
+        let to = |location: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(LOCATION, location.parse().unwrap());
+            next(&"http://h:81/a/b?c".parse().unwrap(), &headers).map(|uri| uri.to_string()).ok()
+        };
+        for (location, there) in [
+            ("/x", Some("http://h:81/x")),
+            ("x y", Some("http://h:81/a/x%20y")),
+            ("?q", Some("http://h:81/a/b?q")),
+            ("//i/x", Some("http://i/x")),
+            ("https://u:p@i/x#f", Some("https://i/x")),
+            ("http://", None),
+            ("ftp://h/x", None),
+        ] {
+            assert_eq!(to(location).as_deref(), there, "{location}");
+        }
+        assert!(next(&"http://h/".parse().unwrap(), &HeaderMap::new()).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+//! The hidden index of a folder: where each finished file came from, and what it was when it was finished.
+//!
+//! One JSON file, [`NAME`], for each folder. It is replaced by a rename, so it is always whole. Runs that share a folder
+//! take turns by a lock on the folder itself, and each adds its records to what it finds. New records are written every few
+//! seconds and at the end. A record that was lost to a crash only means that the file is compared by its length.
+//!
+//! URLs are stored without credentials, and only the owner may read the index.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::target::About;
+use crate::runtime;
+
+/// The index, and the file that becomes it.
+const NAME: &str = ".downloads.json";
+const NEW_NAME: &str = ".downloads.json.new";
+
+const VERSION: u32 = 1;
+
+const WRITE_EVERY: Duration = Duration::from_secs(5);
+
+/// What is known of one finished file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) url: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) etag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_modified: Option<String>,
+    pub(crate) length: u64,
+    /// The file's own time of modification, which tells that it was not changed since.
+    modified: (i64, i64),
+}
+
+impl Entry {
+    /// Describes a file that is complete now.
+    pub(super) fn of(url: &str, about: &About, metadata: &std::fs::Metadata) -> Self {
+        Self {
+            url: url.to_string(),
+            etag: about.etag.clone(),
+            last_modified: about.last_modified.clone(),
+            length: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    /// Whether the file is still what it was when it was finished.
+    pub(super) fn describes(&self, metadata: &std::fs::Metadata) -> bool {
+        self.length == metadata.len() && self.modified == (metadata.mtime(), metadata.mtime_nsec())
+    }
+
+    /// Whether the server still has this version, as far as its answer tells.
+    pub(super) fn is_version(&self, about: &About) -> bool {
+        if about.length.is_some_and(|length| length != self.length) {
+            return false;
+        }
+        let etags =
+            self.etag.as_deref().zip(about.etag.as_deref()).map(|(a, b)| weak(a) == weak(b));
+        let dates =
+            self.last_modified.as_ref().zip(about.last_modified.as_ref()).map(|(a, b)| a == b);
+        // Servers behind one name may have an ETag each, but the date is the file's.
+        etags == Some(true) || dates == Some(true) || (etags.is_none() && dates.is_none())
+    }
+}
+
+fn weak(etag: &str) -> &str {
+    etag.strip_prefix("W/").unwrap_or(etag)
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Content {
+    downloads: u32,
+    files: Entries,
+}
+
+type Entries = BTreeMap<String, Entry>;
+
+/// The indexes of all folders of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    folders: Mutex<HashMap<PathBuf, Arc<Folder>>>,
+}
+
+/// One folder's index.
+#[derive(Debug, Default)]
+struct Folder {
+    /// As it was when it was first asked for.
+    known: std::sync::OnceLock<Entries>,
+    /// What is to be written.
+    new: Mutex<Entries>,
+}
+
+impl Indexes {
+    /// Returns the record of a file. Reads the disk.
+    pub(super) fn find(&self, file: &Path) -> Option<Entry> {
+        let (path, name) = split(file)?;
+        let folder = self.folder(path);
+        if let Some(entry) = folder.new.lock().expect("no panic under this lock").get(name) {
+            return Some(entry.clone());
+        }
+        folder.known.get_or_init(|| read(path)).get(name).cloned()
+    }
+
+    /// Notes that a file is complete.
+    pub(super) fn add(&self, file: &Path, entry: Entry) {
+        let Some((path, name)) = split(file) else { return };
+        let folder = self.folder(path);
+        folder.new.lock().expect("no panic under this lock").insert(name.to_string(), entry);
+    }
+
+    /// Writes new records now and then, until it is cancelled.
+    pub(crate) fn keep_writing(&self, say: impl Fn(&str)) {
+        while runtime::sleep(WRITE_EVERY).is_ok() {
+            self.write(&say);
+        }
+    }
+
+    /// Writes new records. What goes wrong is said, and harms only later comparisons.
+    pub(crate) fn write(&self, say: impl Fn(&str)) {
+        let folders: Vec<_> = {
+            let all = self.folders.lock().expect("no panic under this lock");
+            all.iter().map(|(path, folder)| (path.clone(), Arc::clone(folder))).collect()
+        };
+        for (path, folder) in folders {
+            let new = std::mem::take(&mut *folder.new.lock().expect("no panic under this lock"));
+            if new.is_empty() {
+                continue;
+            }
+            if let Err(error) = runtime::unblock(|| write(&path, new)) {
+                say(&format!(
+                    "warning: cannot write {}: {error}; a later run can compare these files only by length",
+                    path.join(NAME).display()
+                ));
+            }
+        }
+    }
+
+    fn folder(&self, path: &Path) -> Arc<Folder> {
+        let mut all = self.folders.lock().expect("no panic under this lock");
+        match all.get(path) {
+            Some(folder) => Arc::clone(folder),
+            None => Arc::clone(all.entry(path.to_path_buf()).or_default()),
+        }
+    }
+}
+
+fn split(file: &Path) -> Option<(&Path, &str)> {
+    Some((file.parent()?, file.file_name()?.to_str()?))
+}
+
+/// An index that is not there, not readable or not an index has no records.
+fn read(folder: &Path) -> Entries {
+    let bytes = std::fs::read(folder.join(NAME)).unwrap_or_default();
+    match serde_json::from_slice::<Content>(&bytes) {
+        Ok(content) if content.downloads == VERSION => content.files,
+        _ => Entries::default(),
+    }
+}
+
+fn write(folder: &Path, new: Entries) -> io::Result<()> {
+    let lock = File::open(folder)?;
+    // Some file systems know no locks; then two runs at once may lose records.
+    let _ = lock.lock();
+    let mut files = read(folder);
+    files.extend(new);
+    let text = serde_json::to_vec(&Content { downloads: VERSION, files })?;
+    let path = folder.join(NEW_NAME);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(&text)?;
+    file.sync_data()?;
+    std::fs::rename(&path, folder.join(NAME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(etag: Option<&str>, date: Option<&str>) -> Entry {
+        Entry {
+            url: "http://h/x".into(),
+            etag: etag.map(str::to_string),
+            last_modified: date.map(str::to_string),
+            length: 10,
+            modified: (1, 2),
+        }
+    }
+
+    /// The same version has the same length, and a validator in common where both sides have one.
+    #[test]
+    fn versions() {
+        let about = |length, etag: Option<&str>, date: Option<&str>| About {
+            length,
+            etag: etag.map(str::to_string),
+            last_modified: date.map(str::to_string),
+        };
+        let ours = entry(Some("\"a\""), Some("monday"));
+        assert!(ours.is_version(&about(Some(10), Some("W/\"a\""), None)));
+        assert!(ours.is_version(&about(None, None, None)));
+        assert!(ours.is_version(&about(Some(10), Some("\"b\""), Some("monday"))));
+        assert!(!ours.is_version(&about(Some(11), Some("\"a\""), Some("monday"))));
+        assert!(!ours.is_version(&about(Some(10), Some("\"b\""), None)));
+        assert!(!ours.is_version(&about(Some(10), None, Some("tuesday"))));
+        assert!(entry(None, None).is_version(&about(Some(10), Some("\"b\""), None)));
+    }
+
+    /// Two runs add to one index; garbage in its place counts as none.
+    #[test]
+    fn shared_by_two_runs() {
+        let folder = std::env::temp_dir().join(format!("downloads-index-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join(NAME), b"{ garbage").unwrap();
+        std::fs::write(folder.join(NEW_NAME), b"left by a crash").unwrap();
+        let (one, two) = (Indexes::default(), Indexes::default());
+        assert_eq!(one.find(&folder.join("x")), None);
+        one.add(&folder.join("x"), entry(None, None));
+        two.add(&folder.join("y"), entry(Some("\"a\""), None));
+        one.write(|line| panic!("{line}"));
+        two.write(|line| panic!("{line}"));
+        let three = Indexes::default();
+        assert_eq!(three.find(&folder.join("x")), Some(entry(None, None)));
+        assert_eq!(three.find(&folder.join("y")), Some(entry(Some("\"a\""), None)));
+        let mode = folder.join(NAME).metadata().unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(!folder.join(NEW_NAME).exists());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

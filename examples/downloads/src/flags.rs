@@ -1,0 +1,152 @@
+//! Which flags apply to what the program was asked to do. A flag that would be ignored is an error instead.
+
+use clap::ArgMatches;
+use clap::parser::ValueSource;
+
+/// What the program was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Download the URLs that were given.
+    Urls,
+    /// Download the embedded server's files.
+    Own,
+    /// `--measure`.
+    Measure,
+    /// `--serve`.
+    Serve,
+}
+
+impl Mode {
+    pub(crate) fn of(matches: &ArgMatches) -> Self {
+        if given(matches, "serve") {
+            Self::Serve
+        } else if given(matches, "measure") {
+            Self::Measure
+        } else if given(matches, "urls") || given(matches, "input") {
+            Self::Urls
+        } else {
+            Self::Own
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Urls => "to a download of URLs",
+            Self::Own => "without a URL, where the program downloads from its own server",
+            Self::Measure => "to --measure",
+            Self::Serve => "to --serve",
+        }
+    }
+}
+
+use Mode::{Measure, Own, Serve, Urls};
+
+const DOWNLOADS: &[Mode] = &[Urls, Own, Measure];
+const SERVERS: &[Mode] = &[Own, Measure, Serve];
+
+/// Each flag, where it applies, and what to do instead elsewhere.
+const FLAGS: &[(&str, &[Mode], &str)] = &[
+    ("urls", &[Urls], "leave the URL or the other flag out"),
+    ("input", &[Urls], "leave the list or the other flag out"),
+    ("window", DOWNLOADS, ""),
+    ("per_host", &[Urls], "use -c"),
+    ("output", &[Urls], "nothing is written there"),
+    ("keep_directories", &[Urls], "nothing is written there"),
+    ("overwrite", &[Urls], "nothing is written there"),
+    ("keep", &[Urls], "nothing is written there"),
+    ("no_resume", &[Urls], "nothing is written there"),
+    ("retries", DOWNLOADS, ""),
+    ("backoff", DOWNLOADS, ""),
+    ("timeout", DOWNLOADS, ""),
+    ("header", &[Urls], ""),
+    ("ca", &[Urls], "the embedded server uses no TLS"),
+    ("insecure", &[Urls], "the embedded server uses no TLS"),
+    ("limit_rate", &[Urls], "--rate limits the embedded server"),
+    ("json", &[Urls, Own], ""),
+    ("quiet", DOWNLOADS, ""),
+    ("workers", DOWNLOADS, ""),
+    ("files", SERVERS, "it is a number of the embedded server's files"),
+    ("size", SERVERS, "it is the size of the embedded server's files"),
+    ("rate", SERVERS, "it is the embedded server's; --limit-rate limits a download"),
+    ("many", &[Measure], "it belongs to --measure"),
+    ("serve", &[Serve], ""),
+    ("measure", &[Measure], "choose one"),
+    ("with_parent", &[Serve], ""),
+];
+
+/// Refuses flags that would be ignored.
+///
+/// # Errors
+/// Returns the message for each such flag.
+pub(crate) fn check(matches: &ArgMatches, mode: Mode) -> Result<(), String> {
+    let ignored: Vec<String> = FLAGS
+        .iter()
+        .filter(|(id, modes, _)| given(matches, id) && !modes.contains(&mode))
+        .map(|(id, _, instead)| {
+            let flag = match *id {
+                "urls" => "a URL".to_string(),
+                id => format!("--{}", id.replace('_', "-")),
+            };
+            let instead = if instead.is_empty() { String::new() } else { format!(" ({instead})") };
+            format!("{flag} does not apply {}{instead}", mode.name())
+        })
+        .collect();
+    if ignored.is_empty() { Ok(()) } else { Err(ignored.join("\n")) }
+}
+
+/// Whether the command line has this flag.
+pub(crate) fn given(matches: &ArgMatches, id: &str) -> bool {
+    matches.value_source(id) == Some(ValueSource::CommandLine)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Args;
+
+    fn check_line(line: &str) -> Result<(), String> {
+        let matches = Args::command().get_matches_from(line.split(' '));
+        check(&matches, Mode::of(&matches))
+    }
+
+    /// Every flag has its row.
+    #[test]
+    fn all_flags_are_listed() {
+        for argument in Args::command().get_arguments() {
+            let id = argument.get_id().as_str();
+            assert!(FLAGS.iter().any(|(known, ..)| *known == id), "{id}");
+        }
+    }
+
+    /// A flag that would be ignored is refused, and the message says what it is for.
+    #[test]
+    fn ignored_flags() {
+        for (line, words) in [
+            ("downloads --rate 100k http://h/", "--limit-rate"),
+            ("downloads --files 3 http://h/", "embedded server's files"),
+            ("downloads --size 3 -i list", "--size does not apply"),
+            ("downloads --many 3 http://h/", "--measure"),
+            ("downloads --output x", "without a URL"),
+            ("downloads --per-host 3", "use -c"),
+            ("downloads --limit-rate 3", "--rate"),
+            ("downloads --serve 127.0.0.1:0 --quiet", "--serve"),
+            ("downloads --serve 127.0.0.1:0 http://h/", "a URL does not apply"),
+            ("downloads --measure -i list", "--input does not apply to --measure"),
+            ("downloads --measure --json", "--json"),
+        ] {
+            let error = check_line(line).unwrap_err();
+            assert!(error.contains(words), "{line}: {error}");
+        }
+        for line in [
+            "downloads",
+            "downloads --files 3 --size 1k --rate 1k -c 3 --json -q",
+            "downloads --serve 127.0.0.1:0 --files 3",
+            "downloads --measure --many 3 --workers 1",
+            "downloads http://h/ -i list -o x --limit-rate 3 --per-host 2 --insecure",
+        ] {
+            assert_eq!(check_line(line), Ok(()), "{line}");
+        }
+    }
+}

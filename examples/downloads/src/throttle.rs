@@ -1,0 +1,79 @@
+//! `--limit-rate`: all downloads together receive at most so many bytes a second.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::runtime::{self, Cancelled};
+
+/// How many turns there are in a second: often enough for a steady stream.
+const TURNS_PER_SECOND: u64 = 50;
+
+/// Hands out the right to read, at a steady rate, in the order of the asking.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    rate: u64,
+    /// When all that has been handed out is paid for.
+    paid: Mutex<Instant>,
+}
+
+impl Throttle {
+    /// `rate` is in bytes a second, and not 0.
+    pub(crate) fn new(rate: u64) -> Self {
+        Self { rate, paid: Mutex::new(Instant::now()) }
+    }
+
+    /// Waits until up to `wanted` bytes may be read, and returns how many.
+    ///
+    /// # Errors
+    /// Fails if the wait is cancelled.
+    pub(crate) fn take(&self, wanted: usize) -> Result<usize, Cancelled> {
+        let (bytes, at) = self.reserve(wanted, Instant::now());
+        let pause = at.saturating_duration_since(Instant::now());
+        if !pause.is_zero() {
+            runtime::sleep(pause)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Returns the right to read bytes that did not come.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        if bytes > 0 {
+            let mut paid = self.paid.lock().expect("no panic under this lock");
+            *paid = paid.checked_sub(self.lasts(bytes)).unwrap_or(*paid);
+        }
+    }
+
+    fn reserve(&self, wanted: usize, now: Instant) -> (usize, Instant) {
+        let turn = usize::try_from(self.rate / TURNS_PER_SECOND).unwrap_or(usize::MAX).max(1);
+        let bytes = wanted.min(turn);
+        let mut paid = self.paid.lock().expect("no panic under this lock");
+        *paid = (*paid).max(now) + self.lasts(bytes);
+        (bytes, *paid)
+    }
+
+    fn lasts(&self, bytes: usize) -> Duration {
+        Duration::from_nanos(bytes as u64).mul_f64(1e9 / self.rate as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At no moment is more handed out than the rate allows; what is given back can be taken again.
+    #[test]
+    fn never_more_than_the_rate() {
+        let start = Instant::now();
+        let throttle = Throttle { rate: 1000, paid: Mutex::new(start) };
+        let mut total = 0;
+        for _ in 0..100 {
+            let (bytes, at) = throttle.reserve(1 << 20, start);
+            assert_eq!(bytes, 20);
+            total += bytes;
+            let allowed = (at - start).as_secs_f64() * 1000.0;
+            assert!(total as f64 <= allowed + 0.001, "{total} of {allowed}");
+        }
+        throttle.give_back(1000);
+        assert_eq!(throttle.reserve(20, start).1 - start, Duration::from_millis(1020));
+    }
+}
