@@ -1,6 +1,6 @@
 //! A recursive walk as an iterator: a generator suspends from any depth, and needs no runtime.
 
-use ecru::coroutine::{Coroutine, CoroutineState, Generator, Yielder};
+use ecru::coroutine::{Coroutine, CoroutineState, Yielder, generate};
 
 struct Tree {
     word: &'static str,
@@ -28,12 +28,17 @@ fn main() {
     for word in "the quick brown fox jumps over a lazy dog".split(' ') {
         insert(&mut tree, word);
     }
-    let words = Generator::new(|yielder| walk(&tree, 0, yielder));
+    // The walk borrows the tree, so it ends before `generate` returns. A `Generator` owns what it walks over.
     let mut sorted = vec![];
-    for (depth, word) in words {
-        println!("{}{word}", "   ".repeat(depth));
-        sorted.push(word);
-    }
+    generate(
+        |yielder| walk(&tree, 0, yielder),
+        |words| {
+            for (depth, word) in words {
+                println!("{}{word}", "   ".repeat(depth));
+                sorted.push(word);
+            }
+        },
+    );
     assert!(sorted.is_sorted());
     assert_eq!(sorted.len(), 9);
 

@@ -31,8 +31,9 @@ fn walk_a_tree() {
     use Tree::{Leaf, Node};
     let left = Node(vec![Leaf(1), Node(vec![Node(vec![Leaf(2)]), Leaf(3)])]);
     let right = Node(vec![Node(vec![Leaf(1), Leaf(2)]), Leaf(3)]);
-    let walk = |tree| Generator::new(move |yielder| leaves(tree, yielder));
-    let both: Vec<(u32, u32)> = walk(&left).zip(walk(&right)).collect();
+    // Each owns its tree: what a `Generator` runs may outlive this function.
+    let walk = |tree: Tree| Generator::new(move |yielder| leaves(&tree, yielder));
+    let both: Vec<(u32, u32)> = walk(left).zip(walk(right)).collect();
     println!("two walks in step:    {both:?}");
     assert!(both.iter().all(|(a, b)| a == b), "different shapes, the same leaves");
 }
@@ -74,7 +75,7 @@ fn parse_what_comes() {
 
 /// Two coroutines that take turns in a loop which belongs to the program: what they ask for runs in the next tick.
 fn tick_by_hand() {
-    fn step(runtime: &Rc<LocalRuntime>, coroutine: Rc<Coroutine<'static, (), (), ()>>) {
+    fn step(runtime: &Rc<LocalRuntime>, coroutine: Rc<Coroutine<(), (), ()>>) {
         let again = Rc::clone(runtime);
         runtime.run_soon(move || {
             if coroutine.resume(()) == CoroutineState::Yielded(()) {

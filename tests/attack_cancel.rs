@@ -417,6 +417,7 @@ fn limits_that_a_childs_hook_has_watched_end_the_first_wait_slow() {
 /// The way of a request through everything that hangs below a task: another run, a thread that may block, a coroutine in a coroutine.
 #[test]
 fn a_request_passes_runs_threads_and_coroutines() {
+    use ecru::coroutine::{Yielder, generate};
     run_on(2, || {
         let started = AtomicUsize::new(0);
         let started = &started;
@@ -428,17 +429,17 @@ fn a_request_passes_runs_threads_and_coroutines() {
                             run_on(2, || {
                                 ecru::scope(|s| {
                                     s.spawn(|| {
-                                        let mut outer = ecru::coroutine::Generator::new(|y| {
-                                            let mut inner = ecru::coroutine::Generator::new(
-                                                |y: &ecru::coroutine::Yielder<(), u32>| {
-                                                    started.fetch_add(1, SeqCst);
-                                                    compute_until_asked();
-                                                    y.suspend(1);
-                                                },
-                                            );
-                                            y.suspend(inner.next().unwrap());
-                                        });
-                                        assert_eq!(outer.next(), Some(1));
+                                        let inner = |y: &Yielder<(), u32>| {
+                                            started.fetch_add(1, SeqCst);
+                                            compute_until_asked();
+                                            y.suspend(1);
+                                        };
+                                        let outer = |y: &Yielder<(), u32>| {
+                                            let first = generate(inner, |mut items| items.next());
+                                            y.suspend(first.unwrap());
+                                        };
+                                        let first = generate(outer, |mut items| items.next());
+                                        assert_eq!(first, Some(1));
                                     });
                                     s.spawn_daemon(|| {
                                         started.fetch_add(1, SeqCst);

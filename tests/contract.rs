@@ -382,22 +382,34 @@ fn locks() {
 #[test]
 fn coroutines() {
     use ecru::coroutine::{
-        Coroutine, CoroutineState, Generator, Stack, StackPool, Yielder, remaining_stack,
+        self, Coroutine, CoroutineState, Generator, Items, ScopedCoroutine, Stack, StackPool,
+        Yielder, remaining_stack,
     };
-    let coroutine: Coroutine<'_, u8, u8, &str> =
-        Coroutine::new(|yielder: &Yielder<u8, u8>, first| {
-            assert_eq!(yielder.suspend(first + 1), 9);
-            assert_eq!(yielder.suspend_with(3, || ()), 8);
-            assert!(remaining_stack() > 1000);
-            "end"
-        });
+    let coroutine: Coroutine<u8, u8, &str> = Coroutine::new(|yielder: &Yielder<u8, u8>, first| {
+        assert_eq!(yielder.suspend(first + 1), 9);
+        assert_eq!(yielder.suspend_with(3, || ()), 8);
+        assert!(remaining_stack() > 1000);
+        "end"
+    });
     assert_eq!(coroutine.resume(1), CoroutineState::Yielded(2));
     assert_eq!(coroutine.resume(9), CoroutineState::Yielded(3));
     assert_eq!(coroutine.resume(8), CoroutineState::Complete("end"));
+    let numbers: Generator<i32> = Generator::new(|yielder| (1..3).for_each(|n| yielder.suspend(n)));
+    assert_eq!(numbers.collect::<Vec<_>>(), [1, 2]);
     let borrowed = vec![1, 2];
-    let numbers: Generator<'_, i32> =
-        Generator::new(|yielder| borrowed.iter().for_each(|n| yielder.suspend(*n)));
-    assert_eq!(numbers.collect::<Vec<_>>(), borrowed);
+    let sum = coroutine::scoped(
+        |yielder: &Yielder<(), i32>, ()| borrowed.iter().for_each(|n| yielder.suspend(*n)),
+        |coroutine: &ScopedCoroutine<(), i32, ()>| {
+            let state = coroutine.resume(());
+            assert_eq!(state, CoroutineState::Yielded(1));
+            1
+        },
+    );
+    let all = coroutine::generate(
+        |yielder| borrowed.iter().for_each(|n| yielder.suspend(*n)),
+        |items: Items<'_, i32>| items.collect::<Vec<_>>(),
+    );
+    assert_eq!((sum, all), (1, borrowed));
     let _ = (Stack::new(64 * 1024).unwrap(), StackPool::new(64 * 1024));
     let local = ecru::LocalRuntime::new();
     local.run_soon(|| ());

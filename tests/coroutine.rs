@@ -6,15 +6,21 @@ use std::rc::Rc;
 
 use ecru::coroutine::{
     Coroutine, CoroutineState, CoroutineStatus, Generator, STACK_DEFAULT, STACK_FLOOR, Stack,
-    StackPool, Yielder, remaining_stack,
+    StackPool, Yielder, generate, remaining_stack,
 };
 
 use CoroutineState::{Complete, Yielded};
 
 /// Adds to a count when dropped.
-struct Counted<'c>(&'c Cell<u32>);
+struct Counted(Rc<Cell<u32>>);
 
-impl Drop for Counted<'_> {
+impl Counted {
+    fn of(count: &Rc<Cell<u32>>) -> Counted {
+        Counted(Rc::clone(count))
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.set(self.0.get() + 1);
     }
@@ -31,18 +37,17 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
 /// Inside and outside take turns, step by step, and the status is right at each of them.
 #[test]
 fn coroutine_01_takes_turns() {
-    let steps = RefCell::new(Vec::new());
-    let this: Rc<OnceCell<Coroutine<'_, (), (), ()>>> = Rc::new(OnceCell::new());
+    let steps = Rc::new(RefCell::new(Vec::new()));
+    let this: Rc<OnceCell<Coroutine<(), (), ()>>> = Rc::new(OnceCell::new());
     let step = |number: u32| {
         let status = this.get().map(Coroutine::state);
         steps.borrow_mut().push((number, status.unwrap()));
     };
-    let weak = Rc::downgrade(&this);
-    let steps = &steps;
+    let (weak, noted) = (Rc::downgrade(&this), Rc::clone(&steps));
     let body = move |yielder: &Yielder<(), ()>, ()| {
         let inside = |number: u32| {
             let status = weak.upgrade().unwrap().get().map(Coroutine::state);
-            steps.borrow_mut().push((number, status.unwrap()));
+            noted.borrow_mut().push((number, status.unwrap()));
         };
         inside(2);
         yielder.suspend(());
@@ -101,12 +106,12 @@ fn values_of_all_kinds_arrive_whole() {
     assert_eq!(large.resume([3; 100]), Yielded("3".to_owned()));
     assert_eq!(large.resume([2; 100]), Complete(200));
 
-    let dropped = Cell::new(0);
-    let counted = Coroutine::new(|yielder: &Yielder<Counted<'_>, Counted<'_>>, first| {
+    let dropped = Rc::new(Cell::new(0));
+    let counted = Coroutine::new(|yielder: &Yielder<Counted, Counted>, first| {
         let second = yielder.suspend(first);
         drop(second);
     });
-    let Yielded(back) = counted.resume(Counted(&dropped)) else { panic!("not yielded") };
+    let Yielded(back) = counted.resume(Counted::of(&dropped)) else { panic!("not yielded") };
     assert_eq!(dropped.get(), 0);
     assert!(matches!(counted.resume(back), Complete(())));
     assert_eq!(dropped.get(), 1);
@@ -120,7 +125,7 @@ fn coroutine_04_resumed_after_its_end() {
     let error = catch_unwind(AssertUnwindSafe(|| done.resume(()))).unwrap_err();
     assert!(panic_text(&*error).contains("complete"));
 
-    let this: Rc<OnceCell<Coroutine<'_, (), (), String>>> = Rc::new(OnceCell::new());
+    let this: Rc<OnceCell<Coroutine<(), (), String>>> = Rc::new(OnceCell::new());
     let weak = Rc::downgrade(&this);
     let own = Coroutine::new(move |_: &Yielder<(), ()>, ()| {
         let this = weak.upgrade().unwrap();
@@ -136,21 +141,21 @@ fn coroutine_04_resumed_after_its_end() {
 /// for it to be resumed at once.
 #[test]
 fn coroutine_06_suspend_with() {
-    let (ready, seen) = (&RefCell::new(Vec::new()), &Cell::new(None));
-    let inside = &Cell::new(0);
-    let this: Rc<OnceCell<Coroutine<'_, u32, &str, u32>>> = Rc::new(OnceCell::new());
-    let weak = Rc::downgrade(&this);
+    let ready = Rc::new(RefCell::new(Vec::new()));
+    let seen = Rc::new(Cell::new(None));
+    let this: Rc<OnceCell<Coroutine<u32, &str, u32>>> = Rc::new(OnceCell::new());
+    let (weak, queue, noted) = (Rc::downgrade(&this), Rc::clone(&ready), Rc::clone(&seen));
     let body = move |yielder: &Yielder<u32, &'static str>, _| {
-        inside.set(remaining_stack());
+        let inside = remaining_stack();
         yielder.suspend_with("value", || {
             let this = weak.upgrade().unwrap();
-            let elsewhere = remaining_stack().abs_diff(inside.get()) > 64 * 1024;
-            seen.set(Some((this.get().unwrap().state(), elsewhere)));
+            let elsewhere = remaining_stack().abs_diff(inside) > 64 * 1024;
+            noted.set(Some((this.get().unwrap().state(), elsewhere)));
             let refused = catch_unwind(AssertUnwindSafe(|| this.get().unwrap().resume(1)));
             assert!(panic_text(&*refused.unwrap_err()).contains("suspend_with"));
             let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend("from outside")));
             assert!(panic_text(&*refused.unwrap_err()).contains("outside"));
-            ready.borrow_mut().push(5);
+            queue.borrow_mut().push(5);
         })
     };
     let stack = Stack::new(1 << 20).unwrap();
@@ -177,9 +182,10 @@ fn a_panic_of_the_function_reaches_the_resumer() {
 /// A panic goes on in the resumer with its payload; the coroutine is complete then, and its stack usable.
 #[test]
 fn coroutine_07_panic_passes() {
-    let dropped = Cell::new(0);
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
-        let _counted = Counted(&dropped);
+    let dropped = Rc::new(Cell::new(0));
+    let counted = Counted::of(&dropped);
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        let _counted = counted;
         yielder.suspend(());
         std::panic::resume_unwind(Box::new(42_u64));
     });
@@ -194,21 +200,25 @@ fn coroutine_07_panic_passes() {
 /// Dropping a suspended coroutine runs the destructors of its frames, inner ones first; captures go, too.
 #[test]
 fn coroutine_09_dropped_suspended() {
-    struct Note<'n>(&'n RefCell<Vec<&'static str>>, &'static str);
-    impl Drop for Note<'_> {
+    struct Note(Rc<RefCell<Vec<&'static str>>>, &'static str);
+    impl Drop for Note {
         fn drop(&mut self) {
             self.0.borrow_mut().push(self.1);
         }
     }
-    let notes = RefCell::new(Vec::new());
-    let captured = Note(&notes, "captured");
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let note = {
+        let notes = Rc::clone(&notes);
+        move |text| Note(Rc::clone(&notes), text)
+    };
+    let (captured, unstarted) = (note("captured"), note("unstarted"));
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
         let _captured = captured;
-        let _outer = Note(&notes, "outer");
+        let _outer = note("outer");
         let inner = || {
-            let _inner = Note(&notes, "inner");
+            let _inner = note("inner");
             yielder.suspend(());
-            notes.borrow_mut().push("not reached");
+            drop(note("not reached"));
         };
         inner();
     });
@@ -217,7 +227,6 @@ fn coroutine_09_dropped_suspended() {
     drop(coroutine);
     assert_eq!(*notes.borrow(), ["inner", "outer", "captured"]);
 
-    let unstarted = Note(&notes, "unstarted");
     drop(Coroutine::new(move |_: &Yielder<(), ()>, ()| drop(unstarted)));
     assert_eq!(notes.borrow().last(), Some(&"unstarted"));
     assert_eq!(ecru::coroutine::leaked_stacks(), 0);
@@ -226,9 +235,10 @@ fn coroutine_09_dropped_suspended() {
 /// A body that catches the unwinding may end, but not suspend again: the one who drops it hears of that.
 #[test]
 fn a_dropped_coroutine_does_not_suspend_again() {
-    let caught = Cell::new(false);
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
-        caught.set(catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err());
+    let caught = Rc::new(Cell::new(false));
+    let noted = Rc::clone(&caught);
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        noted.set(catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err());
     });
     coroutine.resume(());
     drop(coroutine);
@@ -246,17 +256,18 @@ fn a_dropped_coroutine_does_not_suspend_again() {
 /// A destructor that tries to suspend during that unwinding gets a panic, which it may catch; the rest is unwound as usual.
 #[test]
 fn a_destructor_cannot_suspend_while_unwinding() {
-    struct Suspends<'y>(&'y Yielder<(), ()>, &'y RefCell<String>);
+    struct Suspends<'y>(&'y Yielder<(), ()>, Rc<RefCell<String>>);
     impl Drop for Suspends<'_> {
         fn drop(&mut self) {
             let error = catch_unwind(AssertUnwindSafe(|| self.0.suspend(()))).unwrap_err();
             self.1.replace(panic_text(&*error));
         }
     }
-    let (text, dropped) = (RefCell::new(String::new()), Cell::new(0));
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
-        let _counted = Counted(&dropped);
-        let _suspends = Suspends(yielder, &text);
+    let (text, dropped) = (Rc::new(RefCell::new(String::new())), Rc::new(Cell::new(0)));
+    let (said, counted) = (Rc::clone(&text), Counted::of(&dropped));
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        let _counted = counted;
+        let _suspends = Suspends(yielder, said);
         yielder.suspend(());
     });
     coroutine.resume(());
@@ -294,41 +305,60 @@ fn coroutine_05_nested() {
     assert_eq!(depth(50), 51);
 }
 
-/// The outer coroutine suspends from within the inner one: both rest, and the inner one goes on when the outer is resumed.
+/// The outer coroutine is suspended between two turns of the inner one, and not in the middle of one: its yielder is refused there.
 #[test]
-fn the_outer_suspends_from_within_the_inner() {
+fn the_outer_suspends_between_turns_of_the_inner() {
     let outer = Coroutine::new(|out: &Yielder<u32, String>, first: u32| {
-        let items = Generator::new(|give: &Yielder<(), u32>| {
-            let mut value = first;
-            for _ in 0..3 {
-                value = out.suspend(format!("need one after {value}"));
-                give.suspend(value * 10);
-            }
-        });
-        items.collect::<Vec<_>>()
+        let last = Cell::new(first);
+        generate(
+            |give: &Yielder<(), u32>| {
+                for _ in 0..3 {
+                    let refused = catch_unwind(AssertUnwindSafe(|| out.suspend(String::new())));
+                    assert!(panic_text(&*refused.unwrap_err()).contains("outside"));
+                    give.suspend(last.get() * 10);
+                }
+            },
+            |items| {
+                items
+                    .inspect(|item| last.set(out.suspend(format!("need one after {item}"))))
+                    .collect::<Vec<_>>()
+            },
+        )
     });
-    assert_eq!(outer.resume(1), Yielded("need one after 1".into()));
-    assert_eq!(outer.resume(2), Yielded("need one after 2".into()));
-    assert_eq!(outer.resume(3), Yielded("need one after 3".into()));
-    assert_eq!(outer.resume(4), Complete(vec![20, 30, 40]));
+    assert_eq!(outer.resume(1), Yielded("need one after 10".into()));
+    assert_eq!(outer.resume(2), Yielded("need one after 20".into()));
+    assert_eq!(outer.resume(3), Yielded("need one after 30".into()));
+    assert_eq!(outer.resume(4), Complete(vec![10, 20, 30]));
 }
 
-/// Dropping such an outer coroutine unwinds through the inner one.
+/// Dropping an outer coroutine unwinds the suspended ones that lie on its stack.
 #[test]
 fn dropping_the_outer_unwinds_the_inner() {
-    let dropped = Cell::new(0);
-    let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
-        let _outer = Counted(&dropped);
-        let mut inner = Generator::new(|_: &Yielder<(), ()>| {
-            let _inner = Counted(&dropped);
-            out.suspend(());
+    let dropped = Rc::new(Cell::new(0));
+    let count = Rc::clone(&dropped);
+    let outer = Coroutine::new(move |out: &Yielder<(), ()>, ()| {
+        let _outer = Counted::of(&count);
+        let inner = Counted::of(&count);
+        let mut owned = Generator::new(move |give: &Yielder<(), ()>| {
+            let _inner = inner;
+            give.suspend(());
         });
-        inner.next();
+        owned.next();
+        generate(
+            |give: &Yielder<(), ()>| {
+                let _borrowing = Counted::of(&count);
+                give.suspend(());
+            },
+            |mut items| {
+                items.next();
+                out.suspend(());
+            },
+        );
     });
     outer.resume(());
     assert_eq!(dropped.get(), 0);
     drop(outer);
-    assert_eq!(dropped.get(), 2);
+    assert_eq!(dropped.get(), 3);
 }
 
 /// A generator is an iterator, and ends for good.
@@ -342,9 +372,10 @@ fn coroutine_11_generator() {
 /// A generator that is dropped half way is unwound.
 #[test]
 fn coroutine_12_generator_half_read() {
-    let dropped = Cell::new(0);
-    let mut endless = Generator::new(|yielder| {
-        let _counted = Counted(&dropped);
+    let dropped = Rc::new(Cell::new(0));
+    let counted = Counted::of(&dropped);
+    let mut endless = Generator::new(move |yielder| {
+        let _counted = counted;
         for n in 0_u64.. {
             yielder.suspend(n);
         }
@@ -370,9 +401,10 @@ fn a_panicking_generator_ends() {
 /// A forgotten coroutine's frames stay as they are; nothing runs.
 #[test]
 fn a_forgotten_coroutine_is_never_run() {
-    let dropped = Cell::new(0);
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
-        let _counted = Counted(&dropped);
+    let dropped = Rc::new(Cell::new(0));
+    let counted = Counted::of(&dropped);
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+        let _counted = counted;
         yielder.suspend(());
     });
     coroutine.resume(());
@@ -414,14 +446,17 @@ fn ten_thousand_live_at_once() {
     let pool = StackPool::new(STACK_FLOOR).unwrap();
     let coroutines: Vec<_> = (0..count)
         .map(|start: u64| {
-            Coroutine::with_stack(pool.take().unwrap(), move |yielder, mut add: u64| {
-                let mut sum = start;
-                while add != 0 {
-                    sum += add;
-                    add = yielder.suspend(sum);
-                }
-                sum
-            })
+            Coroutine::with_stack(
+                pool.take().unwrap(),
+                move |yielder: &Yielder<u64, u64>, mut add| {
+                    let mut sum = start;
+                    while add != 0 {
+                        sum += add;
+                        add = yielder.suspend(sum);
+                    }
+                    sum
+                },
+            )
         })
         .collect();
     for round in 1..=3 {

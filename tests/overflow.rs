@@ -69,9 +69,9 @@ fn the_child() {
     }
 }
 
-fn in_coroutine(size: usize, body: impl FnOnce()) {
+fn in_coroutine(size: usize, body: impl FnOnce() + 'static) {
     let stack = Stack::new(size).unwrap();
-    Coroutine::with_stack(stack, |_: &Yielder<(), ()>, ()| body()).resume(());
+    Coroutine::with_stack(stack, move |_: &Yielder<(), ()>, ()| body()).resume(());
 }
 
 fn exhaust(depth: u64) {

@@ -23,7 +23,7 @@ fn mappings() -> usize {
     std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-type Live = Coroutine<'static, (), (), ()>;
+type Live = Coroutine<(), (), ()>;
 
 /// Starts `count` coroutines, which use their stacks until `left` bytes remain, and suspend.
 fn start(pool: &StackPool, count: usize, left: usize) -> Vec<Live> {

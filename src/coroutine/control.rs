@@ -1,12 +1,13 @@
-//! The head of a bare coroutine's stack: its control block, which is what the outside ([`Coroutine`](super::Coroutine)) and the
-//! inside ([`Yielder`](super::Yielder)) both have to know, and the fiber, which belongs to the outside. Both cost no
+//! The head of a bare coroutine's stack: its control block, which both the outside ([`Coroutine`](super::Coroutine)) and the
+//! inside ([`Yielder`](super::Yielder)) need, and the fiber, which belongs to the outside. Both cost no
 //! allocation there, and do not move: a [`Coroutine`](super::Coroutine) is one pointer, which is handed on in a register.
 //!
 //! Only one thread ever sees it, and of its two users one is always at rest, so that plain cells do.
 //!
 //! Its **gate** says where the coroutine stands. While it runs, the gate is the number of frames that were open when it was
 //! resumed ([`super::frames`]), and at a `suspend` as many must be open: so one comparison tells that the coroutine runs and
-//! leaves nothing open. All other states are numbers that are never reached by counting.
+//! leaves nothing open. All other states are numbers that are never reached by counting. The comparison is valid on the coroutine's
+//! own stack only, which a `suspend` checks first.
 //!
 //! ```text
 //!   UNSTARTED --resume--> running --suspend--> SUSPENDED --resume--> running
@@ -35,6 +36,10 @@ pub(super) const COMPLETE: u32 = u32::MAX - 4;
 /// See the module.
 pub(super) struct Control {
     pub(super) gate: Cell<u32>,
+    /// It borrows from the frame that made it, which waits for its end: it cannot be kept from ending.
+    pub(super) scoped: Cell<bool>,
+    /// The bytes below this block that are the coroutine's own stack, or somewhat more: the guard is below them.
+    pub(super) size: usize,
     /// The function that `suspend_with` wants to be called after the switch; valid while the gate says `SUSPENDING`.
     pub(super) after: Cell<Option<NonNull<dyn FnMut()>>>,
     /// The way back, a `Suspender` of the coroutine's types; valid while the body runs.
@@ -42,11 +47,13 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// The block of a coroutine that has not started.
+    /// Creates the block of a coroutine that has not started, on a stack of this size.
     #[inline]
-    pub(super) fn new() -> Control {
+    pub(super) fn new(size: usize) -> Control {
         Control {
             gate: Cell::new(UNSTARTED),
+            scoped: Cell::new(false),
+            size,
             after: Cell::new(None),
             suspender: Cell::new(ptr::null()),
         }

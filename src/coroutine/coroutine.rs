@@ -46,19 +46,16 @@ pub enum CoroutineStatus {
 /// `panic = "abort"` nothing can be unwound; the stack then stays as it is for ever and is counted
 /// ([`leaked_stacks`](super::leaked_stacks)).
 ///
-/// # Forgetting
-/// A suspended coroutine may be forgotten (`std::mem::forget`, a cycle of `Rc`). Its frames are then never run again and
-/// never freed, so that what it borrows for `'a` is not used once the forgotten value is gone (invariant C7). Whatever of
-/// ecru's must end with its frame keeps the coroutine from suspending. The same cannot be known of code outside of ecru whose
-/// soundness rests on its caller's frames coming to an end, such as `std::thread::scope`: **do not suspend inside of
-/// it**. See `doc/decisions/0003-forgotten-coroutines.md`.
+/// # Borrowing
+/// The body and all values are `'static`: a suspended coroutine may be forgotten (`std::mem::forget`, a cycle of `Rc`), and its frames
+/// are then never run again and never freed. For a body that borrows there is [`scoped`](super::scoped()).
 ///
 /// # Examples
 /// ```
 /// use ecru::coroutine::{Coroutine, CoroutineState};
 ///
 /// let words = ["ecru", "is", "undyed"];
-/// let reader = Coroutine::new(|yielder, skip: usize| {
+/// let reader = Coroutine::new(move |yielder, skip: usize| {
 ///     let mut at = skip;
 ///     while at < words.len() {
 ///         at += 1 + yielder.suspend(words[at]);
@@ -69,15 +66,15 @@ pub enum CoroutineStatus {
 /// assert_eq!(reader.resume(1), CoroutineState::Yielded("undyed"));
 /// assert_eq!(reader.resume(0), CoroutineState::Complete(3));
 /// ```
-pub struct Coroutine<'a, In, Yield, Out> {
+pub struct Coroutine<In, Yield, Out> {
     /// In the head of the stack, which the fiber in there owns.
     head: NonNull<Head<In, Yield, Out>>,
-    /// The body's captures; and it stays on its thread.
-    body: PhantomData<(&'a (), *mut ())>,
+    /// It stays on its thread.
+    not_send: PhantomData<*mut ()>,
 }
 
-impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
-    /// Makes a coroutine on a stack of [`STACK_DEFAULT`] bytes. Nothing runs before the first [`Coroutine::resume`], whose
+impl<In: 'static, Yield: 'static, Out: 'static> Coroutine<In, Yield, Out> {
+    /// Creates a coroutine on a stack of [`STACK_DEFAULT`] bytes. Nothing runs before the first [`Coroutine::resume`], whose
     /// value is the body's second argument.
     ///
     /// # Panics
@@ -99,15 +96,12 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     #[must_use]
     pub fn new<F>(body: F) -> Self
     where
-        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'a,
+        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'static,
     {
-        match Stack::new(STACK_DEFAULT) {
-            Ok(stack) => Coroutine::with_stack(stack, body),
-            Err(error) => panic!("no stack for a coroutine: {error}"),
-        }
+        Coroutine::with_stack(default_stack(), body)
     }
 
-    /// Makes a coroutine on a stack of the caller's choice. [`Coroutine::into_stack`] gives it back.
+    /// Creates a coroutine on a stack of the caller's choice. [`Coroutine::into_stack`] returns it.
     ///
     /// # Examples
     /// ```
@@ -125,9 +119,34 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     #[must_use]
     pub fn with_stack<F>(stack: Stack, body: F) -> Self
     where
-        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'a,
+        F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'static,
+    {
+        // SAFETY: C7: nothing is borrowed.
+        unsafe { Coroutine::borrowing(stack, body) }
+    }
+}
+
+/// The stack of a coroutine whose maker has not chosen one.
+#[track_caller]
+pub(super) fn default_stack() -> Stack {
+    match Stack::new(STACK_DEFAULT) {
+        Ok(stack) => stack,
+        Err(error) => panic!("no stack for a coroutine: {error}"),
+    }
+}
+
+impl<In, Yield, Out> Coroutine<In, Yield, Out> {
+    /// Creates a coroutine whose body and values may borrow.
+    ///
+    /// # Safety
+    /// C7: what they borrow outlives the coroutine's end, and the frame that lends it does not go on before that end.
+    #[inline]
+    pub(super) unsafe fn borrowing<F>(stack: Stack, body: F) -> Self
+    where
+        F: FnOnce(&Yielder<In, Yield>, In) -> Out,
     {
         let () = Head::<In, Yield, Out>::FITS;
+        let size = stack.size();
         let head = stack.head().cast::<Head<In, Yield, Out>>();
         // Its first field.
         let control = head.cast::<Control>();
@@ -137,13 +156,12 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
             let _ending = Ending(control);
             body(Yielder::of(control, suspender), first)
         };
-        // SAFETY: C7: `'a`, and with it every borrow of the body and of the values, outlasts this value, which is the only
-        // one that runs, unwinds or frees the fiber.
+        // SAFETY: C7, the caller's promise.
         let fiber = unsafe { Fiber::new(stack, body) };
-        let value = Head { control: Control::new(), fiber: UnsafeCell::new(fiber) };
+        let value = Head { control: Control::new(size), fiber: UnsafeCell::new(fiber) };
         // SAFETY: C1: the fiber owns the stack now, and this value owns the fiber; frames never touch the head.
         unsafe { head.write(value) };
-        Coroutine { head, body: PhantomData }
+        Coroutine { head, not_send: PhantomData }
     }
 
     /// Runs the coroutine until it suspends or returns.
@@ -219,7 +237,7 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         }
     }
 
-    /// Where the coroutine stands. May be asked from inside of it, too.
+    /// Returns where the coroutine stands. This may be called inside the coroutine, too.
     ///
     /// # Examples
     /// ```
@@ -241,7 +259,7 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
         }
     }
 
-    /// The stack of a complete coroutine, for the next one.
+    /// Returns the stack of a complete coroutine, for the next one.
     ///
     /// # Panics
     /// If the coroutine is not complete.
@@ -269,12 +287,20 @@ impl<'a, In, Yield, Out> Coroutine<'a, In, Yield, Out> {
     }
 
     #[inline]
-    fn control(&self) -> &Control {
+    pub(super) fn control(&self) -> &Control {
         &self.head().control
+    }
+
+    /// Runs the destructors of a suspended coroutine's frames.
+    #[cold]
+    fn unwind(&self) {
+        self.control().gate.set(UNWINDING);
+        // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
+        unsafe { &mut *self.head().fiber.get() }.unwind();
     }
 }
 
-impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
+impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
     #[inline]
     fn drop(&mut self) {
         /// The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.
@@ -290,16 +316,14 @@ impl<In, Yield, Out> Drop for Coroutine<'_, In, Yield, Out> {
             }
         }
         let _rest = Rest(self.head);
-        let control = self.control();
-        if control.gate.get() == SUSPENDED && cfg!(panic = "unwind") {
-            control.gate.set(UNWINDING);
-            // SAFETY: C5: it was at rest, and as its gate says that it is unwound everybody else keeps away.
-            unsafe { &mut *self.head().fiber.get() }.unwind();
+        let suspended = matches!(self.control().gate.get(), SUSPENDED | SUSPENDING);
+        if cfg!(panic = "unwind") && suspended {
+            self.unwind();
         }
     }
 }
 
-impl<In, Yield, Out> fmt::Debug for Coroutine<'_, In, Yield, Out> {
+impl<In, Yield, Out> fmt::Debug for Coroutine<In, Yield, Out> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Coroutine").field("state", &self.state()).finish_non_exhaustive()
     }

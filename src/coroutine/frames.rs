@@ -2,11 +2,13 @@
 //!
 //! A bare coroutine can be forgotten while it is suspended (`std::mem::forget`), and then the destructors of its frames never
 //! run. Whatever must end before its frame does (a scope whose children borrow from it, a timeout, a shield) therefore holds
-//! an [`OpenFrame`], and [`Yielder::suspend`](super::Yielder::suspend) panics while one that was opened inside of its coroutine
-//! exists. Tasks are not concerned: they are never forgotten, and may park over open frames.
+//! an [`OpenFrame`] for as long as a closure runs, and [`Yielder::suspend`](super::Yielder::suspend) panics while one that was opened
+//! inside of its coroutine exists. Tasks are not concerned: they are never forgotten, and may park over open frames.
 //!
-//! The count is one number per logical thread. A coroutine notes how high it stood when it was resumed; what was added since
-//! was opened inside of it, or inside of a coroutine that it resumed.
+//! The count is one number per logical thread: a thread, a task, a root or the scheduler. A coroutine notes how high it stood when it was
+//! resumed; what was added since was opened inside of it. The comparison means something only on the coroutine's own stack: a task
+//! that the coroutine has started counts from 0, whatever is open around its scope. So `suspend` asks first whether it is called
+//! there (C9).
 
 use std::marker::PhantomData;
 
@@ -20,10 +22,11 @@ pub(crate) struct OpenFrame {
 }
 
 impl OpenFrame {
-    /// Opens a frame, until the value is dropped.
+    /// Opens a frame, until the value is dropped. The value must stay in the function that has made it: frames are closed in the
+    /// reverse order, on the stack on which they were opened.
     #[inline]
     pub(crate) fn enter() -> OpenFrame {
-        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_add(1)));
+        local::with(|local| local.open_frames.set(local.open_frames.get() + 1));
         OpenFrame { not_send: PhantomData }
     }
 }
@@ -31,8 +34,7 @@ impl OpenFrame {
 impl Drop for OpenFrame {
     #[inline]
     fn drop(&mut self) {
-        // Wrapping: a lazy iterator may be moved into a coroutine, or a local task, and be dropped where it was not counted.
-        local::with(|local| local.open_frames.set(local.open_frames.get().wrapping_sub(1)));
+        local::with(|local| local.open_frames.set(local.open_frames.get() - 1));
     }
 }
 
@@ -82,25 +84,28 @@ mod tests {
         assert_eq!(numbers.next(), None);
     }
 
-    /// A frame that an inner coroutine opened keeps the outer one from suspending as well, but not a frame of the outer the
-    /// inner one.
+    /// What an inner coroutine opens and closes does not concern the outer one.
     #[test]
-    fn frames_of_an_inner_coroutine_count_for_the_outer() {
+    fn frames_of_an_inner_coroutine_do_not_count_for_the_outer() {
         let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
             let frame = OpenFrame::enter();
             let mut inner = Generator::new(|give| {
                 give.suspend(1);
                 let frame = OpenFrame::enter();
-                assert!(refused(|| out.suspend(())));
                 drop(frame);
                 give.suspend(2);
-                out.suspend(());
             });
             assert_eq!((inner.next(), inner.next()), (Some(1), Some(2)));
+            assert!(refused(|| out.suspend(())));
             drop(frame);
+            out.suspend(());
             assert_eq!(inner.next(), None);
+            out.suspend(());
         });
-        assert_eq!(outer.resume(()), CoroutineState::Yielded(()));
+        for _ in 0..2 {
+            assert_eq!(outer.resume(()), CoroutineState::Yielded(()));
+        }
         assert_eq!(outer.resume(()), CoroutineState::Complete(()));
+        assert_eq!(open(), 0);
     }
 }

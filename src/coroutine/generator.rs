@@ -3,13 +3,15 @@
 use std::fmt;
 use std::iter::FusedIterator;
 
-use super::{Coroutine, CoroutineState, CoroutineStatus, Stack, Yielder};
+use super::control::COMPLETE;
+use super::{Coroutine, CoroutineState, Stack, Yielder};
 
 /// An iterator whose items a function gives out one by one, from any depth of calls: for trees, parsers, walks.
 ///
-/// Dropping one that was not read to its end unwinds the function, as dropping a [`Coroutine`] does; what is said there
-/// about forgetting holds here, too. A panic of the function reaches the caller of `next`; afterwards the iterator is
-/// at its end.
+/// Dropping one that was not read to its end unwinds the function, as dropping a [`Coroutine`] does. A panic of the function reaches
+/// the caller of `next`; afterwards the iterator is at its end.
+///
+/// The function is `'static`, as the body of a [`Coroutine`] is. For one that borrows there is [`generate`](super::generate()).
 ///
 /// # Examples
 /// ```
@@ -27,15 +29,15 @@ use super::{Coroutine, CoroutineState, CoroutineStatus, Stack, Yielder};
 ///
 /// let leaf = |value| Tree { value, branches: Vec::new() };
 /// let tree = Tree { value: 1, branches: vec![leaf(2), Tree { value: 3, branches: vec![leaf(4)] }] };
-/// let values = Generator::new(|yielder| walk(&tree, yielder));
+/// let values = Generator::new(move |yielder| walk(&tree, yielder));
 /// assert_eq!(values.collect::<Vec<_>>(), [1, 2, 3, 4]);
 /// ```
-pub struct Generator<'a, T> {
-    coroutine: Coroutine<'a, (), T, ()>,
+pub struct Generator<T> {
+    coroutine: Coroutine<(), T, ()>,
 }
 
-impl<'a, T> Generator<'a, T> {
-    /// Makes a generator on a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes. Nothing runs before the first `next`.
+impl<T: 'static> Generator<T> {
+    /// Creates a generator on a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes. Nothing runs before the first `next`.
     ///
     /// # Panics
     /// If the system refuses a stack; [`Generator::with_stack`] leaves that to be handled.
@@ -50,12 +52,12 @@ impl<'a, T> Generator<'a, T> {
     #[must_use]
     pub fn new<F>(body: F) -> Self
     where
-        F: FnOnce(&Yielder<(), T>) + 'a,
+        F: FnOnce(&Yielder<(), T>) + 'static,
     {
-        Generator { coroutine: Coroutine::new(|yielder: &Yielder<(), T>, ()| body(yielder)) }
+        Generator { coroutine: Coroutine::new(move |yielder: &Yielder<(), T>, ()| body(yielder)) }
     }
 
-    /// Makes a generator on a stack of the caller's choice.
+    /// Creates a generator on a stack of the caller's choice.
     ///
     /// # Examples
     /// ```
@@ -69,32 +71,40 @@ impl<'a, T> Generator<'a, T> {
     #[must_use]
     pub fn with_stack<F>(stack: Stack, body: F) -> Self
     where
-        F: FnOnce(&Yielder<(), T>) + 'a,
+        F: FnOnce(&Yielder<(), T>) + 'static,
     {
         Generator {
-            coroutine: Coroutine::with_stack(stack, |yielder: &Yielder<(), T>, ()| body(yielder)),
+            coroutine: Coroutine::with_stack(stack, move |yielder: &Yielder<(), T>, ()| {
+                body(yielder)
+            }),
         }
     }
 }
 
-impl<T> Iterator for Generator<'_, T> {
+impl<T> Iterator for Generator<T> {
     type Item = T;
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        if self.coroutine.state() == CoroutineStatus::Complete {
-            return None;
-        }
-        match self.coroutine.resume(()) {
-            CoroutineState::Yielded(item) => Some(item),
-            CoroutineState::Complete(()) => None,
-        }
+        next(&self.coroutine)
     }
 }
 
-impl<T> FusedIterator for Generator<'_, T> {}
+/// The next item of a coroutine that is a generator; `None` at its end, and ever after.
+#[inline]
+pub(super) fn next<T>(coroutine: &Coroutine<(), T, ()>) -> Option<T> {
+    if coroutine.control().gate.get() == COMPLETE {
+        return None;
+    }
+    match coroutine.resume(()) {
+        CoroutineState::Yielded(item) => Some(item),
+        CoroutineState::Complete(()) => None,
+    }
+}
 
-impl<T> fmt::Debug for Generator<'_, T> {
+impl<T> FusedIterator for Generator<T> {}
+
+impl<T> fmt::Debug for Generator<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Generator").field("state", &self.coroutine.state()).finish_non_exhaustive()
     }

@@ -3,6 +3,7 @@
 //! - [`Coroutine`]: a function on a stack of its own. [`Coroutine::resume`] runs it until it calls [`Yielder::suspend`] or
 //!   returns; values go both ways.
 //! - [`Generator`]: one that only gives values out, as an iterator.
+//! - [`scoped()`], [`generate()`]: the same for functions that borrow. They end before the call returns.
 //! - [`Stack`], [`StackPool`]: where they run, guarded against overflow and recycled.
 //!
 //! ```
@@ -21,7 +22,7 @@
 // - `overflow`: what is said when a stack was too small.
 // - `switch`: the machine: `Fiber` and `Suspender`, with two backends. Tasks stand on it, too.
 // - `frames`: what must not be left open by a coroutine that may be forgotten.
-// - `control`, `yielder`, `coroutine`, `generator`: the public face.
+// - `control`, `yielder`, `coroutine`, `generator`, `scoped`: the public face.
 //
 // # Invariants
 // - C1: a `Stack` value is the only owner of its slot. C2: memory is unmapped or given back only where no `Stack` owns a slot.
@@ -30,9 +31,11 @@
 //   nothing runs on its stack. The gate in its control block admits one user at a time.
 // - C6: what a `Yielder` or a `Coroutine` points to lies on the coroutine's stack, which the `Coroutine` owns, and a `Yielder` is
 //   reachable only from the body, which ends before.
-// - C7: a body's borrows outlast every moment at which it can run: they outlast the `Coroutine`, which alone can run, unwind or
-//   free it. A forgotten one does none of these any more. What that leaves open: `doc/decisions/0003-forgotten-coroutines.md`.
+// - C7: a body borrows nothing, or it ends before the frame that lends to it goes on. In the first case the coroutine may be forgotten, and
+//   its stack is then never freed; in the second it is never handed out (`scoped`).
 // - C8: what the signal handler reads is written before it can be seen, and does not change afterwards.
+// - C9: a `Yielder` switches only from its coroutine's own stack, so that a coroutine is never left in the middle of a task, a run or
+//   another coroutine.
 
 #![expect(unsafe_code, reason = "coroutines stand on raw stacks and switch between them")]
 
@@ -43,6 +46,7 @@ pub(crate) mod frames;
 mod generator;
 pub(crate) mod leaked;
 pub(crate) mod overflow;
+mod scoped;
 pub(crate) mod stack;
 pub(crate) mod switch;
 mod yielder;
@@ -51,6 +55,7 @@ pub use self::coroutine::{Coroutine, CoroutineState, CoroutineStatus};
 pub(crate) use self::frames::OpenFrame;
 pub use self::generator::Generator;
 pub use self::leaked::leaked_stacks;
+pub use self::scoped::{Items, ScopedCoroutine, generate, scoped};
 pub use self::stack::{
     STACK_DEFAULT, STACK_FLOOR, Stack, StackPool, StackStatistics, remaining_stack,
 };

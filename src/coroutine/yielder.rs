@@ -5,14 +5,15 @@ use std::marker::PhantomData;
 use std::mem;
 use std::ptr::{self, NonNull};
 
-use super::control::{COMPLETE, Control, SUSPENDED, SUSPENDING, UNWINDING};
+use super::control::{Control, SUSPENDED, SUSPENDING, UNWINDING};
 use super::frames;
+use super::scoped::abort;
 use super::switch::Suspender;
 
-/// Handed to the body of a [`Coroutine`](super::Coroutine) or a [`Generator`](super::Generator), which suspends itself with it.
+/// The way out of a coroutine's body, which suspends itself with it.
 ///
-/// It may be lent to functions, and to coroutines that the body resumes in turn: suspending from inside of those puts all
-/// of them to rest, and the next resumption goes on there.
+/// It may be lent to any function that the body calls. It suspends its own coroutine only, and only from that coroutine's
+/// own stack: in a task, a run or another coroutine that the body has started, [`suspend`](Yielder::suspend) panics.
 #[repr(transparent)]
 pub struct Yielder<In, Yield> {
     /// A yielder is the control block under another name: lending it costs nothing, and asking it one load.
@@ -29,14 +30,19 @@ impl<In, Yield> Yielder<In, Yield> {
         unsafe { &*ptr::from_ref(control).cast() }
     }
 
-    /// Goes back to whoever resumed the coroutine, with `value`, and returns what the next resumption passes.
+    /// Suspends the coroutine: its resumer gets `value`. Returns what the next resumption passes.
     ///
     /// If the coroutine is dropped instead, this call does not return: it unwinds.
     ///
+    /// A lazy iterator such as the one of [`Scope::map_buffered`](crate::Scope::map_buffered) may be left half read, if its scope was
+    /// opened outside the coroutine: its tasks belong to that scope, which waits for them.
+    ///
     /// # Panics
-    /// If something that must not be left open was opened in the coroutine and is still open (an `ecru::scope`, a timeout, a
-    /// shield and the like); if the coroutine is being dropped, by a destructor or by a body that caught the
-    /// unwinding; if the coroutine is not the one that is running.
+    /// - If a scope, a timeout, a shield or the like was opened in the coroutine and is still open.
+    /// - If this is not the coroutine's own stack: in a task or a run that the coroutine has started, in another coroutine that it has
+    ///   resumed, or in a function that was called on behalf of none of them.
+    /// - If the coroutine is being dropped: a destructor must not suspend it, nor a body that has caught the unwinding. A coroutine of
+    ///   [`scoped`](super::scoped()) aborts the process then.
     ///
     /// # Examples
     /// ```
@@ -58,8 +64,8 @@ impl<In, Yield> Yielder<In, Yield> {
         self.suspender().suspend(value)
     }
 
-    /// As [`Yielder::suspend`], and calls `function` on the resumer's side, once the coroutine is suspended and before the
-    /// resumer gets `value`.
+    /// Suspends the coroutine as [`Yielder::suspend`] does, and calls `function` on the resumer's side, once the coroutine is suspended
+    /// and before the resumer gets `value`.
     ///
     /// This is for handing the coroutine to something that may want it resumed at once: when `function` enters it into a
     /// queue, it is at rest already. `function` may do anything except resume this very coroutine.
@@ -73,10 +79,12 @@ impl<In, Yield> Yielder<In, Yield> {
     /// ```
     /// use ecru::coroutine::{Coroutine, CoroutineState, CoroutineStatus, Yielder};
     /// use std::cell::RefCell;
+    /// use std::rc::Rc;
     ///
-    /// let ready = RefCell::new(Vec::new());
-    /// let coroutine = Coroutine::new(|yielder: &Yielder<u32, ()>, _| {
-    ///     yielder.suspend_with((), || ready.borrow_mut().push("coroutine"))
+    /// let ready = Rc::new(RefCell::new(Vec::new()));
+    /// let queue = Rc::clone(&ready);
+    /// let coroutine = Coroutine::new(move |yielder: &Yielder<u32, ()>, _| {
+    ///     yielder.suspend_with((), || queue.borrow_mut().push("coroutine"))
     /// });
     /// assert_eq!(coroutine.resume(0), CoroutineState::Yielded(()));
     /// assert_eq!(ready.borrow_mut().pop(), Some("coroutine"));
@@ -105,7 +113,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline]
     #[track_caller]
     fn check(&self) {
-        if frames::open() != self.control.gate.get() {
+        if !self.is_here() || frames::open() != self.control.gate.get() {
             self.refuse();
         }
     }
@@ -114,17 +122,31 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline(never)]
     #[track_caller]
     fn refuse(&self) -> ! {
-        match self.control.gate.get() {
-            running if running < COMPLETE => panic!(
+        assert!(
+            self.is_here(),
+            "`suspend` called outside its coroutine's own stack: in a task, a run or another coroutine that it has started, or in a \
+             function that was called on behalf of none of them"
+        );
+        if self.control.gate.get() != UNWINDING {
+            panic!(
                 "`suspend` called while a scope, timeout, shield or the like that was opened in this coroutine is open: \
                  close it first"
-            ),
-            UNWINDING => panic!(
-                "`suspend` called while this coroutine is being dropped: a destructor must not suspend it, nor its body go on \
-                 after catching the unwinding"
-            ),
-            _ => panic!("`suspend` called from outside of its coroutine"),
+            );
         }
+        if self.control.scoped.get() {
+            abort("the coroutine of `coroutine::scoped` suspends while it is unwound");
+        }
+        panic!(
+            "`suspend` called while this coroutine is being dropped: a destructor must not suspend it, nor its body go on \
+             after catching the unwinding"
+        )
+    }
+
+    /// Returns whether the caller runs on the coroutine's own stack (C9). Then nothing else does: no task, run or coroutine that it
+    /// has started.
+    #[inline]
+    fn is_here(&self) -> bool {
+        self.suspender().is_here(ptr::from_ref(&self.control).addr(), self.control.size)
     }
 
     #[inline]

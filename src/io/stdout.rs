@@ -2,8 +2,9 @@
 //!
 //! # Who has the stream
 //! A permit, held by one task or thread at a time, which may take it again (std's lock is like that: a function that prints may be
-//! called by one that holds the lock). The writer itself is behind a lock of std's that is never waited for: only the holder of the
-//! permit takes it, for one call at a time.
+//! called by one that holds the lock). The writer itself is behind a second lock, which is taken for one call at a time. It is free most
+//! of the time: only the holder of the permit takes it. But a guard can be moved to another task of the same thread, which then writes beside
+//! the one that made it. So it is a lock that parks, and not one of std's: a writer that waits for room keeps it.
 #![expect(unsafe_code, reason = "asks for a last flush when the process ends")]
 
 use std::fmt;
@@ -15,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::standard::Standard;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::scope::shield;
-use crate::sync::{Permit, Semaphore};
+use crate::sync::{self, Permit, Semaphore};
 use crate::task::{self, Cancelled};
 
 /// A stream, and who has it.
@@ -26,7 +27,7 @@ struct Held<W> {
     /// How often the holder has taken it. The holder's.
     depth: AtomicUsize,
     permit: Mutex<Option<Permit>>,
-    writer: Mutex<W>,
+    writer: sync::Mutex<W>,
     /// For its number.
     standard: Standard,
 }
@@ -42,7 +43,7 @@ impl<W> Held<W> {
             holder: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
             permit: Mutex::new(None),
-            writer: Mutex::new(writer),
+            writer: sync::Mutex::new(writer),
             standard: Standard::new(number),
         }
     }
@@ -87,8 +88,13 @@ impl<W> Turn<W> {
 }
 
 impl<W: Write> Turn<W> {
-    fn with<T>(&self, call: impl FnOnce(&mut W) -> T) -> T {
-        call(&mut unpoisoned(&self.held.writer))
+    fn with<T>(&self, call: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
+        let mut writer = match self.held.writer.try_lock() {
+            Ok(writer) => writer,
+            // The guard has been moved, and its new holder is in the middle of a call.
+            Err(_) => self.held.writer.lock_cancellable()?,
+        };
+        call(&mut *writer)
     }
 }
 

@@ -9,7 +9,7 @@
 /// - `pattern in iterable`: a loop. Patterns are identifiers, or tuples of them.
 /// - `let pattern = expression`: a binding, for what stands to its right.
 /// - `if condition`: passes over the combination.
-/// - `while condition`: ends the loop to its left.
+/// - `while condition`: ends the loop to its left. Without a loop to its left it is an `if`.
 ///
 /// The values of the loops and bindings are cloned into each task. Every body is run, cancelled or not, as with
 /// [`par::map`](crate::par::map).
@@ -71,9 +71,26 @@ macro_rules! __par_for {
 
     (@go [$($vars:ident)*] [$($clauses:tt)*] $body:expr) => {{
         let mut combinations = ::std::vec::Vec::new();
-        $crate::__par_for!(@loop (combinations) [$($vars)*] $($clauses)* ,);
+        $crate::__par_for!(@first (combinations) [$($vars)*] $($clauses)* ,);
         $crate::par::map(combinations, |($($vars,)*)| $body)
     }};
+
+    // Before the first loop: there is none that a `while` could end.
+    (@first $to:tt $vars:tt let $name:ident = $value:expr, $($rest:tt)*) => {
+        { let $name = $value; $crate::__par_for!(@first $to $vars $($rest)*) }
+    };
+    (@first $to:tt $vars:tt let ($($name:ident),+ $(,)?) = $value:expr, $($rest:tt)*) => {
+        { let ($($name,)+) = $value; $crate::__par_for!(@first $to $vars $($rest)*) }
+    };
+    (@first $to:tt $vars:tt if $condition:expr, $($rest:tt)*) => {
+        if $condition { $crate::__par_for!(@first $to $vars $($rest)*) }
+    };
+    (@first $to:tt $vars:tt while $condition:expr, $($rest:tt)*) => {
+        if $condition { $crate::__par_for!(@first $to $vars $($rest)*) }
+    };
+    (@first $to:tt $vars:tt $($rest:tt)*) => {
+        $crate::__par_for!(@loop $to $vars $($rest)*)
+    };
 
     // The loops.
     (@loop ($to:ident) [$($vars:ident)*] $(,)?) => {

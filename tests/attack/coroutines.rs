@@ -3,7 +3,7 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
 
-use ecru::coroutine::{Coroutine, CoroutineState, Generator, Yielder};
+use ecru::coroutine::{Coroutine, CoroutineState, Generator, Yielder, scoped};
 
 use crate::run_on;
 
@@ -13,17 +13,16 @@ fn a_lazy_map_that_changes_hands_does_not_unlock_a_coroutine() {
         ecru::scope(|s| {
             let mut lazy = s.map_buffered(2, 0..4, |n| n);
             assert_eq!(lazy.next().unwrap().unwrap(), 0);
-            let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
-                drop(lazy);
-                ecru::scope(|_| {
-                    panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err()
-                })
-            });
-            assert_eq!(
-                coroutine.resume(()),
-                CoroutineState::Complete(true),
-                "it must not suspend in a scope"
+            let state = scoped(
+                move |yielder: &Yielder<(), ()>, ()| {
+                    drop(lazy);
+                    ecru::scope(|_| {
+                        panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(()))).is_err()
+                    })
+                },
+                |coroutine| coroutine.resume(()),
             );
+            assert_eq!(state, CoroutineState::Complete(true), "it must not suspend in a scope");
         });
     });
 }

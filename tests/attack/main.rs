@@ -6,7 +6,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod coroutines;
+mod lent_yielders;
 mod requests;
+mod scoped_coroutines;
 mod scopes_and_runs;
 mod strangers;
 mod turns;

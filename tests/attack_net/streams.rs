@@ -215,7 +215,7 @@ fn a_generator_reads_on_its_own_stack_and_the_task_waits() {
                 }
                 server.shutdown(Shutdown::Write).unwrap();
             });
-            let bytes = ecru::coroutine::Generator::new(|yielder| {
+            let bytes = ecru::coroutine::Generator::new(move |yielder| {
                 let mut buffer = [0; 4];
                 loop {
                     let count = (&client).read(&mut buffer).unwrap();

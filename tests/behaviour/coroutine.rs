@@ -9,6 +9,7 @@ use std::thread;
 use ecru::LocalRuntime;
 use ecru::coroutine::{
     Coroutine, CoroutineState, CoroutineStatus, Generator, STACK_FLOOR, Stack, StackPool, Yielder,
+    generate, scoped,
 };
 
 use crate::support::{
@@ -34,29 +35,57 @@ fn coroutine_03_completes() {
 fn coroutine_08_borrows() {
     let input = [1, 2, 3];
     let mut sums = Vec::new();
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), u32>, ()| {
-        let mut sum = 0;
-        for number in &input {
-            sum += number;
-            sums.push(sum);
-            yielder.suspend(sum);
-        }
-    });
-    while let Yielded(sum) = coroutine.resume(()) {
-        assert!(sum > 0);
+    let turns = scoped(
+        |yielder: &Yielder<(), u32>, ()| {
+            let mut sum = 0;
+            for number in &input {
+                sum += number;
+                sums.push(sum);
+                yielder.suspend(sum);
+            }
+        },
+        |coroutine| {
+            let mut turns = 0;
+            while let Yielded(sum) = coroutine.resume(()) {
+                assert!(sum > 0);
+                turns += 1;
+            }
+            assert_eq!(coroutine.state(), CoroutineStatus::Complete);
+            turns
+        },
+    );
+    assert_eq!((turns, sums), (3, vec![1, 3, 6]));
+}
+
+/// What `scoped` borrows cannot be freed under a body that does not let itself be unwound.
+#[test]
+fn coroutine_29_scoped_suspends_while_unwound() {
+    const NAME: &str = "coroutine::coroutine_29_scoped_suspends_while_unwound";
+    if is_child(NAME) {
+        let body = |yielder: &Yielder<(), ()>, ()| {
+            let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+            let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+        };
+        scoped(body, |coroutine| _ = coroutine.resume(()));
+        eprintln!("it went on");
+        return;
     }
-    drop(coroutine);
-    assert_eq!(sums, [1, 3, 6]);
+    let output = start_again(NAME).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && !text.contains("it went on"), "{text}");
+    assert!(text.contains("suspends while it is unwound"), "{text}");
 }
 
 /// A coroutine that never ran drops its closure, unrun.
 #[test]
 fn coroutine_10_dropped_unstarted() {
-    let (dropped, ran) = (Cell::new(false), Cell::new(false));
-    let capture = OnDrop(|| dropped.set(true));
-    let coroutine = Coroutine::new(|_: &Yielder<(), ()>, ()| {
+    let dropped = Rc::new(Cell::new(false));
+    let ran = Rc::new(Cell::new(false));
+    let (drops, runs) = (Rc::clone(&dropped), Rc::clone(&ran));
+    let capture = OnDrop(move || drops.set(true));
+    let coroutine = Coroutine::new(move |_: &Yielder<(), ()>, ()| {
         let _capture = capture;
-        ran.set(true);
+        runs.set(true);
     });
     assert!(!dropped.get());
     drop(coroutine);
@@ -93,7 +122,8 @@ impl Tree {
 #[test]
 fn coroutine_13_recursive_generator() {
     let tree = Tree::of(0, 1000).unwrap();
-    let walk = Generator::new(|yielder| tree.walk(yielder));
+    assert!(generate(|yielder| tree.walk(yielder), |items| items.eq(0..1000)));
+    let walk = Generator::new(move |yielder| tree.walk(yielder));
     assert!(walk.eq(0..1000));
 }
 
@@ -160,7 +190,7 @@ fn coroutine_20_open_frames() {
     ];
     each_run(|| {
         for (name, open) in frames {
-            let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+            let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
                 let mut text = String::new();
                 open(&|| {
                     let refused = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
@@ -214,12 +244,13 @@ fn coroutine_22_moved_while_suspended() {
 /// A coroutine that is dropped by unwinding is unwound itself, and the panic goes on.
 #[test]
 fn coroutine_23_panicking_is_restored() {
-    let notes = RefCell::new(Vec::new());
-    let text = panic_text(|| {
-        let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
-            let _inner = OnDrop(|| {
+    let notes = Rc::new(RefCell::new(Vec::new()));
+    let noted = Rc::clone(&notes);
+    let text = panic_text(move || {
+        let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
+            let _inner = OnDrop(move || {
                 let caught = catch_unwind(|| quiet_panic("inner"));
-                notes.borrow_mut().push(caught.is_err());
+                noted.borrow_mut().push(caught.is_err());
             });
             yielder.suspend(());
         });
@@ -257,7 +288,7 @@ fn coroutine_25_inside_a_task() {
             for _ in 0..3 {
                 s.spawn(|| {
                     let own = ecru::task::current().id();
-                    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+                    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, ()| {
                         for _ in 0..3 {
                             ecru::sleep(ms(1)).unwrap();
                             assert_eq!(ecru::task::current().id(), own);

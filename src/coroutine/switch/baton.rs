@@ -14,6 +14,7 @@
 //! The slots use `std`'s locks, loom or not: loom does not look into a switch, it takes it as one step.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex};
@@ -23,6 +24,11 @@ use super::FiberState;
 use crate::base::local::{self, Local};
 use crate::coroutine::leaked;
 use crate::coroutine::stack::Stack;
+
+thread_local! {
+    /// The fiber that this thread stands for; 0 if it stands for none.
+    static HERE: Cell<usize> = const { Cell::new(0) };
+}
 
 /// Added to a thread's stack, for what `std` puts there before a fiber begins.
 const THREAD_EXTRA: usize = 128 * 1024;
@@ -153,6 +159,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         let carried = Carried((body, Arc::clone(&self.shared)));
         let run = move || {
             let (body, shared) = carried.open();
+            HERE.set(Arc::as_ptr(&shared).addr());
             let suspender = Suspender {
                 input: &raw const shared.input,
                 output: &raw const shared.output,
@@ -252,6 +259,11 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
 }
 
 impl<In, Yield> Suspender<In, Yield> {
+    /// Returns whether the caller runs on the thread of the suspender's own fiber.
+    pub(crate) fn is_here(&self, _top: usize, _size: usize) -> bool {
+        HERE.get() == self.fiber
+    }
+
     /// Goes back to whoever resumed last, and returns what the next resumption passes.
     pub(crate) fn suspend(&self, value: Yield) -> In {
         // SAFETY: the slot is kept alive by the fiber's own thread, which has not ended.

@@ -13,6 +13,7 @@
 //! | `unsafe Fiber::new(stack, f)` | nothing runs yet |
 //! | `resume(value)` | runs `f` until it suspends or ends; a panic of `f` goes on in the caller |
 //! | `suspender.suspend(value)` | goes back to whoever resumed last |
+//! | `suspender.is_here(top, size)` | whether the caller runs on the stack of the suspender's own fiber, which has these bounds |
 //! | `is_started()`, `is_complete()` | where it stands |
 //! | `unwind()` | ends a suspended one by unwinding it from where it is suspended |
 //! | `into_stack()`, `take_stack()` | the stack of a complete one |

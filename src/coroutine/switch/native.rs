@@ -32,6 +32,19 @@ unsafe impl corosensei::stack::Stack for Memory {
     }
 }
 
+/// The size of the largest closure that `corosensei` takes.
+const IN_PLACE: usize = 1024;
+
+/// An address on the stack that the caller runs on.
+///
+/// The address of a local variable and not the register: the compiler folds it into the comparison. AddressSanitizer moves locals off the
+/// stack if it looks for uses after a return; then every `suspend` is refused, and that option has to be off.
+#[inline(always)]
+fn stack_pointer() -> usize {
+    let here = std::mem::MaybeUninit::<u8>::uninit();
+    here.as_ptr().addr()
+}
+
 /// A computation on a stack of its own.
 pub(crate) struct Fiber<In, Yield, Out> {
     inner: ManuallyDrop<corosensei::Coroutine<In, Yield, Out, Memory>>,
@@ -53,6 +66,26 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     /// dropped again.
     #[inline(always)]
     pub(crate) unsafe fn new<F>(stack: Stack, f: F) -> Self
+    where
+        F: FnOnce(&Suspender<In, Yield>, In) -> Out,
+    {
+        if size_of::<F>() > IN_PLACE {
+            let f = Box::new(f);
+            let f = move |suspender: &Suspender<In, Yield>, first: In| f(suspender, first);
+            // SAFETY: the caller's promise, for what is in the box.
+            unsafe { Fiber::in_place(stack, f) }
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { Fiber::in_place(stack, f) }
+        }
+    }
+
+    /// Prepares `f`, which fits, to run on `stack`.
+    ///
+    /// # Safety
+    /// As [`Fiber::new`].
+    #[inline]
+    unsafe fn in_place<F>(stack: Stack, f: F) -> Self
     where
         F: FnOnce(&Suspender<In, Yield>, In) -> Out,
     {
@@ -95,7 +128,17 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     /// # Panics
     /// With the panic of a destructor. Not to be called under `panic = "abort"` once it has started.
     pub(crate) fn unwind(&mut self) {
-        self.inner.force_unwind();
+        /// Whichever way the unwinding ends, nothing is left to be dropped.
+        struct Done<'i, In, Yield, Out>(&'i mut corosensei::Coroutine<In, Yield, Out, Memory>);
+        impl<In, Yield, Out> Drop for Done<'_, In, Yield, Out> {
+            fn drop(&mut self) {
+                // corosensei forgets to note this if the destructor of a closure that never ran has panicked, and would drop the closure
+                // again: see `doc/decisions/0013-a-body-that-panics-as-it-is-dropped.md`.
+                // SAFETY: S1: its frames have been unwound, or it never had any and its closure has been dropped.
+                unsafe { self.0.force_reset() };
+            }
+        }
+        Done(&mut self.inner).0.force_unwind();
     }
 
     /// The stack of a complete one.
@@ -136,11 +179,18 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
                 unsafe { ManuallyDrop::drop(&mut self.0.stack) };
             }
         }
-        Finish(self).0.inner.force_unwind();
+        Finish(self).0.unwind();
     }
 }
 
 impl<In, Yield> Suspender<In, Yield> {
+    /// Returns whether the caller runs on the stack of this many bytes below an address.
+    #[expect(clippy::unused_self, reason = "the other backend asks it")]
+    #[inline(always)]
+    pub(crate) fn is_here(&self, top: usize, size: usize) -> bool {
+        top.wrapping_sub(stack_pointer()) <= size
+    }
+
     /// Goes back to whoever resumed last, and returns what the next resumption passes.
     #[inline]
     pub(crate) fn suspend(&self, value: Yield) -> In {

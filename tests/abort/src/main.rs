@@ -3,6 +3,7 @@
 //! Each check is a function; the last line says how many there were, as the test runner does.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use ecru::coroutine::{Coroutine, CoroutineState, Generator, Yielder, leaked_stacks};
@@ -27,17 +28,18 @@ fn main() {
 }
 
 fn suspended_coroutines_are_leaked_and_counted() {
-    struct Flag<'f>(&'f Cell<bool>);
-    impl Drop for Flag<'_> {
+    struct Flag(Rc<Cell<bool>>);
+    impl Drop for Flag {
         fn drop(&mut self) {
             self.0.set(true);
         }
     }
-    let dropped = Cell::new(false);
+    let dropped = Rc::new(Cell::new(false));
+    let flag = Flag(Rc::clone(&dropped));
     let before = leaked_stacks();
     {
-        let coroutine = Coroutine::new(|yielder: &Yielder<(), u8>, ()| {
-            let _flag = Flag(&dropped);
+        let coroutine = Coroutine::new(move |yielder: &Yielder<(), u8>, ()| {
+            let _flag = flag;
             yielder.suspend(1);
         });
         assert_eq!(coroutine.resume(()), CoroutineState::Yielded(1));

@@ -278,16 +278,58 @@ fn io_23_stdout_parks() {
         std::process::exit(0);
     }
     let _watchdog = Watchdog::new();
-    let mut child = start(NAME).stderr(Stdio::piped()).spawn().unwrap();
+    let text = read_when_full(NAME);
+    assert_eq!(text.len(), 200_000);
+    assert!(text.bytes().all(|byte| byte == b'x'));
+}
+
+/// A guard that was moved to a local child belongs to both: the child, which waits for room, does not keep the worker from going on.
+#[test]
+fn io_23_stdout_parks_with_a_guard_that_was_moved() {
+    const NAME: &str = "io::standard_streams::io_23_stdout_parks_with_a_guard_that_was_moved";
+    if is_child(NAME) {
+        println!("begin");
+        run_on(1, || {
+            let (writes, wrote) = (&AtomicBool::new(false), &AtomicBool::new(false));
+            ecru::scope(|s| {
+                let mut lock = io::stdout().lock();
+                s.spawn_local(move || {
+                    writes.store(true, SeqCst);
+                    lock.write_all(&[b'x'; 200_000]).unwrap();
+                    lock.flush().unwrap();
+                    wrote.store(true, SeqCst);
+                });
+                s.spawn_local(move || {
+                    for _ in 0..200 {
+                        ecru::yield_now().unwrap();
+                    }
+                    assert!(!wrote.load(SeqCst), "nobody has read it");
+                    writeln!(io::stderr(), "full").unwrap();
+                });
+                while !writes.load(SeqCst) {
+                    ecru::yield_now().unwrap();
+                }
+                io::stdout().lock().write_all(&[b'y'; 10]).unwrap();
+            });
+        });
+        std::process::exit(0);
+    }
+    let _watchdog = Watchdog::new();
+    let text = read_when_full(NAME);
+    assert_eq!(text.bytes().filter(|byte| *byte == b'x').count(), 200_000);
+    assert_eq!(text.bytes().filter(|byte| *byte == b'y').count(), 10);
+}
+
+/// What a child of this name writes to its output, which is read when it has said that it is full.
+fn read_when_full(name: &str) -> String {
+    let mut child = start(name).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
     while line.trim() != "full" {
         line.clear();
         assert_ne!(stderr.read_line(&mut line).unwrap(), 0);
     }
-    let text = output_of(child);
-    assert_eq!(text.len(), 200_000);
-    assert!(text.bytes().all(|byte| byte == b'x'));
+    output_of(child)
 }
 
 #[test]

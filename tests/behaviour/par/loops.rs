@@ -112,6 +112,23 @@ fn par_26_par_for_while() {
     });
 }
 
+/// Without a loop to its left a `while` is an `if`, and leaves the loops of its caller alone.
+#[test]
+fn par_26_par_for_while_without_a_loop() {
+    each_run(|| {
+        let mut rounds = 0;
+        for limit in 0..3 {
+            let all = ecru::par_for!(while limit > 0, x in 0..4, while x < limit => x);
+            assert_eq!(all, (0..limit).collect::<Vec<_>>());
+            let bound =
+                ecru::par_for!(let twice = 2 * limit, if true, while twice > 2, x in 0..twice => x);
+            assert_eq!(bound.len(), if limit == 2 { 4 } else { 0 });
+            rounds += 1;
+        }
+        assert_eq!(rounds, 3);
+    });
+}
+
 #[test]
 fn par_27_aliases() {
     each_run(|| {

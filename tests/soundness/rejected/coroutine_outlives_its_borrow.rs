@@ -2,7 +2,7 @@
 
 use ecru::coroutine::Generator;
 
-fn letters() -> Generator<'static, char> {
+fn letters() -> Generator<char> {
     let text = String::from("gone");
     let reference = &text;
     Generator::new(move |yielder| reference.chars().for_each(|c| yielder.suspend(c)))

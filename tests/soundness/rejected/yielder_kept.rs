@@ -1,11 +1,14 @@
 //! The bug: suspending a coroutine from outside of it would save the wrong stack.
 
 use ecru::coroutine::{Coroutine, Yielder};
+use std::cell::Cell;
+use std::rc::Rc;
 
 fn main() {
-    let mut kept = None;
-    let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, (): ()| kept = Some(yielder));
+    let kept = Rc::new(Cell::new(None));
+    let keep = Rc::clone(&kept);
+    let coroutine = Coroutine::new(move |yielder: &Yielder<(), ()>, (): ()| keep.set(Some(yielder)));
     coroutine.resume(());
     drop(coroutine);
-    kept.unwrap().suspend(());
+    kept.take().unwrap().suspend(());
 }
