@@ -36,18 +36,21 @@ mod describe;
 mod header;
 mod locals;
 mod result;
+mod switch_hook;
 
 pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
+pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use current::{
-    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_wait, current_header,
-    current_identity, current_node, is_unwinding, nearest_deadline, reach, request_number,
-    set_node, spend_budget, wait, while_parked,
+    BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_wait,
+    current_header, current_identity, current_node, end_parked, is_unwinding, nearest_deadline,
+    reach, request_number, set_node, spend_budget, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
 };
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};
+pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};
