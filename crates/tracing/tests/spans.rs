@@ -375,6 +375,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Count {
 }
 
 #[test]
+#[expect(clippy::mem_forget, reason = "a forgotten guard is what is tested")]
 fn a_finished_task_holds_no_span() {
     let count = Count::default();
     let subscriber = tracing_subscriber::registry().with(count.clone()).with(ecru_tracing::layer());
