@@ -36,6 +36,8 @@ pub(crate) struct Local {
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
+    /// `task`: this thread calls the process's hook at switches.
+    pub(crate) hooked: Cell<bool>,
     /// `task`: how many tasks of this thread are parked in the middle of an unwinding.
     pub(crate) unwinding_parked: Cell<u32>,
     /// `sched`: the blocking pool that this thread works for.
@@ -60,6 +62,7 @@ impl Local {
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
+            hooked: Cell::new(false),
             unwinding_parked: Cell::new(0),
             blocking: Cell::new(ptr::null()),
             worker: Cell::new(ptr::null()),

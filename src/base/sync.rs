@@ -12,6 +12,9 @@ pub(crate) use loom::sync::atomic;
 /// A counter in a static, which loom's cannot be. Nothing is ordered by it.
 pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 
+/// A pointer in a static, which loom's cannot be either.
+pub(crate) use std::sync::atomic::AtomicPtr as StaticPtr;
+
 use std::hint;
 use std::time::{Duration, Instant};
 

@@ -317,6 +317,7 @@ where
         // From within the run itself: as `spawn`, without a detour through somebody's inbox.
         return Some(core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere));
     }
+    task::hear_of_hook();
     let task = core.allocate(Plain(f), Options::default(), Location::caller());
     // SAFETY: T1: a new task; it is counted, so the run does not end before it.
     unsafe { sched::Remote::new(pool).spawn(task) };

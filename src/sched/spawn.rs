@@ -6,10 +6,10 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 
 use super::pool::Pool;
-use super::worker::{self, Worker};
+use super::worker::{self, Worker, enter_first, leave_first};
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
-use crate::task::Header;
+use crate::task::{Header, Kept, Leave, is_hooked};
 
 /// Whether a worker belongs to that pool. A task of one run must not be queued in another: that may be over before it.
 #[inline]
@@ -182,7 +182,7 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
     }
     header.claims.set(claim);
     // SAFETY: T3: this thread has set `started`.
-    let ended = unsafe { worker.start(task) };
+    let ended = unsafe { worker.start(task, true) };
     if !ended {
         // It ends some other time, on this thread, and whoever looks first takes what it leaves.
         header.claims.set(false);
@@ -192,12 +192,16 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
 
 /// Ends a task for which no stack could be had.
 #[cold]
-pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
+pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
     // SAFETY: T3: the worker has set `started`, and there is no stack to run on: the scheduler's own must do. What the
     // closure drops runs here, and must not wait.
     let header = unsafe { &*task };
     let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
     let text = format!("a task could not start: {error}");
+    let kept = Kept::empty();
+    if is_hooked() {
+        enter_first(header, &kept, in_place);
+    }
     // Whatever task the thread was busy with has nothing to do with this.
     let before = local::with(|local| local.task.replace(ptr::null()));
     crate::park::no_suspend(|| {
@@ -205,6 +209,9 @@ pub(super) fn fail_to_start(task: *const Header, error: &io::Error) {
         unsafe { Header::refuse(task, text) };
     });
     local::with(|local| local.task.set(before));
+    if is_hooked() {
+        leave_first(&kept, Leave::Ended, in_place);
+    }
     // SAFETY: T2: the running task's reference.
     unsafe { Header::release(task) };
     // SAFETY: S5: the last access to the scope.
@@ -238,13 +245,13 @@ impl Worker {
         }
     }
 
-    /// [`Worker::start_if_first`], out of line.
+    /// [`Worker::start_if_first`] in place of the current task, out of line.
     ///
     /// # Safety
     /// T1, as there.
     #[cold]
     unsafe fn start_other(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
-        unsafe { self.start_if_first(task) };
+        unsafe { self.start_if_first(task, true) };
     }
 }

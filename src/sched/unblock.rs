@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::worker;
 use crate::base::local;
 use crate::park::{self, About, Host, Mode, Waiter};
-use crate::task;
+use crate::task::{self, Kept, Leave};
 
 /// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
 pub(crate) const THREADS_MAX: usize = 512;
@@ -186,6 +186,8 @@ struct Frame<F, T> {
     result: Option<Result<T, Box<dyn Any + Send>>>,
     node: *const (),
     bindings: *const (),
+    /// What the hook at switches keeps for the closure.
+    kept: Kept,
 }
 
 /// Runs a closure that blocks the thread, or computes for long, on a thread of its own, while the task waits and its worker
@@ -232,6 +234,7 @@ where
         result: None,
         node: task::current_node().cast(),
         bindings: task::bindings_now(),
+        kept: Kept::inherited(),
     };
     let job = Job { run: run_job::<F, T>, data: (&raw mut frame).cast_const().cast() };
     frame.waiter.set_purpose("a closure on a thread that may block", About::Nothing);
@@ -304,11 +307,16 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
     // SAFETY: U1, as above.
     let (node, bindings) = (unsafe { (*frame).node }, unsafe { (*frame).bindings });
+    // SAFETY: U1, as above.
+    let kept = unsafe { &(*frame).kept };
     local::with(|local| {
         local.cancel.set(node);
         local.bindings.set(bindings);
     });
+    task::hear_of_hook();
+    kept.enter();
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
+    kept.leave(Leave::Ended);
     local::with(|local| {
         local.cancel.set(ptr::null());
         local.bindings.set(ptr::null());

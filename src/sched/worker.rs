@@ -23,7 +23,9 @@ use crate::coroutine::stack::{Stack, StackCache};
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::driver::Wait;
 use crate::park;
-use crate::task::{BUDGET, Header, Intent, Running, TaskFiber, cancel};
+use crate::task::{
+    self, BUDGET, Header, Intent, Kept, Leave, Running, TaskFiber, cancel, is_hooked,
+};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime, so that it does not fall
 /// into step with programs.
@@ -115,6 +117,7 @@ impl Worker {
                 });
             }
         }
+        task::hear_of_hook();
         let _host = park::enter_host(&super::host::HOST);
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
@@ -197,6 +200,9 @@ impl Worker {
     #[inline(never)]
     pub(super) fn resume_scheduler(&self) {
         let root = self.root.get();
+        // SAFETY: T1: the root lives as long as its worker.
+        let kept = &unsafe { &*root }.running().kept;
+        kept.leave(Leave::Suspended);
         let frames = local::with(|local| {
             local.task.set(ptr::null());
             local.open_frames.replace(0)
@@ -209,6 +215,7 @@ impl Worker {
             local.open_frames.set(frames);
             local.budget.set(BUDGET);
         });
+        kept.enter();
     }
 
     /// One turn of the loop; true when the root is to go on.
@@ -259,7 +266,7 @@ impl Worker {
             self.restraint.begin_slice();
             local::with(|local| local.budget.set(BUDGET));
             // SAFETY: T1: it was in this worker's queue.
-            if unsafe { self.start_if_first(task) } {
+            if unsafe { self.start_if_first(task, false) } {
                 self.restraint.learn();
             }
         }
@@ -321,16 +328,17 @@ impl Worker {
         } else {
             local::with(|local| local.budget.set(BUDGET));
             // SAFETY: T1, as above.
-            unsafe { self.start_if_first(task) };
+            unsafe { self.start_if_first(task, false) };
         }
     }
 
-    /// Starts a task that came out of a queue, unless a join has started it meanwhile. Returns whether it did.
+    /// Starts a task that came out of a queue, unless a join has started it meanwhile. Returns whether it did. `in_place` as for
+    /// [`Worker::start`].
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
     #[inline(always)]
-    pub(super) unsafe fn start_if_first(&self, task: *const Header) -> bool {
+    pub(super) unsafe fn start_if_first(&self, task: *const Header, in_place: bool) -> bool {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         if header.started.load(Ordering::Relaxed) || header.started.swap(true, Ordering::AcqRel) {
@@ -339,23 +347,24 @@ impl Worker {
             return false;
         }
         // SAFETY: T3: this thread has set `started`.
-        unsafe { self.start(task) };
+        unsafe { self.start(task, in_place) };
         true
     }
 
-    /// Gives a task a stack and runs it for the first time. True: it has ended.
+    /// Gives a task a stack and runs it for the first time. Returns whether it has ended. `in_place` says that the current task does
+    /// this, and not the scheduler's loop.
     ///
     /// # Safety
     /// T3: the caller has set `started`, and owns the reference of the running task.
     #[inline(always)]
-    pub(super) unsafe fn start(&self, task: *const Header) -> bool {
+    pub(super) unsafe fn start(&self, task: *const Header, in_place: bool) -> bool {
         // SAFETY: T3, the caller's promise.
         let header = unsafe { &*task };
         header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
         let stack = match self.stack_for(header) {
             Ok(stack) => stack,
             Err(error) => {
-                super::spawn::fail_to_start(task, &error);
+                super::spawn::fail_to_start(task, &error, in_place);
                 return true;
             }
         };
@@ -365,6 +374,10 @@ impl Worker {
         // SAFETY: C1: the head is the owner's, and large enough.
         unsafe { running.write(Running::new(&raw const header.node)) };
         header.running.set(running.as_ptr());
+        if is_hooked() {
+            // SAFETY: C1: written just now.
+            enter_first(header, unsafe { &running.as_ref().kept }, in_place);
+        }
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
             let header = unsafe { &*task };
@@ -385,6 +398,11 @@ impl Worker {
             FiberState::Complete(()) => {
                 outer.come_back();
                 let stack = fiber.into_stack();
+                if is_hooked() {
+                    // SAFETY: C1: it is still at the stack's top.
+                    let running = unsafe { stack.head().cast::<Running>().as_ref() };
+                    leave_first(&running.kept, Leave::Ended, in_place);
+                }
                 if !own_size {
                     self.stacks.borrow_mut().give(stack);
                 }
@@ -407,6 +425,9 @@ impl Worker {
                     // It may have spawned what it lets begin by this.
                     self.unstarted_first.set(true);
                 }
+                if is_hooked() {
+                    leave_first(&running.kept, Leave::Suspended, in_place);
+                }
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
                 false
@@ -423,6 +444,7 @@ impl Worker {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         let running = header.running();
+        running.kept.enter();
         // Called by the scheduler's loop only, which needs nothing put back: what it looks at is set when it looks around.
         local::with(|local| {
             local.task.set(task.cast());
@@ -435,6 +457,7 @@ impl Worker {
         match state {
             FiberState::Suspended(intent) => {
                 running.open_frames.set(local::with(|local| local.open_frames.get()));
+                running.kept.leave(Leave::Suspended);
                 // SAFETY: T1: it has just switched away.
                 unsafe { self.after(task, intent) };
             }
@@ -455,6 +478,7 @@ impl Worker {
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
         let running = unsafe { &*running };
+        running.kept.leave(Leave::Ended);
         // SAFETY: T6: entered when it first switched away.
         let entry = unsafe { running.entry() };
         // SAFETY: L3: there since then.
@@ -504,6 +528,7 @@ impl Worker {
 
     /// Looks at inboxes, timers and the driver.
     pub(super) fn look_around(&self, wait: Wait) {
+        task::hear_of_hook();
         // Hooks that a timer sets off run here, on behalf of no task.
         local::with(|local| {
             local.task.set(ptr::null());
@@ -535,6 +560,29 @@ impl Worker {
 impl std::fmt::Debug for Worker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Worker").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// Tells the hook that a task starts, and that the current one does not run meanwhile if that starts it in its place.
+#[cold]
+#[inline(never)]
+pub(super) fn enter_first(header: &Header, kept: &Kept, in_place: bool) {
+    if in_place && let Some(outer) = task::current_header() {
+        outer.running().kept.leave(Leave::Suspended);
+    }
+    if let Some(extra) = &header.extra {
+        kept.take_from(&extra.kept);
+    }
+    kept.enter();
+}
+
+/// Tells the hook that a task's first stretch is over, and that the current task goes on if that has started it in its place.
+#[cold]
+#[inline(never)]
+pub(super) fn leave_first(kept: &Kept, why: Leave, in_place: bool) {
+    kept.leave(why);
+    if in_place && let Some(outer) = task::current_header() {
+        outer.running().kept.enter();
     }
 }
 

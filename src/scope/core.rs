@@ -181,7 +181,12 @@ impl ScopeCore {
         let (daemon, extra) = (options.daemon, options.extra);
         let header = Header::new(vtable, scope, group, self.bindings, begins, daemon, extra, at);
         // SAFETY: K1: the parent is in this core, which waits for the task.
-        unsafe { Header::boxed(room, header) }
+        let task = unsafe { Header::boxed(room, header) };
+        if task::is_hooked() {
+            // SAFETY: T1: nobody else knows it yet.
+            unsafe { task::inherit(task) };
+        }
+        task
     }
 
     /// Few scopes have any.

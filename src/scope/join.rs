@@ -227,10 +227,10 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
     if header.state() & DONE != 0 {
         return Begun::Waits;
     }
-    let ended = task::while_parked(|| {
-        // SAFETY: T2, the caller's promise.
-        unsafe { sched::run_if_unstarted(task, claim) }
-    });
+    let unwinding = task::begin_parked();
+    // SAFETY: T2, the caller's promise.
+    let ended = unsafe { sched::run_if_unstarted(task, claim) };
+    task::end_parked(unwinding);
     if ended { Begun::Ended } else { Begun::Waits }
 }
 

@@ -382,16 +382,29 @@ fn is_unwinding_outside_shields() -> bool {
 /// Switches away from the running task, or runs another one on top of it: see [`is_unwinding`].
 #[inline(always)]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
+    let unwinding = begin_parked();
+    // Called in one place, so that it becomes a part of the caller.
+    let result = switch();
+    end_parked(unwinding);
+    result
+}
+
+/// The first half of [`while_parked`], for a switch too large to be inlined as a closure. Returns what [`end_parked`] takes.
+#[inline(always)]
+pub(crate) fn begin_parked() -> bool {
     let unwinding = thread::panicking();
     if unwinding {
         local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
     }
-    // Called in one place, so that it becomes a part of the caller.
-    let result = switch();
+    unwinding
+}
+
+/// The second half of [`while_parked`].
+#[inline(always)]
+pub(crate) fn end_parked(unwinding: bool) {
     if unwinding {
         local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
     }
-    result
 }
 
 /// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.

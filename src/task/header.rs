@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use super::cancel::{self, CancelNode};
 use super::current;
 use super::result::Failure;
+use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::StaticU64;
@@ -105,6 +106,8 @@ pub(crate) struct Extra {
     pub(crate) name: Option<String>,
     /// In bytes; none: the runtime's default.
     pub(crate) stack_size: Option<usize>,
+    /// What the hook at switches keeps for it, until it starts.
+    pub(crate) kept: Kept,
 }
 
 /// The head of every task's box. See [`crate::task`] for who may touch what.
@@ -163,6 +166,8 @@ pub(crate) struct Running {
     pub(crate) open_frames: Cell<u32>,
     /// How many waits have been refused because of a cancellation; see [`super::deaf`].
     pub(crate) refused: Cell<u32>,
+    /// What the hook at switches keeps for it.
+    pub(crate) kept: Kept,
     /// The suspended fiber, while the header says `has_fiber`.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
     /// There from when the task has first switched away: one that never does costs nothing here.
@@ -207,6 +212,7 @@ impl Running {
             node_top: Cell::new(node_top),
             open_frames: Cell::new(0),
             refused: Cell::new(0),
+            kept: Kept::empty(),
             fiber: UnsafeCell::new(MaybeUninit::uninit()),
         }
     }

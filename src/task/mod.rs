@@ -41,16 +41,19 @@ mod header;
 mod locals;
 mod panics;
 mod result;
+mod switch_hook;
 mod unseen;
 
 pub use cancel::{CancelReason, Cancelled};
 pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
+pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use current::{
-    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_by_now, cancelled_wait,
-    current_header, current_identity, current_node, is_panicking, is_unwinding, look_at_the_clock,
-    nearest_deadline, reach, request_number, set_node, spend_budget, wait, while_parked,
+    BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
+    cancelled_wait, current_header, current_identity, current_node, end_parked, is_panicking,
+    is_unwinding, look_at_the_clock, nearest_deadline, reach, request_number, set_node,
+    spend_budget, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
@@ -58,3 +61,4 @@ pub(crate) use header::{
 };
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};
+pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};
