@@ -21,7 +21,7 @@ use super::state::{Handed, Overflow, ROOMY, State};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 use crate::base::sync::BiasedGuard;
-use crate::base::sync::atomic::AtomicUsize;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::{Node, Predicate, Queue, Role, WaitList, Woken, no_suspend};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -76,6 +76,14 @@ impl<T> Channel<T> {
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
         }
+    }
+
+    /// A predicate, which runs under this thread's lock of this channel, has dropped the last sender. Who asked it closes the channel.
+    pub(super) fn note_last_sender(&self) {
+        // SAFETY: H1: of the state, only this field is reached, which is atomic.
+        let went = unsafe { &(*self.state.get()).last_sender_went };
+        // The holder of the lock reads it: this thread.
+        went.store(true, Ordering::Relaxed);
     }
 
     /// The list that is notified when there is something to receive.
@@ -276,14 +284,29 @@ impl<T> Locked<'_, T> {
 
     /// The same, if `accepts` says yes.
     pub(super) fn take_if(&mut self, accepts: &dyn Fn(&T) -> bool) -> Taken<T> {
-        match self.state.buffer.front() {
-            None => self.take_elsewhere(Some(accepts)),
-            Some(front) if self.queue.asking(|| no_suspend(|| accepts(front))) => {
+        let Some(front) = self.state.buffer.front() else {
+            return self.take_elsewhere(Some(accepts));
+        };
+        let accepted = panic::catch_unwind(AssertUnwindSafe(|| {
+            self.queue.asking(|| no_suspend(|| accepts(front)))
+        }));
+        let taken = match accepted {
+            Ok(true) => {
                 let value = self.state.buffer.pop_front().expect("looked at just now");
                 self.took();
-                Taken::Value(value)
+                Ok(Taken::Value(value))
             }
-            Some(_) => Taken::Empty,
+            Ok(false) => Ok(Taken::Empty),
+            Err(payload) => Err(payload),
+        };
+        self.close_if_last_sender_went();
+        taken.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
+    /// Closes the channel if a predicate that has been asked has dropped the last sender, which could not do it under the lock.
+    pub(super) fn close_if_last_sender_went(&mut self) {
+        if self.state.last_sender_went.load(Ordering::Relaxed) && !self.state.closed {
+            self.close();
         }
     }
 
@@ -388,6 +411,7 @@ impl<T> Locked<'_, T> {
         }
         self.disconnect_if_drained();
     }
+        self.close_if_last_sender_went();
 
     /// Lets the sender in who has waited longest.
     fn admit_sender(&mut self) -> bool {

@@ -169,7 +169,7 @@ impl<T> Receiver<T> {
         self.channel.capacity()
     }
 
-    /// Whether both receive from the same channel.
+    /// Whether both receive from the same channel. Any two receivers from [`never`](super::never()) do.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
@@ -177,6 +177,7 @@ impl<T> Receiver<T> {
 
     /// As [`Sender::close`](super::Sender::close).
     pub fn close(&self) {
+            || (self.channel.is_never() && other.channel.is_never())
         self.channel.close();
     }
 

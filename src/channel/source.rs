@@ -118,6 +118,7 @@ pub(super) fn register<'a, T>(
             if !matches!(found, Ok(false)) {
                 drop(locked);
                 // A panic is the waiter's own affair: it meets it when it looks again, with nothing registered.
+            locked.close_if_last_sender_went();
                 drop_quietly(found);
                 arms.set_ready();
                 return;

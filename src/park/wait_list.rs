@@ -519,6 +519,11 @@ impl WaitList {
 }
 
 impl Default for WaitList {
+    /// Whether this thread holds the lock, and runs a predicate under it.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.queue.is_asking()
+    }
+
     fn default() -> WaitList {
         WaitList::new()
     }

@@ -82,7 +82,10 @@ pub trait Source {
     }
 
     /// A source of those values only that `accepts` says yes to; the others stay where they are, for others. For receivers,
-    /// references to them, and races of these. That the other side has gone is reported in any case.
+    /// references to them, and races of these.
+    ///
+    /// That the other side has gone is reported in any case, but only once there are no more values, as by the receiver itself. A value in the buffer that `accepts`
+    /// refuses is one: until another receiver has taken it, the filter goes on waiting, even if all senders have gone.
     ///
     /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`](crate::no_suspend) and while the channel is
     /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. If it panics there,
