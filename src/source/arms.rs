@@ -35,6 +35,7 @@ pub(crate) struct Entry {
 pub(crate) type Room = [UnsafeCell<MaybeUninit<Entry>>];
 
 /// The registrations of one wait; its sources put them in. They are taken out again before it goes.
+#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
 pub struct Arms<'a> {
     waiter: &'a Waiter,
     room: &'a Room,
@@ -339,6 +340,7 @@ impl<'a> Won<'a> {
 
     /// Whether it was in this list.
     pub(crate) fn is_of(&self, list: &WaitList) -> bool {
+#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
         ptr::eq(self.list, list)
     }
 
