@@ -251,7 +251,9 @@ impl<T> Locked<'_, T> {
             woken.push(node);
             match (node.role(), value.take()) {
                 // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
-                (Role::Slot, Some(value)) => unsafe { node.data.cast::<T>().write(value) },
+                (Role::Slot | Role::Meet, Some(value)) => unsafe {
+                    node.data.cast::<T>().write(value);
+                },
                 (Role::Take, Some(value)) => {
                     state.handed.push(Handed { ticket: node.ticket(), value })
                 }
@@ -409,9 +411,9 @@ impl<T> Locked<'_, T> {
             // A value that had been given back was in front of theirs: who refused it has not seen them.
             self.queue.look_again(&mut self.woken);
         }
+        self.close_if_last_sender_went();
         self.disconnect_if_drained();
     }
-        self.close_if_last_sender_went();
 
     /// Lets the sender in who has waited longest.
     fn admit_sender(&mut self) -> bool {
@@ -491,6 +493,21 @@ impl<T> Locked<'_, T> {
     pub(super) fn notify_receiver(&mut self) {
         notify(&self.queue, &mut self.woken);
     }
+
+    /// A select has come to send: all receivers that only look on see it. Others that are notified take what is there, and there is nothing.
+    pub(super) fn notify_onlookers(&mut self) {
+        let Locked { queue, woken, .. } = self;
+        let queue: &Queue = queue;
+        queue.seek(|node| -> Option<()> {
+            if node.role() == Role::Peek {
+                queue.remove(node);
+                if node.claim() {
+                    woken.push(node);
+                }
+            }
+            None
+        });
+    }
 }
 
 /// Wakes the first in a line of those who were to be notified, and before it all who only look on.
@@ -512,7 +529,8 @@ fn notify(queue: &Queue, woken: &mut Woken) {
 fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     queue.seek(|node| -> Option<()> {
         queue.remove(node);
-        let claimed = if node.role() == blind { node.claim_as(DISCONNECTED) } else { node.claim() };
+        let is_blind = node.role() == blind || node.role() == Role::Meet;
+        let claimed = if is_blind { node.claim_as(DISCONNECTED) } else { node.claim() };
         if claimed {
             woken.push(node);
         }
