@@ -25,6 +25,76 @@ pub(crate) fn below(bound: usize) -> usize {
     ((number as u64 * bound as u64) >> 32) as usize
 }
 
+/// The numbers below a bound, each once: in an order of which every one is equally likely, or from the smallest to the largest.
+#[derive(Debug)]
+pub(crate) struct Order {
+    left: Left,
+}
+
+#[derive(Debug)]
+enum Left {
+    /// From the first to before the second.
+    Ascending(usize, usize),
+    /// Those that have not been drawn, as bits, and how many they are.
+    Few(u64, usize),
+    /// The same in memory of its own.
+    Many(Vec<usize>),
+}
+
+impl Order {
+    #[inline]
+    pub(crate) fn ascending(bound: usize) -> Order {
+        Order { left: Left::Ascending(0, bound) }
+    }
+
+    #[inline]
+    pub(crate) fn random(bound: usize) -> Order {
+        let left = match bound {
+            0 | 1 => Left::Ascending(0, bound),
+            2..=64 => Left::Few(u64::MAX >> (64 - bound), bound),
+            _ => Left::Many((0..bound).collect()),
+        };
+        Order { left }
+    }
+}
+
+impl Iterator for Order {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        match &mut self.left {
+            Left::Ascending(next, end) => {
+                let number = *next;
+                *next += 1;
+                (number < *end).then_some(number)
+            }
+            Left::Few(bits, count) => {
+                // The last one is drawn by nobody: there is no choice.
+                let skipped = match *count {
+                    0 => return None,
+                    1 => 0,
+                    count => below(count),
+                };
+                let mut rest = *bits;
+                for _ in 0..skipped {
+                    rest &= rest - 1;
+                }
+                let number = rest.trailing_zeros();
+                *bits &= !(1 << number);
+                *count -= 1;
+                Some(number as usize)
+            }
+            Left::Many(numbers) => match numbers.len() {
+                0 => None,
+                // In a model, where chance always says 0, from the smallest to the largest.
+                _ if cfg!(loom) => Some(numbers.remove(0)),
+                length => Some(numbers.swap_remove(below(length))),
+            },
+        }
+    }
+}
+
 /// A number from 0 to `most`, both included. Seeded for each thread and process, unlike [`below`]: those who fail together in many
 /// processes must not draw the same pauses.
 pub(crate) fn up_to(most: u128) -> u128 {
@@ -33,7 +103,7 @@ pub(crate) fn up_to(most: u128) -> u128 {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::below;
+    use super::{Order, below};
 
     #[test]
     fn every_number_below_the_bound_comes_and_no_other() {
@@ -42,5 +112,19 @@ mod tests {
             seen[below(7)] += 1;
         }
         assert!(seen.iter().all(|count| *count > 500), "{seen:?}");
+    }
+    #[test]
+    fn every_order_is_as_likely_as_the_others() {
+        for bound in [0, 1, 2, 3, 63, 64, 65, 200] {
+            assert_eq!(Order::ascending(bound).collect::<Vec<_>>(), Vec::from_iter(0..bound));
+            let mut drawn: Vec<_> = Order::random(bound).collect();
+            drawn.sort_unstable();
+            assert_eq!(drawn, Vec::from_iter(0..bound));
+        }
+        let mut seen = std::collections::BTreeMap::<Vec<usize>, u32>::new();
+        for _ in 0..6_000 {
+            *seen.entry(Order::random(3).collect()).or_default() += 1;
+        }
+        assert!(seen.len() == 6 && seen.values().all(|count| *count > 700), "{seen:?}");
     }
 }

@@ -21,7 +21,7 @@ use super::state::{Handed, Overflow, ROOMY, State};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 use crate::base::sync::BiasedGuard;
-use crate::base::sync::atomic::AtomicUsize;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::{Node, Predicate, Queue, Role, WaitList, Woken, no_suspend};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -76,6 +76,14 @@ impl<T> Channel<T> {
             sender_count: AtomicUsize::new(1),
             receiver_count: AtomicUsize::new(1),
         }
+    }
+
+    /// A predicate, which runs under this thread's lock of this channel, has dropped the last sender. Who asked it closes the channel.
+    pub(super) fn note_last_sender(&self) {
+        // SAFETY: H1: of the state, only this field is reached, which is atomic.
+        let went = unsafe { &(*self.state.get()).last_sender_went };
+        // The holder of the lock reads it: this thread.
+        went.store(true, Ordering::Relaxed);
     }
 
     /// The list that is notified when there is something to receive.
@@ -243,7 +251,9 @@ impl<T> Locked<'_, T> {
             woken.push(node);
             match (node.role(), value.take()) {
                 // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
-                (Role::Slot, Some(value)) => unsafe { node.data.cast::<T>().write(value) },
+                (Role::Slot | Role::Meet, Some(value)) => unsafe {
+                    node.data.cast::<T>().write(value);
+                },
                 (Role::Take, Some(value)) => {
                     state.handed.push(Handed { ticket: node.ticket(), value })
                 }
@@ -276,14 +286,29 @@ impl<T> Locked<'_, T> {
 
     /// The same, if `accepts` says yes.
     pub(super) fn take_if(&mut self, accepts: &dyn Fn(&T) -> bool) -> Taken<T> {
-        match self.state.buffer.front() {
-            None => self.take_elsewhere(Some(accepts)),
-            Some(front) if self.queue.asking(|| no_suspend(|| accepts(front))) => {
+        let Some(front) = self.state.buffer.front() else {
+            return self.take_elsewhere(Some(accepts));
+        };
+        let accepted = panic::catch_unwind(AssertUnwindSafe(|| {
+            self.queue.asking(|| no_suspend(|| accepts(front)))
+        }));
+        let taken = match accepted {
+            Ok(true) => {
                 let value = self.state.buffer.pop_front().expect("looked at just now");
                 self.took();
-                Taken::Value(value)
+                Ok(Taken::Value(value))
             }
-            Some(_) => Taken::Empty,
+            Ok(false) => Ok(Taken::Empty),
+            Err(payload) => Err(payload),
+        };
+        self.close_if_last_sender_went();
+        taken.unwrap_or_else(|payload| panic::resume_unwind(payload))
+    }
+
+    /// Closes the channel if a predicate that has been asked has dropped the last sender, which could not do it under the lock.
+    pub(super) fn close_if_last_sender_went(&mut self) {
+        if self.state.last_sender_went.load(Ordering::Relaxed) && !self.state.closed {
+            self.close();
         }
     }
 
@@ -386,6 +411,7 @@ impl<T> Locked<'_, T> {
             // A value that had been given back was in front of theirs: who refused it has not seen them.
             self.queue.look_again(&mut self.woken);
         }
+        self.close_if_last_sender_went();
         self.disconnect_if_drained();
     }
 
@@ -467,6 +493,21 @@ impl<T> Locked<'_, T> {
     pub(super) fn notify_receiver(&mut self) {
         notify(&self.queue, &mut self.woken);
     }
+
+    /// A select has come to send: all receivers that only look on see it. Others that are notified take what is there, and there is nothing.
+    pub(super) fn notify_onlookers(&mut self) {
+        let Locked { queue, woken, .. } = self;
+        let queue: &Queue = queue;
+        queue.seek(|node| -> Option<()> {
+            if node.role() == Role::Peek {
+                queue.remove(node);
+                if node.claim() {
+                    woken.push(node);
+                }
+            }
+            None
+        });
+    }
 }
 
 /// Wakes the first in a line of those who were to be notified, and before it all who only look on.
@@ -488,7 +529,8 @@ fn notify(queue: &Queue, woken: &mut Woken) {
 fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     queue.seek(|node| -> Option<()> {
         queue.remove(node);
-        let claimed = if node.role() == blind { node.claim_as(DISCONNECTED) } else { node.claim() };
+        let is_blind = node.role() == blind || node.role() == Role::Meet;
+        let claimed = if is_blind { node.claim_as(DISCONNECTED) } else { node.claim() };
         if claimed {
             woken.push(node);
         }

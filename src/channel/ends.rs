@@ -1,7 +1,12 @@
 //! What both ends ask of a channel, and how it ends.
 
+use std::collections::VecDeque;
+use std::panic::{self, AssertUnwindSafe};
+use std::thread;
+
 use super::core::Channel;
 use crate::base::clock;
+use crate::task::drop_quietly;
 
 impl<T> Channel<T> {
     pub(super) fn len(&self) -> usize {
@@ -29,6 +34,10 @@ impl<T> Channel<T> {
         self.lock().state.closed
     }
 
+    pub(super) fn is_never(&self) -> bool {
+        self.lock().state.is_never
+    }
+
     pub(super) fn close(&self) {
         self.lock().close();
     }
@@ -36,6 +45,34 @@ impl<T> Channel<T> {
     pub(super) fn close_now(&self) {
         let values = self.lock().close_now();
         // User code: not under the lock.
-        drop(values);
+        drop_each(values);
+    }
+
+    /// The last sender has gone.
+    pub(super) fn senders_have_gone(&self) {
+        if self.list().is_asking() {
+            // Under the lock, which a predicate must not take again.
+            self.note_last_sender();
+        } else {
+            self.close();
+        }
+    }
+}
+
+/// Drops all, also when a destructor panics: the first panic goes on when they have gone, the others are lost. A queue that drops itself would abort
+/// the process at the second.
+fn drop_each<T>(values: VecDeque<T>) {
+    let mut first = None;
+    for value in values {
+        if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            match first {
+                None => first = Some(payload),
+                Some(_) => drop_quietly(payload),
+            }
+        }
+    }
+    match first {
+        Some(payload) if !thread::panicking() => panic::resume_unwind(payload),
+        payload => drop_quietly(payload),
     }
 }

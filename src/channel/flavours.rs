@@ -176,7 +176,9 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
     clocked(next, Some(period))
 }
 
-/// A channel that never has a value and is never disconnected.
+/// Returns the receiver of a channel that never has a value and is never disconnected.
+///
+/// For [`same_channel`](Receiver::same_channel) all of these are the same channel.
 ///
 /// # Examples
 /// ```
@@ -184,5 +186,5 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
 /// ```
 #[must_use]
 pub fn never<T>() -> Receiver<T> {
-    lone(State::new(0))
+    lone(State { is_never: true, ..State::new(0) })
 }

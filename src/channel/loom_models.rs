@@ -276,3 +276,105 @@ fn a_filter_that_refuses_leaves_the_value_to_another() {
         other.join().unwrap();
     });
 }
+
+#[test]
+fn a_default_is_not_taken_while_one_of_two_has_a_value() {
+    check(|| {
+        let (one, first) = bounded(1);
+        let (two, second) = bounded(1);
+        one.send(1).unwrap();
+        let first_elsewhere = first.clone();
+        let thread = thread::spawn(move || {
+            two.send(2).unwrap();
+            let _ = first_elsewhere.try_recv();
+        });
+        // In this order, and not by chance.
+        select_biased! {
+            recv(second) -> got => assert_eq!(got, Ok(2)),
+            recv(first) -> got => assert_eq!(got, Ok(1)),
+            default => panic!("one of the two had a value at each moment"),
+        }
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn a_default_is_not_taken_while_one_of_two_has_room() {
+    check(|| {
+        let (one, first) = bounded(1);
+        let (two, second) = bounded(1);
+        two.send(2).unwrap();
+        let one_elsewhere = one.clone();
+        let thread = thread::spawn(move || {
+            assert_eq!(second.recv(), Ok(2));
+            let _ = one_elsewhere.try_send(1);
+            second
+        });
+        select_biased! {
+            send(two, 3) -> sent => sent.unwrap(),
+            send(one, 3) -> sent => sent.unwrap(),
+            default => panic!("one of the two had room at each moment"),
+        }
+        drop(thread.join().unwrap());
+        drop(first);
+    });
+}
+
+#[test]
+fn a_poll_and_a_select_that_sends_lose_nothing() {
+    check(|| {
+        let (sender, receiver) = bounded(0);
+        let thread =
+            thread::spawn(move || select_biased! { send(sender, 7) -> sent => sent.is_ok() });
+        let polled = receiver.try_recv().ok();
+        let got = polled.or_else(|| receiver.recv().ok());
+        assert_eq!(got, Some(7));
+        assert!(thread.join().unwrap());
+    });
+}
+
+#[test]
+fn a_poll_ends_when_the_value_does_not_come() {
+    check(|| {
+        let (sender, receiver) = bounded::<u32>(0);
+        let thread = thread::spawn(move || {
+            let mut select = Select::new();
+            select.send(&sender);
+            // What was reserved is given back, and in the end the channel closed.
+            drop(select.select());
+        });
+        // It may find the offer, or come too early; then the other waits for this receiver to come or to go.
+        assert!(receiver.try_recv().is_err());
+        drop(receiver);
+        thread.join().unwrap();
+    });
+}
+
+#[test]
+fn ready_and_a_select_that_sends_meet() {
+    check(|| {
+        let (sender, receiver) = bounded(0);
+        let thread =
+            thread::spawn(move || select_biased! { send(sender, 7) -> sent => sent.is_ok() });
+        let mut select = Select::new();
+        select.recv(&receiver);
+        assert_eq!(select.ready(), 0);
+        assert_eq!(receiver.recv(), Ok(7));
+        assert!(thread.join().unwrap());
+    });
+}
+
+#[test]
+fn a_send_with_a_default_whose_receiver_leaves_loses_nothing() {
+    check(|| {
+        let (sender, receiver) = bounded(0);
+        let elsewhere = receiver.clone();
+        let thread = thread::spawn(move || elsewhere.recv_deadline(soon()).ok());
+        let sent = select! {
+            send(sender, 7) -> sent => sent.is_ok(),
+            default => false,
+        };
+        let got = thread.join().unwrap().or_else(|| receiver.try_recv().ok());
+        assert_eq!(got, sent.then_some(7));
+    });
+}

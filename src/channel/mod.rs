@@ -45,6 +45,7 @@ mod errors;
 mod flavours;
 mod halves;
 mod iter;
+mod meeting;
 mod over;
 mod receiver;
 mod reservation;
@@ -75,6 +76,7 @@ pub use select::expansion as __select;
 pub use select::{
     ReadyTimeoutError, Select, SelectTimeoutError, SelectedOperation, TryReadyError, TrySelectError,
 };
+pub use select::{select, select_biased};
 pub use sender::Sender;
 
 #[cfg(all(test, loom))]

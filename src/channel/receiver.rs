@@ -100,14 +100,18 @@ impl<T> Receiver<T> {
         self.channel.recv_until(Some(deadline)).map_err(recv_timeout_error)
     }
 
-    /// Receives a value if that needs no wait: one is in the channel, or somebody waits to send one. A select that would send is not
-    /// such a somebody where there is no buffer: its value does not exist yet.
+    /// Receives a value if one is in the channel, or a sender waits with one. Does not wait for a sender to come.
+    ///
+    /// On a channel without a buffer, a waiting select with a `send` arm counts as a sender. Its value does not exist yet, so `try_recv` makes the
+    /// select take that arm, and returns after the value expression has been evaluated. If that gives no value, because it panics or
+    /// leaves by `?`, the result is as if the select had not been there. Where waiting is not possible, inside
+    /// [`no_suspend`](crate::no_suspend) or while a task unwinds, such a select does not count.
     ///
     /// # Errors
     /// [`TryRecvError::Empty`], [`TryRecvError::Disconnected`].
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// Not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -117,9 +121,9 @@ impl<T> Receiver<T> {
     /// assert_eq!(receiver.try_recv(), Ok(7));
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        let taken = self.channel.lock().take();
-        match taken {
+        match self.channel.poll() {
             Taken::Value(value) => Ok(value),
             Taken::Empty => Err(TryRecvError::Empty),
             Taken::Disconnected => Err(TryRecvError::Disconnected),
@@ -133,7 +137,7 @@ impl<T> Receiver<T> {
         Iter::new(self)
     }
 
-    /// The values that can be had without waiting.
+    /// Returns an iterator over the values that [`try_recv`](Receiver::try_recv) finds, which ends when it finds none.
     #[must_use]
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter::new(self)
@@ -169,10 +173,11 @@ impl<T> Receiver<T> {
         self.channel.capacity()
     }
 
-    /// Whether both receive from the same channel.
+    /// Whether both receive from the same channel. Any two receivers from [`never`](super::never()) do.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
+            || (self.channel.is_never() && other.channel.is_never())
     }
 
     /// As [`Sender::close`](super::Sender::close).

@@ -7,6 +7,11 @@
 //!   its sender waits as any other does.
 //! - A select that waits to send (`Offer`) is claimed by whoever brings the one or the other: a receiver that makes room promises
 //!   it the room; one that comes to wait itself is reserved for it. The offer's node then carries [`ROOM`], or the number.
+//! - A poll (`try_recv`, or a select that does not wait) that finds an offer and no value claims the offer and waits in line as [`Role::Meet`],
+//!   reserved from the beginning, until the value has been made or the reservation is given back. Nothing else ends this wait but the end of
+//!   the channel: not a cancellation, nor another sender's value.
+//! - If the receiver has left, or refuses the value, a select that may wait lines up as a sender. One with a `default` leaves the value in the
+//!   channel for the next receiver.
 //! - What is reserved and not used is given back: room lets the next sender in; a receiver is free again, in its old place.
 
 use std::fmt;
@@ -163,6 +168,29 @@ impl<T> Locked<'_, T> {
         self.queue.seek(waits).is_some()
     }
 
+    /// Puts a value where the next receiver finds it, although there may be no room.
+    fn keep_for_the_next(&mut self, value: T) {
+        self.state.buffer.push_back(value);
+        self.settle();
+        // Settling passes over those who only look on, where there is no buffer.
+        self.notify_receiver();
+    }
+
+    /// A value has been sent, and an older receiver may have got it instead of the poll that it was made for: then the poll ends.
+    fn dismiss_poll(&mut self) {
+        let Locked { queue, woken, .. } = self;
+        let queue: &Queue = queue;
+        queue.seek(|node| -> Option<()> {
+            if node.role() == Role::Meet && node.reserved.get() == 0 {
+                queue.remove(node);
+                if node.claim_as(LOOK_AGAIN) {
+                    woken.push(node);
+                }
+            }
+            None
+        });
+    }
+
     /// The receiver that a number was given to is free again, in its place.
     fn release_receiver(&mut self, number: usize) {
         let queue: &Queue = &self.queue;
@@ -171,12 +199,12 @@ impl<T> Locked<'_, T> {
                 return None;
             }
             node.reserved.set(0);
-            // Others may have come to send meanwhile and passed it over. Neither side can be claimed for the other by a third, so it
+            // A poll does not wait for anyone else. Others may have come to send meanwhile and passed a receiver over. Neither side can be claimed for the other by a third, so it
             // looks again itself. So does a select: it may have left its other arms alone for this one.
             if !self.state.senders.is_empty() || node.role() != Role::Slot {
                 queue.remove(node);
                 let claimed = match node.role() {
-                    Role::Slot => node.claim_as(LOOK_AGAIN),
+                    Role::Slot | Role::Meet => node.claim_as(LOOK_AGAIN),
                     _ => node.claim(),
                 };
                 if claimed {
@@ -222,16 +250,19 @@ impl<'a, T> Reservation<'a, T> {
             return Err(NotSent::Cancelled(value));
         }
         drop(locked);
-        match offered {
-            Offered::Accepted => Ok(()),
-            Offered::Evicted(old) => {
-                drop(old);
-                Ok(())
-            }
-            Offered::Disconnected(value) | Offered::Full(value) => {
-                Err(NotSent::Disconnected(value))
-            }
+        sent(offered)
+    }
+
+    /// The same, and never waits: if the receiver has left meanwhile, or refuses the value, the next receiver gets it, as if the first had
+    /// taken it and given it back.
+    pub(super) fn send_at_once(mut self, value: T) -> Result<(), NotSent<T>> {
+        let (mut locked, offered) = self.use_up(value);
+        if let Offered::Full(value) = offered {
+            locked.keep_for_the_next(value);
+            return Ok(());
         }
+        drop(locked);
+        sent(offered)
     }
 
     /// The same without waiting: full where the receiver has left meanwhile.
@@ -258,11 +289,21 @@ impl<'a, T> Reservation<'a, T> {
                 locked
                     .queue
                     .seek(|node| (node.reserved.get() == number).then(|| node.reserved.set(0)));
-                locked.offer(value)
+                let offered = locked.offer(value);
+                locked.dismiss_poll();
+                offered
             }
             What::Nothing => locked.offer(value),
         };
         (locked, offered)
+    }
+}
+
+/// What came of a send that did not wait. What it evicts is dropped here: without the lock.
+fn sent<T>(offered: Offered<T>) -> Result<(), NotSent<T>> {
+    match offered {
+        Offered::Accepted | Offered::Evicted(_) => Ok(()),
+        Offered::Disconnected(value) | Offered::Full(value) => Err(NotSent::Disconnected(value)),
     }
 }
 

@@ -236,7 +236,7 @@ impl<T> Clone for Sender<T> {
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
         if self.channel.sender_count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.channel.close();
+            self.channel.senders_have_gone();
         }
     }
 }

@@ -109,12 +109,16 @@ pub(super) fn register<'a, T>(
     arms: &mut Arms<'a>,
     predicate: Option<Predicate>,
 ) {
+    if arms.watches() {
+        return watch_values(channel, arms);
+    }
     match arms.pass() {
         Pass::Count => arms.count(),
         Pass::Notify => {}
         Pass::Take => {
             let mut locked = channel.lock();
             let found = locked.has_something(predicate.as_ref());
+            locked.close_if_last_sender_went();
             if !matches!(found, Ok(false)) {
                 drop(locked);
                 // A panic is the waiter's own affair: it meets it when it looks again, with nothing registered.
@@ -165,6 +169,45 @@ pub(super) fn register<'a, T>(
                 arms.wait_only_for(channel.list());
             }
         }
+    }
+}
+
+/// Registers to be told, or passed over, when there may be something to receive.
+pub(super) fn watch_values<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
+    match arms.pass() {
+        Pass::Count => arms.count(),
+        Pass::Notify => {
+            let locked = channel.lock();
+            // What is due already is seen by the look that follows, unless it is refused.
+            if let Some(clockwork) = &locked.state.clockwork
+                && clockwork.next > clock::now()
+            {
+                arms.ends_at(clockwork.next);
+            }
+            // SAFETY: N1: the channel's list is borrowed for `'a`. N2: no data.
+            unsafe { arms.push(channel.list(), &locked.queue, Role::Peek, ptr::null_mut(), None) };
+        }
+        Pass::Take => {}
+    }
+}
+
+/// The same for room, or a receiver.
+pub(super) fn watch_room<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
+    match arms.pass() {
+        Pass::Count => arms.count(),
+        Pass::Notify => {
+            let locked = channel.lock();
+            if locked.state.closed {
+                // Closing has emptied the line of senders for good: whether the channel is drained depends on it.
+                drop(locked);
+                arms.set_ready();
+                return;
+            }
+            let senders = &locked.state.senders;
+            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
+            unsafe { arms.push(channel.list(), senders, Role::Notify, ptr::null_mut(), None) };
+        }
+        Pass::Take => {}
     }
 }
 

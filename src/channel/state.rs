@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::base::alarm::{Alarm, Ring};
+use crate::base::sync::atomic::AtomicBool;
 use crate::park::Queue;
 
 /// What happens to a value for which there is no room.
@@ -45,6 +46,10 @@ pub(super) struct State<T> {
     pub(super) is_plain: bool,
     /// Nothing is delivered any more.
     pub(super) discards: bool,
+    /// Nobody sends, nor ever did: all such channels are the same one.
+    pub(super) is_never: bool,
+    /// A predicate dropped the last sender: see [`Locked::close_if_last_sender_went`](super::core::Locked::close_if_last_sender_went).
+    pub(super) last_sender_went: AtomicBool,
     /// Values that fit; `usize::MAX`: any number.
     pub(super) capacity: usize,
     /// Room that has been promised.
@@ -81,6 +86,8 @@ impl<T> State<T> {
             closed: false,
             is_plain: true,
             discards: false,
+            is_never: false,
+            last_sender_went: AtomicBool::new(false),
             reserved: 0,
             last_number: 0,
             senders: Queue::new(),

@@ -207,6 +207,28 @@ impl<T> Channel<T> {
         locked.pair(node);
     }
 
+    /// There was nothing but an offer: puts the place for its value in line, and claims the offer. False: there is no such offer any more, and
+    /// nothing is in line.
+    ///
+    /// # Safety
+    /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
+    #[track_caller]
+    pub(super) unsafe fn line_up_to_meet(locked: &mut Locked<'_, T>, at: *mut Waiting<T>) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Waiting::put(at, Role::Meet, "a value that a select is making", MaybeUninit::uninit());
+        }
+        // SAFETY: N1, the caller's promise.
+        let node = unsafe { Waiting::node(at) };
+        // SAFETY: N1, as above.
+        unsafe { locked.queue.push(node) };
+        let paired = locked.pair(node);
+        if !paired {
+            locked.queue.remove(node);
+        }
+        paired
+    }
+
     /// What came of that: a value, which is in its place; or the wait is over without one, and the node out of the line.
     ///
     /// # Safety

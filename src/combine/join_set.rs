@@ -3,12 +3,12 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::sync::Arc;
 
 use super::watch::{self, Next};
 use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
-use crate::base::sync::atomic::{AtomicU32, Ordering};
 use crate::park::{Entry, Gathering, Mode};
 use crate::scope::{Internals, JoinError, JoinHandle, Scope, TryScope};
 use crate::task;
@@ -63,8 +63,8 @@ pub struct JoinSet<'scope, 'env, T, S = Scope<'scope, 'env>> {
     gathering: Arc<Gathering>,
     /// All that have not been read. Its lock is held while a member is being entered, so that no reader frees it meanwhile.
     members: SpinLock<Pile>,
-    /// The number of the last request to a caller that was reported; 0: none was.
-    reported: AtomicU32,
+    /// The last request that was reported to each reader that has been cancelled: the reader's identity and the request's number.
+    reported: SpinLock<Vec<(u64, u32)>>,
     _handles: PhantomData<JoinHandle<'scope, T>>,
     /// Results go in and come out: a set of results that live longer cannot pass for one of shorter-lived ones.
     _invariant: PhantomData<fn(T) -> T>,
@@ -138,7 +138,7 @@ where
             scope,
             gathering: Arc::new(Gathering::new()),
             members: SpinLock::new(Pile::new()),
-            reported: AtomicU32::new(0),
+            reported: SpinLock::new(Vec::new()),
             _handles: PhantomData,
             _invariant: PhantomData,
             _env: PhantomData,
@@ -166,8 +166,8 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
 
     /// The result of the next task that ends, or has ended; waits for it. None: there is no task whose result has not been given.
     ///
-    /// A cancellation of the caller is given once, as [`JoinError::CallerCancelled`], and then none for as long as it lasts: so a loop
-    /// that reads to the end ends. No result is lost; after a time limit around the call, say, one can read on.
+    /// A cancellation is reported once to each reader, as [`JoinError::CallerCancelled`]. As long as the same request lasts, further calls of this
+    /// reader return `None`, so a loop that reads to the end ends. No result is lost: outside the cancelled section, one can read on.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend).
@@ -191,9 +191,17 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     }
 
     fn report(&self) -> Option<Result<T, JoinError>> {
-        let number = task::request_number();
-        // Not "another than the last": two cancelled readers would keep each other going.
-        let is_new = self.reported.fetch_max(number, Ordering::Relaxed) < number;
+        let (reader, number) = (task::current_identity(), task::request_number());
+        let mut reported = self.reported.lock();
+        // For each reader by itself: two cancelled readers would otherwise keep each other going. Numbers do not tell which request is newer.
+        let is_new = match reported.iter_mut().find(|(other, _)| *other == reader) {
+            Some((_, last)) => mem::replace(last, number) != number,
+            None => {
+                reported.push((reader, number));
+                true
+            }
+        };
+        drop(reported);
         is_new.then_some(Err(JoinError::CallerCancelled))
     }
 

@@ -48,6 +48,9 @@ pub(crate) enum Role {
     /// A value, written to where `data` points, or something else that [`WOKEN`] alone says is there. To be told to look again it is
     /// claimed with [`LOOK_AGAIN`].
     Slot,
+    /// A value too, from the one select whose offer this receiver has claimed: its node is reserved from the beginning. If that value does
+    /// not come, the node is claimed with [`LOOK_AGAIN`]. It is never notified.
+    Meet,
     /// To give a value away: it is moved out from where `data` points.
     Value,
     /// To make a value and give it away.
@@ -180,6 +183,11 @@ impl Node {
     #[inline]
     pub(crate) fn ticket(&self) -> usize {
         ptr::from_ref(self).addr()
+    }
+
+    /// Whether the node is still in the line that it was put in. Under the line's lock.
+    pub(crate) fn is_listed(&self) -> bool {
+        self.listed.get()
     }
 
     /// Whether both are registrations of one wait.
@@ -509,6 +517,11 @@ impl WaitList {
     #[track_caller]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, Queue> {
         self.queue.lock()
+    }
+
+    /// Whether this thread holds the lock, and runs a predicate under it.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.queue.is_asking()
     }
 
     /// The same where that is quick; none: somebody has it.

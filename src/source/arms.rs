@@ -35,6 +35,7 @@ pub(crate) struct Entry {
 pub(crate) type Room = [UnsafeCell<MaybeUninit<Entry>>];
 
 /// The registrations of one wait; its sources put them in. They are taken out again before it goes.
+#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
 pub struct Arms<'a> {
     waiter: &'a Waiter,
     room: &'a Room,
@@ -46,6 +47,8 @@ pub struct Arms<'a> {
     ready: bool,
     /// Predicates are asked only where the wait is.
     asks_itself: bool,
+    /// There is no wait: see [`Arms::watching`].
+    watches: bool,
     /// Somebody is about to give through this list, or will be once nothing else is registered: see [`Arms::wait_only_for`].
     only: Option<*const WaitList>,
     /// When a source will have something by itself.
@@ -72,11 +75,28 @@ impl<'a> Arms<'a> {
             wanted: 0,
             ready: false,
             asks_itself: false,
+            watches: false,
             only: None,
             deadline: None,
             abandoned: Cell::new(false),
             _lists: PhantomData,
         }
+    }
+
+    /// Registrations without a wait: they only tell whether something has changed. `waiter` has been aborted, so nothing is ever given
+    /// through these nodes, and they need no unpark. A giver that comes to one of them takes it out of its line and goes on to the next;
+    /// that is what [`Arms::withdraw_undisturbed`] looks for.
+    pub(crate) fn watching(waiter: &'a Waiter, room: &'a Room) -> Arms<'a> {
+        debug_assert_eq!(waiter.outcome(), ABORTED);
+        let mut arms = Arms::new(waiter, room);
+        arms.watches = true;
+        arms
+    }
+
+    /// Whether these are registrations without a wait. A source that would hand over, or claim a peer, when it registers must only look on
+    /// then.
+    pub(crate) fn watches(&self) -> bool {
+        self.watches
     }
 
     /// The arms of a wait with which `used` nodes were put in.
@@ -242,14 +262,23 @@ impl<'a> Arms<'a> {
 
     /// Takes every node out of its list.
     pub(crate) fn withdraw(&self) {
+        self.withdraw_undisturbed();
+    }
+
+    /// Takes every node out of its list. Returns whether each was still there. Then no giver has come to any of them, and between the last
+    /// registration and this call there was a moment at which all these lists were as their registrations found them.
+    pub(crate) fn withdraw_undisturbed(&self) -> bool {
+        let mut undisturbed = true;
         for index in 0..self.used {
             let Some(entry) = self.entry(index) else { unreachable!("below `used`") };
             // SAFETY: N1: the list outlives these arms.
             let lock = unsafe { &*entry.list }.lock();
+            undisturbed &= entry.node.is_listed();
             // SAFETY: N1: so does the line, which the lock guards.
             unsafe { &*entry.line }.remove(&entry.node);
             drop(lock);
         }
+        undisturbed
     }
 
     /// The registration through which the wait ended.
@@ -264,7 +293,7 @@ impl<'a> Arms<'a> {
         if self.abandoned.replace(true) {
             return;
         }
-        if !self.abort() {
+        if !self.watches && !self.abort() {
             // Claimed, hence to be unparked.
             let outcome = task::while_parked(|| self.waiter.park(None, Mode::Uninterruptible));
             self.withdraw();
@@ -311,6 +340,7 @@ impl Drop for Arms<'_> {
 
 /// The registration through which a wait ended.
 #[derive(Clone, Copy)]
+#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
 pub struct Won<'a> {
     node: &'a Node,
     list: *const WaitList,

@@ -13,6 +13,17 @@
 //!    the wait aborts too, and begins again with that one registration alone.
 //! 4. Park. Whoever claims the waiter decides which arm it is.
 //! 5. Withdraw everywhere else, and let the arm that won finish.
+//!
+//! # Nothing at one moment
+//! A choice that does not wait, or whose time is up, must not say "nothing" because a value went from a source that it had not looked at yet to
+//! one that it had. [`at_once`] therefore looks twice if the first look finds nothing:
+//! 1. Register with every source, with a waiter that has been aborted. Nothing is given through such a node. But whatever makes its source
+//!    ready takes it out of the line, as it does with every node whose wait is over.
+//! 2. Look again at every source. If all of them have nothing, each had nothing at its own moment.
+//! 3. Take the nodes out. If each was still in its line, no source has become ready since step 2. So all of them had nothing at the moment between
+//!    steps 2 and 3. Otherwise begin again: another task or thread has made progress.
+//!
+//! What becomes ready by the clock puts nobody out of a line; [`Arms::deadline`] is compared with the time instead.
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
@@ -20,7 +31,8 @@ use std::time::Instant;
 
 use super::arms::{Arms, Entry, Pass, Room, Won};
 use crate::base::clock;
-use crate::park::{About, CANCELLED, Mode, TIMED_OUT, WaitList, Waiter, last_look};
+use crate::coroutine::OpenFrame;
+use crate::park::{ABORTED, About, CANCELLED, Mode, TIMED_OUT, WaitList, Waiter, last_look};
 use crate::task::{self, Cancelled};
 
 /// What can be waited for with [`choose`].
@@ -30,6 +42,16 @@ pub(crate) trait Choice {
 
     /// Takes something that is there.
     fn attempt(&self) -> Option<Self::Output>;
+
+    /// The same for a choice that does not wait.
+    fn poll(&self) -> Option<Self::Output> {
+        self.attempt()
+    }
+
+    /// Whether there is one source at most: then a single look is a look at one moment.
+    fn is_single(&self) -> bool {
+        false
+    }
 
     /// Does what the current pass of `arms` asks for.
     fn register<'a>(&'a self, arms: &mut Arms<'a>);
@@ -66,10 +88,78 @@ pub(crate) fn choose<C: Choice + ?Sized>(
 const FEW: usize = 4;
 const SOME: usize = 24;
 
+/// Takes something that is there; `None` if at some moment during the call no source had anything.
+#[inline]
+pub(crate) fn at_once<C: Choice + ?Sized>(choice: &C) -> Option<C::Output> {
+    match choice.poll() {
+        None if !choice.is_single() => at_one_moment(choice),
+        output => output,
+    }
+}
+
+/// Each round fails because another thread has moved something, so this many in a row do not come to pass. But code of the user's that a source calls may
+/// move things at each look, for ever.
+const ROUNDS: u32 = 1_000;
+
+/// What one round of [`at_one_moment`] found.
+enum View<T> {
+    Something(T),
+    Nothing,
+    /// Something has changed meanwhile; or this many more places are needed.
+    Unclear(usize),
+}
+
+#[inline(never)]
+fn at_one_moment<C: Choice + ?Sized>(choice: &C) -> Option<C::Output> {
+    let mut wanted = 0;
+    for _ in 0..ROUNDS {
+        let view = if wanted <= FEW {
+            view(choice, &[const { UnsafeCell::new(MaybeUninit::uninit()) }; FEW])
+        } else if wanted <= SOME {
+            view(choice, &[const { UnsafeCell::new(MaybeUninit::uninit()) }; SOME])
+        } else {
+            let room: Vec<_> = (0..wanted).map(|_| place()).collect();
+            view(choice, &room)
+        };
+        match view {
+            View::Something(output) => return Some(output),
+            View::Nothing => return None,
+            View::Unclear(0) => {}
+            View::Unclear(more) => wanted = wanted.max(FEW) + more,
+        }
+    }
+    None
+}
+
+#[inline(never)]
+fn view<C: Choice + ?Sized>(choice: &C, room: &Room) -> View<C::Output> {
+    // The nodes are on this stack: a bare coroutine must not be suspended, and left so, by what is called below.
+    let _frame = OpenFrame::enter();
+    let waiter = Waiter::new();
+    waiter.claim(ABORTED);
+    let mut arms = Arms::watching(&waiter, room);
+    for pass in [Pass::Notify, Pass::Take] {
+        arms.begin(pass);
+        if !arms.is_ready() {
+            choice.register(&mut arms);
+        }
+    }
+    let output = choice.poll();
+    let due = arms.deadline().is_some_and(|due| due <= clock::now());
+    let undisturbed = arms.withdraw_undisturbed();
+    let (is_ready, wanted) = (arms.is_ready(), arms.wanted());
+    arms.close();
+    match output {
+        Some(output) => View::Something(output),
+        None if undisturbed && !is_ready && !due => View::Nothing,
+        None => View::Unclear(wanted),
+    }
+}
+
 #[inline(never)]
 fn wait_for<C: Choice + ?Sized>(choice: &C, deadline: Option<Instant>) -> Chosen<C::Output> {
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
-        return Chosen::TimedOut;
+        return at_once(choice).map_or(Chosen::TimedOut, Chosen::Ready);
     }
     let mut wanted = {
         let waiter = Waiter::new();
@@ -190,7 +280,7 @@ impl<C: Choice + ?Sized> Round<'_, C> {
             return Turn::Over(Chosen::Ready(output));
         }
         if self.deadline.is_some_and(|deadline| deadline <= clock::now()) {
-            return Turn::Over(Chosen::TimedOut);
+            return Turn::Over(at_once(self.choice).map_or(Chosen::TimedOut, Chosen::Ready));
         }
         self.vain += 1;
         if self.vain.is_multiple_of(8) {

@@ -10,6 +10,7 @@ use crate::park::{Predicate, WaitList};
 
 /// A question that whoever has a value may ask while somebody waits.
 #[derive(Debug)]
+#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
 pub struct Asked<'a, V> {
     predicate: Predicate,
     _object: PhantomData<&'a ()>,

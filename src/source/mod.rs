@@ -37,12 +37,10 @@ mod standing;
 mod traits;
 
 pub use crate::park::WaitList;
-#[doc(hidden)]
-pub use arms::{Arms, Won};
 pub use callback::Subscription;
 pub use filter::Filter;
 #[doc(hidden)]
-pub use filter::{Asked, Selective};
+pub use filter::Selective;
 pub use future::SourceFuture;
 pub use map::Map;
 pub use pair::{Either, EitherSource, Or, either};
@@ -50,6 +48,7 @@ pub use race::{Race, RaceIndexed, race, race_indexed};
 pub use simple::{FromIter, Never, Ready, from_iter, never, ready};
 pub use traits::Source;
 
-pub(crate) use arms::Pass;
-pub(crate) use choose::{Choice, Chosen, choose};
+pub(crate) use arms::{Arms, Pass, Won};
+pub(crate) use choose::{Choice, Chosen, at_once, choose};
+pub(crate) use filter::Asked;
 pub(crate) use traits::wait_in_lists;

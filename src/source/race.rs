@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::arms::{Arms, Won};
 use super::filter::{Asked, Selective};
 use super::traits::Source;
-use crate::base::random;
+use crate::base::random::Order;
 use crate::park::WaitList;
 
 /// So many sources are kept in place; more of them in one allocation, made when the race is.
@@ -18,8 +18,10 @@ pub struct Race<S> {
     sources: SmallVec<[S; IN_PLACE]>,
 }
 
-/// A source of what the first of `sources` has. Nothing is taken from the others, nobody is cancelled, and of several that have
-/// something chance picks one. A race of none never has anything.
+/// A source of what the first of `sources` has.
+///
+/// Nothing is taken from the others, and no task is cancelled. If several have something, one of these is picked at random, each
+/// with the same chance. A race of no sources never has anything.
 ///
 /// # Examples
 /// ```
@@ -37,12 +39,10 @@ where
 }
 
 impl<S> Race<S> {
-    /// The first, in an order that begins anywhere, for which `take` gives something.
+    /// The first for which `take` gives something, in random order.
     fn first<T>(&self, take: impl Fn(&S) -> Option<T>) -> Option<(usize, T)> {
-        let count = self.sources.len();
-        let start = if count < 2 { 0 } else { random::below(count) };
         let found = |at: usize| take(&self.sources[at]).map(|item| (at, item));
-        (start..count).find_map(found).or_else(|| (0..start).find_map(found))
+        Order::random(self.sources.len()).find_map(found)
     }
 
     fn finished<T>(&self, take: impl Fn(&S) -> Option<T>) -> Option<(usize, T)> {

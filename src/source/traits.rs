@@ -21,6 +21,9 @@ pub trait Source {
     type Item;
 
     /// Takes an item if there is one. Never waits.
+    ///
+    /// A receiver without a buffer has none while other selects would send, unlike in [`try_recv`](crate::channel::Receiver::try_recv).
+    /// One look at several sources, as in a [`race`](crate::source::race()), looks at them one after another.
     fn try_take(&self) -> Option<Self::Item>;
 
     /// Calls `each` with every list that is notified when there is something to take. A wrapper passes the call on to what it wraps.
@@ -82,11 +85,14 @@ pub trait Source {
     }
 
     /// A source of those values only that `accepts` says yes to; the others stay where they are, for others. For receivers,
-    /// references to them, and races of these. That the other side has gone is reported in any case.
+    /// references to them, and races of these.
+    ///
+    /// That the other side has gone is reported in any case, but only once there are no more values, as by the receiver itself. A value in the buffer that `accepts`
+    /// refuses is one: until another receiver has taken it, the filter goes on waiting, even if all senders have gone.
     ///
     /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`](crate::no_suspend) and while the channel is
-    /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. If it panics there,
-    /// the one who waits gets the panic.
+    /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. It may drop senders and receivers of the channel.
+    /// If it panics there, the one who waits gets the panic.
     ///
     /// # Examples
     /// ```

@@ -165,16 +165,36 @@ fn a_selected_send_under_no_suspend_is_refused_where_it_would_have_to_wait() {
         ecru::scope(|s| {
             let reading = s.spawn_local(|| receiver.recv());
             settle();
+            let mut choice = Select::new();
+            choice.send(&sender);
+            let selected = choice.select();
+            reading.cancel();
+            settle();
             let tried = panic::catch_unwind(AssertUnwindSafe(|| {
-                ecru::no_suspend(|| {
-                    select! {
-                        send(sender, reading.cancel()) -> sent => sent.is_ok(),
-                        default => false,
-                    }
-                })
+                ecru::no_suspend(|| selected.send(&sender, ()))
             }));
             let payload = tried.unwrap_err();
             assert!(text_of(&*payload).contains("no_suspend"), "{}", text_of(&*payload));
+        });
+    });
+}
+
+#[test]
+fn a_send_with_a_default_under_no_suspend_never_waits() {
+    run_on(1, || {
+        let (sender, receiver) = channel::bounded(0);
+        ecru::scope(|s| {
+            let reading = s.spawn_local(|| receiver.recv());
+            settle();
+            let sent = ecru::no_suspend(|| {
+                select! {
+                    send(sender, reading.cancel()) -> sent => sent.is_ok(),
+                    default => false,
+                }
+            });
+            assert!(sent);
+            assert!(reading.join().unwrap().unwrap_err().is_cancelled());
+            assert_eq!(receiver.try_recv(), Ok(()));
         });
     });
 }

@@ -173,3 +173,16 @@ impl Side {
         }
     }
 }
+
+/// Checks how often each of some things was taken that have the same chance, by a chi-squared test. Chance alone fails it once in 10^9 runs.
+#[track_caller]
+pub(crate) fn assert_even(counts: &[u32]) {
+    let bound = match counts.len() {
+        2 => 37.33,
+        3 => 41.45,
+        length => panic!("there is no bound here for {length} things"),
+    };
+    let expected = f64::from(counts.iter().sum::<u32>()) / counts.len() as f64;
+    let squared: f64 = counts.iter().map(|count| (f64::from(*count) - expected).powi(2)).sum();
+    assert!(squared / expected < bound, "{counts:?} are not even: {}", squared / expected);
+}

@@ -207,12 +207,21 @@ impl<T> BiasedLock<T> {
     #[cold]
     #[track_caller]
     fn refuse_own_code(&self) {
+        assert!(!self.is_asking(), "{REENTERED}");
+    }
+
+    /// Whether this thread holds the lock and runs user code under it.
+    #[cold]
+    pub(crate) fn is_asking(&self) -> bool {
         let mut at = local::with(|local| local.asking.get()).cast::<Asking>();
         // SAFETY: L4: the frames are those of calls that are still running.
         while let Some(asking) = unsafe { at.as_ref() } {
-            assert!(!ptr::eq(asking.lock, ptr::from_ref(self).cast()), "{REENTERED}");
+            if ptr::eq(asking.lock, ptr::from_ref(self).cast()) {
+                return true;
+            }
             at = asking.outer;
         }
+        false
     }
 
     /// Lets the other have its burst, without a look at the flag: a look would fetch its cache line.

@@ -9,6 +9,7 @@ use super::super::errors::{RecvError, SendError};
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
+use super::super::source::watch_room;
 use crate::park::Role;
 use crate::source::{Arms, Pass, Source, Won};
 use crate::task::Cancelled;
@@ -20,7 +21,7 @@ pub enum Attempt<T> {
     Done(T),
     /// Nothing.
     Nothing,
-    /// Somebody who would make a value for whoever waits for it.
+    /// A select that would make a value for a receiver. Only for a select that waits.
     Offer,
 }
 
@@ -62,12 +63,21 @@ impl<T> Arm for RecvArm<'_, T> {
     type Output = Result<T, RecvError>;
 
     #[inline(always)]
-    fn attempt(&self, _: bool) -> Attempt<Self::Output> {
-        let mut locked = self.0.channel().lock();
-        match locked.take() {
+    fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
+        let channel = self.0.channel();
+        let mut locked = channel.lock();
+        let taken = match locked.take() {
+            Taken::Empty if locked.has_offer() => {
+                if waits {
+                    return Attempt::Offer;
+                }
+                channel.meet(locked)
+            }
+            taken => taken,
+        };
+        match taken {
             Taken::Value(value) => Attempt::Done(Ok(value)),
             Taken::Disconnected => Attempt::Done(Err(RecvError::Disconnected)),
-            Taken::Empty if locked.has_offer() => Attempt::Offer,
             Taken::Empty => Attempt::Nothing,
         }
     }
@@ -134,6 +144,9 @@ impl<'s, T> Arm for SendArm<'s, T> {
 }
 
 pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
+    if arms.watches() {
+        return watch_room(channel, arms);
+    }
     match arms.pass() {
         Pass::Count => arms.count(),
         Pass::Notify => {}
@@ -141,7 +154,7 @@ pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &
             if arms.only().is_some() {
                 return;
             }
-            let locked = channel.lock();
+            let mut locked = channel.lock();
             if locked.can_reserve_but(|node| arms.is_own(node)) {
                 drop(locked);
                 arms.set_ready();
@@ -150,6 +163,9 @@ pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &
             let senders = &locked.state.senders;
             // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: an offer has no data.
             unsafe { arms.push(channel.list(), senders, Role::Offer, ptr::null_mut(), None) };
+            if locked.state.capacity == 0 {
+                locked.notify_onlookers();
+            }
         }
     }
 }
@@ -180,9 +196,21 @@ impl<'a, T> Grant<'a, T> {
     ///
     /// # Errors
     /// As [`Sender::send`].
+    #[track_caller]
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         match self.reservation {
             Some(reservation) => reservation.send(value).map_err(send_error),
+            None => Err(SendError::Cancelled(value)),
+        }
+    }
+
+    /// Sends it without waiting, for a select with a `default`.
+    ///
+    /// # Errors
+    /// As [`Sender::send`].
+    pub fn send_at_once(self, value: T) -> Result<(), SendError<T>> {
+        match self.reservation {
+            Some(reservation) => reservation.send_at_once(value).map_err(send_error),
             None => Err(SendError::Cancelled(value)),
         }
     }

@@ -1,5 +1,4 @@
 //! A select whose operations are known at run time only.
-#![expect(unsafe_code, reason = "registers waits")]
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,15 +10,18 @@ use super::super::errors::{RecvError, SendError};
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
+use super::super::source::{watch_room, watch_values};
 use super::super::state::Handed;
 use super::arm::{Attempt, register_offer};
 use super::errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
-use crate::base::{clock, random};
+use crate::base::clock;
+use crate::base::random::{self, Order};
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::Role;
-use crate::source::{Arms, Choice, Chosen, Pass, Source, Won, choose};
+use crate::source::{Arms, Choice, Chosen, Source, Won, at_once, choose};
 
 /// What a select does with an operation, whatever its channel carries.
-trait Operation {
+trait Operation: Sync {
     /// Reserves what it would send to or receive.
     fn attempt(&self, waits: bool) -> Attempt<Token>;
     fn register<'a>(&'a self, arms: &mut Arms<'a>);
@@ -45,15 +47,26 @@ enum Token {
     Cancelled,
 }
 
-impl<T> Operation for Receiver<T> {
-    fn attempt(&self, _: bool) -> Attempt<Token> {
+impl<T: Send> Operation for Receiver<T> {
+    fn attempt(&self, waits: bool) -> Attempt<Token> {
         let mut locked = self.channel().lock();
         let buffered = !locked.state.buffer.is_empty();
         if buffered {
             // Its room is not for others until it has been fetched: it may come back.
             locked.state.reserved += 1;
         }
-        match locked.take() {
+        let taken = match locked.take() {
+            Taken::Empty if locked.has_offer() => {
+                if waits {
+                    return Attempt::Offer;
+                }
+                let taken = self.channel().meet(locked);
+                locked = self.channel().lock();
+                taken
+            }
+            taken => taken,
+        };
+        match taken {
             Taken::Value(value) => {
                 let number = locked.next_number();
                 // Odd, where those of nodes are even.
@@ -61,7 +74,6 @@ impl<T> Operation for Receiver<T> {
                 locked.state.handed.push(Handed { ticket, value });
                 Attempt::Done(Token::Value(ticket, buffered))
             }
-            Taken::Empty if locked.has_offer() => Attempt::Offer,
             Taken::Empty => Attempt::Nothing,
             Taken::Disconnected => Attempt::Done(Token::Disconnected),
         }
@@ -87,25 +99,12 @@ impl<T> Operation for Receiver<T> {
     }
 
     fn is_ready(&self) -> bool {
-        matches!(self.channel().lock().has_something(None), Ok(true))
+        let mut locked = self.channel().lock();
+        matches!(locked.has_something(None), Ok(true)) || locked.has_offer()
     }
 
     fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
-        match arms.pass() {
-            Pass::Count => arms.count(),
-            Pass::Notify => {
-                let channel = self.channel();
-                let locked = channel.lock();
-                if let Some(clockwork) = &locked.state.clockwork {
-                    arms.ends_at(clockwork.next);
-                }
-                // SAFETY: N1: the channel's list is borrowed for `'a`. N2: no data.
-                unsafe {
-                    arms.push(channel.list(), &locked.queue, Role::Peek, ptr::null_mut(), None)
-                };
-            }
-            Pass::Take => {}
-        }
+        watch_values(self.channel(), arms);
     }
 
     fn give_back(&self, token: Token) {
@@ -119,7 +118,7 @@ impl<T> Operation for Receiver<T> {
     }
 }
 
-impl<T> Operation for Sender<T> {
+impl<T: Send> Operation for Sender<T> {
     fn attempt(&self, waits: bool) -> Attempt<Token> {
         Attempt::of(
             self.try_reserve_from(waits).map(|reservation| Token::Send(reservation.into_number())),
@@ -140,17 +139,7 @@ impl<T> Operation for Sender<T> {
     }
 
     fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
-        match arms.pass() {
-            Pass::Count => arms.count(),
-            Pass::Notify => {
-                let channel = self.channel();
-                let locked = channel.lock();
-                let senders = &locked.state.senders;
-                // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
-                unsafe { arms.push(channel.list(), senders, Role::Notify, ptr::null_mut(), None) };
-            }
-            Pass::Take => {}
-        }
+        watch_room(self.channel(), arms);
     }
 
     fn give_back(&self, token: Token) {
@@ -168,8 +157,23 @@ struct Listed<'a> {
     operation: &'a dyn Operation,
     /// What [`Select::send`] and [`Select::recv`] returned.
     index: usize,
-    /// Which node it put in, in this round of a wait.
-    node: Cell<Option<usize>>,
+    /// Which node it put in, in this round of a wait; or [`NO_NODE`]. Atomic only so that a `Select` can be shared: it is written by a select alone,
+    /// which borrows the `Select` mutably.
+    node: AtomicUsize,
+}
+
+const NO_NODE: usize = usize::MAX;
+
+impl Listed<'_> {
+    fn set_node(&self, node: Option<usize>) {
+        self.node.store(node.unwrap_or(NO_NODE), Ordering::Relaxed);
+    }
+}
+
+impl Clone for Listed<'_> {
+    fn clone(&self) -> Self {
+        Listed { node: AtomicUsize::new(NO_NODE), ..*self }
+    }
 }
 
 /// Several sends and receives, of which one will be done: [`select!`](crate::select) for when their number is known at run time
@@ -191,6 +195,10 @@ struct Listed<'a> {
 /// assert_eq!(index, 3);
 /// assert_eq!(selected.recv(&channels[index].1), Ok("three"));
 /// ```
+///
+/// As in crossbeam-channel, a `Select` can be cloned, and moved to other threads or shared with them. Therefore it takes channels of values that are
+/// [`Send`] only; [`select!`](crate::select) takes any.
+#[derive(Clone)]
 pub struct Select<'a> {
     operations: Vec<Listed<'a>>,
     next_index: usize,
@@ -211,18 +219,18 @@ impl<'a> Select<'a> {
     }
 
     /// Adds a send; returns its index. The same channel may be added more than once.
-    pub fn send<T>(&mut self, sender: &'a Sender<T>) -> usize {
+    pub fn send<T: Send>(&mut self, sender: &'a Sender<T>) -> usize {
         self.add(sender)
     }
 
     /// Adds a receive; returns its index.
-    pub fn recv<T>(&mut self, receiver: &'a Receiver<T>) -> usize {
+    pub fn recv<T: Send>(&mut self, receiver: &'a Receiver<T>) -> usize {
         self.add(receiver)
     }
 
     fn add(&mut self, operation: &'a dyn Operation) -> usize {
         let index = self.next_index;
-        self.operations.push(Listed { operation, index, node: Cell::new(None) });
+        self.operations.push(Listed { operation, index, node: AtomicUsize::new(NO_NODE) });
         self.next_index += 1;
         index
     }
@@ -241,7 +249,11 @@ impl<'a> Select<'a> {
         self.operations.remove(at);
     }
 
-    /// Selects an operation that can be done now. Never waits.
+    /// Selects an operation that can be done now. Does not wait for one.
+    ///
+    /// The operations are looked at as if all at once: there is an error only if at one moment during the call none could be done. A receive from a channel without a
+    /// buffer for which another select would send can be done: see [`Receiver::try_recv`]. A send to such a channel cannot be done while the only receivers have a
+    /// [`filter`](crate::Source::filter).
     ///
     /// # Errors
     /// [`TrySelectError`] when there is none.
@@ -249,8 +261,8 @@ impl<'a> Select<'a> {
     /// # Cancellation
     /// No cancel point.
     pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
-        let selecting = Selecting { select: self, first: Cell::new(0), waits: false };
-        selecting.attempt().map(|(at, token)| self.selected(at, token)).ok_or(TrySelectError)
+        let selecting = Selecting { select: self, first: Cell::new(0) };
+        at_once(&selecting).map(|(at, token)| self.selected(at, token, false)).ok_or(TrySelectError)
     }
 
     /// Selects an operation, after waiting until one can be done.
@@ -308,7 +320,9 @@ impl<'a> Select<'a> {
         self.choose(Some(deadline)).ok_or(SelectTimeoutError)
     }
 
-    /// The index of an operation that could be done now, which it is not: somebody else may be faster. Never waits.
+    /// Returns the index of an operation that could be done now, without doing it. Never waits.
+    ///
+    /// Another task or thread may be faster. There is an error only if at one moment during the call none could be done.
     ///
     /// # Errors
     /// [`TryReadyError`] when there is none.
@@ -316,7 +330,7 @@ impl<'a> Select<'a> {
     /// # Cancellation
     /// No cancel point.
     pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
-        Looking { select: self }.attempt().ok_or(TryReadyError)
+        at_once(&Looking { select: self }).ok_or(TryReadyError)
     }
 
     /// Waits until an operation could be done; returns its index. It may be too late by the time you do it.
@@ -371,11 +385,12 @@ impl<'a> Select<'a> {
 
     #[track_caller]
     fn choose(&mut self, deadline: Option<Instant>) -> Option<SelectedOperation<'a>> {
-        let selecting = Selecting { select: self, first: Cell::new(0), waits: true };
+        let selecting = Selecting { select: self, first: Cell::new(0) };
+        let waits = deadline.is_none();
         match choose(&selecting, deadline) {
-            Chosen::Ready((at, token)) => Some(self.selected(at, token)),
+            Chosen::Ready((at, token)) => Some(self.selected(at, token, waits)),
             Chosen::TimedOut => None,
-            Chosen::Cancelled(_) => Some(self.selected(self.any()?, Token::Cancelled)),
+            Chosen::Cancelled(_) => Some(self.selected(self.any()?, Token::Cancelled, waits)),
         }
     }
 
@@ -396,15 +411,15 @@ impl<'a> Select<'a> {
         }
     }
 
-    fn selected(&self, at: usize, token: Token) -> SelectedOperation<'a> {
+    fn selected(&self, at: usize, token: Token, waits: bool) -> SelectedOperation<'a> {
         let Listed { operation, index, .. } = self.operations[at];
-        SelectedOperation { operation, index, token }
+        SelectedOperation { operation, index, token, waits }
     }
 
-    /// Where a look at all operations begins.
-    fn start(&self) -> usize {
+    /// In which order the operations are looked at.
+    fn order(&self) -> Order {
         let count = self.operations.len();
-        if self.biased || count < 2 { 0 } else { random::below(count) }
+        if self.biased { Order::ascending(count) } else { Order::random(count) }
     }
 }
 
@@ -423,41 +438,55 @@ struct Selecting<'s, 'a> {
     select: &'s Select<'a>,
     /// Where the next registration begins.
     first: Cell<usize>,
-    waits: bool,
+}
+
+impl Selecting<'_, '_> {
+    fn look(&self, waits: bool) -> Option<(usize, Token)> {
+        let operations = &self.select.operations;
+        let mut first = None;
+        for at in self.select.order() {
+            first = first.or(Some(at));
+            match operations[at].operation.attempt(waits) {
+                Attempt::Done(token) => return Some((at, token)),
+                Attempt::Nothing => {}
+                // See the arms of `select!`.
+                Attempt::Offer => {
+                    first = Some(at);
+                    break;
+                }
+            }
+        }
+        self.first.set(first.unwrap_or(0));
+        None
+    }
 }
 
 impl Choice for Selecting<'_, '_> {
     type Output = (usize, Token);
 
     fn attempt(&self) -> Option<(usize, Token)> {
-        let operations = &self.select.operations;
-        let start = self.select.start();
-        self.first.set(start);
-        for at in (start..operations.len()).chain(0..start) {
-            match operations[at].operation.attempt(self.waits) {
-                Attempt::Done(token) => return Some((at, token)),
-                // See the arms of `select!`.
-                Attempt::Offer if self.waits => {
-                    self.first.set(at);
-                    return None;
-                }
-                Attempt::Offer | Attempt::Nothing => {}
-            }
-        }
-        None
+        self.look(true)
+    }
+
+    fn poll(&self) -> Option<(usize, Token)> {
+        self.look(false)
+    }
+
+    fn is_single(&self) -> bool {
+        self.select.operations.len() < 2
     }
 
     fn register<'r>(&'r self, arms: &mut Arms<'r>) {
         let operations = &self.select.operations;
         if !arms.any() {
             // The round may end before every operation has had its turn.
-            operations.iter().for_each(|listed| listed.node.set(None));
+            operations.iter().for_each(|listed| listed.set_node(None));
         }
         let start = self.first.get();
         for at in (start..operations.len()).chain(0..start) {
             let before = arms.used();
             operations[at].operation.register(arms);
-            operations[at].node.set((arms.used() > before).then_some(before));
+            operations[at].set_node((arms.used() > before).then_some(before));
             if arms.is_ready() {
                 return;
             }
@@ -465,7 +494,7 @@ impl Choice for Selecting<'_, '_> {
     }
 
     fn finish(&self, won: &Won<'_>) -> Option<(usize, Token)> {
-        let put_in = |listed: &Listed<'_>| listed.node.get() == Some(won.index());
+        let put_in = |listed: &Listed<'_>| listed.node.load(Ordering::Relaxed) == won.index();
         let at = self.select.operations.iter().position(put_in)?;
         Some((at, self.select.operations[at].operation.finish(won)?))
     }
@@ -480,9 +509,12 @@ impl Choice for Looking<'_, '_> {
 
     fn attempt(&self) -> Option<usize> {
         let operations = &self.select.operations;
-        let start = self.select.start();
         let ready = |at: usize| operations[at].operation.is_ready().then(|| operations[at].index);
-        (start..operations.len()).chain(0..start).find_map(ready)
+        self.select.order().find_map(ready)
+    }
+
+    fn is_single(&self) -> bool {
+        self.select.operations.len() < 2
     }
 
     fn register<'r>(&'r self, arms: &mut Arms<'r>) {
@@ -502,6 +534,8 @@ pub struct SelectedOperation<'a> {
     operation: &'a dyn Operation,
     index: usize,
     token: Token,
+    /// The select had no limit, and so has a send whose receiver has left.
+    waits: bool,
 }
 
 impl SelectedOperation<'_> {
@@ -513,6 +547,9 @@ impl SelectedOperation<'_> {
 
     /// Does the selected send.
     ///
+    /// On a channel without a buffer, the receiver for which this was selected may have left meanwhile. After [`Select::select`] the send then waits for
+    /// another. After a select that does not wait, or has a limit, it does not: the value stays in the channel for the next receiver.
+    ///
     /// # Errors
     /// As [`Sender::send`].
     ///
@@ -520,13 +557,19 @@ impl SelectedOperation<'_> {
     /// When another channel's sender is passed, or the selected operation is a receive.
     ///
     /// # Cancellation
-    /// A cancel point only if the receiver for which this was selected has left meanwhile.
+    /// A cancellation point only if it waits.
     #[track_caller]
-    pub fn send<T>(mut self, sender: &Sender<T>, value: T) -> Result<(), SendError<T>> {
+    pub fn send<T: Send>(mut self, sender: &Sender<T>, value: T) -> Result<(), SendError<T>> {
         self.check(sender, "`SelectedOperation::send`: this is not the sender that was selected");
         match std::mem::replace(&mut self.token, Token::Cancelled) {
             Token::Send(number) => {
-                Reservation::from_number(sender.channel(), number).send(value).map_err(send_error)
+                let reservation = Reservation::from_number(sender.channel(), number);
+                let sent = if self.waits {
+                    reservation.send(value)
+                } else {
+                    reservation.send_at_once(value)
+                };
+                sent.map_err(send_error)
             }
             Token::Cancelled => Err(SendError::Cancelled(value)),
             token => {
@@ -546,7 +589,7 @@ impl SelectedOperation<'_> {
     /// # Panics
     /// When another channel's receiver is passed, or the selected operation is a send.
     #[track_caller]
-    pub fn recv<T>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
+    pub fn recv<T: Send>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
         let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
         self.check(receiver, wrong);
         match std::mem::replace(&mut self.token, Token::Cancelled) {

@@ -4,8 +4,9 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::arm::{Arm, Attempt};
-use crate::base::{clock, random};
-use crate::source::{Arms, Choice, Chosen, Pass, Won, choose};
+use crate::base::clock;
+use crate::base::random::{self, Order};
+use crate::source::{Arms, Choice, Chosen, Pass, Won, at_once, choose};
 use crate::task::Cancelled;
 
 /// No more arms.
@@ -153,12 +154,27 @@ struct Selecting<'a, L> {
     biased: bool,
     /// Where the next registration begins.
     first: Cell<usize>,
-    waits: bool,
 }
 
 impl<L: ArmList> Selecting<'_, L> {
-    fn start(&self) -> usize {
-        if self.biased || L::LEN < 2 { 0 } else { random::below(L::LEN) }
+    #[inline(always)]
+    fn look(&self, waits: bool) -> Option<L::Output> {
+        let order = if self.biased { Order::ascending(L::LEN) } else { Order::random(L::LEN) };
+        let mut first = None;
+        for index in order {
+            first = first.or(Some(index));
+            match self.list.attempt(index, waits) {
+                Attempt::Done(output) => return Some(output),
+                Attempt::Nothing => {}
+                // Its turn, although there is nothing yet: two selects that always find something elsewhere would never meet.
+                Attempt::Offer => {
+                    first = Some(index);
+                    break;
+                }
+            }
+        }
+        self.first.set(first.unwrap_or(0));
+        None
     }
 }
 
@@ -167,22 +183,16 @@ impl<L: ArmList> Choice for Selecting<'_, L> {
 
     #[inline(always)]
     fn attempt(&self) -> Option<L::Output> {
-        let mut index = self.start();
-        self.first.set(index);
-        for _ in 0..L::LEN {
-            match self.list.attempt(index, self.waits) {
-                Attempt::Done(output) => return Some(output),
-                Attempt::Nothing => {}
-                // Its turn, although there is nothing yet: two selects that always find something elsewhere would never meet.
-                Attempt::Offer if self.waits => {
-                    self.first.set(index);
-                    return None;
-                }
-                Attempt::Offer => {}
-            }
-            index = if index + 1 == L::LEN { 0 } else { index + 1 };
-        }
-        None
+        self.look(true)
+    }
+
+    #[inline(always)]
+    fn poll(&self) -> Option<L::Output> {
+        self.look(false)
+    }
+
+    fn is_single(&self) -> bool {
+        L::LEN < 2
     }
 
     fn register<'a>(&'a self, arms: &mut Arms<'a>) {
@@ -213,12 +223,11 @@ pub fn run<L: ArmList>(
     how: How,
     tells_cancelled: bool,
 ) -> Outcome<L::Output> {
-    let waits = !matches!(how, How::Try);
-    let selecting = Selecting { list, biased, first: Cell::new(0), waits };
+    let selecting = Selecting { list, biased, first: Cell::new(0) };
     let deadline = match how {
         How::Wait => None,
         How::Try => {
-            return selecting.attempt().map_or(Outcome::Default, Outcome::Picked);
+            return at_once(&selecting).map_or(Outcome::Default, Outcome::Picked);
         }
         How::For(time) => clock::now().checked_add(time),
     };

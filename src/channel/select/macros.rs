@@ -4,7 +4,8 @@
 //! arms, which is run, and a `match` on what came of it. Everything is built in the scrutinee, so that temporaries in the operands live
 //! until the arm that was taken is over.
 
-/// Does one of several sends and receives, whichever can be done first; if several can, chance decides.
+/// Does one of several sends and receives, whichever can be done first. If several can be done, one of these is picked at random, each with the same
+/// chance.
 ///
 /// ```text
 /// recv(receiver) -> message => ..      message: Result<T, RecvError>
@@ -18,8 +19,18 @@
 /// Operands are evaluated once, `value` only when its arm is taken, with room or a receiver reserved for it; if it panics or leaves
 /// by `?`, `return` or `break`, what was reserved is given back. The same channel may be listed twice.
 ///
+/// # With a default
+/// All arms are looked at as if at once: `default` is taken only if at one moment none of them could be done.
+///
+/// Where a channel has no buffer, these hold besides:
+/// - A receive for which another select would send can be done. It returns after that select has evaluated its value, as
+///   [`try_recv`](crate::channel::Receiver::try_recv) does.
+/// - A send needs a receiver that waits. With a plain `default`, one that has a [`filter`](crate::Source::filter) does not count.
+/// - The receiver may leave while the value is being made, or refuse it. Then the send succeeds all the same, and the value stays in the channel for
+///   the next receiver. A select without a default waits for another receiver instead.
+///
 /// # Cancellation
-/// A cancel point, except with a plain `default`. Nothing has been sent or received then. Without an arm for it, a cancelled select takes
+/// A cancellation point, except with a plain `default`. Nothing has been sent or received then. Without an arm for it, a cancelled select takes
 /// one of the others, which gets its own `Cancelled`.
 ///
 /// # Panics
@@ -46,6 +57,26 @@
 ///     recv(n) -> _ => unreachable!("there is nothing"),
 ///     default(Duration::from_millis(1)) => {}
 /// }
+/// ```
+///
+/// It may be the last expression of a block, in every edition:
+/// ```edition2021
+/// use ecru::channel::{self, SendError, select};
+///
+/// fn send_once(value: String) -> Result<(), SendError<String>> {
+///     let (sender, _receiver) = channel::bounded(1);
+///     select! { send(sender, value) -> sent => sent }
+/// }
+/// fn try_both() -> bool {
+///     let (sender, receiver) = channel::bounded::<String>(0);
+///     select! {
+///         recv(receiver) -> text => text.is_ok(),
+///         send(sender, String::new()) -> sent => sent.is_ok(),
+///         default => false,
+///         cancelled => false,
+///     }
+/// }
+/// assert!(send_once(String::from("hello")).is_ok() && !try_both());
 /// ```
 #[macro_export]
 macro_rules! select {
@@ -257,6 +288,17 @@ macro_rules! __select_tells {
     };
 }
 
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_send {
+    ((wait) $picked:ident $v:expr) => {
+        $picked.send($v)
+    };
+    ($default:tt $picked:ident $v:expr) => {
+        $picked.send_at_once($v)
+    };
+}
+
 /// Makes the arms of the `match`: `(scrutinee) (arms so far) default cancelled (arms to do) (name) (the pattern of the next one)`.
 #[doc(hidden)]
 #[macro_export]
@@ -264,7 +306,7 @@ macro_rules! __select_match {
     ($run:tt ($($done:tt)*) $d:tt $c:tt ((send ($s:expr, $v:expr) ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
         $crate::__select_match!($run ($($done)*
             $crate::channel::__select::Outcome::Picked($pattern) => {
-                let $p = $picked.send($v);
+                let $p = $crate::__select_send!($d $picked $v);
                 $body
             }
         ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
@@ -277,34 +319,39 @@ macro_rules! __select_match {
             }
         ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
     };
+    // The outcome is moved out of the scrutinee at once. Where the select is the last expression of a block, the scrutinee lives longer than the block's
+    // variables in editions before 2024, and so must not have a destructor that uses them.
     (($run:expr) ($($done:tt)*) (wait) () () $picked:tt $pattern:tt) => {
-        match $run { $($done)* _ => ::core::unreachable!() }
+        match $run { outcome => match outcome { $($done)* _ => ::core::unreachable!() } }
     };
     (($run:expr) ($($done:tt)*) (wait) ($cancelled:expr) () $picked:tt $pattern:tt) => {
-        match $run {
+        match $run { outcome => match outcome {
             $($done)*
             $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
             _ => ::core::unreachable!(),
-        }
+        } }
     };
     (($run:expr) ($($done:tt)*) (now ($default:expr)) () () $picked:tt $pattern:tt) => {
-        match $run { $($done)* _ => $default }
+        match $run { outcome => match outcome { $($done)* _ => $default } }
     };
     (($run:expr) ($($done:tt)*) (after $t:tt ($default:expr)) () () $picked:tt $pattern:tt) => {
-        match $run { $($done)* _ => $default }
+        match $run { outcome => match outcome { $($done)* _ => $default } }
     };
     (($run:expr) ($($done:tt)*) (now ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
-        match $run {
+        match $run { outcome => match outcome {
             $($done)*
             $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
             _ => $default,
-        }
+        } }
     };
     (($run:expr) ($($done:tt)*) (after $t:tt ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
-        match $run {
+        match $run { outcome => match outcome {
             $($done)*
             $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
             _ => $default,
-        }
+        } }
     };
 }
+
+// They are exported by the crate's root, as every such macro. Whoever knows crossbeam-channel looks for them beside the channels.
+pub use {select, select_biased};

@@ -15,6 +15,8 @@ mod macros;
 pub(super) use arm::{finish_offer, register_offer};
 pub use dynamic::{Select, SelectedOperation};
 pub use errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
+#[doc(no_inline)]
+pub use macros::{select, select_biased};
 
 /// What `select!` expands to.
 #[doc(hidden)]

@@ -192,3 +192,27 @@ fn channel_40_close_now_wakes_everybody() {
         }
     });
 }
+
+#[test]
+fn channel_56_values_whose_destructors_panic_are_all_dropped() {
+    struct Bad<'c>(&'c std::sync::atomic::AtomicUsize);
+    impl Drop for Bad<'_> {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            crate::support::quiet_panic("a destructor");
+        }
+    }
+    everywhere(|_| {
+        for by_closing in [false, true] {
+            let dropped = std::sync::atomic::AtomicUsize::new(0);
+            let (sender, receiver) = channel::unbounded();
+            (0..3).for_each(|_| sender.send(Bad(&dropped)).ok().unwrap());
+            // The first panic goes on, when all have been dropped.
+            let text = crate::support::panic_text(|| {
+                if by_closing { sender.close_now() } else { drop(receiver) }
+            });
+            assert_eq!(text, "a destructor");
+            assert_eq!(dropped.load(std::sync::atomic::Ordering::SeqCst), 3);
+        }
+    });
+}

@@ -205,3 +205,14 @@ fn channel_52_values_may_be_borrowed() {
         assert_eq!(word, "on");
     });
 }
+
+#[test]
+fn channel_57_never_is_one_channel() {
+    let (one, other) = (channel::never::<u32>(), channel::never());
+    assert!(one.same_channel(&other) && one.same_channel(&one.clone()));
+    let (_sender, receiver) = channel::bounded(0);
+    assert!(!one.same_channel(&receiver) && !receiver.same_channel(&one));
+    // Past the end of time.
+    assert!(channel::after(std::time::Duration::MAX).same_channel(&channel::never()));
+    assert!(!channel::after(HOUR).same_channel(&channel::after(HOUR)));
+}

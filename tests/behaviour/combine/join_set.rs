@@ -273,3 +273,33 @@ fn combine_41_join_set_of_a_try_scope() {
         );
     });
 }
+
+#[test]
+fn combine_29_join_set_cancelled_by_an_older_request_after_a_newer_one() {
+    each_run(|| {
+        let go = &AtomicBool::new(false);
+        ecru::scope(|inner| {
+            let sets = [JoinSet::new(inner), JoinSet::new(inner)];
+            sets.iter().for_each(|set| set.spawn(move || until(|| go.load(SeqCst))));
+            let is_reported = |set: &JoinSet<'_, '_, ()>| match set.join_next() {
+                Some(Err(JoinError::CallerCancelled)) => true,
+                None => false,
+                Some(other) => panic!("{other:?}"),
+            };
+            ecru::cancel_scope(|older| {
+                older.cancel();
+                assert!(is_reported(&sets[0]), "now it has its number");
+                ecru::shield(|| {
+                    ecru::cancel_scope(|newer| {
+                        newer.cancel();
+                        assert!(is_reported(&sets[1]));
+                        assert!(!is_reported(&sets[1]));
+                    });
+                });
+                assert!(is_reported(&sets[1]));
+                assert!(!is_reported(&sets[1]));
+            });
+            go.store(true, SeqCst);
+        });
+    });
+}

@@ -254,3 +254,76 @@ fn select_40_many_operations() {
         assert_eq!(channels[7].1.try_recv(), Err(TryRecvError::Empty));
     });
 }
+
+#[test]
+fn select_46_the_dynamic_one_is_cloned_and_shared() {
+    fn shared<S: Clone + Send + Sync>(_: &S) {}
+    everywhere(|side| {
+        let channels = [channel::bounded(1), channel::bounded(1)];
+        let mut choice = Select::new();
+        for (_, receiver) in &channels {
+            choice.recv(receiver);
+        }
+        shared(&choice);
+        choice.remove(0);
+        // It goes elsewhere, and its clone has the same operations under the same numbers.
+        let clone = choice.clone();
+        let (there, ()) = side.both(
+            move || {
+                let mut choice = choice;
+                choice.ready()
+            },
+            || {
+                channels[1].0.send(7).unwrap();
+                let mut choice = clone;
+                let selected = choice.select();
+                assert_eq!(selected.index(), 1);
+                assert_eq!(selected.recv(&channels[1].1), Ok(7));
+                channels[1].0.send(8).unwrap();
+            },
+        );
+        assert_eq!(there, 1);
+    });
+}
+
+#[test]
+fn select_49_what_ready_names_can_be_done_while_nobody_else_comes() {
+    // One peer: what it has begun it goes on with.
+    let rounds = 300;
+    everywhere(|side| {
+        let ends = [channel::bounded(0), channel::bounded(0)];
+        let (done, told) = channel::bounded(1);
+        let ((), ()) = side.both(
+            || {
+                for n in 0..rounds {
+                    assert_eq!(ends[n % 2].1.recv(), Ok(n));
+                    done.send(()).unwrap();
+                }
+            },
+            || {
+                for n in 0..rounds {
+                    let mut choice = Select::new();
+                    for (sender, _) in &ends {
+                        choice.send(sender);
+                    }
+                    let index = choice.ready();
+                    assert_eq!(ends[index].0.try_send(n), Ok(()));
+                    told.recv().unwrap();
+                }
+            },
+        );
+        let (to, from) = channel::bounded(0);
+        let ((), ()) = side.both(
+            || (0..rounds).for_each(|n| to.send(n).unwrap()),
+            || {
+                for n in 0..rounds {
+                    let mut choice = Select::new();
+                    choice.recv(&ends[0].1);
+                    let wanted = choice.recv(&from);
+                    assert_eq!(choice.ready(), wanted);
+                    assert_eq!(from.try_recv(), Ok(n));
+                }
+            },
+        );
+    });
+}

@@ -160,3 +160,10 @@ fn select_38_nodes_of_a_graph_in_go_s_manner() {
         });
     });
 }
+
+#[test]
+fn select_47_the_macros_are_found_beside_the_channels_too() {
+    let (sender, receiver) = channel::bounded(1);
+    ecru::channel::select! { send(sender, 7) -> sent => sent.unwrap() }
+    ecru::channel::select_biased! { recv(receiver) -> got => assert_eq!(got, Ok(7)) }
+}

@@ -7,6 +7,7 @@ mod ends;
 mod expressions;
 mod meetings;
 mod sends;
+mod views;
 
 /// A value that does not come.
 fn no_value() -> u8 {

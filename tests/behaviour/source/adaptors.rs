@@ -2,12 +2,14 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use super::side_by_side;
 use crate::support::{everywhere, ms, panic_text, quiet_panic, run_on, settle, text_of};
 use ecru::Source;
 use ecru::channel::{self, RecvError};
+use ecru::select;
 use ecru::source::{self, Either};
 
 #[test]
@@ -223,5 +225,84 @@ fn source_34_filtered_receivers_are_served_in_order() {
             assert_eq!(high.join().unwrap(), (20, 10));
             assert_eq!(lowest.join().unwrap(), (30, 0));
         });
+    });
+}
+
+#[test]
+fn source_43_a_predicate_may_drop_the_last_sender() {
+    everywhere(|side| {
+        for accepts in [Some(true), Some(false), None] {
+            // Asked at once, and before a wait.
+            for waits in [false, true] {
+                let (sender, receiver) = channel::unbounded();
+                sender.send(1).unwrap();
+                let last = Mutex::new(Some(sender));
+                let filtered = (&receiver).filter(|_| {
+                    drop(last.lock().unwrap().take());
+                    accepts.unwrap_or_else(|| quiet_panic("a predicate"))
+                });
+                let look = || {
+                    catch_unwind(AssertUnwindSafe(|| match waits {
+                        true => {
+                            select! { wait(filtered) -> got => got.ok(), default(ms(1)) => None }
+                        }
+                        false => filtered.try_take(),
+                    }))
+                };
+                match accepts {
+                    Some(true) => assert_eq!(look().unwrap(), Some(Ok(1))),
+                    Some(false) => assert_eq!(look().unwrap(), None),
+                    None => assert_eq!(look().unwrap_err().downcast_ref(), Some(&"a predicate")),
+                }
+                assert!(receiver.is_closed());
+                if accepts != Some(true) {
+                    assert_eq!(receiver.recv(), Ok(1));
+                }
+                assert!(receiver.recv().unwrap_err().is_disconnected());
+            }
+        }
+        // Others wait already.
+        let (sender, receiver) = channel::unbounded();
+        let last = Mutex::new(Some(sender.clone()));
+        let (got, ()) = side.both(
+            || {
+                let refusing = (&receiver).filter(|value| *value == 2);
+                refusing.wait().unwrap()
+            },
+            || {
+                side.pause();
+                sender.send(1).unwrap();
+                drop(sender);
+                side.pause();
+                let taken = (&receiver).filter(|_| {
+                    drop(last.lock().unwrap().take());
+                    true
+                });
+                assert_eq!(taken.try_take(), Some(Ok(1)));
+            },
+        );
+        assert_eq!(got, Err(RecvError::Disconnected));
+    });
+}
+
+#[test]
+fn source_44_a_refused_value_is_in_front_of_the_disconnect() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(2);
+        sender.send(1).unwrap();
+        let refusing = (&receiver).filter(|_| false);
+        assert_eq!(refusing.try_take(), None);
+        drop(sender);
+        // The value is for others, so it cannot be said that there is nothing more.
+        assert_eq!(refusing.try_take(), None);
+        let (got, ()) = side.both(
+            || refusing.wait().unwrap(),
+            || {
+                side.pause();
+                assert_eq!(receiver.recv(), Ok(1));
+            },
+        );
+        assert_eq!(got, Err(RecvError::Disconnected));
+        assert_eq!(refusing.try_take(), Some(Err(RecvError::Disconnected)));
     });
 }

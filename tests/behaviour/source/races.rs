@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use super::Letters;
-use crate::support::{everywhere, ms, run_on};
+use crate::support::{assert_even, everywhere, ms, run_on};
 use ecru::Source;
 use ecru::channel::{self, RecvError};
 use ecru::source::{self, Either};
@@ -246,5 +246,33 @@ fn source_36_operations_that_always_succeed_do_not_starve_others() {
                 stop.store(true, SeqCst);
             });
         });
+    });
+}
+
+#[test]
+fn source_42_each_ready_source_of_a_race_has_the_same_chance() {
+    run_on(1, || {
+        let idle = channel::never::<u32>();
+        let (sender, ready) = channel::bounded(1);
+        sender.send(7).unwrap();
+        for length in [5, 100] {
+            let places = [0, length - 2, length - 1];
+            let all = |n| if places.contains(&n) { &ready } else { &idle };
+            let race = source::race((0..length).map(|n| all(n).map(move |_| n)));
+            let indexed = source::race_indexed((0..length).map(all));
+            let take = |look: &dyn Fn() -> usize| {
+                let mut counts = [0; 3];
+                for _ in 0..6_000 {
+                    let taken = look();
+                    counts[places.iter().position(|place| *place == taken).unwrap()] += 1;
+                    sender.send(7).unwrap();
+                }
+                assert_even(&counts);
+            };
+            take(&|| race.wait().unwrap());
+            take(&|| race.try_take().unwrap());
+            take(&|| indexed.wait().unwrap().0);
+            take(&|| indexed.try_take().unwrap().0);
+        }
     });
 }
