@@ -25,7 +25,7 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn send(&self, value: T) -> Result<(), NotSent<T>> {
         if task::begin_wait().is_err() {
-            return Err(NotSent::Cancelled(value));
+            return self.send_without_a_wait(value);
         }
         let (guard, value) = match self.list().lock_at_once() {
             None => (None, value),

@@ -32,16 +32,18 @@ impl<T> Sender<T> {
         &self.channel
     }
 
-    /// Sends a value, after waiting for room if there is none. On a channel without a buffer: for somebody who receives it.
+    /// Sends a value. Waits until there is room, or, on a channel without a buffer, until a receiver takes the value.
     ///
     /// # Errors
-    /// With the value: [`SendError::Disconnected`] when nobody will ever receive, [`SendError::Cancelled`] when the wait was cancelled.
+    /// [`SendError::Disconnected`] if the channel has no receiver left, [`SendError::Cancelled`] if the wait is cancelled. Both hold
+    /// the value.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. The value comes back; it has not been sent.
+    /// This is a cancellation point. A cancelled call has not sent the value and returns it. While its task unwinds from a panic,
+    /// a call sends the value if that needs no wait, and returns `Cancelled` otherwise.
     ///
     /// # Examples
     /// ```

@@ -249,11 +249,26 @@ impl<T> Channel<T> {
         Err(locked)
     }
 
+    /// Ends the send of a task that must not wait. One that unwinds still sends where that needs no wait, so that a destructor can
+    /// report what happened; an error there would often become a second panic.
+    #[cold]
+    pub(super) fn send_without_a_wait(&self, value: T) -> Result<(), NotSent<T>> {
+        if !task::is_unwinding() {
+            return Err(NotSent::Cancelled(value));
+        }
+        let offered = self.lock().offer(value);
+        match offered {
+            Offered::Accepted | Offered::Evicted(_) => Ok(()),
+            Offered::Full(value) => Err(NotSent::Cancelled(value)),
+            Offered::Disconnected(value) => Err(NotSent::Disconnected(value)),
+        }
+    }
+
     /// Sends, waiting until the deadline.
     #[track_caller]
     pub(super) fn send_until(&self, value: T, deadline: Option<Instant>) -> Result<(), NotSent<T>> {
         if task::begin_wait().is_err() {
-            return Err(NotSent::Cancelled(value));
+            return self.send_without_a_wait(value);
         }
         let mut locked = self.lock();
         let offered = locked.offer(value);

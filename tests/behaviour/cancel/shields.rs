@@ -5,10 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+use ecru::channel::{self, RecvError, SendError};
 use ecru::{CancelReason, JoinError};
 
 use super::cancelled;
-use crate::support::{HOUR, OnDrop, each_run, forever, ms, quiet_panic, until};
+use crate::support::{HOUR, OnDrop, begin, each_run, forever, ms, quiet_panic, settle, until};
 
 /// A shield keeps a request out, and it is seen afterwards.
 #[test]
@@ -182,5 +183,41 @@ fn cancel_42_unwinding_shield() {
         });
         assert_eq!(*shielded.lock().unwrap(), Some(Ok(())));
         assert_eq!(*child.lock().unwrap(), Some(Ok(())));
+    });
+}
+
+/// A destructor of a task that unwinds sends where that needs no wait, and gets the value back where it does.
+#[test]
+fn cancel_51_send_while_unwinding() {
+    each_run(|| {
+        let (room, has_room) = channel::bounded(2);
+        let (full, has_none) = channel::bounded(1);
+        full.send(0).unwrap();
+        let (unheard, nobody) = channel::bounded(1);
+        drop(nobody);
+        let (meeting, taken) = channel::bounded(0);
+        ecru::scope(|s| {
+            let receiver = &begin(s, || taken.recv());
+            ecru::scope(|s| {
+                settle();
+                let task = s.spawn(|| {
+                    let _report = OnDrop(|| {
+                        room.send(1).unwrap();
+                        room.send_timeout(2, HOUR).unwrap();
+                        assert_eq!(full.send(3), Err(SendError::Cancelled(3)));
+                        assert_eq!(unheard.send(4), Err(SendError::Disconnected(4)));
+                        // Its receiver may not have come to wait yet.
+                        if meeting.send(5).is_err() {
+                            receiver.cancel();
+                        }
+                    });
+                    quiet_panic("on purpose");
+                });
+                assert!(task.join().is_err());
+            });
+            assert_eq!((has_room.recv(), has_room.recv()), (Ok(1), Ok(2)));
+            assert!(matches!(receiver.join().unwrap(), Ok(5) | Err(RecvError::Cancelled)));
+        });
+        assert_eq!(has_none.recv(), Ok(0));
     });
 }
