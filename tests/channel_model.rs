@@ -167,6 +167,16 @@ impl Model {
         if self.drained() { End::Gone } else { End::Empty }
     }
 
+    /// A poll meets the first select in line that would send, which makes its value for it.
+    fn meet(&mut self) -> End {
+        let Some(at) = self.senders.iter().position(|sender| sender.lazy) else {
+            return End::Empty;
+        };
+        let sender = self.senders.remove(at).unwrap();
+        self.ends[sender.step] = Some(End::Sent);
+        End::Got(sender.value.unwrap())
+    }
+
     fn drained(&self) -> bool {
         self.closed && self.buffer.is_empty() && self.senders.is_empty()
     }
@@ -215,7 +225,10 @@ impl Model {
                 end => Some(end),
             },
             Step::TrySend(value) => Some(self.offer(value)),
-            Step::TryRecv => Some(self.take(None)),
+            Step::TryRecv => Some(match self.take(None) {
+                End::Empty => self.meet(),
+                end => end,
+            }),
             Step::TryFilter(parity) => Some(self.take(Some(parity))),
             Step::Recv | Step::SelectRecv | Step::RaceRecv | Step::Filter(_) => {
                 let parity = if let Step::Filter(parity) = step { Some(parity) } else { None };

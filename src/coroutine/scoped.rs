@@ -15,6 +15,7 @@ use std::panic::{self, AssertUnwindSafe};
 use super::coroutine::default_stack;
 use super::generator;
 use super::{Coroutine, CoroutineState, CoroutineStatus, Yielder};
+use crate::base::report;
 
 /// A coroutine that may borrow, lent to a closure by [`scoped`].
 pub struct ScopedCoroutine<In, Yield, Out> {
@@ -166,7 +167,7 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
 /// Says why, and ends the process.
 #[cold]
 pub(super) fn abort(why: &str) -> ! {
-    eprintln!("ecru: {why}; what it borrows must not be freed: aborting");
+    report::last_words(format!("ecru: {why}; what it borrows must not be freed: aborting"));
     std::process::abort()
 }
 

@@ -1,6 +1,6 @@
 //! One file, from the first attempt to the last.
 //!
-//! [`ask`] is one request through redirects, [`head`] the meaning of its answer, [`attempt`] that and the body. A [`Target`]
+//! [`ask`] is one request through redirects, [`head`] the meaning of its answer, [`attempt`] that and the body. A [`target`]
 //! takes the bytes ([`part`]: a file, by way of the [`disk`]; [`check`]: compared and discarded). [`existing`] looks at what is there already, with
 //! the help of the [`index`]. [`trouble`] says what went wrong and whether to try again; here is the loop around them.
 
