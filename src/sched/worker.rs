@@ -224,6 +224,17 @@ impl Worker {
     /// last, and across a switch that was another task's. Each return after a switch would cost a misprediction.
     #[inline(always)]
     fn turn(&self) -> bool {
+        if self.restraint.holds() { self.restrained_turn() } else { self.take_turn::<false>() }
+    }
+
+    /// A turn while unstarted tasks are held back. Out of line, so that the usual turn stays short.
+    #[inline(never)]
+    fn restrained_turn(&self) -> bool {
+        self.take_turn::<true>()
+    }
+
+    #[inline(always)]
+    fn take_turn<const RESTRAINED: bool>(&self) -> bool {
         let turns = self.turns.get();
         self.turns.set(turns.wrapping_sub(1));
         if turns == 0 {
@@ -232,7 +243,7 @@ impl Worker {
             if self.root_asked.take() {
                 return true;
             }
-            if self.restraint.is_over() {
+            if RESTRAINED && self.restraint.is_over() {
                 self.unstarted_first.set(true);
             }
             self.promote();
@@ -243,7 +254,7 @@ impl Worker {
             if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };
         let mut from_ready = ready_first;
         if task.is_null() {
-            if self.is_held_back() {
+            if RESTRAINED && self.promote() {
                 return false;
             }
             from_ready = !ready_first;
@@ -255,7 +266,7 @@ impl Worker {
             }
             return false;
         }
-        self.unstarted_first.set(from_ready & !self.restraint.holds());
+        self.unstarted_first.set(from_ready && !RESTRAINED);
         if from_ready {
             if task == self.root.get() {
                 return true;
@@ -271,12 +282,6 @@ impl Worker {
             }
         }
         false
-    }
-
-    /// Whether a preempted task is to run before an unstarted one; it is ready then.
-    #[inline(always)]
-    fn is_held_back(&self) -> bool {
-        self.restraint.holds() && self.promote()
     }
 
     /// The next preempted task becomes ready. False: there is none.
