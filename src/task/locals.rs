@@ -76,8 +76,8 @@ impl<T: Sync + 'static> LocalKey<T> {
     /// When none is bound; [`try_with`](LocalKey::try_with) does not.
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
-        match self.find() {
-            Some(value) => f(value),
+        match self.try_with(f) {
+            Some(result) => result,
             None => panic!(
                 "no value is bound to this task-local here; bind one with `KEY.scope(value, || ..)`"
             ),
@@ -86,6 +86,8 @@ impl<T: Sync + 'static> LocalKey<T> {
 
     /// Gives `f` the innermost value bound to this key, if there is one.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        // A bare coroutine that is suspended in `f` may outlive the binding, which is in a frame of its resumer.
+        let _frame = crate::coroutine::OpenFrame::enter();
         self.find().map(f)
     }
 

@@ -10,6 +10,7 @@ mod lent_yielders;
 mod requests;
 mod scoped_coroutines;
 mod scopes_and_runs;
+mod second_round;
 mod strangers;
 mod turns;
 mod unwinding;
