@@ -24,7 +24,8 @@
 //! # Poisoning
 //! A lock is poisoned when a task or thread panics while it holds a guard that writes. Each later call on that lock returns a
 //! [`PoisonError`], which holds the guard. There is one exception: while a task is parked in a destructor that unwinding has called, panics on
-//! its worker do not poison, because they cannot be told from that one.
+//! its worker do not poison, because they cannot be told from that one. A lock is poisoned, too, when a suspended coroutine that holds such a
+//! guard is dropped, because that unwinds it.
 //!
 //! # Cancellation
 //! std's signatures leave no room for a cancellation, so no wait here is a cancel point: a cancelled task waits on. Code that is to
