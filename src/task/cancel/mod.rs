@@ -59,10 +59,11 @@
 //!   its nodes have been reached, by a task further down, does not make it reachable: the walk tells it nothing before it has said that it
 //!   may wait.
 //! - A shield is a node that is not linked: nothing reaches what hangs below it.
-//! - A limit (the node of a time limit, or of a shield that runs out) is flagged, or opened, by a timer of its task's worker. A worker that
-//!   computes does not look at its timers, so who asks outright whether it has been asked to stop reads the clock, if it is below a limit:
-//!   each node knows the innermost one at or above it. The limit whose time came first is flagged, whichever task it belongs to. A
-//!   shield is opened on its own worker only, since its timer may be about to do the same.
+//! - A limit is the node of a time limit, or of a shield that runs out. A timer of its task's worker flags or opens it. A worker
+//!   that computes does not look at its timers, so `is_cancelled`, `checkpoint`, yields and sleeps read the clock if they are below
+//!   a limit. Each node knows the innermost limit at or above it. Of several that have passed, the one with the earliest deadline is
+//!   flagged, whichever task it belongs to. A shield is opened on its own worker only, because its timer may be about to do
+//!   the same.
 //! - Hooks (`on_cancel`) are collected under the locks and run after all of them have been released.
 #![expect(unsafe_code, reason = "walks a tree of nodes that live on stacks")]
 
