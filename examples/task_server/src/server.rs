@@ -37,8 +37,9 @@ pub struct Server {
 /// An answer on its way out; what it holds is given back when it has been sent.
 struct Answer<'s> {
     byte: u8,
-    _room: Permit,
+    // Dropped before the permit, or the next request would be counted while this one still is.
     _in_hand: Counted<'s>,
+    _room: Permit,
 }
 
 impl Server {
@@ -114,7 +115,7 @@ impl Server {
                 s.spawn(move || {
                     let byte = self.answer(request)?;
                     // If nobody takes it the writer has failed, which ends this connection.
-                    let _ = answers.send(Answer { byte, _room: room, _in_hand: in_hand });
+                    let _ = answers.send(Answer { byte, _in_hand: in_hand, _room: room });
                     Ok(())
                 });
             }

@@ -3,6 +3,7 @@
 use ecru::net::TcpListener;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -25,10 +26,11 @@ fn with_server<T>(pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T 
             })
         });
         let (address, stop) = starting.recv().unwrap();
-        let found = visit(address, server);
+        // A visit that panics would otherwise wait for ever for the server.
+        let found = panic::catch_unwind(AssertUnwindSafe(|| visit(address, server)));
         stop.cancel();
         serving.join().unwrap().unwrap();
-        found
+        found.unwrap_or_else(|payload| panic::resume_unwind(payload))
     })
 }
 
