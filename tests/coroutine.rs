@@ -427,7 +427,8 @@ fn coroutine_14_own_stack() {
     assert!(deeper(10) + 10 * 512 <= remaining_stack());
     let own = std::thread::Builder::new().stack_size(300 * 1024).spawn(remaining_stack).unwrap();
     let own = own.join().unwrap();
-    assert!((100 * 1024..=320 * 1024).contains(&own), "{own}");
+    // The C library may hand out the stack of a thread that has ended, up to four times as large.
+    assert!((100 * 1024..=4 * 320 * 1024).contains(&own), "{own}");
     if cfg!(ecru_baton) {
         return;
     }

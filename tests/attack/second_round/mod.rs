@@ -20,7 +20,7 @@ ecru::task_local! { static NAME: String }
 
 /// A coroutine suspends inside `LocalKey::with`, its resumer's binding ends, and the coroutine reads the value that is gone.
 #[test]
-fn attack_01_a_binding_ends_while_a_coroutine_reads_it() {
+fn a_binding_ends_while_a_coroutine_reads_it() {
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
         NAME.with(|name| {
             yielder.suspend(());
@@ -45,7 +45,7 @@ fn attack_01_a_binding_ends_while_a_coroutine_reads_it() {
 
 /// The same with a generator, which is read in a task and is left over when the binding's body has ended.
 #[test]
-fn attack_01b_a_binding_ends_while_a_generator_reads_it_in_a_task() {
+fn a_binding_ends_while_a_generator_reads_it_in_a_task() {
     run_on(1, || {
         let kept: RefCell<Option<Generator<usize>>> = RefCell::default();
         let result = panic::catch_unwind(AssertUnwindSafe(|| {
@@ -63,7 +63,7 @@ fn attack_01b_a_binding_ends_while_a_generator_reads_it_in_a_task() {
 
 /// The function of `suspend_with` suspends the coroutine around it, which is then dropped.
 #[test]
-fn attack_04_the_function_of_a_suspension_suspends_the_outer_coroutine() {
+fn the_function_of_a_suspension_suspends_the_outer_coroutine() {
     let noted = Rc::new(Cell::new(0));
     let outer_yielder_used = Rc::clone(&noted);
     let outer = Coroutine::new(move |outer: &Yielder<(), u8>, ()| {
@@ -111,7 +111,7 @@ fn attack_04_the_function_of_a_suspension_suspends_the_outer_coroutine() {
 
 /// A future that suspends the coroutine when it is polled; another task goes on with that coroutine.
 #[test]
-fn attack_05_a_future_is_polled_in_one_task_and_goes_on_in_another() {
+fn a_future_is_polled_in_one_task_and_goes_on_in_another() {
     struct Suspends<'a>(&'a Yielder<(), u8>, u32, Arc<std::sync::Mutex<Option<Waker>>>);
     impl Future for Suspends<'_> {
         type Output = u32;
@@ -170,7 +170,7 @@ impl Source for Mischief<'_> {
 
 /// A source of the user's own suspends the coroutine in the middle of a wait: before it is registered, while it is, and between two lists.
 #[test]
-fn attack_06_a_source_suspends_in_the_middle_of_a_wait() {
+fn a_source_suspends_in_the_middle_of_a_wait() {
     for place in [1, 2, 3] {
         for how in 0..2 {
             each_run(|| {
@@ -224,7 +224,7 @@ fn attack_06_a_source_suspends_in_the_middle_of_a_wait() {
 
 /// The value of a send is a suspension. Meanwhile the receiver gives up, and the coroutine is resumed, dropped or forgotten.
 #[test]
-fn attack_07_a_coroutine_is_suspended_with_a_reservation() {
+fn a_coroutine_is_suspended_with_a_reservation() {
     for how in 0..3 {
         for capacity in [0, 1] {
             each_run(|| {
@@ -270,7 +270,7 @@ fn attack_07_a_coroutine_is_suspended_with_a_reservation() {
 
 /// A future of two lists is forgotten; one list is freed, the other is notified.
 #[test]
-fn attack_08_a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
+fn a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
     struct Lists<'a>(&'a WaitList, &'a WaitList);
     impl Source for Lists<'_> {
         type Item = ();
@@ -297,7 +297,7 @@ fn attack_08_a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
 
 /// A coroutine of generators of generators, each lent a yielder of one further out, all dropped at once at any depth.
 #[test]
-fn attack_10_generators_in_generators_are_dropped_at_any_depth() {
+fn generators_in_generators_are_dropped_at_any_depth() {
     fn nest(depth: u32, dropped: &Cell<u32>, yielder: &Yielder<(), u32>) {
         let _counted = OnDrop(|| dropped.set(dropped.get() + 1));
         if depth == 0 {
