@@ -40,6 +40,9 @@ impl From<Elapsed> for io::Error {
 /// [`Deadline`](CancelReason::Deadline), and so are the tasks of the scopes that it has opened.
 ///
 /// The body is awaited in any case; code that ignores the cancellation is not stopped. Limits nest, and the earliest wins.
+/// [`is_cancelled`](crate::is_cancelled), [`checkpoint`](crate::checkpoint), [`yield_now`](crate::yield_now) and sleeps see at
+/// once that the time is up, even if the body has only computed. Operations that need not wait, such as receiving a value that is
+/// already there, may still succeed up to 128 times.
 /// `limit` counts from the call. On a plain thread a limit is one for each blocking call inside.
 ///
 /// # Errors
