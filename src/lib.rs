@@ -16,7 +16,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`Handle`], [`DriverKind`] |
+//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`Handle`], [`DriverKind`], [`Placement`] |
 //! | tasks and their scopes | [`scope()`], [`try_scope`], [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
 //! | cancellation and time limits | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
 //! | several tasks at once | [`combine`], [`JoinSet`], [`join!`], [`par`], [`par_for!`] |
@@ -63,6 +63,7 @@ pub use park::no_suspend;
 pub use runtime::{
     Builder as RuntimeBuilder, Handle, LocalRuntime, NotRunning, Runtime, run, spawn,
 };
+pub use sched::Placement;
 pub use sched::{unblock, unblock as spawn_blocking};
 pub use schedule::{Delay, Jitter, Retry, Schedule};
 pub use scope::{

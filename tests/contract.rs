@@ -23,7 +23,7 @@ fn start() {
         .stack_size(256 * 1024)
         .driver(DriverKind::Auto)
         .name("n")
-        .spread(true);
+        .placement(ecru::Placement::Spread);
     let runtime: Runtime = builder.cancel_on_ctrl_c(false).detect_deadlock(false).build().unwrap();
     let handle: Handle = runtime.handle();
     let value: u8 = runtime.run(|| {

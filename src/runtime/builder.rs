@@ -9,7 +9,7 @@ use crate::base::report;
 use crate::coroutine::{STACK_DEFAULT, STACK_FLOOR};
 use crate::diag;
 use crate::driver::DriverKind;
-use crate::sched::{Settings, WORKERS_MAX};
+use crate::sched::{Placement, Settings, WORKERS_MAX};
 
 /// Settings of a [`Runtime`], from [`Runtime::builder`].
 ///
@@ -36,7 +36,7 @@ impl Builder {
                 stack_size: STACK_DEFAULT,
                 driver: DriverKind::Auto,
                 name: String::from("ecru"),
-                spread: false,
+                placement: Placement::Auto,
                 cancel_on_ctrl_c: false,
                 cancel_on_terminate: false,
                 on_deadlock: None,
@@ -82,10 +82,21 @@ impl Builder {
         self
     }
 
-    /// Whether spawned tasks are dealt out to all workers in turn, instead of starting where they are spawned unless another
-    /// worker is idle. Default: no; tasks that talk to each other are faster together.
-    pub fn spread(mut self, spread: bool) -> Builder {
-        self.settings.spread = spread;
+    /// Sets where tasks start. Default: [`Placement::Auto`].
+    ///
+    /// A started task stays on its worker until it ends, so this decides how the work of a program is divided among the cores. Single
+    /// tasks that talk much to their spawner are kept beside it by [`near`](crate::Builder::near).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::{Placement, Runtime};
+    ///
+    /// let runtime = Runtime::builder().placement(Placement::Together).build()?;
+    /// assert_eq!(runtime.run(|| ecru::scope(|s| s.spawn(|| 7).join().unwrap())), 7);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn placement(mut self, placement: Placement) -> Builder {
+        self.settings.placement = placement;
         self
     }
 

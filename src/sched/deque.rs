@@ -212,6 +212,12 @@ impl<T> Deque<T> {
         }
     }
 
+    /// Any thread: the number of tasks, a moment ago.
+    pub(super) fn len(&self) -> usize {
+        let (oldest, next) = self.span();
+        usize::try_from(next - oldest).unwrap_or(0)
+    }
+
     /// Anybody: the indices of the oldest and of the next to come, a moment ago.
     pub(super) fn span(&self) -> (isize, isize) {
         (self.top.load(Ordering::Relaxed), self.bottom.load(Ordering::Relaxed))

@@ -3,15 +3,18 @@
 
 use std::cell::{Cell, RefCell};
 use std::hint;
+use std::ptr;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::pool::{CLEARLY_MORE, WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
+use super::pool::{WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
+use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{alarm, clock, outside};
 use crate::driver::Wait;
+use crate::task::Header;
 
 /// A stolen task that keeps its thief busy for less than this was not worth the trip between the cores.
 const WORTHY: Duration = Duration::from_micros(2);
@@ -27,11 +30,26 @@ const AFTER_ALARM: Duration = Duration::from_millis(1);
 /// machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
+/// The unstarted tasks of a worker at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The span of its queue.
+    queued: (isize, isize),
+    /// The newest task in its inbox, for comparison only.
+    inbound: *const Header,
+}
+
+impl Seen {
+    fn of(worker: &WorkerShared) -> Seen {
+        Seen { queued: worker.unstarted.span(), inbound: worker.newest_inbound() }
+    }
+}
+
 /// What a worker remembers between two idle moments.
 #[derive(Debug)]
 pub(super) struct Leisure {
-    /// The spans of all queues at the last look: what was in there has aged since.
-    seen: RefCell<Vec<(isize, isize)>>,
+    /// The queues of all workers at the last look: what was in there has aged since.
+    seen: RefCell<Vec<Seen>>,
     /// When it took tasks from another, and how many: to see whether that was worth it.
     stolen: Cell<Option<(Instant, usize)>>,
     /// How many to take next time, and how long to nap before.
@@ -129,7 +147,7 @@ impl Worker {
     fn others_have_work(&self) -> bool {
         self.pool.workers.iter().any(|worker| {
             let (oldest, next) = worker.unstarted.span();
-            oldest < next
+            oldest < next || !worker.newest_inbound().is_null()
         })
     }
 
@@ -157,19 +175,16 @@ impl Worker {
     /// Naps and looks at the others' queues in turn. True: there is something to run.
     fn watch(&self) -> bool {
         let mut seen = self.leisure.seen.borrow_mut();
-        let spans = || self.pool.workers.iter().map(|worker| worker.unstarted.span());
+        let look = || self.pool.workers.iter().map(|worker| Seen::of(worker));
         if self.leisure.judge() && !seen.is_empty() && self.steal_aged(&seen) {
             return true;
         }
         seen.clear();
-        seen.extend(spans());
+        seen.extend(look());
         let mut pause = self.leisure.pause.get();
         let longest = pause.max(WATCH_LAST);
         let mut quiet = 0;
         loop {
-            if self.steal_from_the_loaded() {
-                return true;
-            }
             if self.pool.stopping.load(Ordering::SeqCst) {
                 return false;
             }
@@ -181,7 +196,7 @@ impl Worker {
             if self.has_work() || self.steal_aged(&seen) {
                 return true;
             }
-            let spawned = spans().zip(&*seen).any(|(now, seen)| now.1 != seen.1);
+            let spawned = look().zip(&*seen).any(|(now, seen)| now.queued.1 != seen.queued.1);
             if quiet == WATCH_PATIENCE {
                 if !spawned && !self.others_have_work() {
                     return false;
@@ -191,29 +206,22 @@ impl Worker {
             quiet = if spawned { 0 } else { quiet + 1 };
             pause = (pause * 2).min(longest);
             seen.clear();
-            seen.extend(spans());
+            seen.extend(look());
         }
     }
 
-    /// Takes a task that waits behind clearly more started ones than this worker has.
-    fn steal_from_the_loaded(&self) -> bool {
-        let own = self.shared.load.load(Ordering::Relaxed);
-        (0..self.pool.workers.len()).any(|index| {
-            index != self.index
-                && self.pool.workers[index].load.load(Ordering::Relaxed) > own + CLEARLY_MORE
-                && self.take_from(index, 1)
-        })
-    }
-
     /// Takes what was queued at the last look and still is.
-    fn steal_aged(&self, seen: &[(isize, isize)]) -> bool {
+    fn steal_aged(&self, seen: &[Seen]) -> bool {
         seen.iter().enumerate().any(|(index, before)| {
-            let aged = before.1 - self.pool.workers[index].unstarted.span().0;
+            let worker = self.pool.workers[index];
+            let aged = before.queued.1 - worker.unstarted.span().0;
             // At most half of them: the owner keeps on working too.
             let share = usize::try_from(aged).map_or(0, |aged| aged.div_ceil(2));
+            let has_aged_inbound =
+                !before.inbound.is_null() && ptr::eq(before.inbound, worker.newest_inbound());
             index != self.index
-                && share > 0
-                && self.take_from(index, share.min(self.leisure.appetite.get()))
+                && ((share > 0 && self.take_from(index, share.min(self.leisure.appetite.get())))
+                    || (has_aged_inbound && worker.take_inbound(|task| self.queue(task)) > 0))
         })
     }
 
@@ -249,6 +257,10 @@ impl Worker {
             return self.look_around(Wait::Poll);
         }
         let mut rested = false;
+        let places = self.pool.places();
+        if places {
+            self.pool.idle.insert(self.index);
+        }
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
             let mut until = until;
@@ -262,6 +274,7 @@ impl Worker {
                 || (for_good && self.pool.is_watch_wanted() && self.others_have_work());
             if last_look {
                 self.shared.wake_up();
+                self.end_idleness(places);
                 return self.look_around(Wait::Poll);
             }
             let rests = for_good && self.comes_to_rest(&mut until);
@@ -280,11 +293,19 @@ impl Worker {
             }
             rested = rests;
         }
+        self.end_idleness(places);
         self.leisure.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
         if rested && self.has_work() {
             // Relaxed: it is compared after this worker has come to rest again, and `Rest` orders that.
             self.pool.stirred.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The worker is no target for being idle any more.
+    fn end_idleness(&self, places: bool) {
+        if places {
+            self.pool.idle.remove(self.index);
         }
     }
 

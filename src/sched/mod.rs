@@ -23,6 +23,7 @@ mod deque;
 mod host;
 mod idle;
 pub(crate) mod io;
+mod placement;
 mod pool;
 mod ready;
 mod rest;
@@ -35,6 +36,7 @@ mod unblock;
 mod worker;
 
 pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
+pub use placement::Placement;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
 pub(crate) use spawn::{
     Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_beside, spawn_local, spawn_on,

@@ -19,10 +19,12 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::placement::{IdleSet, Placement, Sites};
 use super::rest::Rest;
 use super::shared::WorkerShared;
 use super::unblock::BlockingPool;
 use super::worker::Worker;
+use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::coroutine::StackPool;
 use crate::driver::{self, Choice, DriverKind};
@@ -35,8 +37,6 @@ pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
 pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
 /// Naps without any spawn before it gives up.
 pub(super) const WATCH_PATIENCE: u32 = 8;
-/// How many started tasks more than its own a worker must have for an idle one to take an unstarted task at once.
-pub(super) const CLEARLY_MORE: usize = 8;
 /// More workers than this make no sense on any machine there is.
 pub(crate) const WORKERS_MAX: usize = 1024;
 
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
     pub(crate) stack_size: usize,
     pub(crate) driver: DriverKind,
     pub(crate) name: String,
-    pub(crate) spread: bool,
+    pub(crate) placement: Placement,
     /// For the layers above: the run ends in order at a Ctrl-C.
     pub(crate) cancel_on_ctrl_c: bool,
     /// The same at a request to terminate.
@@ -97,6 +97,11 @@ pub(crate) struct Pool {
     watch_wanted: AtomicBool,
     /// 1 while a worker watches.
     watching: AtomicU32,
+    /// The workers that sleep or nap.
+    pub(super) idle: IdleSet,
+    pub(super) sites: Sites,
+    /// When the pool was made.
+    pub(super) epoch: Instant,
     pub(super) stopping: AtomicBool,
     next: AtomicUsize,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -108,7 +113,8 @@ impl Pool {
     pub(crate) fn new(settings: Settings) -> io::Result<Arc<Pool>> {
         crate::task::describe_overflows();
         let stacks = StackPool::new(settings.stack_size)?;
-        let workers = (0..settings.workers).map(|_| WorkerShared::obtain()).collect();
+        let count = settings.workers;
+        let workers = (0..count).map(|_| WorkerShared::obtain()).collect();
         Ok(Arc::new(Pool {
             blocking: BlockingPool::new(&settings.name),
             workers,
@@ -121,6 +127,9 @@ impl Pool {
             stirred: AtomicU64::new(0),
             watch_wanted: AtomicBool::new(false),
             watching: AtomicU32::new(0),
+            idle: IdleSet::new(count),
+            sites: Sites::new(),
+            epoch: clock::now(),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
             threads: Mutex::new(Vec::new()),
@@ -171,7 +180,12 @@ impl Pool {
         self.blocking.stop();
     }
 
-    /// The worker that gets a task from outside, or every task with `spread(true)`: in turn.
+    /// Whether workers choose where tasks start.
+    pub(super) fn places(&self) -> bool {
+        self.workers.len() > 1 && self.settings.placement == Placement::Auto
+    }
+
+    /// The worker that gets a task from outside, or every task with [`Placement::Spread`]: in turn.
     pub(super) fn next_worker(&self) -> &'static WorkerShared {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         self.workers[turn % self.workers.len()]

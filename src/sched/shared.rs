@@ -1,8 +1,12 @@
 //! What other threads may touch of a worker: its inboxes, its queue of unstarted tasks, and its sleep.
 //!
 //! # Inboxes
-//! Two stacks of task headers, linked through the headers: `woken` (tasks to run) and `cancelled` (tasks whose nodes have been
-//! flagged; each message owns a reference). Anybody pushes; the worker takes all at once and restores the order.
+//! Three stacks of task headers, linked through the headers: `woken` (tasks to run), `cancelled` (tasks whose nodes have been
+//! flagged; each message owns a reference) and `inbound` (unstarted tasks that were placed here). Any thread pushes. The worker
+//! takes all at once and restores the order.
+//!
+//! `inbound` may be taken by any worker of the pool, again all at once, so that tasks are not stranded when this one is busy for
+//! long. A task in it has no `worker`, so a join does not start it, and its link stays the inbox's.
 //!
 //! # Sleep
 //! ```text
@@ -42,9 +46,14 @@ const IN_DRIVER: u32 = 2;
 pub(crate) struct WorkerShared {
     woken: AtomicPtr<Header>,
     cancelled: AtomicPtr<Header>,
+    inbound: AtomicPtr<Header>,
     sleep: AtomicU32,
-    /// How many started tasks it has, roughly: for placement only.
+    /// When the worker last looked around, as [`super::placement::Moment`].
+    pub(super) looked_at: AtomicU32,
+    /// The number of started tasks that have switched away and have not ended. Written by the worker only.
     pub(super) load: AtomicUsize,
+    /// The number of tasks in `inbound`. It may lag behind.
+    inbound_count: AtomicUsize,
     pub(super) waker: OnceLock<Waker>,
     pub(super) unstarted: Deque<Header>,
 }
@@ -62,8 +71,11 @@ impl WorkerShared {
         WorkerShared {
             woken: AtomicPtr::new(ptr::null_mut()),
             cancelled: AtomicPtr::new(ptr::null_mut()),
+            inbound: AtomicPtr::new(ptr::null_mut()),
             sleep: AtomicU32::new(AWAKE),
+            looked_at: AtomicU32::new(0),
             load: AtomicUsize::new(0),
+            inbound_count: AtomicUsize::new(0),
             waker: OnceLock::new(),
             unstarted: Deque::new(),
         }
@@ -89,6 +101,52 @@ impl WorkerShared {
         if push(&self.woken, task, link) {
             self.wake();
         }
+    }
+
+    /// Places unstarted tasks here.
+    ///
+    /// # Safety
+    /// T1: the tasks are in no queue, their `worker` is null, and the caller gives the queue's references away.
+    pub(super) unsafe fn send_inbound(&self, tasks: Chain) {
+        let Some((first, last)) = tasks.ends else { return };
+        // SAFETY: T1, the caller's promise.
+        let link = unsafe { &(*last).next };
+        self.inbound_count.fetch_add(tasks.count, Ordering::Relaxed);
+        if push(&self.inbound, first, link) {
+            self.wake();
+        }
+    }
+
+    /// Takes all inbound tasks, oldest first, and calls `each`, which gets the queue's references. Any worker of the pool may call
+    /// this. Returns how many there were.
+    pub(super) fn take_inbound(&self, mut each: impl FnMut(*const Header)) -> usize {
+        if self.inbound.load(Ordering::Relaxed).is_null() {
+            return 0;
+        }
+        let mut count = 0;
+        let taken = self.inbound.swap(ptr::null_mut(), Ordering::Acquire);
+        let mut task = reverse(taken, |header| &header.next);
+        while !task.is_null() {
+            // SAFETY: T1: a task in an inbox lives; `next` is read before it is handed on.
+            let next = unsafe { (*task).next.load(Ordering::Relaxed) };
+            count += 1;
+            each(task);
+            task = next;
+        }
+        self.inbound_count.fetch_sub(count, Ordering::Relaxed);
+        count
+    }
+
+    /// The newest inbound task, for comparison only; null if there is none.
+    pub(super) fn newest_inbound(&self) -> *const Header {
+        self.inbound.load(Ordering::Relaxed)
+    }
+
+    /// How many tasks the worker has and is to have, roughly: started, unstarted and inbound ones.
+    pub(super) fn burden(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+            + self.unstarted.len()
+            + self.inbound_count.load(Ordering::Relaxed)
     }
 
     /// A task whose nodes have been flagged.
@@ -141,6 +199,7 @@ impl WorkerShared {
     pub(super) fn has_news(&self) -> bool {
         !self.woken.load(Ordering::SeqCst).is_null()
             || !self.cancelled.load(Ordering::SeqCst).is_null()
+            || !self.inbound.load(Ordering::SeqCst).is_null()
     }
 
     /// Wakes the worker if it sleeps.
@@ -198,15 +257,46 @@ impl WorkerShared {
     }
 }
 
-/// Returns whether the stack was empty.
-fn push(stack: &AtomicPtr<Header>, task: *const Header, link: &AtomicPtr<Header>) -> bool {
+/// Unstarted tasks that are linked through their headers, newest first: what an inbox is given in one step.
+#[derive(Debug)]
+pub(super) struct Chain {
+    /// The newest and the oldest.
+    ends: Option<(*const Header, *const Header)>,
+    count: usize,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Chain = Chain { ends: None, count: 0 };
+
+    /// Adds a task, which is the newest.
+    ///
+    /// # Safety
+    /// T1: the task is in no queue, and the caller gives the queue's reference away.
+    pub(super) unsafe fn push(&mut self, task: *const Header) {
+        let (newest, oldest) = self.ends.unwrap_or((ptr::null(), task));
+        // SAFETY: T1, the caller's promise.
+        let header = unsafe { &*task };
+        // Until it starts: a join must not start it, since its link is the inbox's.
+        header.worker.store(ptr::null_mut(), Ordering::Relaxed);
+        header.next.store(newest.cast_mut(), Ordering::Relaxed);
+        self.ends = Some((task, oldest));
+        self.count += 1;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.count
+    }
+}
+
+/// Pushes a chain whose newest task is `first` and whose oldest has this link. Returns whether the stack was empty.
+fn push(stack: &AtomicPtr<Header>, first: *const Header, link: &AtomicPtr<Header>) -> bool {
     let mut head = stack.load(Ordering::Relaxed);
     loop {
         link.store(head, Ordering::Relaxed);
         // Release: the worker sees the link, and all that this thread did before. SeqCst: see "Sleep".
         match stack.compare_exchange_weak(
             head,
-            task.cast_mut(),
+            first.cast_mut(),
             Ordering::SeqCst,
             Ordering::Relaxed,
         ) {

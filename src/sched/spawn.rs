@@ -5,7 +5,9 @@ use std::io;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
+use super::placement::Placement;
 use super::pool::Pool;
+use super::shared::Chain;
 use super::worker::{self, Worker, enter_first, leave_first};
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
@@ -34,7 +36,7 @@ pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
     };
     // SAFETY: T1: nobody else knows the task yet.
     let header = unsafe { &*task };
-    if worker.pool.settings.spread {
+    if worker.pool.settings.placement == Placement::Spread {
         // SAFETY: T1, the caller's promise.
         unsafe { send(&worker.pool, task) };
         return true;
@@ -82,9 +84,12 @@ pub(crate) fn workers_here() -> usize {
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
-    // Its `worker` stays null until it starts, as in `spawn_local`.
+    let mut chain = Chain::EMPTY;
     // SAFETY: T1, the caller's promise.
-    unsafe { pool.next_worker().send_woken(task) };
+    unsafe { chain.push(task) };
+    // SAFETY: T1: put into the chain just now.
+    unsafe { pool.next_worker().send_inbound(chain) };
+    pool.note_spawn();
 }
 
 /// Queues a task that is to start on one certain worker, from any thread.

@@ -40,6 +40,7 @@ pub(crate) enum Doing<'a> {
 pub(crate) fn survey(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let Some(worker) = current() else { return 0 };
     let own = task::current_header().map_or(ptr::null(), ptr::from_ref);
+    worker.receive_inbound();
     worker.shared.receive_woken(|task| {
         // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
         unsafe { worker.ready.push(task) };

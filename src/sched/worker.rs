@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::idle::Leisure;
 use super::io::Io;
+use super::placement::{Moment, Verdict};
 use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::restraint::Restraint;
@@ -54,6 +55,10 @@ pub(crate) struct Worker {
     /// Whether the next turn prefers an unstarted task to a ready one.
     unstarted_first: Cell<bool>,
     restraint: Restraint,
+    /// Whether tasks may start on other workers than this, by [`super::placement`].
+    places: bool,
+    /// Tasks until the next one whose life is watched.
+    pub(super) until_watched: Cell<u32>,
     /// The task that owns this thread's stack; null on a background worker.
     pub(super) root: Cell<*const Header>,
     /// The scheduler's coroutine, where there is a root.
@@ -97,6 +102,8 @@ impl Worker {
             turns: Cell::new(0),
             unstarted_first: Cell::new(true),
             restraint: Restraint::new(),
+            places: pool.places(),
+            until_watched: Cell::new(0),
             root: Cell::new(ptr::null()),
             scheduler: Cell::new(ptr::null_mut()),
             unblocking: Cell::new(0),
@@ -273,15 +280,53 @@ impl Worker {
             }
             // SAFETY: T1: it was ready on this worker.
             unsafe { self.go_on(task) };
-        } else {
-            self.restraint.begin_slice();
-            local::with(|local| local.budget.set(BUDGET));
+        } else if self.places {
             // SAFETY: T1: it was in this worker's queue.
-            if unsafe { self.start_if_first(task, false) } {
-                self.restraint.learn();
-            }
+            unsafe { self.place_or_begin(task) };
+        } else {
+            // SAFETY: T1: it was in this worker's queue.
+            unsafe { self.begin(task) };
         }
         false
+    }
+
+    /// Begins a task that came out of the queue of unstarted ones, with a slice and a budget of its own. Returns whether it has
+    /// ended; `None` if a join had started it.
+    ///
+    /// # Safety
+    /// T1: as [`Worker::start_if_first`].
+    #[inline(always)]
+    unsafe fn begin(&self, task: *const Header) -> Option<bool> {
+        self.restraint.begin_slice();
+        local::with(|local| local.budget.set(BUDGET));
+        // SAFETY: T1, the caller's promise.
+        let ended = unsafe { self.start_if_first(task, false) };
+        if ended.is_some() {
+            self.restraint.learn();
+        }
+        ended
+    }
+
+    /// Begins a task here, unless another worker is to have it.
+    ///
+    /// # Safety
+    /// T1: as [`Worker::start_if_first`].
+    #[inline(always)]
+    unsafe fn place_or_begin(&self, task: *const Header) {
+        // SAFETY: T1, the caller's promise.
+        let Verdict::Here { is_watched } = (unsafe { self.place(task) }) else { return };
+        if !is_watched {
+            // SAFETY: T1, the caller's promise.
+            unsafe { self.begin(task) };
+            return;
+        }
+        // SAFETY: T1, the caller's promise.
+        let site = unsafe { &*task }.spawned_at;
+        // SAFETY: T1, as above.
+        if let Some(ended) = unsafe { self.begin(task) } {
+            // SAFETY: T1: it was started here just now.
+            unsafe { self.watch_task(task, site, ended) };
+        }
     }
 
     /// The next preempted task becomes ready. False: there is none.
@@ -337,23 +382,26 @@ impl Worker {
         }
     }
 
-    /// Starts a task that came out of a queue, unless a join has started it meanwhile. Returns whether it did. `in_place` as for
+    /// Starts a task that came out of a queue. Returns whether it has ended; `None` if a join had started it. `in_place` as for
     /// [`Worker::start`].
     ///
     /// # Safety
     /// T1: the caller took the task, and the queue's reference with it, out of a queue.
     #[inline(always)]
-    pub(super) unsafe fn start_if_first(&self, task: *const Header, in_place: bool) -> bool {
+    pub(super) unsafe fn start_if_first(
+        &self,
+        task: *const Header,
+        in_place: bool,
+    ) -> Option<bool> {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         if header.started.load(Ordering::Relaxed) || header.started.swap(true, Ordering::AcqRel) {
             // SAFETY: T2: the queue's reference.
             unsafe { Header::release(task) };
-            return false;
+            return None;
         }
         // SAFETY: T3: this thread has set `started`.
-        unsafe { self.start(task, in_place) };
-        true
+        Some(unsafe { self.start(task, in_place) })
     }
 
     /// Gives a task a stack and runs it for the first time. Returns whether it has ended. `in_place` says that the current task does
@@ -496,6 +544,9 @@ impl Worker {
             self.stacks.borrow_mut().give(stack);
         }
         self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
+        if header.watched_since.get() != 0 {
+            self.note_end(header.spawned_at, header.watched_since.get());
+        }
         // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
         unsafe { Header::release(task) };
         // SAFETY: S5: the last access to the scope.
@@ -541,13 +592,32 @@ impl Worker {
         });
         self.io.borrow_mut().poll(self, wait);
         self.receive();
+        if self.places {
+            let now = clock::now();
+            let moment = Moment::at(now, self.pool.epoch);
+            self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
+        }
         if !self.timers.is_empty() {
             self.timers.ring(clock::now());
         }
     }
 
+    /// Takes the tasks that others have placed here into the queue.
+    pub(super) fn receive_inbound(&self) {
+        self.shared.take_inbound(|task| self.queue(task));
+    }
+
+    /// Queues an unstarted task here.
+    pub(super) fn queue(&self, task: *const Header) {
+        // SAFETY: T1: it was taken out of an inbox just now, with its reference.
+        let header = unsafe { &*task };
+        header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
+        self.shared.unstarted.push(task);
+    }
+
     /// Empties the inboxes.
     pub(super) fn receive(&self) {
+        self.receive_inbound();
         self.shared.receive_woken(|task| {
             // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
             unsafe { self.ready.push(task) };

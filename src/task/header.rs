@@ -129,6 +129,8 @@ pub(crate) struct Header {
     pub(crate) claims: Cell<bool>,
     /// Whether the task sits in the fiber slot below.
     pub(crate) has_fiber: Cell<bool>,
+    /// Since when its worker watches how long it lives; 0: not at all. Touched by the worker's thread only, while it has the task.
+    pub(crate) watched_since: Cell<u32>,
     pub(crate) vtable: &'static VTable,
     /// Link of the queue or the inbox that holds the task.
     pub(crate) next: AtomicPtr<Header>,
@@ -280,6 +282,7 @@ impl Header {
             daemon,
             claims: Cell::new(false),
             has_fiber: Cell::new(false),
+            watched_since: Cell::new(0),
             vtable,
             next: AtomicPtr::new(ptr::null_mut()),
             cancel_next: AtomicPtr::new(ptr::null_mut()),

@@ -34,7 +34,7 @@ fn a_task_from_a_handle_that_is_joined_before_its_turn_keeps_its_place_in_the_qu
 
 #[test]
 fn a_task_that_was_dealt_out_and_panics_in_a_join_spoils_no_queue() {
-    let runtime = Runtime::builder().workers(1).spread(true).build().unwrap();
+    let runtime = Runtime::builder().workers(1).placement(ecru::Placement::Spread).build().unwrap();
     runtime.run(|| {
         ecru::scope(|s| {
             let first = s.spawn(|| panic!("on purpose"));

@@ -110,8 +110,12 @@ fn run_28_deadlock_is_printed() {
 fn run_29_deadlock_no_false_alarm() {
     let _watchdog = Watchdog::new();
     for workers in [1, 2] {
-        let runtime =
-            Runtime::builder().workers(workers).spread(true).detect_deadlock(true).build().unwrap();
+        let runtime = Runtime::builder()
+            .workers(workers)
+            .placement(ecru::Placement::Spread)
+            .detect_deadlock(true)
+            .build()
+            .unwrap();
         let rounds = AtomicUsize::new(0);
         runtime.run(|| {
             for round in 0..200 {

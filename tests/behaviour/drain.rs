@@ -137,7 +137,11 @@ fn each_attack(victim: impl Fn(Attacker, &Target) + Sync) {
     for workers in [1, 2] {
         for by in ATTACKERS {
             let _watchdog = Watchdog::new();
-            let runtime = ecru::Runtime::builder().workers(workers).spread(true).build().unwrap();
+            let runtime = ecru::Runtime::builder()
+                .workers(workers)
+                .placement(ecru::Placement::Spread)
+                .build()
+                .unwrap();
             let (target, done) = (&Target::default(), &AtomicBool::new(false));
             thread::scope(|scope| {
                 if by == Attacker::Thread {

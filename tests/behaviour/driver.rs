@@ -328,7 +328,12 @@ fn driver_12_each_worker_hears() {
     const MESSAGES: usize = 200;
     for kind in BOTH {
         let _watchdog = Watchdog::new();
-        let runtime = Runtime::builder().workers(2).spread(true).driver(kind).build().unwrap();
+        let runtime = Runtime::builder()
+            .workers(2)
+            .placement(ecru::Placement::Spread)
+            .driver(kind)
+            .build()
+            .unwrap();
         runtime.run(|| {
             let (client, mut server) = pair();
             let read = AtomicUsize::new(0);

@@ -25,6 +25,8 @@ mod io;
 mod net;
 mod over;
 mod par;
+#[cfg(not(ecru_baton))] // there each task has a thread of its own
+mod placement;
 mod process;
 mod ready;
 mod refused;

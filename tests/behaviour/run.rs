@@ -351,14 +351,19 @@ fn run_17_runs_again() {
     }
 }
 
-/// With `spread(true)` tasks are dealt out.
+/// With `Placement::Spread` tasks are dealt out. They wait for each other without giving up their threads.
 #[test]
 fn run_19_spread_deals_out() {
     let _watchdog = Watchdog::new();
-    let runtime = Runtime::builder().workers(2).spread(true).build().unwrap();
+    let runtime = Runtime::builder().workers(2).placement(ecru::Placement::Spread).build().unwrap();
     runtime.run(|| {
+        let meet = Barrier::new(2);
+        let on_its_thread = || {
+            meet.wait();
+            thread::current().id()
+        };
         ecru::scope(|s| {
-            let two = [s.spawn(|| thread::current().id()), s.spawn(|| thread::current().id())];
+            let two = [s.spawn(&on_its_thread), s.spawn(&on_its_thread)];
             let [one, other] = two.map(|task| task.join().unwrap());
             assert_ne!(one, other);
         });

@@ -108,7 +108,12 @@ fn run_62_slow_deadlock_with_a_locked_stderr() {
 /// A run that gets stuck while a task on its second worker holds the lock of standard error; the report is made on the first.
 #[cfg(not(ecru_baton))]
 fn lock_and_wait(wait: impl Fn() + Sync) {
-    let runtime = Runtime::builder().workers(2).spread(true).detect_deadlock(true).build().unwrap();
+    let runtime = Runtime::builder()
+        .workers(2)
+        .placement(ecru::Placement::Spread)
+        .detect_deadlock(true)
+        .build()
+        .unwrap();
     let first = thread::current().id();
     runtime.run(|| {
         ecru::scope(|s| {

@@ -5,7 +5,7 @@ use loom::thread;
 use std::panic::Location;
 use std::ptr;
 
-use super::WorkerShared;
+use super::{Chain, WorkerShared};
 use crate::base::sync::atomic::Ordering;
 use crate::task::cancel::{self, CancelNode, CancelReason, Kind};
 use crate::task::{self, Header, Running, VTable};
@@ -74,6 +74,86 @@ fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
             }
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
+        tasks.into_iter().for_each(end);
+        end(shared);
+    });
+}
+
+/// Two tasks are placed at a worker in two steps, while it falls asleep and another worker takes what has lain there. The thief
+/// gives them back by the other inbox, so that the worker has to see each of them once.
+#[test]
+fn a_placed_task_is_taken_once_by_its_worker_or_by_a_thief() {
+    loom::model(|| {
+        let shared = leak(WorkerShared::new());
+        let tasks = [(); 2].map(|()| leak(Task { header: header(), note: UnsafeCell::new(0) }));
+        let giver = {
+            let (tasks, shared) = (tasks.map(Shared), Shared(shared));
+            thread::spawn(move || {
+                let (tasks, shared) = (tasks.each_ref().map(|task| task.0), shared.clone().0);
+                for task in tasks {
+                    task.note.with_mut(|note| unsafe { *note = 1 });
+                    let mut chain = Chain::EMPTY;
+                    unsafe { chain.push(&raw const task.header) };
+                    unsafe { shared.send_inbound(chain) };
+                }
+            })
+        };
+        let thief = {
+            let shared = Shared(shared);
+            thread::spawn(move || {
+                let shared = shared.clone().0;
+                shared.take_inbound(|task| unsafe { shared.send_woken(task) });
+            })
+        };
+        let mut received = 0;
+        while received < 2 {
+            let mut receive = |task: *const Header| {
+                let task = unsafe { &*task.cast::<Task>() };
+                task.note.with_mut(|note| {
+                    assert_eq!(unsafe { *note }, 1);
+                    unsafe { *note = 2 };
+                });
+                received += 1;
+            };
+            shared.receive_woken(&mut receive);
+            shared.take_inbound(&mut receive);
+            if received < 2 && shared.fall_asleep(false) {
+                shared.sleep(None);
+            }
+        }
+        giver.join().unwrap();
+        thief.join().unwrap();
+        assert!(shared.newest_inbound().is_null());
+        tasks.into_iter().for_each(end);
+        end(shared);
+    });
+}
+
+/// Tasks that are placed together arrive together, in their order.
+#[test]
+fn a_chain_arrives_whole_and_in_order() {
+    loom::model(|| {
+        let shared = leak(WorkerShared::new());
+        let tasks = [(); 3].map(|()| leak(header()));
+        let giver = {
+            let (tasks, shared) = (tasks.map(|task| Shared(task)), Shared(shared));
+            thread::spawn(move || {
+                let (tasks, shared) = (tasks.each_ref().map(|task| task.0), shared.clone().0);
+                let mut chain = Chain::EMPTY;
+                tasks.iter().for_each(|task| unsafe { chain.push(*task) });
+                assert_eq!(chain.len(), 3);
+                unsafe { shared.send_inbound(chain) };
+            })
+        };
+        let mut received = Vec::new();
+        while received.is_empty() {
+            shared.take_inbound(|task| received.push(task));
+            if received.is_empty() && shared.fall_asleep(false) {
+                shared.sleep(None);
+            }
+        }
+        giver.join().unwrap();
+        assert_eq!(received, tasks.map(ptr::from_ref));
         tasks.into_iter().for_each(end);
         end(shared);
     });

@@ -159,7 +159,8 @@ fn net_21_task_to_thread_and_two_runtimes_at_once() {
 #[test]
 fn net_22_moves_to_another_worker() {
     let _watchdog = crate::support::Watchdog::new();
-    let runtime = ecru::Runtime::builder().workers(2).spread(true).build().unwrap();
+    let runtime =
+        ecru::Runtime::builder().workers(2).placement(ecru::Placement::Spread).build().unwrap();
     runtime.run(|| {
         let moved = AtomicUsize::new(0);
         let (listener, address) = listen();

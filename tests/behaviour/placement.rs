@@ -1,0 +1,156 @@
+//! Where tasks start.
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use ecru::{JoinHandle, Placement, Runtime, Scope, channel};
+
+use crate::support::{Watchdog, ms, run_on, until};
+
+fn runtime(workers: usize, placement: Placement) -> Runtime {
+    Runtime::builder().workers(workers).placement(placement).build().unwrap()
+}
+
+/// Spawns `tasks` tasks, which all wait for a channel. Returns the threads on which they have begun. `pause` is the time between
+/// two spawns.
+fn threads_of_a_pool(tasks: usize, pause: Duration) -> HashSet<ThreadId> {
+    let (tx, rx) = channel::bounded::<()>(0);
+    let begun = AtomicUsize::new(0);
+    let on_its_thread = |rx: channel::Receiver<()>, begun: &AtomicUsize| {
+        begun.fetch_add(1, SeqCst);
+        assert!(rx.recv().is_err(), "nothing is sent");
+        thread::current().id()
+    };
+    ecru::scope(|s| {
+        let spawn = || {
+            let (rx, begun) = (rx.clone(), &begun);
+            s.spawn(move || on_its_thread(rx, begun))
+        };
+        let pool: Vec<_> = (0..tasks)
+            .map(|_| {
+                let task = spawn();
+                if !pause.is_zero() {
+                    ecru::sleep(pause).unwrap();
+                }
+                task
+            })
+            .collect();
+        while begun.load(SeqCst) < tasks {
+            ecru::sleep(ms(1)).unwrap();
+        }
+        drop(tx);
+        pool.iter().map(|task| task.join().unwrap()).collect()
+    })
+}
+
+/// Repeats pools until one of them uses as many workers as it should. A worker whose thread has no core is no target, so a
+/// single pool on a loaded machine proves nothing.
+#[track_caller]
+fn some_pool_uses(workers: usize, least: usize, tasks: usize, pause: Duration) {
+    run_on(workers, || until(|| threads_of_a_pool(tasks, pause).len() >= least));
+}
+
+/// Tasks that wait for their work are on all workers when it comes.
+#[test]
+fn place_01_pool_uses_every_worker() {
+    some_pool_uses(2, 2, 8, Duration::ZERO);
+}
+
+#[test]
+fn place_01_pool_uses_every_worker_of_eight() {
+    some_pool_uses(8, 8, 64, Duration::ZERO);
+}
+
+/// The same if each task waits before the next is spawned.
+#[test]
+fn place_02_spawned_one_by_one() {
+    some_pool_uses(2, 2, 4, ms(1));
+}
+
+/// With `Placement::Together` a pool stays on one worker, unless its spawner is slow.
+#[test]
+fn place_03_together() {
+    let _watchdog = Watchdog::new();
+    runtime(2, Placement::Together)
+        .run(|| until(|| threads_of_a_pool(8, Duration::ZERO).len() == 1));
+}
+
+/// A task that is to start near its spawner does, whatever the placement.
+#[test]
+fn place_04_near_starts_on_the_spawners_worker() {
+    let _watchdog = Watchdog::new();
+    for placement in [Placement::Auto, Placement::Together, Placement::Spread] {
+        runtime(2, placement).run(|| {
+            let here = thread::current().id();
+            ecru::scope(|s| {
+                let waits = || {
+                    ecru::yield_now().unwrap();
+                    thread::current().id()
+                };
+                let near: Vec<_> = (0..50).map(|_| s.builder().near().spawn(waits)).collect();
+                assert!(near.iter().all(|task| task.join().unwrap() == here));
+                s.builder().near().spawn_daemon(move || assert_eq!(thread::current().id(), here));
+            });
+            ecru::try_scope(|s| -> Result<(), ()> {
+                let near = s.builder().near().spawn(|| Ok(thread::current().id()));
+                assert_eq!(near.join().unwrap(), here);
+                s.builder().near().spawn_daemon(move || {
+                    assert_eq!(thread::current().id(), here);
+                    Ok(())
+                });
+                Ok(())
+            })
+            .unwrap();
+        });
+    }
+}
+
+/// Occupies every worker but the caller's with a task that blocks its thread until `free` is waited for.
+fn block_the_others<'scope>(
+    s: &'scope Scope<'scope, '_>,
+    free: &'scope Barrier,
+    blocked: &'scope AtomicUsize,
+    others: usize,
+) {
+    let here = thread::current().id();
+    until(|| {
+        s.spawn(move || {
+            // More tasks than workers would leave some that wait for the barrier once more.
+            let is_one = |n: usize| (n < others).then_some(n + 1);
+            if thread::current().id() != here
+                && blocked.fetch_update(SeqCst, SeqCst, is_one).is_ok()
+            {
+                free.wait();
+            }
+        });
+        blocked.load(SeqCst) == others
+    });
+}
+
+/// What was dealt out to a worker that then blocks is taken by another.
+#[test]
+fn place_05_nothing_is_stranded() {
+    let _watchdog = Watchdog::new();
+    for placement in [Placement::Auto, Placement::Together, Placement::Spread] {
+        for workers in [2, 4] {
+            let runtime = runtime(workers, placement);
+            let handle = runtime.handle();
+            runtime.run(|| {
+                let (free, blocked) = (Barrier::new(workers), AtomicUsize::new(0));
+                ecru::scope(|s| {
+                    block_the_others(s, &free, &blocked, workers - 1);
+                    let waits = || ecru::sleep(ms(1)).is_ok();
+                    let inside: Vec<_> = (0..20).map(|_| s.spawn(waits)).collect();
+                    let outside: Vec<JoinHandle<'static, bool>> = (0..20).map(|_| handle.spawn(waits).unwrap()).collect();
+                    assert!(inside.iter().all(|task| task.join().unwrap()));
+                    assert!(outside.iter().all(|task| task.join().unwrap()));
+                    free.wait();
+                });
+            });
+        }
+    }
+}
