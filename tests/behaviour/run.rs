@@ -363,7 +363,7 @@ fn run_19_spread_deals_out() {
             thread::current().id()
         };
         ecru::scope(|s| {
-            let two = [s.spawn(&on_its_thread), s.spawn(&on_its_thread)];
+            let two = [s.spawn(on_its_thread), s.spawn(on_its_thread)];
             let [one, other] = two.map(|task| task.join().unwrap());
             assert_ne!(one, other);
         });

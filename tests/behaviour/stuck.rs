@@ -2,6 +2,7 @@
 
 use std::io::{PipeWriter, Read, Write};
 use std::process::{Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -115,10 +116,13 @@ fn lock_and_wait(wait: impl Fn() + Sync) {
         .build()
         .unwrap();
     let first = thread::current().id();
+    let meet = Barrier::new(2);
     runtime.run(|| {
         ecru::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
+                    // Neither gives up its thread before the other has one.
+                    meet.wait();
                     if thread::current().id() != first {
                         let _lock = std::io::stderr().lock();
                         wait();
