@@ -59,7 +59,7 @@ pub(crate) struct ScopeCore {
     /// The task-local bindings that children start with.
     bindings: *const (),
     /// Where the children run.
-    pool: *const (),
+    pub(super) pool: *const (),
     /// Where the scope was opened.
     opened_at: &'static Location<'static>,
     /// Children that panicked, linked through `next`; each with a reference.
@@ -478,7 +478,7 @@ unsafe fn child_ended(scope: *const (), daemon: bool) {
 /// A scope is used off the workers of its run, where nothing could be queued.
 #[cold]
 #[track_caller]
-fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
+pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     // SAFETY: T3: nobody else has started it, nor can.
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
@@ -498,7 +498,7 @@ fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
             "`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"
         ),
         Start::Here => panic!(
-            "`spawn_local` called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"
+            "`spawn_local`, or a `spawn` that is `near()`, called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"
         ),
     }
 }

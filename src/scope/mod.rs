@@ -33,6 +33,7 @@ mod shared_handle;
 mod shield;
 mod try_scoped;
 mod watchdog;
+mod when;
 
 pub use builder::{Builder, TryBuilder};
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};

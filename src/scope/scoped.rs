@@ -6,6 +6,7 @@ use super::builder::{Builder, Options};
 use super::core::{self, ScopeCore, Start};
 use super::join::JoinHandle;
 use crate::base::short_trace;
+use crate::source::Source;
 use crate::task::{self, Body, CancelReason, Failure};
 
 /// The tasks of a [`scope`]. Handed to the scope's body by reference; tasks may use it too, to spawn siblings.
@@ -175,6 +176,51 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         U: 'scope,
     {
         self.core.spawn(Plain(move || drop(f())), Options::daemon(), Start::Anywhere);
+    }
+
+    /// Spawns a task that begins when `source` has an item, with that item. Until then it has no stack, and no worker.
+    ///
+    /// For programs with many tasks that wait for their first piece of work. The task starts on a worker that has little to do at
+    /// that moment, see [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor, or goes on
+    /// with the source itself.
+    ///
+    /// The source is dropped when it has given its item. It may be dropped on any thread, inside of
+    /// [`no_suspend`](crate::no_suspend). Once an item has been taken the task begins, even if it has been cancelled since.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks. A panic in the source, in a filter say, is the task's.
+    ///
+    /// # Cancellation
+    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f` is dropped unrun.
+    /// `join` then returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel;
+    ///
+    /// ecru::run(|| {
+    ///     let (tx, rx) = channel::unbounded();
+    ///     ecru::scope(|s| {
+    ///         // Three tasks without a stack, until there is something to double.
+    ///         let doubled: Vec<_> =
+    ///             (0..3).map(|_| s.spawn_when(&rx, |n: Result<u32, _>| n.map(|n| 2 * n))).collect();
+    ///         for n in [1, 2, 3] {
+    ///             tx.send(n).unwrap();
+    ///         }
+    ///         let sum: u32 = doubled.iter().map(|task| task.join().unwrap().unwrap()).sum();
+    ///         assert_eq!(sum, 12);
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn spawn_when<S, F, U>(&'scope self, source: S, f: F) -> JoinHandle<'scope, U>
+    where
+        S: Source + Send + 'scope,
+        S::Item: Send + 'scope,
+        F: FnOnce(S::Item) -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.core.spawn_when(source, |item| Plain(move || f(item)))
     }
 
     /// Spawns a task that runs even if it is cancelled before it starts.

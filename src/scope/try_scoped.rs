@@ -12,6 +12,7 @@ use super::frame::Opened;
 use super::join::JoinHandle;
 use crate::base::short_trace;
 use crate::base::sync::SpinLock;
+use crate::source::Source;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, Body, CancelReason, Failure};
 
@@ -162,6 +163,47 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         F: FnOnce() -> Result<(), E> + Send + 'scope,
     {
         self.spawn_with(f, Options::daemon(), Start::Anywhere);
+    }
+
+    /// Spawns a task that begins when `source` has an item, with that item. Until then it has no stack, and no worker.
+    ///
+    /// For programs with many tasks that wait for their first piece of work. The task starts on a worker that has little to do at
+    /// that moment, see [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor, or goes on
+    /// with the source itself.
+    ///
+    /// The source is dropped when it has given its item. It may be dropped on any thread, inside of
+    /// [`no_suspend`](crate::no_suspend). Once an item has been taken the task begins, even if it has been cancelled since.
+    ///
+    /// # Panics
+    /// On a thread that runs no tasks. A panic in the source, in a filter say, is the task's.
+    ///
+    /// # Cancellation
+    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f` is dropped unrun.
+    /// `join` then returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, RecvError};
+    ///
+    /// let (tx, rx) = channel::bounded::<u32>(1);
+    /// let done = ecru::run(|| {
+    ///     ecru::try_scope(|s| -> Result<(), RecvError> {
+    ///         s.spawn_when(&rx, |first| first.map(|n| assert_eq!(n, 7)));
+    ///         tx.send(7).unwrap();
+    ///         Ok(())
+    ///     })
+    /// });
+    /// assert!(done.is_ok());
+    /// ```
+    #[track_caller]
+    pub fn spawn_when<S, F, U>(&'scope self, source: S, f: F) -> JoinHandle<'scope, U>
+    where
+        S: Source + Send + 'scope,
+        S::Item: Send + 'scope,
+        F: FnOnce(S::Item) -> Result<U, E> + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.core.spawn_when(source, |item| Trying { closure: move || f(item), scope: self })
     }
 
     /// Names the task that is spawned next, or gives it another stack.

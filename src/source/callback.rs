@@ -7,6 +7,7 @@
 //! looking: has it been withdrawn, has it rung?
 #![expect(unsafe_code, reason = "one thread at a time has what is in it")]
 
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
@@ -60,8 +61,66 @@ impl fmt::Debug for Subscription {
     }
 }
 
+/// How a wait for which nobody is parked has ended.
+pub(crate) enum End<T> {
+    Item(T),
+    /// A function of the user's that the wait called has panicked.
+    Panicked(Box<dyn Any + Send>),
+    Withdrawn,
+}
+
+/// What is done when such a wait has ended.
+pub(crate) trait Finish<T>: Send + 'static {
+    /// Called once, under `no_suspend`, on the thread that has ended the wait. `drop_source` drops the source, which is dropped
+    /// afterwards in any case. A panic goes no further.
+    fn finish(self, end: End<T>, drop_source: &mut dyn FnMut());
+}
+
+/// Calls a function with the item.
+struct Callback<F>(F);
+
+impl<T, F: FnOnce(T) + Send + 'static> Finish<T> for Callback<F> {
+    fn finish(self, end: End<T>, _: &mut dyn FnMut()) {
+        match end {
+            End::Item(item) => (self.0)(item),
+            End::Panicked(payload) => drop_quietly(payload),
+            End::Withdrawn => {}
+        }
+    }
+}
+
 trait Withdraw: Send + Sync {
+    fn start(self: Arc<Self>);
     fn withdraw(self: Arc<Self>);
+}
+
+/// A wait for which nobody is parked. It ends with an item, or when it is withdrawn, whichever comes first.
+pub(crate) struct Pending(Arc<dyn Withdraw>);
+
+impl Pending {
+    pub(crate) fn new<S, F>(source: S, finish: F) -> Pending
+    where
+        S: Source + Send + 'static,
+        F: Finish<S::Item>,
+    {
+        Pending(Arc::new(Shared {
+            pokes: AtomicUsize::new(0),
+            withdrawn: AtomicBool::new(false),
+            source: UnsafeCell::new(Some(source)),
+            f: Cell::new(Some(finish)),
+            standing: Cell::new(None),
+        }))
+    }
+
+    /// Begins to wait, unless the wait has been withdrawn.
+    pub(crate) fn start(&self) {
+        Arc::clone(&self.0).start();
+    }
+
+    /// Ends the wait. If it has ended already, or another thread is about to end it, this does nothing and does not wait.
+    pub(crate) fn withdraw(&self) {
+        Arc::clone(&self.0).withdraw();
+    }
 }
 
 struct Shared<S, F> {
@@ -84,7 +143,7 @@ struct Poke<S, F>(Arc<Shared<S, F>>);
 impl<S, F> Bell for Poke<S, F>
 where
     S: Source + Send + 'static,
-    F: FnOnce(S::Item) + Send + 'static,
+    F: Finish<S::Item>,
 {
     fn ring(&self) {
         Shared::poke(&self.0);
@@ -96,22 +155,20 @@ where
     S: Source + Send + 'static,
     F: FnOnce(S::Item) + Send + 'static,
 {
-    let shared = Arc::new(Shared {
-        pokes: AtomicUsize::new(0),
-        withdrawn: AtomicBool::new(false),
-        source: UnsafeCell::new(Some(source)),
-        f: Cell::new(Some(f)),
-        standing: Cell::new(None),
-    });
-    Shared::poke(&shared);
-    Subscription { shared: Some(shared) }
+    let pending = Pending::new(source, Callback(f));
+    pending.start();
+    Subscription { shared: Some(pending.0) }
 }
 
 impl<S, F> Withdraw for Shared<S, F>
 where
     S: Source + Send + 'static,
-    F: FnOnce(S::Item) + Send + 'static,
+    F: Finish<S::Item>,
 {
+    fn start(self: Arc<Self>) {
+        Shared::poke(&self);
+    }
+
     fn withdraw(self: Arc<Self>) {
         // Release: seen by whoever is at work and sees the poke.
         self.withdrawn.store(true, Ordering::Release);
@@ -122,7 +179,7 @@ where
 impl<S, F> Shared<S, F>
 where
     S: Source + Send + 'static,
-    F: FnOnce(S::Item) + Send + 'static,
+    F: Finish<S::Item>,
 {
     /// Something has happened. AcqRel: who is at work next sees what was done by who was before.
     fn poke(this: &Arc<Self>) {
@@ -144,28 +201,21 @@ where
     fn work(this: &Arc<Self>) {
         // SAFETY: A1: this thread is at work; it is written in `end` only.
         let Some(source) = (unsafe { &*this.source.get() }) else { return };
-        if this.withdrawn.load(Ordering::Acquire) {
+        let end = if this.withdrawn.load(Ordering::Acquire) {
             // This may be the thread of whoever rang meanwhile, who has others to wake.
             let given_up = || no_suspend(|| this.standing.take().map(|own| own.give_up(source)));
             drop_quietly(panic::catch_unwind(AssertUnwindSafe(given_up)));
-            no_suspend(|| this.end());
-            return;
-        }
-        // What of this is the user's may panic, and then nobody is called.
-        let advanced = || no_suspend(|| Shared::advance(this, source));
-        match panic::catch_unwind(AssertUnwindSafe(advanced)) {
-            Ok(None) => {}
-            Ok(Some(item)) => {
-                let f = this.f.take();
-                let called = || no_suspend(|| f.map(|f| f(item)));
-                drop_quietly(panic::catch_unwind(AssertUnwindSafe(called)));
-                no_suspend(|| this.end());
+            End::Withdrawn
+        } else {
+            // What of this is the user's may panic.
+            let advanced = || no_suspend(|| Shared::advance(this, source));
+            match panic::catch_unwind(AssertUnwindSafe(advanced)) {
+                Ok(None) => return,
+                Ok(Some(item)) => End::Item(item),
+                Err(payload) => End::Panicked(payload),
             }
-            Err(payload) => {
-                drop_quietly(payload);
-                no_suspend(|| this.end());
-            }
-        }
+        };
+        no_suspend(|| this.end(end));
     }
 
     /// Fetches an item if there is one, and otherwise sees to it that the wait stands.
@@ -191,11 +241,17 @@ where
     }
 
     /// It is over: the source and the callback go now, whoever still has a reference.
-    fn end(&self) {
-        // SAFETY: A1: this thread is at work, no wait stands, and its callers do not use the source after this.
-        let source = unsafe { &mut *self.source.get() }.take();
-        drop_quietly(source);
-        drop_quietly(self.f.take());
+    fn end(&self, end: End<S::Item>) {
+        let mut drop_source = || {
+            // SAFETY: A1: this thread is at work, no wait stands, and its callers do not use the source after this.
+            let source = unsafe { &mut *self.source.get() }.take();
+            drop_quietly(source);
+        };
+        if let Some(f) = self.f.take() {
+            let finished = || f.finish(end, &mut drop_source);
+            drop_quietly(panic::catch_unwind(AssertUnwindSafe(finished)));
+        }
+        drop_source();
     }
 }
 

@@ -49,6 +49,7 @@ pub use simple::{FromIter, Never, Ready, from_iter, never, ready};
 pub use traits::Source;
 
 pub(crate) use arms::{Arms, Pass, Won};
+pub(crate) use callback::{End, Finish, Pending};
 pub(crate) use choose::{Choice, Chosen, at_once, choose};
 pub(crate) use filter::Asked;
 pub(crate) use traits::wait_in_lists;

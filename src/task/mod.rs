@@ -60,5 +60,5 @@ pub(crate) use header::{
     DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
 };
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
-pub(crate) use result::{Body, Failure, TaskBox, drop_quietly};
+pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

@@ -191,7 +191,7 @@ impl<B: Body> TaskBox<B> {
 
 /// What becomes of a task that was cancelled before it began.
 #[cold]
-fn dropped<B>(body: B) -> Failure {
+pub(crate) fn dropped<B>(body: B) -> Failure {
     match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {
         Ok(()) => Failure::NeverRan,
         Err(payload) => Failure::Panicked(payload),

@@ -145,7 +145,8 @@ fn place_05_nothing_is_stranded() {
                     block_the_others(s, &free, &blocked, workers - 1);
                     let waits = || ecru::sleep(ms(1)).is_ok();
                     let inside: Vec<_> = (0..20).map(|_| s.spawn(waits)).collect();
-                    let outside: Vec<JoinHandle<'static, bool>> = (0..20).map(|_| handle.spawn(waits).unwrap()).collect();
+                    let outside: Vec<JoinHandle<'static, bool>> =
+                        (0..20).map(|_| handle.spawn(waits).unwrap()).collect();
                     assert!(inside.iter().all(|task| task.join().unwrap()));
                     assert!(outside.iter().all(|task| task.join().unwrap()));
                     free.wait();

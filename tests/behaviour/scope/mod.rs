@@ -6,3 +6,4 @@ mod daemons;
 mod failures;
 mod joining;
 mod try_scope;
+mod when;

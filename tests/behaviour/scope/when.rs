@@ -1,0 +1,309 @@
+//! Tasks that begin when there is something for them.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+use ecru::channel::{self, RecvError};
+use ecru::{JoinError, Source, source};
+
+use crate::support::{Counted, Watchdog, alone, each_run, ms, panic_text, run_on, until};
+
+/// Each item goes to one task, with what it borrows.
+#[test]
+fn when_01_begins_with_its_item() {
+    each_run(|| {
+        let (tx, rx) = channel::unbounded::<usize>();
+        let got = [const { AtomicUsize::new(0) }; 100];
+        ecru::scope(|s| {
+            let tasks: Vec<_> = (0..100)
+                .map(|_| {
+                    s.spawn_when(&rx, |n| {
+                        ecru::yield_now().unwrap();
+                        got[n.unwrap()].fetch_add(1, SeqCst);
+                        thread::current().id()
+                    })
+                })
+                .collect();
+            assert!(tasks.iter().all(|task| !task.is_finished()));
+            (0..100).for_each(|n| tx.send(n).unwrap());
+            tasks.iter().for_each(|task| _ = task.join().unwrap());
+        });
+        assert!(got.iter().all(|n| n.load(SeqCst) == 1));
+    });
+}
+
+/// An item that is there already, a source that is at its end, a handle, a time.
+#[test]
+fn when_02_sources_of_each_kind() {
+    each_run(|| {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            assert_eq!(s.spawn_when(source::ready(7), |n| n + 1).join().unwrap(), 8);
+            tx.send(3).unwrap();
+            assert_eq!(s.spawn_when(&rx, |n| n).join().unwrap(), Ok(3));
+            let first = s.spawn(|| {
+                ecru::yield_now().unwrap();
+                5
+            });
+            let second = s.spawn_when(first, |result| result.unwrap() * 2);
+            assert_eq!(second.join().unwrap(), 10);
+            let later = s.spawn_when(channel::after(ms(1)), |at| at.is_ok());
+            assert!(later.join().unwrap());
+            let end = s.spawn_when(&rx, |n| n);
+            tx.close();
+            assert_eq!(end.join().unwrap(), Err(RecvError::Disconnected));
+        });
+    });
+}
+
+/// Cancelled before there is an item: the function is dropped unrun, and the item is for others.
+#[test]
+fn when_03_cancelled_before() {
+    each_run(|| {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        let dropped = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let counted = Counted(&dropped);
+            let by_handle = s.spawn_when(&rx, move |_| {
+                drop(counted);
+                unreachable!()
+            });
+            by_handle.cancel();
+            assert!(matches!(by_handle.join(), Err(JoinError::Cancelled)));
+            assert_eq!(dropped.load(SeqCst), 1);
+            let by_scope = s.spawn_when(&rx, |_| unreachable!());
+            s.cancel();
+            assert!(matches!(by_scope.join(), Err(JoinError::Cancelled)));
+            let late = s.spawn_when(&rx, |_| unreachable!());
+            assert!(matches!(late.join(), Err(JoinError::Cancelled)));
+        });
+        tx.send(7).unwrap();
+        assert_eq!(rx.try_recv(), Ok(7));
+    });
+}
+
+/// So does what is further out: a limit, a panic of the body, a failure of a sibling.
+#[test]
+fn when_04_cancelled_from_further_out() {
+    each_run(|| {
+        let (_tx, rx) = channel::bounded::<u8>(1);
+        let limited = ecru::timeout(ms(1), || {
+            ecru::scope(|s| {
+                let task = s.spawn_when(&rx, |_| unreachable!());
+                assert!(matches!(task.join(), Err(JoinError::CallerCancelled)));
+            });
+        });
+        assert!(limited.is_err());
+        let text = panic_text(|| {
+            ecru::scope(|s| {
+                s.spawn_when(&rx, |_| unreachable!());
+                crate::support::quiet_panic("the body's");
+            })
+        });
+        assert_eq!(text, "the body's");
+        let failed = ecru::try_scope(|s| -> Result<(), u8> {
+            s.spawn_when(&rx, |_| -> Result<(), u8> { unreachable!() });
+            s.spawn_when(source::ready(3), Err::<(), u8>);
+            Ok(())
+        });
+        assert_eq!(failed, Err(3));
+    });
+}
+
+/// Once the item has been taken the task begins, although it has been cancelled since.
+#[test]
+fn when_05_an_item_that_was_taken_is_not_lost() {
+    run_on(1, || {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            let task = s.spawn_when(&rx, |n| (n, ecru::checkpoint().is_err()));
+            tx.send(7).unwrap();
+            // Taken, and not begun: there is one worker, and it is here.
+            assert_eq!(tx.len(), 0);
+            task.cancel();
+            assert_eq!(task.join().unwrap(), (Ok(7), true));
+        });
+    });
+}
+
+/// A panic of a predicate, and one of the function.
+#[test]
+fn when_06_panics_are_the_tasks() {
+    each_run(|| {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            let picky = (&rx).filter(|_| crate::support::quiet_panic("the predicate's"));
+            let task = s.spawn_when(picky, |_| unreachable!());
+            let _ = tx.try_send(1);
+            let Err(JoinError::Panicked(payload)) = task.join() else { panic!("it returned") };
+            assert_eq!(payload.message(), Some("the predicate's"));
+            let task = s.spawn_when(source::ready(()), |()| crate::support::quiet_panic("its own"));
+            let Err(JoinError::Panicked(payload)) = task.join() else { panic!("it returned") };
+            assert_eq!(payload.message(), Some("its own"));
+        });
+    });
+}
+
+/// The source is gone before the task begins; source and function may borrow from outside the scope.
+#[test]
+fn when_07_the_source_is_dropped_first() {
+    struct Noting<'a, S>(S, &'a AtomicUsize);
+
+    impl<S> Drop for Noting<'_, S> {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, SeqCst);
+        }
+    }
+
+    impl<S: Source> Source for Noting<'_, S> {
+        type Item = S::Item;
+
+        fn try_take(&self) -> Option<S::Item> {
+            self.0.try_take()
+        }
+
+        fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a source::WaitList)) {
+            self.0.waiters(each);
+        }
+    }
+
+    each_run(|| {
+        let dropped = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let task = s.spawn_when(Noting(source::ready(1), &dropped), |_| dropped.load(SeqCst));
+            assert_eq!(task.join().unwrap(), 1);
+            let never = s.spawn_when(Noting(source::never::<u8>(), &dropped), |_| ());
+            never.cancel();
+            assert!(never.join().is_err());
+            assert_eq!(dropped.load(SeqCst), 2);
+        });
+    });
+}
+
+/// An item from a plain thread, and one from a callback.
+#[test]
+fn when_08_from_outside() {
+    each_run(|| {
+        let (tx, rx) = channel::unbounded::<u8>();
+        thread::scope(|threads| {
+            ecru::scope(|s| {
+                let tasks: Vec<_> = (0..8).map(|_| s.spawn_when(&rx, |n| n.unwrap())).collect();
+                threads.spawn(|| (0..8).for_each(|n| tx.send(n).unwrap()));
+                let sum: u8 = tasks.iter().map(|task| task.join().unwrap()).sum();
+                assert_eq!(sum, 28);
+            });
+        });
+        let (go, gone) = channel::oneshot::<u8>();
+        let (next, rest) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            let task = s.spawn_when(&rest, |n| n.unwrap());
+            gone.on_ready(move |n| next.try_send(n.unwrap()).unwrap()).detach();
+            go.send(9).unwrap();
+            assert_eq!(task.join().unwrap(), 9);
+        });
+    });
+}
+
+/// A request against an item, again and again: the task has the item, or another receiver does.
+#[test]
+fn when_09_request_against_item() {
+    let rounds = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
+    run_on(2, || {
+        for round in 0..rounds {
+            let (tx, rx) = channel::unbounded::<usize>();
+            let ran = Cell::new(false);
+            ecru::scope(|s| {
+                let task = s.spawn_when(&rx, move |n| n.unwrap());
+                thread::scope(|threads| {
+                    threads.spawn(|| tx.send(round).unwrap());
+                    task.cancel();
+                });
+                ran.set(match task.join() {
+                    Ok(n) => n == round,
+                    Err(JoinError::Cancelled) => false,
+                    Err(error) => panic!("{error}"),
+                });
+            });
+            assert_eq!(rx.try_recv().ok(), (!ran.get()).then_some(round));
+        }
+    });
+}
+
+/// The same with a scope that is cancelled, and many tasks: nothing is lost.
+#[test]
+fn when_10_scope_against_items() {
+    run_on(2, || {
+        for _ in 0..100 {
+            let (tx, rx) = channel::unbounded::<usize>();
+            let sum = Arc::new(AtomicUsize::new(0));
+            ecru::scope(|s| {
+                for _ in 0..50 {
+                    let sum = Arc::clone(&sum);
+                    s.spawn_when(&rx, move |n| _ = sum.fetch_add(n.unwrap(), SeqCst));
+                }
+                s.spawn_daemon(|| (1..=50).for_each(|n| tx.try_send(n).unwrap()));
+                let _ = ecru::yield_now();
+                s.cancel();
+            });
+            assert_eq!(sum.load(SeqCst) + rx.try_iter().sum::<usize>(), 50 * 51 / 2);
+        }
+    });
+}
+
+/// Many that wait have no stacks.
+#[test]
+fn when_11_no_stack_until_then() {
+    // In a process of its own: memory is counted.
+    alone("scope::when::when_11_no_stack_until_then", || run_on(1, many_that_wait));
+}
+
+fn many_that_wait() {
+    let (tx, rx) = channel::unbounded::<usize>();
+    let sum = AtomicUsize::new(0);
+    let before = resident();
+    ecru::scope(|s| {
+        for _ in 0..100_000 {
+            s.spawn_when(&rx, |n| _ = sum.fetch_add(n.unwrap(), SeqCst));
+        }
+        let each = (resident() - before) / 100_000;
+        assert!(each < 2_048, "{each} bytes for each task that waits");
+        (0..100_000).for_each(|n| tx.send(n).unwrap());
+    });
+    assert_eq!(sum.load(SeqCst), 100_000 * 99_999 / 2);
+}
+
+/// Bytes of memory that the process has.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size()
+}
+
+/// Without a run it panics as `spawn` does; a wait that nothing will end holds its scope until it is cancelled.
+#[test]
+fn when_12_refused() {
+    run_on(1, || {
+        ecru::scope(|s| {
+            let on_a_thread = || panic_text(|| drop(s.spawn_when(source::ready(1), |n| n)));
+            let text = thread::scope(|threads| threads.spawn(on_a_thread).join().unwrap());
+            assert!(text.contains("spawn"), "{text}");
+        });
+    });
+    let _watchdog = Watchdog::new();
+    run_on(2, || {
+        let ended = AtomicUsize::new(0);
+        ecru::scope(|outer| {
+            let holds = outer.spawn(|| {
+                ecru::scope(|s| drop(s.spawn_when(source::never::<u8>(), |_| ())));
+                ended.fetch_add(1, SeqCst);
+            });
+            assert!(holds.join_timeout(ms(5)).is_none());
+            assert_eq!(ended.load(SeqCst), 0);
+            holds.cancel();
+            until(|| ended.load(SeqCst) == 1);
+        });
+    });
+}
