@@ -7,6 +7,9 @@
 //!   thread that called `run`, whose own stack belongs to the root task, it runs on a coroutine, and "the root task is parked"
 //!   means that this coroutine has been resumed.
 //!
+//! # Placement
+//! [`placement`] decides on which worker a task starts. Idle workers steal unstarted tasks from busy ones: [`idle`], [`pool`].
+//!
 //! # Order
 //! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in the order of their
 //! spawning. A worker with both takes turns, unless its unstarted tasks are held back ([`restraint`]). Every

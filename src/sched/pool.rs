@@ -1,16 +1,17 @@
 //! The workers of one runtime, as a whole: who they are, who watches for work while others have it, and their threads.
 //!
-//! # Placement
-//! A spawned task goes into its spawner's queue and is started there, in its turn, unless another worker has nothing to do.
-//! Moving work between cores costs far more than running a short task, so an idle worker does not jump at every spawn: it takes
-//! a task that has waited for a while, which shows that its owner is busy.
+//! # Stealing
+//! A spawned task goes into its spawner's queue. The worker that takes it out decides where it starts, see [`super::placement`].
+//! A worker that computes does not come to its queue. So an idle worker steals from it. To move work between cores costs far more
+//! than to run a short task, so it takes only what has waited for a while, which shows that the owner is busy.
 //!
-//! At most one idle worker *watches*: it sleeps for [`WATCH_FIRST`], then twice as long, up to [`WATCH_LAST`], and after each
-//! nap takes some of what was in a queue before the nap and still is: one task at first, and twice as many each time that the
-//! last ones kept it busy long enough to be worth the trip; tasks that did not make it nap longer. When nothing was spawned for [`WATCH_PATIENCE`] naps it
-//! sleeps for good, after setting `watch_wanted`, and the next spawn wakes one to watch again: one system call, not one for
-//! each spawn. The flag and the queues are not ordered by a fence (that would cost every spawn); the watcher takes one more nap
-//! after it has set the flag, by which time a spawn that missed it is visible.
+//! At most one idle worker *watches*. It sleeps for [`WATCH_FIRST`], then twice as long, up to [`WATCH_LAST`]. After each nap it
+//! takes some of what was in a queue before the nap and still is: one task at first, and twice as many each time that the last
+//! ones kept it busy long enough to be worth the trip. Tasks that did not make it nap longer. It also takes all of an inbox of
+//! placed tasks that has not been emptied during a nap. When nothing was spawned for [`WATCH_PATIENCE`] naps it sleeps for good,
+//! after setting `watch_wanted`, and the next spawn wakes one to watch again. That is one system call for many spawns. No fence
+//! orders the flag and the queues, because it would cost every spawn. The watcher takes one more nap after it has set the flag,
+//! by which time a spawn that missed the flag is visible.
 
 #![expect(unsafe_code, reason = "holds a pointer for the layers above")]
 
