@@ -257,10 +257,7 @@ impl Worker {
             return self.look_around(Wait::Poll);
         }
         let mut rested = false;
-        let places = self.pool.places();
-        if places {
-            self.pool.idle.insert(self.index);
-        }
+        self.pool.idle.insert(self.index);
         if self.shared.fall_asleep(in_driver) {
             // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
             let mut until = until;
@@ -274,7 +271,7 @@ impl Worker {
                 || (for_good && self.pool.is_watch_wanted() && self.others_have_work());
             if last_look {
                 self.shared.wake_up();
-                self.end_idleness(places);
+                self.pool.idle.remove(self.index);
                 return self.look_around(Wait::Poll);
             }
             let rests = for_good && self.comes_to_rest(&mut until);
@@ -293,7 +290,7 @@ impl Worker {
             }
             rested = rests;
         }
-        self.end_idleness(places);
+        self.pool.idle.remove(self.index);
         self.leisure.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
         if rested && self.has_work() {
@@ -302,17 +299,13 @@ impl Worker {
         }
     }
 
-    /// The worker is no target for being idle any more.
-    fn end_idleness(&self, places: bool) {
-        if places {
-            self.pool.idle.remove(self.index);
-        }
-    }
-
     /// Looks for messages for a few microseconds, if they have ended the last sleep too: to wake a worker that sleeps takes its waker
-    /// and itself some ten times as long. Whether there is one.
+    /// and itself some ten times as long. Whether there is one. Where there are more workers awake than cores, the message may be one
+    /// that needs this core to be sent.
     fn listens(&self) -> bool {
-        if !self.leisure.conversing.get() || self.io.borrow().in_flight() != 0 {
+        let leisure = &self.leisure;
+        if !leisure.conversing.get() || self.io.borrow().in_flight() != 0 || self.pool.is_crowded()
+        {
             return false;
         }
         for _ in 0..LOOKS_BEFORE_SLEEP {

@@ -152,6 +152,11 @@ impl IdleSet {
         self.words[index / 64].fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
+    }
+
     /// One of them, looked for from a random place on.
     #[inline]
     fn any(&self) -> Option<usize> {
@@ -341,7 +346,7 @@ mod tests {
             assert_eq!(idle.any(), None);
             for index in 0..workers {
                 idle.insert(index);
-                assert_eq!(idle.any(), Some(index));
+                assert_eq!((idle.any(), idle.len()), (Some(index), 1));
                 assert!(idle.remove(index));
                 assert!(!idle.remove(index));
             }

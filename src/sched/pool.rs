@@ -16,6 +16,7 @@
 #![expect(unsafe_code, reason = "holds a pointer for the layers above")]
 
 use std::io;
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -101,6 +102,8 @@ pub(crate) struct Pool {
     /// The workers that sleep or nap.
     pub(super) idle: IdleSet,
     pub(super) sites: Sites,
+    /// The cores that the process had when the pool was made.
+    cores: usize,
     /// When the pool was made.
     pub(super) epoch: Instant,
     pub(super) stopping: AtomicBool,
@@ -130,6 +133,7 @@ impl Pool {
             watching: AtomicU32::new(0),
             idle: IdleSet::new(count),
             sites: Sites::new(),
+            cores: thread::available_parallelism().map_or(1, NonZero::get),
             epoch: clock::now(),
             stopping: AtomicBool::new(false),
             next: AtomicUsize::new(0),
@@ -184,6 +188,12 @@ impl Pool {
     /// Whether workers choose where tasks start.
     pub(super) fn places(&self) -> bool {
         self.workers.len() > 1 && self.settings.placement == Placement::Auto
+    }
+
+    /// Whether more workers are awake than there are cores for them, so that one that spins may keep another from running.
+    pub(super) fn is_crowded(&self) -> bool {
+        let count = self.workers.len();
+        count > self.cores && count - self.idle.len() > self.cores
     }
 
     /// The worker that gets a task from outside, or every task with [`Placement::Spread`]: in turn.
