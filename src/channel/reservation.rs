@@ -311,12 +311,14 @@ impl<T> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
         match self.what {
             What::Nothing => {}
-            What::Room => {
-                let mut locked = self.channel.lock();
+            What::Room => self.channel.do_unlocked((), |channel, ()| {
+                let mut locked = channel.lock();
                 locked.state.reserved -= 1;
                 locked.settle();
-            }
-            What::Receiver(number) => self.channel.lock().release_receiver(number),
+            }),
+            What::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
+                channel.lock().release_receiver(number);
+            }),
         }
     }
 }

@@ -7,6 +7,7 @@ mod closing;
 #[path = "../common/mod.rs"]
 mod common;
 mod destructors;
+mod dropped_in_predicates;
 mod meetings;
 mod own_sources;
 mod predicates;

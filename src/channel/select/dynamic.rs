@@ -592,9 +592,11 @@ impl SelectedOperation<'_> {
     pub fn recv<T: Send>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
         let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
         self.check(receiver, wrong);
-        match std::mem::replace(&mut self.token, Token::Cancelled) {
+        match self.token {
             Token::Value(ticket, buffered) => {
+                // In a predicate of this channel's this panics; then the value is given back.
                 let mut locked = receiver.channel().lock();
+                self.token = Token::Cancelled;
                 let value = locked.fetch(ticket).expect("kept until the operation is done");
                 if buffered {
                     locked.state.reserved -= 1;
@@ -605,8 +607,7 @@ impl SelectedOperation<'_> {
             }
             Token::Disconnected => Err(RecvError::Disconnected),
             Token::Cancelled => Err(RecvError::Cancelled),
-            token @ Token::Send(_) => {
-                self.token = token;
+            Token::Send(_) => {
                 panic!("`SelectedOperation::recv`: the selected operation is a send; call `send`")
             }
         }
