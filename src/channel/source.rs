@@ -208,7 +208,7 @@ pub(super) fn watch_room<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
             let senders = &locked.state.senders;
             // Whatever makes room, or a receiver that comes, tells all who look, and goes on to the next. So it is not for them to tell another.
             // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
-            unsafe { arms.push(channel.list(), senders, Role::Notify, ptr::null_mut(), None) };
+            unsafe { arms.push(channel.list(), senders, Role::Peek, ptr::null_mut(), None) };
         }
         Pass::Take => {}
     }
