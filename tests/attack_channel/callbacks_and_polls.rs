@@ -59,7 +59,8 @@ fn a_waker_is_called_after_the_end_of_its_run() {
         fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
             _ = LATE.set(context.waker().clone());
             context.waker().wake_by_ref();
-            context.waker().clone().wake();
+            let another = context.waker().clone();
+            another.wake();
             Poll::Ready(())
         }
     }
