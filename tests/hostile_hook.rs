@@ -110,7 +110,7 @@ fn mischief() {
             }
         }
         Mischief::ResumesAGenerator => GENERATOR.with_borrow_mut(|generator| {
-            let endless = || Generator::new(|y| (0..).for_each(|n| y.suspend(n)));
+            let endless = || Generator::new(|y| (0..u32::MAX).for_each(|n| y.suspend(n)));
             _ = generator.get_or_insert_with(endless).next();
         }),
         Mischief::Waits => _ = ecru::sleep(ms(1)),
