@@ -24,7 +24,9 @@ pub(crate) mod futex;
 mod lock;
 mod signal;
 
-pub(crate) use biased::{BiasedGuard, BiasedLock};
+pub(crate) use biased::{
+    BiasedGuard, BiasedLock, PutOff, is_asking_anything, put_off_until_unlocked,
+};
 pub(crate) use lock::{SpinGuard, SpinLock};
 pub(crate) use signal::Signal;
 

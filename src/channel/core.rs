@@ -21,15 +21,16 @@ use super::state::{Handed, Overflow, ROOMY, State};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 use crate::base::sync::BiasedGuard;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Node, Predicate, Queue, Role, WaitList, Woken, no_suspend};
+use crate::base::sync::atomic::AtomicUsize;
+use crate::park::{Node, Queue, Role, WaitList, Woken, no_suspend};
+use crate::task::drop_quietly;
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 /// A wait ends because nobody will ever come.
 pub(super) const DISCONNECTED: u32 = u32::MAX - 1;
@@ -78,12 +79,26 @@ impl<T> Channel<T> {
         }
     }
 
-    /// A predicate, which runs under this thread's lock of this channel, has dropped the last sender. Who asked it closes the channel.
-    pub(super) fn note_last_sender(&self) {
-        // SAFETY: H1: of the state, only this field is reached, which is atomic.
-        let went = unsafe { &(*self.state.get()).last_sender_went };
-        // The holder of the lock reads it: this thread.
-        went.store(true, Ordering::Relaxed);
+    /// Does what a destructor has to do. If this thread runs a predicate under the channel's lock, it is done when the lock has been released.
+    #[inline]
+    pub(super) fn do_unlocked<A: 'static>(&self, with: A, work: fn(&Channel<T>, A)) {
+        if self.receivers.is_asking() {
+            self.do_later(with, work);
+        } else {
+            work(self, with);
+        }
+    }
+
+    #[cold]
+    fn do_later<A: 'static>(&self, with: A, work: fn(&Channel<T>, A)) {
+        let channel = ptr::from_ref(self);
+        let quietly = move || {
+            // SAFETY: L5: lent to the lock holder.
+            let channel = unsafe { &*channel };
+            drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| work(channel, with))));
+        };
+        // SAFETY: L5: the work uses the lock holder's channel, and what it owns.
+        unsafe { self.receivers.put_off(quietly) };
     }
 
     /// The list that is notified when there is something to receive.
@@ -226,7 +241,8 @@ impl<T> Locked<'_, T> {
                     queue.remove(node);
                     return None;
                 }
-                match guard.asking(|| ask(predicate, value)) {
+                // SAFETY: N2: predicates of a channel's nodes are made for its values.
+                match ask(guard, woken, || unsafe { predicate.accepts(value) }) {
                     Ok(true) => {}
                     Ok(false) => return None,
                     Err(payload) => {
@@ -289,26 +305,14 @@ impl<T> Locked<'_, T> {
         let Some(front) = self.state.buffer.front() else {
             return self.take_elsewhere(Some(accepts));
         };
-        let accepted = panic::catch_unwind(AssertUnwindSafe(|| {
-            self.queue.asking(|| no_suspend(|| accepts(front)))
-        }));
-        let taken = match accepted {
+        match ask(&self.queue, &mut self.woken, || accepts(front)) {
             Ok(true) => {
                 let value = self.state.buffer.pop_front().expect("looked at just now");
                 self.took();
-                Ok(Taken::Value(value))
+                Taken::Value(value)
             }
-            Ok(false) => Ok(Taken::Empty),
-            Err(payload) => Err(payload),
-        };
-        self.close_if_last_sender_went();
-        taken.unwrap_or_else(|payload| panic::resume_unwind(payload))
-    }
-
-    /// Closes the channel if a predicate that has been asked has dropped the last sender, which could not do it under the lock.
-    pub(super) fn close_if_last_sender_went(&mut self) {
-        if self.state.last_sender_went.load(Ordering::Relaxed) && !self.state.closed {
-            self.close();
+            Ok(false) => Taken::Empty,
+            Err(payload) => panic::resume_unwind(payload),
         }
     }
 
@@ -335,8 +339,10 @@ impl<T> Locked<'_, T> {
             if let Some(accepts) = accepts {
                 // SAFETY: N2: a sender's node points to its value, which stays where it is while the lock is held.
                 let value = unsafe { &*node.data.cast::<T>() };
-                if !self.queue.asking(|| no_suspend(|| accepts(value))) {
-                    return None;
+                match ask(&self.queue, &mut self.woken, || accepts(value)) {
+                    Ok(true) => {}
+                    Ok(false) => return None,
+                    Err(payload) => panic::resume_unwind(payload),
                 }
             }
             senders.remove(node);
@@ -358,9 +364,12 @@ impl<T> Locked<'_, T> {
             return Taken::Empty;
         }
         let value = (clockwork.make)(due);
-        let queue = &self.queue;
-        if accepts.is_some_and(|accepts| !queue.asking(|| no_suspend(|| accepts(&value)))) {
-            return Taken::Empty;
+        if let Some(accepts) = accepts {
+            match ask(&self.queue, &mut self.woken, || accepts(&value)) {
+                Ok(true) => {}
+                Ok(false) => return Taken::Empty,
+                Err(payload) => panic::resume_unwind(payload),
+            }
         }
         match clockwork.period {
             // The next pause begins now if this one was fetched late: no burst.
@@ -411,7 +420,6 @@ impl<T> Locked<'_, T> {
             // A value that had been given back was in front of theirs: who refused it has not seen them.
             self.queue.look_again(&mut self.woken);
         }
-        self.close_if_last_sender_went();
         self.disconnect_if_drained();
     }
 
@@ -543,10 +551,13 @@ pub(super) const ROOM: usize = usize::MAX;
 
 pub(super) type Panic = Box<dyn std::any::Any + Send>;
 
-/// Asks a predicate, which is user code, with the channel locked.
-fn ask<T>(predicate: &Predicate, value: &T) -> Result<bool, Panic> {
-    panic::catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: N2: predicates of a channel's nodes are made for its values.
-        no_suspend(|| unsafe { predicate.accepts(value) })
-    }))
+/// Asks a predicate, which is user code, with the channel locked. What it has dropped, and needs the lock, goes when the lock is free.
+pub(super) fn ask(
+    queue: &BiasedGuard<'_, Queue>,
+    woken: &mut Woken,
+    question: impl FnOnce() -> bool,
+) -> Result<bool, Panic> {
+    let (answer, put_off) = queue.asking(|| no_suspend(question));
+    woken.push_put_off(put_off);
+    answer
 }

@@ -50,12 +50,12 @@ impl<T> Channel<T> {
 
     /// The last sender has gone.
     pub(super) fn senders_have_gone(&self) {
-        if self.list().is_asking() {
-            // Under the lock, which a predicate must not take again.
-            self.note_last_sender();
-        } else {
-            self.close();
-        }
+        self.do_unlocked((), |channel, ()| channel.close());
+    }
+
+    /// The last receiver has gone, or one that nobody else may outlive.
+    pub(super) fn receivers_have_gone(&self) {
+        self.do_unlocked((), |channel, ()| channel.close_now());
     }
 }
 

@@ -378,3 +378,33 @@ fn a_send_with_a_default_whose_receiver_leaves_loses_nothing() {
         assert_eq!(got, sent.then_some(7));
     });
 }
+
+/// One peer that waits in `recv`, and nobody else: what `ready` names succeeds at the first attempt.
+#[test]
+fn what_ready_names_can_be_sent_to_the_only_receiver() {
+    check_with(3, || {
+        let ((sender, receiver), (other, _other)) = (bounded(0), bounded::<u32>(0));
+        let thread = thread::spawn(move || receiver.recv());
+        let mut choice = Select::new();
+        choice.send(&other);
+        let index = choice.send(&sender);
+        assert_eq!(choice.ready(), index);
+        assert!(sender.try_send(1).is_ok());
+        assert_eq!(thread.join().unwrap(), Ok(1));
+    });
+}
+
+/// The same for a peer that waits in `send`.
+#[test]
+fn what_ready_names_can_be_received_from_the_only_sender() {
+    check_with(3, || {
+        let ((sender, receiver), (_other, other)) = (bounded(0), bounded::<u32>(0));
+        let thread = sends(sender, &[1]);
+        let mut choice = Select::new();
+        choice.recv(&other);
+        let index = choice.recv(&receiver);
+        assert_eq!(choice.ready(), index);
+        assert_eq!(receiver.try_recv(), Ok(1));
+        thread.join().unwrap();
+    });
+}

@@ -104,7 +104,8 @@ impl<T> Receiver<T> {
     ///
     /// On a channel without a buffer, a waiting select with a `send` arm counts as a sender. Its value does not exist yet, so `try_recv` makes the
     /// select take that arm, and returns after the value expression has been evaluated. If that gives no value, because it panics or
-    /// leaves by `?`, the result is as if the select had not been there. Where waiting is not possible, inside
+    /// leaves by `?`, the result is as if the select had not been there. If it takes longer than 5 ms, for instance because it waits for the caller, `try_recv`
+    /// returns [`TryRecvError::Empty`], and the value goes to the next receiver. Where waiting is not possible, inside
     /// [`no_suspend`](crate::no_suspend) or while a task unwinds, such a select does not count.
     ///
     /// # Errors
@@ -232,7 +233,7 @@ impl<T> Clone for Receiver<T> {
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
         if self.channel.receiver_count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.channel.close_now();
+            self.channel.receivers_have_gone();
         }
     }
 }

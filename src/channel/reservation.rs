@@ -9,7 +9,7 @@
 //!   it the room; one that comes to wait itself is reserved for it. The offer's node then carries [`ROOM`], or the number.
 //! - A poll (`try_recv`, or a select that does not wait) that finds an offer and no value claims the offer and waits in line as [`Role::Meet`],
 //!   reserved from the beginning, until the value has been made or the reservation is given back. Nothing else ends this wait but the end of
-//!   the channel: not a cancellation, nor another sender's value.
+//!   the channel and a short time limit: not a cancellation, nor another sender's value.
 //! - If the receiver has left, or refuses the value, a select that may wait lines up as a sender. One with a `default` leaves the value in the
 //!   channel for the next receiver.
 //! - What is reserved and not used is given back: room lets the next sender in; a receiver is free again, in its old place.
@@ -311,12 +311,14 @@ impl<T> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
         match self.what {
             What::Nothing => {}
-            What::Room => {
-                let mut locked = self.channel.lock();
+            What::Room => self.channel.do_unlocked((), |channel, ()| {
+                let mut locked = channel.lock();
                 locked.state.reserved -= 1;
                 locked.settle();
-            }
-            What::Receiver(number) => self.channel.lock().release_receiver(number),
+            }),
+            What::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
+                channel.lock().release_receiver(number);
+            }),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Receivers as sources.
 #![expect(unsafe_code, reason = "registers waits that may be given values")]
 
-use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 use std::sync::Weak;
 
-use super::core::{Channel, Locked, Panic, Taken};
+use super::core::{Channel, Locked, Panic, Taken, ask};
 use super::errors::RecvError;
 use super::receiver::Receiver;
 use super::state::{Overflow, State};
@@ -58,6 +57,10 @@ impl<T> Channel<T> {
     /// What has been handed over under this number, and nobody fetches, is the next value again. `buffered`: its room in the buffer
     /// was kept.
     pub(super) fn give_back(&self, ticket: usize, buffered: bool) {
+        self.do_unlocked((ticket, buffered), Channel::give_back_now);
+    }
+
+    fn give_back_now(&self, (ticket, buffered): (usize, bool)) {
         let mut locked = self.lock();
         let Some(value) = locked.fetch(ticket) else { return };
         if buffered {
@@ -118,7 +121,6 @@ pub(super) fn register<'a, T>(
         Pass::Take => {
             let mut locked = channel.lock();
             let found = locked.has_something(predicate.as_ref());
-            locked.close_if_last_sender_went();
             if !matches!(found, Ok(false)) {
                 drop(locked);
                 // A panic is the waiter's own affair: it meets it when it looks again, with nothing registered.
@@ -204,8 +206,9 @@ pub(super) fn watch_room<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
                 return;
             }
             let senders = &locked.state.senders;
+            // Whatever makes room, or a receiver that comes, tells all who look, and goes on to the next. So it is not for them to tell another.
             // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
-            unsafe { arms.push(channel.list(), senders, Role::Notify, ptr::null_mut(), None) };
+            unsafe { arms.push(channel.list(), senders, Role::Peek, ptr::null_mut(), None) };
         }
         Pass::Take => {}
     }
@@ -241,17 +244,17 @@ impl<T> Locked<'_, T> {
         if self.is_drained() {
             return Ok(true);
         }
-        // SAFETY: N2: predicates of a channel's nodes are made for its values.
-        let ask = |value: &T| predicate.is_none_or(|predicate| unsafe { predicate.accepts(value) });
-        let wanted = |value: &T| {
-            panic::catch_unwind(AssertUnwindSafe(|| {
-                self.queue.asking(|| crate::park::no_suspend(|| ask(value)))
-            }))
+        let Locked { queue, state, woken } = self;
+        let state: &State<T> = state;
+        let mut wanted = |value: &T| match predicate {
+            None => Ok(true),
+            // SAFETY: N2: predicates of a channel's nodes are made for its values.
+            Some(predicate) => ask(queue, woken, || unsafe { predicate.accepts(value) }),
         };
-        if let Some(front) = self.state.buffer.front() {
+        if let Some(front) = state.buffer.front() {
             return wanted(front);
         }
-        if let Some(clockwork) = &self.state.clockwork {
+        if let Some(clockwork) = &state.clockwork {
             if clockwork.next > clock::now() {
                 return Ok(false);
             }
@@ -267,9 +270,9 @@ impl<T> Locked<'_, T> {
                 found => Some(found),
             }
         };
-        if self.state.capacity != 0 {
+        if state.capacity != 0 {
             return Ok(false);
         }
-        self.state.senders.seek(waiting).unwrap_or(Ok(false))
+        state.senders.seek(waiting).unwrap_or(Ok(false))
     }
 }

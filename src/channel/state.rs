@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use crate::base::alarm::{Alarm, Ring};
-use crate::base::sync::atomic::AtomicBool;
 use crate::park::Queue;
 
 /// What happens to a value for which there is no room.
@@ -48,8 +47,6 @@ pub(super) struct State<T> {
     pub(super) discards: bool,
     /// Nobody sends, nor ever did: all such channels are the same one.
     pub(super) is_never: bool,
-    /// A predicate dropped the last sender: see [`Locked::close_if_last_sender_went`](super::core::Locked::close_if_last_sender_went).
-    pub(super) last_sender_went: AtomicBool,
     /// Values that fit; `usize::MAX`: any number.
     pub(super) capacity: usize,
     /// Room that has been promised.
@@ -87,7 +84,6 @@ impl<T> State<T> {
             is_plain: true,
             discards: false,
             is_never: false,
-            last_sender_went: AtomicBool::new(false),
             reserved: 0,
             last_number: 0,
             senders: Queue::new(),

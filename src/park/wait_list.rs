@@ -28,11 +28,11 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
-use super::{Gathering, LOOK_AGAIN, WOKEN, Waiter};
+use super::{Gathering, LOOK_AGAIN, WOKEN, Waiter, no_suspend};
 use crate::base::list::{Line, Link};
-use crate::base::sync::{BiasedGuard, BiasedLock};
+use crate::base::sync::{BiasedGuard, BiasedLock, PutOff};
 
 /// What a node's waiter waits for, and what whoever claims it has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -334,6 +334,48 @@ impl Woken {
         node.link.chain(self.first.cast());
         self.first = node;
     }
+
+    /// Remembers what user code under the lock has put off until the lock is free.
+    #[inline]
+    pub(crate) fn push_put_off(&mut self, calls: PutOff) {
+        if !calls.is_empty() {
+            Calls::chain(calls, self);
+        }
+    }
+}
+
+/// Calls to be made once the lock is free, as a node like those of the waits that are to go on then.
+struct Calls {
+    node: Node,
+    waiter: Waiter,
+    calls: Cell<PutOff>,
+}
+
+impl Calls {
+    #[cold]
+    fn chain(calls: PutOff, woken: &mut Woken) {
+        let at = Box::into_raw(Box::<Calls>::new_uninit()).cast::<Calls>();
+        let owner = NonNull::new(at).expect("allocated").cast();
+        let waiter = Waiter::with_owner(owner, Calls::make);
+        // SAFETY: N1: of a place that is there, the parts are.
+        let its_waiter = unsafe { &raw const (*at).waiter };
+        let node = Node::new(its_waiter, 0, Role::Notify, ptr::null_mut());
+        // SAFETY: N1: nobody else has the place.
+        unsafe { at.write(Calls { node, waiter, calls: Cell::new(calls) }) };
+        // SAFETY: N1: written just now; it stays until `make`, which whoever unparks the chain calls once.
+        woken.push(unsafe { &(*at).node });
+    }
+
+    /// # Safety
+    /// N1: `owner` is where `chain` has put it.
+    unsafe fn make(owner: *const ()) {
+        // SAFETY: N1, the caller's promise.
+        let this = unsafe { Box::from_raw(owner.cast_mut().cast::<Calls>()) };
+        for call in this.calls.take() {
+            // The lock holder may be about to wait, and may be in line already.
+            no_suspend(call);
+        }
+    }
 }
 
 impl Drop for Woken {
@@ -520,8 +562,21 @@ impl WaitList {
     }
 
     /// Whether this thread holds the lock, and runs a predicate under it.
+    #[inline]
     pub(crate) fn is_asking(&self) -> bool {
         self.queue.is_asking()
+    }
+
+    /// Makes a call when this thread has released the lock, under which it runs a predicate. The call must not panic.
+    ///
+    /// # Panics
+    /// If the thread does not run a predicate under the lock.
+    ///
+    /// # Safety
+    /// L5: what `call` uses is there until the lock holder has made the call.
+    pub(crate) unsafe fn put_off(&self, call: impl FnOnce()) {
+        // SAFETY: L5, the caller's promise.
+        unsafe { self.queue.put_off(call) };
     }
 
     /// The same where that is quick; none: somebody has it.

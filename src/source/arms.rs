@@ -270,15 +270,50 @@ impl<'a> Arms<'a> {
     pub(crate) fn withdraw_undisturbed(&self) -> bool {
         let mut undisturbed = true;
         for index in 0..self.used {
-            let Some(entry) = self.entry(index) else { unreachable!("below `used`") };
-            // SAFETY: N1: the list outlives these arms.
-            let lock = unsafe { &*entry.list }.lock();
-            undisturbed &= entry.node.is_listed();
-            // SAFETY: N1: so does the line, which the lock guards.
-            unsafe { &*entry.line }.remove(&entry.node);
-            drop(lock);
+            undisturbed &= self.withdraw_one(index);
         }
         undisturbed
+    }
+
+    /// Takes one node out of its list. Returns whether it was still there.
+    pub(crate) fn withdraw_one(&self, index: usize) -> bool {
+        let Some(entry) = self.entry(index) else { unreachable!("below `used`") };
+        // SAFETY: N1: the list outlives these arms.
+        let lock = unsafe { &*entry.list }.lock();
+        let was_listed = entry.node.is_listed();
+        // SAFETY: N1: so does the line, which the lock guards.
+        unsafe { &*entry.line }.remove(&entry.node);
+        drop(lock);
+        was_listed
+    }
+
+    /// Takes out of their lists all nodes but those for [`Arms::each_asking`].
+    pub(crate) fn withdraw_unless_asking(&self) {
+        for index in 0..self.used {
+            if self.asking_list(index).is_none() {
+                self.withdraw_one(index);
+            }
+        }
+    }
+
+    /// Calls `each` with the list of each node whose lock this thread holds while it runs a predicate, and with the node's index.
+    pub(crate) fn each_asking(&self, mut each: impl FnMut(&WaitList, usize)) {
+        for index in 0..self.used {
+            if let Some(list) = self.asking_list(index) {
+                each(list, index);
+            }
+        }
+    }
+
+    /// Whether there is such a node.
+    pub(crate) fn is_asking(&self) -> bool {
+        (0..self.used).any(|index| self.asking_list(index).is_some())
+    }
+
+    fn asking_list(&self, index: usize) -> Option<&WaitList> {
+        let entry = self.entry(index)?;
+        // SAFETY: N1: the list outlives these arms.
+        Some(unsafe { &*entry.list }).filter(|list| list.is_asking())
     }
 
     /// The registration through which the wait ended.
@@ -390,19 +425,32 @@ impl<'a> Won<'a> {
         self.node.panic.take()
     }
 
+    fn list(&self) -> &WaitList {
+        // SAFETY: N1: the list outlives the wait.
+        unsafe { &*self.list }
+    }
+
     /// Hands a notification to the next in line.
     pub(crate) fn pass_on(&self) {
-        if self.role() == Role::Notify {
-            // SAFETY: N1: the list outlives the wait.
-            unsafe { &*self.list }.notify_one();
+        if self.role() != Role::Notify {
+            return;
+        }
+        let list = self.list();
+        if list.is_asking() {
+            let list = self.list;
+            // SAFETY: L5: the list is the lock holder's.
+            let notify = move || unsafe { &*list }.notify_one();
+            // SAFETY: L5, as above.
+            unsafe { self.list().put_off(notify) };
+        } else {
+            list.notify_one();
         }
     }
 
     /// What was there is not wanted, or is gone.
     pub(crate) fn refused(&self) {
         if self.role() == Role::Notify {
-            // SAFETY: N1: the list outlives the wait.
-            unsafe { &*self.list }.offer_to_takers();
+            self.list().offer_to_takers();
         }
     }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use super::standing::{Bell, SetUp, Standing, set_up};
 use super::traits::Source;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::base::sync::{is_asking_anything, put_off_until_unlocked};
 use crate::park::no_suspend;
 use crate::task::drop_quietly;
 
@@ -182,7 +183,15 @@ where
     F: Finish<S::Item>,
 {
     /// Something has happened. AcqRel: who is at work next sees what was done by who was before.
+    ///
+    /// The work takes the locks of the source's lists, and may drop a predicate. If this thread runs a predicate, it works when that has returned and
+    /// its channel is unlocked.
     fn poke(this: &Arc<Self>) {
+        if is_asking_anything() {
+            let this = Arc::clone(this);
+            put_off_until_unlocked(move || Shared::poke(&this));
+            return;
+        }
         if this.pokes.fetch_add(1, Ordering::AcqRel) != 0 {
             return;
         }

@@ -74,6 +74,7 @@ impl<S: Source> Future for SourceFuture<S> {
             if !standing.has_rung() {
                 return Poll::Pending;
             }
+            standing.refuse_in_predicate();
         }
         if let Some(item) = this.standing.take().and_then(|standing| standing.finish(source)) {
             return Poll::Ready(item);

@@ -22,7 +22,7 @@
 #![expect(unsafe_code, reason = "the registrations' reference, and nodes that stay in lines")]
 
 use std::cell::{Cell, UnsafeCell};
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
@@ -77,16 +77,32 @@ impl<B: Bell> Frame<B> {
         frame
     }
 
-    fn arms(&self) -> Arms<'_> {
+    /// The registrations, which are left where they are when this is dropped.
+    fn arms(&self) -> ManuallyDrop<Arms<'_>> {
         // SAFETY: N1: `used` is written when the arms of this very frame are left.
-        unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) }
+        ManuallyDrop::new(unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) })
     }
 
-    /// Takes the nodes out of their lines. They stay in their places: whoever ended the wait may still have to unpark it.
-    fn withdraw(&self) {
-        let arms = self.arms();
-        arms.withdraw();
-        arms.leave();
+    /// Takes the nodes out of their lines, but for those whose lock this thread holds while it runs a predicate. The nodes stay in their places: the
+    /// thread that ended the wait may still have to unpark it.
+    fn withdraw(this: &Arc<Self>) {
+        let leak = Leak(this);
+        this.arms().withdraw_unless_asking();
+        let _ = ManuallyDrop::new(leak);
+    }
+
+    /// Takes out the nodes that [`Frame::withdraw`] has left, when their locks are released.
+    fn withdraw_later(this: &Arc<Self>) {
+        this.arms().each_asking(|list, index| {
+            let frame = Arc::clone(this);
+            let withdraw = move || {
+                frame.arms().withdraw_one(index);
+                // A waker may be left in it.
+                task::drop_quietly(frame);
+            };
+            // SAFETY: L5: the lock holder's list; the frame is kept.
+            unsafe { list.put_off(withdraw) };
+        });
     }
 
     /// Ends the wait, if nobody has: true; nobody will then unpark it. The nodes are still in their lines.
@@ -101,10 +117,26 @@ impl<B: Bell> Frame<B> {
 
     /// The registration through which somebody else has ended the wait; none: its time has come.
     fn won(&self) -> Option<Won<'_>> {
-        let arms = self.arms();
-        let won = arms.won(self.waiter.outcome());
-        arms.leave();
-        won
+        self.arms().won(self.waiter.outcome())
+    }
+}
+
+/// Keeps a frame in memory for ever if it cannot be withdrawn: a predicate may hold its channel's lock and wait for the lock of a channel whose
+/// predicate waits for the first. Then one of the two panics.
+struct Leak<'f, B>(&'f Arc<Frame<B>>);
+
+impl<B> Drop for Leak<'_, B> {
+    fn drop(&mut self) {
+        let _ = ManuallyDrop::new(Arc::clone(self.0));
+    }
+}
+
+/// Takes out, in the end, what is left in line until a lock is released.
+struct WithdrawLater<'f, B: Bell>(&'f Arc<Frame<B>>);
+
+impl<B: Bell> Drop for WithdrawLater<'_, B> {
+    fn drop(&mut self) {
+        Frame::withdraw_later(self.0);
     }
 }
 
@@ -171,7 +203,8 @@ impl<B: Bell> Drop for Setting<'_, B> {
             return;
         }
         let aborted = Frame::abort(self.frame);
-        self.frame.withdraw();
+        Frame::withdraw(self.frame);
+        let _later = WithdrawLater(self.frame);
         if !aborted && let Some(won) = self.frame.won() {
             // Only a notification can have come.
             won.pass_on();
@@ -239,7 +272,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
         wanted = Some(places + arms.wanted());
         only = arms.only();
         setting.leave();
-        frame.withdraw();
+        Frame::withdraw(&frame);
         if round.is_multiple_of(8) {
             // Somebody else is at it at the same time, again and again.
             std::thread::yield_now();
@@ -270,7 +303,8 @@ impl<B: Bell> Standing<B> {
     /// # Panics
     /// With the panic of a predicate that was asked on this wait's behalf.
     pub(super) fn finish<S: Source>(self, source: &S) -> Option<S::Item> {
-        self.frame.withdraw();
+        debug_assert!(!self.frame.arms().is_asking(), "`refuse_in_predicate` has been called");
+        Frame::withdraw(&self.frame);
         let won = self.frame.won()?;
         if let Some(payload) = won.panic() {
             panic::resume_unwind(payload);
@@ -284,10 +318,21 @@ impl<B: Bell> Standing<B> {
         item
     }
 
-    /// Ends the wait; what it has brought is for others.
+    /// To be called before [`Standing::finish`], which takes the locks of the source's lists.
+    ///
+    /// # Panics
+    /// If this thread holds one of these locks: a predicate of the channel's is polling.
+    pub(super) fn refuse_in_predicate(&self) {
+        self.frame.arms().each_asking(|list, _| drop(list.lock()));
+    }
+
+    /// Ends the wait; what it has brought is for others. In a predicate of a channel in whose line the wait is, it leaves that line when the channel is
+    /// unlocked. The source may be gone by then.
     pub(super) fn give_up<S: Source>(self, source: &S) {
         let aborted = Frame::abort(&self.frame);
-        self.frame.withdraw();
+        Frame::withdraw(&self.frame);
+        // After what is given back below: that is kept under the address of a node, which must not be another's by then.
+        let _later = WithdrawLater(&self.frame);
         if aborted {
             return;
         }

@@ -91,7 +91,9 @@ pub trait Source {
     /// refuses is one: until another receiver has taken it, the filter goes on waiting, even if all senders have gone.
     ///
     /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`](crate::no_suspend) and while the channel is
-    /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. It may drop senders and receivers of the channel.
+    /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. It may drop senders and receivers of the channel,
+    /// and whatever waits on the channel or holds a place in it: subscriptions, futures, selected operations. Such a drop takes effect when the channel is
+    /// unlocked. So do callbacks that become ready, or are made, inside `accepts`.
     /// If it panics there, the one who waits gets the panic.
     ///
     /// # Examples

@@ -2,11 +2,13 @@
 //! ends that are forgotten, and values of awkward shapes.
 
 mod awkward_values;
+mod callbacks_and_polls;
 mod cancellation;
 mod closing;
 #[path = "../common/mod.rs"]
 mod common;
 mod destructors;
+mod dropped_in_predicates;
 mod meetings;
 mod own_sources;
 mod predicates;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
-use common::{OnDrop, Watchdog, ms, run_on, settle, text_of};
+use common::{HOUR, OnDrop, Watchdog, each_run, ms, run_on, settle, text_of};
 
 /// Runs each with its number at once: on tasks of one worker, of two, and on threads.
 fn at_once(count: usize, body: impl Fn(usize) + Sync) {

@@ -24,13 +24,25 @@
 //!
 //! `owner` becomes somebody only under the flag, and that once in the lock's life. Who makes itself the owner goes inside before it
 //! gives the flag back, so it never has the lock both ways.
+//!
+//! # User code under the lock
+//! A channel's predicates are user code that runs under the channel's lock. They must not take that lock again. But they may drop values whose
+//! destructors would. [`BiasedGuard::asking`] lists each call of user code for as long as it runs, so that a destructor finds out whether
+//! its thread holds the lock ([`BiasedLock::is_asking`]). It then leaves its work as a call in that list ([`BiasedLock::put_off`]). The lock holder
+//! makes these calls when it has released the lock.
+//!
+//! [`put_off_until_unlocked`] does the same for work that may need any lock: it is done when the outermost of these locks has been released. So it
+//! never waits for one lock while it holds another.
 #![expect(unsafe_code, reason = "hands out the guarded value")]
 
 use std::cell::{Cell, UnsafeCell};
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
+use std::thread;
 use std::time::Duration;
 
 use self::fence::{heavy_fence, light_fence};
@@ -211,17 +223,42 @@ impl<T> BiasedLock<T> {
     }
 
     /// Whether this thread holds the lock and runs user code under it.
-    #[cold]
+    #[inline]
     pub(crate) fn is_asking(&self) -> bool {
+        // SAFETY: L4: it is only compared.
+        unsafe { self.innermost() }.is_some()
+    }
+
+    /// The call of user code that this thread runs under the lock.
+    ///
+    /// # Safety
+    /// L4: the result is not used any more when that call has returned.
+    unsafe fn innermost<'a>(&self) -> Option<&'a Asking> {
         let mut at = local::with(|local| local.asking.get()).cast::<Asking>();
         // SAFETY: L4: the frames are those of calls that are still running.
         while let Some(asking) = unsafe { at.as_ref() } {
             if ptr::eq(asking.lock, ptr::from_ref(self).cast()) {
-                return true;
+                return Some(asking);
             }
             at = asking.outer;
         }
-        false
+        None
+    }
+
+    /// Makes a call when this thread has released the lock, under which it runs user code. It must not panic.
+    ///
+    /// # Panics
+    /// If the thread does not run user code under the lock.
+    ///
+    /// # Safety
+    /// L5: what `call` uses is there until the lock holder has made the call.
+    pub(crate) unsafe fn put_off<'a>(&self, call: impl FnOnce() + 'a) {
+        let call: Box<dyn FnOnce() + 'a> = Box::new(call);
+        // SAFETY: L5, the caller's promise: only the lifetime changes.
+        let call = unsafe { mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(call) };
+        // SAFETY: L4: used here only.
+        let asking = unsafe { self.innermost() };
+        asking.expect("the thread runs user code under this lock").add(call);
     }
 
     /// Lets the other have its burst, without a look at the flag: a look would fetch its cache line.
@@ -314,15 +351,51 @@ fn number_this_thread() -> u16 {
     })
 }
 
+/// What is to be done when a lock has been released.
+pub(crate) type PutOff = Vec<Box<dyn FnOnce()>>;
+
+/// Whether this thread runs user code under any of these locks.
+#[inline]
+pub(crate) fn is_asking_anything() -> bool {
+    !local::with(|local| local.asking.get()).is_null()
+}
+
+/// Makes a call when this thread has released every lock under which it runs user code. The call must not panic.
+///
+/// # Panics
+/// If the thread does not run user code under a lock.
+pub(crate) fn put_off_until_unlocked(call: impl FnOnce() + 'static) {
+    let mut at = local::with(|local| local.asking.get()).cast::<Asking>();
+    let mut outermost = None;
+    // SAFETY: L4: the frames are those of calls that are still running.
+    while let Some(asking) = unsafe { at.as_ref() } {
+        outermost = Some(asking);
+        at = asking.outer;
+    }
+    outermost.expect("the thread runs user code under a lock").add(Box::new(call));
+}
+
 /// A call of user code under a lock.
 struct Asking {
     lock: *const (),
     outer: *const Asking,
+    /// For the lock holder, when it has released the lock.
+    put_off: Cell<PutOff>,
+}
+
+impl Asking {
+    #[cold]
+    fn add(&self, call: Box<dyn FnOnce()>) {
+        let mut calls = self.put_off.take();
+        calls.push(call);
+        self.put_off.set(calls);
+    }
 }
 
 impl<T> BiasedGuard<'_, T> {
-    /// Runs user code under the lock. Should it want this very lock, it panics.
-    pub(crate) fn asking<R>(&self, code: impl FnOnce() -> R) -> R {
+    /// Runs user code under the lock. If the code takes this very lock, that panics. Returns what the caller is to do when it has released the
+    /// lock.
+    pub(crate) fn asking<R>(&self, code: impl FnOnce() -> R) -> (thread::Result<R>, PutOff) {
         struct Leave(*const Asking);
         impl Drop for Leave {
             fn drop(&mut self) {
@@ -330,10 +403,13 @@ impl<T> BiasedGuard<'_, T> {
             }
         }
         let outer = local::with(|local| local.asking.get()).cast();
-        let asking = Asking { lock: ptr::from_ref(self.lock).cast(), outer };
-        let _leave = Leave(outer);
+        let lock = ptr::from_ref(self.lock).cast();
+        let asking = Asking { lock, outer, put_off: Cell::new(PutOff::new()) };
+        let leave = Leave(outer);
         local::with(|local| local.asking.set((&raw const asking).cast()));
-        code()
+        let result = panic::catch_unwind(AssertUnwindSafe(code));
+        drop(leave);
+        (result, asking.put_off.into_inner())
     }
 }
 

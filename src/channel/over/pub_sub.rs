@@ -328,7 +328,7 @@ impl<T, K> Deref for Subscription<T, K> {
 impl<T, K> Drop for Subscription<T, K> {
     fn drop(&mut self) {
         // Clones of the receiver get no more either.
-        self.receiver.close_now();
+        self.receiver.channel().receivers_have_gone();
         let _ = self.desk.try_send(Message::Unsubscribe { id: self.id });
     }
 }

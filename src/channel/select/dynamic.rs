@@ -333,7 +333,29 @@ impl<'a> Select<'a> {
         at_once(&Looking { select: self }).ok_or(TryReadyError)
     }
 
-    /// Waits until an operation could be done; returns its index. It may be too late by the time you do it.
+    /// Waits until an operation could be done, and returns its index without doing it.
+    ///
+    /// The operation then succeeds without waiting, for instance by `try_send`, unless the channel has changed meanwhile:
+    /// - Another task or thread has been faster.
+    /// - The peer has left: its wait was cancelled, or its time was up.
+    /// - The peer is a select, and another of its arms has become ready.
+    ///
+    /// So one peer that waits in `send` or `recv`, with no time limit, is still there.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::channel::{self, Select};
+    ///
+    /// let (sender, receiver) = channel::bounded(0);
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| assert_eq!(receiver.recv(), Ok(7)));
+    ///     let mut select = Select::new();
+    ///     select.send(&sender);
+    ///     assert_eq!(select.ready(), 0);
+    ///     // Nobody else sends.
+    ///     sender.try_send(7).unwrap();
+    /// });
+    /// ```
     ///
     /// # Panics
     /// When no operation has been added. Inside [`no_suspend`](crate::no_suspend).
@@ -592,9 +614,11 @@ impl SelectedOperation<'_> {
     pub fn recv<T: Send>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
         let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
         self.check(receiver, wrong);
-        match std::mem::replace(&mut self.token, Token::Cancelled) {
+        match self.token {
             Token::Value(ticket, buffered) => {
+                // In a predicate of this channel's this panics; then the value is given back.
                 let mut locked = receiver.channel().lock();
+                self.token = Token::Cancelled;
                 let value = locked.fetch(ticket).expect("kept until the operation is done");
                 if buffered {
                     locked.state.reserved -= 1;
@@ -605,8 +629,7 @@ impl SelectedOperation<'_> {
             }
             Token::Disconnected => Err(RecvError::Disconnected),
             Token::Cancelled => Err(RecvError::Cancelled),
-            token @ Token::Send(_) => {
-                self.token = token;
+            Token::Send(_) => {
                 panic!("`SelectedOperation::recv`: the selected operation is a send; call `send`")
             }
         }

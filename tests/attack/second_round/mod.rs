@@ -1,6 +1,7 @@
 //! A second round of attacks on coroutines: what a body may keep over a suspension, and what others may do meanwhile.
 #![expect(clippy::mem_forget, reason = "a coroutine that is forgotten is one of the attacks")]
 
+mod limits;
 mod support;
 use support::{OnDrop, each_run, ms, panic_of, run_on};
 

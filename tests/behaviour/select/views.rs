@@ -368,11 +368,16 @@ fn select_44_a_poll_meets_a_select_that_would_send_unless_the_value_does_not_com
     }
     everywhere(|side| {
         let (sender, receiver) = channel::bounded(0);
-        let polls = AtomicUsize::new(0);
+        let over = std::sync::atomic::AtomicBool::new(false);
         let (gone, ()) = side.both(
-            || gives_up(&sender),
             || {
-                while polls.fetch_add(1, SeqCst) < 3 {
+                let gone = gives_up(&sender);
+                over.store(true, SeqCst);
+                gone
+            },
+            || {
+                // On a busy machine a poll may have left before the select is scheduled; then a later one is met.
+                while !over.load(SeqCst) {
                     assert!(receiver.try_recv().unwrap_err().is_empty());
                     side.pause();
                 }
@@ -410,6 +415,64 @@ fn select_44_a_poll_meets_a_select_that_would_send_unless_it_may_not_wait() {
             },
         );
         assert_eq!(sent, Ok(()));
+    });
+}
+
+#[test]
+fn select_44_a_poll_meets_a_select_whose_value_waits_for_the_poller() {
+    type Poll = fn(&Receiver<u32>) -> Option<u32>;
+    let polls: [Poll; 4] = [
+        |receiver| receiver.try_recv().ok(),
+        |receiver| receiver.try_iter().next(),
+        |receiver| select! { recv(receiver) -> got => got.ok(), default => None },
+        |receiver| {
+            let mut choice = Select::new();
+            choice.recv(receiver);
+            Some(choice.try_select().ok()?.recv(receiver).unwrap())
+        },
+    ];
+    everywhere(|side| {
+        for poll in polls {
+            for keeps in [false, true] {
+                let (sender, receiver) = channel::bounded(0);
+                let (go, may_go) = channel::bounded::<()>(0);
+                let making = std::sync::atomic::AtomicBool::new(false);
+                let make = || {
+                    making.store(true, SeqCst);
+                    may_go.recv().unwrap();
+                    7
+                };
+                let (sent, ()) = side.both(
+                    || {
+                        if keeps {
+                            let mut choice = Select::new();
+                            choice.send(&sender);
+                            let selected = choice.select();
+                            return selected.send(&sender, make());
+                        }
+                        select! { send(sender, make()) -> sent => sent }
+                    },
+                    || {
+                        // The first of these to find the select makes it evaluate its value, and has none in time.
+                        while !making.load(SeqCst) {
+                            assert_eq!(poll(&receiver), None);
+                            side.pause();
+                        }
+                        assert_eq!(poll(&receiver), None);
+                        go.send(()).unwrap();
+                        // The value is for the next receiver, or poll.
+                        let got = loop {
+                            match poll(&receiver) {
+                                Some(got) => break got,
+                                None => side.pause(),
+                            }
+                        };
+                        assert_eq!(got, 7);
+                    },
+                );
+                assert_eq!(sent, Ok(()));
+            }
+        }
     });
 }
 

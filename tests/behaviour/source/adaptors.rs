@@ -1,14 +1,16 @@
 //! `map`, `or` and `filter`.
 
 use std::cell::Cell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 use super::side_by_side;
 use crate::support::{everywhere, ms, panic_text, quiet_panic, run_on, settle, text_of};
 use ecru::Source;
-use ecru::channel::{self, RecvError};
+use ecru::channel::{self, RecvError, Select};
 use ecru::select;
 use ecru::source::{self, Either};
 
@@ -282,6 +284,55 @@ fn source_43_a_predicate_may_drop_the_last_sender() {
             },
         );
         assert_eq!(got, Err(RecvError::Disconnected));
+    });
+}
+
+#[test]
+fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
+    everywhere(|side| {
+        for waits in [false, true] {
+            let (sender, receiver) = channel::bounded(3);
+            let called = Arc::new(AtomicUsize::new(0));
+            let make = || {
+                let count = Arc::clone(&called);
+                let picky = receiver.clone().filter(|n| *n > 9);
+                let subscription = picky.on_ready(move |_| _ = count.fetch_add(1, SeqCst));
+                let mut future = Box::pin((&receiver).filter(|n| *n > 9).into_future());
+                let mut context = Context::from_waker(Waker::noop());
+                assert!(future.as_mut().poll(&mut context).is_pending());
+                (subscription, future)
+            };
+            let mut select = Select::new();
+            select.send(&sender);
+            let held = Mutex::new(Some((make(), select.try_select().unwrap())));
+            let filtered = (&receiver).filter(|n| {
+                drop(held.lock().unwrap().take());
+                *n == 2
+            });
+            let got = if waits {
+                let send = || {
+                    side.pause();
+                    (1..=2).for_each(|n| sender.send(n).unwrap());
+                    // What the waiter refuses stands in front of what it wants.
+                    while held.lock().unwrap().is_some() {
+                        side.pause();
+                    }
+                    assert_eq!(receiver.recv(), Ok(1));
+                };
+                side.both(|| filtered.wait().unwrap().unwrap(), send).0
+            } else {
+                sender.send(1).unwrap();
+                assert_eq!(filtered.try_take(), None);
+                assert_eq!(receiver.recv(), Ok(1));
+                sender.send(2).unwrap();
+                filtered.try_take().unwrap().unwrap()
+            };
+            assert_eq!(got, 2);
+            // All of the room is free, and nobody else waits.
+            (10..13).for_each(|n| sender.try_send(n).unwrap());
+            assert_eq!(called.load(SeqCst), 0);
+            assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [10, 11, 12]);
+        }
     });
 }
 
