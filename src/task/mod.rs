@@ -51,9 +51,9 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use current::{
     BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
-    cancelled_wait, current_header, current_identity, current_node, end_parked, is_panicking,
-    is_unwinding, look_at_the_clock, nearest_deadline, reach, request_number, set_node,
-    spend_budget, wait, while_parked,
+    cancelled_wait, current_header, current_identity, current_node, end_parked, is_unwinding,
+    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget, wait,
+    while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

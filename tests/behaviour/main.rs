@@ -45,3 +45,4 @@ mod transform;
 mod udp;
 mod unblock;
 mod unix;
+mod unwinding_coroutine;
