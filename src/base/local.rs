@@ -11,6 +11,8 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::sync::StaticPtr;
+
 /// What one logical thread knows. All cells start out empty.
 #[derive(Debug)]
 pub(crate) struct Local {
@@ -36,6 +38,8 @@ pub(crate) struct Local {
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
+    /// `task`: what other threads are told of the task being executed; they read it by its address.
+    pub(crate) busy_with: StaticPtr<()>,
     /// `task`: this thread calls the process's hook at switches.
     pub(crate) hooked: Cell<bool>,
     /// `coroutine`: how many tasks and coroutines of this thread are at rest in the middle of an unwinding.
@@ -64,6 +68,7 @@ impl Local {
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
+            busy_with: StaticPtr::new(ptr::null_mut()),
             hooked: Cell::new(false),
             unwinding_at_rest: Cell::new(0),
             forced_unwindings: Cell::new(0),

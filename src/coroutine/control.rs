@@ -26,10 +26,10 @@ use super::switch::Fiber;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
+/// At rest in `suspend`, in the middle of an unwinding: it may be resumed, but cannot be unwound.
+pub(super) const PANICKING: u32 = u32::MAX - 1;
 /// At rest in `suspend`. This and greater: may be resumed.
-pub(super) const SUSPENDED: u32 = u32::MAX - 1;
-/// At rest in `suspend`, in the middle of an unwinding. It may be resumed, which is not the usual path, and cannot be unwound.
-pub(super) const PANICKING: u32 = u32::MAX - 2;
+pub(super) const SUSPENDED: u32 = u32::MAX - 2;
 /// At rest in `suspend_with`, whose function is running.
 pub(super) const SUSPENDING: u32 = u32::MAX - 3;
 /// Being unwound because it was dropped.

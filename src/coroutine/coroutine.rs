@@ -187,7 +187,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     pub fn resume(&self, value: In) -> CoroutineState<Yield, Out> {
         let control = self.control();
         if control.gate.get() < SUSPENDED {
-            self.admit_panicking();
+            self.refuse();
         }
         control.gate.set(frames::open());
         // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
@@ -227,13 +227,11 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Lets a coroutine go on that is at rest in the middle of an unwinding, and no other.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn admit_panicking(&self) {
+    fn refuse(&self) -> ! {
         match self.control().gate.get() {
-            PANICKING => panics::take_up(),
             running if running < COMPLETE => {
                 panic!("`resume` called from inside of the coroutine that it would resume")
             }

@@ -74,8 +74,11 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     fn suspend_slowly(&self, value: Yield) -> In {
         self.check();
-        self.control.gate.set(self.rest());
-        self.suspender().suspend(value)
+        let rest = self.begin_rest();
+        self.control.gate.set(rest);
+        let value = self.suspender().suspend(value);
+        Self::end_rest(rest);
+        value
     }
 
     /// Suspends the coroutine as [`Yielder::suspend`] does, and calls `function` on the resumer's side, once the coroutine is suspended
@@ -120,19 +123,29 @@ impl<In, Yield> Yielder<In, Yield> {
             mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut() + 'static>>(call)
         };
         self.control.after.set(Some(call));
-        self.control.rest.set(self.rest());
+        let rest = self.begin_rest();
+        self.control.rest.set(rest);
         self.control.gate.set(SUSPENDING);
-        self.suspender().suspend(value)
+        let value = self.suspender().suspend(value);
+        Self::end_rest(rest);
+        value
     }
 
     /// Returns the state in which the coroutine, which is about to suspend, will be at rest.
-    fn rest(&self) -> u32 {
+    fn begin_rest(&self) -> u32 {
         let top = ptr::from_ref(&self.control).addr();
         if !thread::panicking() || !self.suspender().is_unwinding(top, self.control.size) {
             return SUSPENDED;
         }
         panics::leave_behind();
         PANICKING
+    }
+
+    /// The coroutine has been resumed.
+    fn end_rest(rest: u32) {
+        if rest == PANICKING {
+            panics::take_up();
+        }
     }
 
     #[inline]

@@ -169,8 +169,8 @@ fn coroutine_37_dropped_in_its_panic() {
 
 /// A forgotten one: what the resumer waits for comes all the same.
 #[test]
-fn coroutine_37_forgotten_in_its_panic() {
-    alone("unwinding_coroutine::coroutine_37_forgotten_in_its_panic", || {
+fn coroutine_37_dropped_in_its_panic_or_forgotten() {
+    alone("unwinding_coroutine::coroutine_37_dropped_in_its_panic_or_forgotten", || {
         each_run(|| {
             #[expect(clippy::mem_forget, reason = "this is the test")]
             std::mem::forget(suspended_in_its_panic());
@@ -228,7 +228,7 @@ fn sync_53_unwinding_of_a_dropped_coroutine() {
 
 /// The task that drops it parks in the middle: a sibling's guard poisons nothing then, and does so afterwards.
 #[test]
-fn sync_53_unwinding_that_parks() {
+fn sync_53_unwinding_of_a_dropped_coroutine_parks() {
     run_on(1, || {
         let (held, own) = (Arc::new(Mutex::new(1)), Mutex::new(1));
         let (parked, release) =
