@@ -11,6 +11,8 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::sync::StaticPtr;
+
 /// What one logical thread knows. All cells start out empty.
 #[derive(Debug)]
 pub(crate) struct Local {
@@ -36,10 +38,14 @@ pub(crate) struct Local {
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
+    /// `task`: what other threads are told of the task being executed; they read it by its address.
+    pub(crate) busy_with: StaticPtr<()>,
     /// `task`: this thread calls the process's hook at switches.
     pub(crate) hooked: Cell<bool>,
-    /// `task`: how many tasks of this thread are parked in the middle of an unwinding.
-    pub(crate) unwinding_parked: Cell<u32>,
+    /// `coroutine`: how many tasks and coroutines of this thread are at rest in the middle of an unwinding.
+    pub(crate) unwinding_at_rest: Cell<u32>,
+    /// `coroutine`: how many coroutines are being unwound because they were dropped, by code that did not panic.
+    pub(crate) forced_unwindings: Cell<u32>,
     /// `sched`: the blocking pool that this thread works for.
     pub(crate) blocking: Cell<*const ()>,
     /// `sched`: the worker that this thread is.
@@ -62,8 +68,10 @@ impl Local {
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),
+            busy_with: StaticPtr::new(ptr::null_mut()),
             hooked: Cell::new(false),
-            unwinding_parked: Cell::new(0),
+            unwinding_at_rest: Cell::new(0),
+            forced_unwindings: Cell::new(0),
             blocking: Cell::new(ptr::null()),
             worker: Cell::new(ptr::null()),
             budget: Cell::new(0),

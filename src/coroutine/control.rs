@@ -11,9 +11,11 @@
 //!
 //! ```text
 //!   UNSTARTED --resume--> running --suspend--> SUSPENDED --resume--> running
-//!   running --suspend_with--> SUSPENDING --its function returned--> SUSPENDED
+//!   running --suspend, in a destructor that a panic of the coroutine has called--> PANICKING --resume--> running
+//!   running --suspend_with--> SUSPENDING --its function returned--> SUSPENDED or PANICKING
 //!   running --returned or panicked--> COMPLETE
 //!   SUSPENDED --dropped--> UNWINDING --unwound--> COMPLETE
+//!   PANICKING --dropped--> its stack is leaked
 //! ```
 
 use std::cell::{Cell, UnsafeCell};
@@ -24,14 +26,16 @@ use super::switch::Fiber;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
+/// At rest in `suspend`, in the middle of an unwinding: it may be resumed, but cannot be unwound.
+pub(super) const PANICKING: u32 = u32::MAX - 1;
 /// At rest in `suspend`. This and greater: may be resumed.
-pub(super) const SUSPENDED: u32 = u32::MAX - 1;
+pub(super) const SUSPENDED: u32 = u32::MAX - 2;
 /// At rest in `suspend_with`, whose function is running.
-pub(super) const SUSPENDING: u32 = u32::MAX - 2;
+pub(super) const SUSPENDING: u32 = u32::MAX - 3;
 /// Being unwound because it was dropped.
-pub(super) const UNWINDING: u32 = u32::MAX - 3;
+pub(super) const UNWINDING: u32 = u32::MAX - 4;
 /// Has returned or unwound. Below: running.
-pub(super) const COMPLETE: u32 = u32::MAX - 4;
+pub(super) const COMPLETE: u32 = u32::MAX - 5;
 
 /// See the module.
 pub(super) struct Control {
@@ -42,6 +46,8 @@ pub(super) struct Control {
     pub(super) size: usize,
     /// The function that `suspend_with` wants to be called after the switch; valid while the gate says `SUSPENDING`.
     pub(super) after: Cell<Option<NonNull<dyn FnMut()>>>,
+    /// The state of rest that follows on `SUSPENDING`; valid while the gate says so.
+    pub(super) rest: Cell<u32>,
     /// The way back, a `Suspender` of the coroutine's types; valid while the body runs.
     pub(super) suspender: Cell<*const ()>,
 }
@@ -55,6 +61,7 @@ impl Control {
             scoped: Cell::new(false),
             size,
             after: Cell::new(None),
+            rest: Cell::new(SUSPENDED),
             suspender: Cell::new(ptr::null()),
         }
     }

@@ -8,11 +8,11 @@ use std::ptr::NonNull;
 
 use super::Yielder;
 use super::control::{
-    COMPLETE, Control, Ending, Head, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING,
+    COMPLETE, Control, Ending, Head, PANICKING, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING,
 };
-use super::frames;
 use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
+use super::{frames, leaked, panics};
 
 /// What [`Coroutine::resume`] came back with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,9 +42,13 @@ pub enum CoroutineStatus {
 /// inside of [`Coroutine::resume`], and needs no runtime. A panic in it goes on in the resumer.
 ///
 /// # Dropping
-/// Dropping a suspended coroutine unwinds it: the destructors of its frames run. A panic hook is not called for that. With
-/// `panic = "abort"` nothing can be unwound; the stack then stays as it is for ever and is counted
-/// ([`leaked_stacks`](super::leaked_stacks)).
+/// Dropping a suspended coroutine unwinds it: the destructors of its frames run. A panic hook is not called for that, and guards of
+/// [`sync::poison`](crate::sync::poison) do not poison their locks.
+///
+/// A coroutine cannot be unwound if it is suspended in a destructor that a panic of its own has called, or if the program is built with
+/// `panic = "abort"`. Dropping it then leaks its stack: no destructor runs, and nothing on the stack is ever freed.
+/// [`leaked_stacks`](super::leaked_stacks) counts these stacks. A panic that is left behind in this way keeps
+/// [`std::thread::panicking`] true on its thread.
 ///
 /// # Borrowing
 /// The body and all values are `'static`: a suspended coroutine may be forgotten (`std::mem::forget`, a cycle of `Rc`), and its frames
@@ -201,15 +205,18 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Calls the function of a `suspend_with`.
+    /// Calls the function of a `suspend_with`, if that is what the coroutine has suspended by.
     #[cold]
     #[inline(never)]
     fn call_after(&self) {
+        if self.control().gate.get() != SUSPENDING {
+            return;
+        }
         /// Puts the coroutine to rest, also if the function panics.
         struct Rest<'c>(&'c Control);
         impl Drop for Rest<'_> {
             fn drop(&mut self) {
-                self.0.gate.set(SUSPENDED);
+                self.0.gate.set(self.0.rest.get());
             }
         }
         let _rest = Rest(self.control());
@@ -253,7 +260,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     pub fn state(&self) -> CoroutineStatus {
         match self.control().gate.get() {
             UNSTARTED => CoroutineStatus::Unstarted,
-            SUSPENDED | SUSPENDING => CoroutineStatus::Suspended,
+            SUSPENDED | PANICKING | SUSPENDING => CoroutineStatus::Suspended,
             COMPLETE => CoroutineStatus::Complete,
             _ => CoroutineStatus::Running,
         }
@@ -291,10 +298,21 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         &self.head().control
     }
 
+    /// Returns whether it is suspended in the middle of an unwinding.
+    #[inline]
+    pub(super) fn is_panicking(&self) -> bool {
+        match self.control().gate.get() {
+            PANICKING => true,
+            SUSPENDING => self.control().rest.get() == PANICKING,
+            _ => false,
+        }
+    }
+
     /// Runs the destructors of a suspended coroutine's frames.
     #[cold]
     fn unwind(&self) {
         self.control().gate.set(UNWINDING);
+        let _forced = panics::Forced::begin();
         // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
         unsafe { &mut *self.head().fiber.get() }.unwind();
     }
@@ -314,6 +332,11 @@ impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
                 // lies in.
                 drop(unsafe { fiber.read() });
             }
+        }
+        if self.is_panicking() {
+            // Nothing of it is ever touched again, and its panic stays in the thread's count.
+            leaked::count();
+            return;
         }
         let _rest = Rest(self.head);
         let suspended = matches!(self.control().gate.get(), SUSPENDED | SUSPENDING);

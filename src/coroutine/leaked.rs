@@ -10,9 +10,10 @@ pub(crate) fn count() {
     LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many suspended coroutines were dropped without being unwound, because the program is built with `panic = "abort"`.
+/// Returns how many suspended coroutines were dropped without being unwound.
 ///
-/// Their stacks, and what lives on them, stay as they are until the process ends.
+/// That is so if a coroutine is suspended in a destructor that a panic of its own has called, and if the program is built with
+/// `panic = "abort"`. Their stacks, and what lives on them, stay as they are until the process ends.
 ///
 /// # Examples
 /// ```

@@ -22,6 +22,7 @@
 // - `overflow`: what is said when a stack was too small.
 // - `switch`: the machine: `Fiber` and `Suspender`, with two backends. Tasks stand on it, too.
 // - `frames`: what must not be left open by a coroutine that may be forgotten.
+// - `panics`: whose panic it is that the thread counts.
 // - `control`, `yielder`, `coroutine`, `generator`, `scoped`: the public face.
 //
 // # Invariants
@@ -36,6 +37,7 @@
 // - C8: what the signal handler reads is written before it can be seen, and does not change afterwards.
 // - C9: a `Yielder` switches only from its coroutine's own stack, so that a coroutine is never left in the middle of a task, a run or
 //   another coroutine.
+// - C10: a function's table of call sites has the format that its compiler writes, and the unwinder shows it only while it is there.
 
 #![expect(unsafe_code, reason = "coroutines stand on raw stacks and switch between them")]
 
@@ -46,6 +48,7 @@ pub(crate) mod frames;
 mod generator;
 pub(crate) mod leaked;
 pub(crate) mod overflow;
+pub(crate) mod panics;
 mod scoped;
 pub(crate) mod stack;
 pub(crate) mod switch;

@@ -34,6 +34,7 @@ pub struct ScopedCoroutine<In, Yield, Out> {
 /// # Aborts
 /// The coroutine has to end before this call returns. The process is aborted if it cannot:
 /// - if it is suspended when `with` ends, in a program that is built with `panic = "abort"`, where nothing can be unwound;
+/// - if it is suspended when `with` ends, in a destructor that a panic of its own has called;
 /// - if it calls [`Yielder::suspend`] while it is unwound.
 ///
 /// # Examples
@@ -152,6 +153,9 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
         // C7: nothing borrowed may be left in use when this returns.
         match self.state() {
             CoroutineStatus::Unstarted | CoroutineStatus::Complete => {}
+            CoroutineStatus::Suspended if self.inner.is_panicking() => abort(
+                "`coroutine::scoped` cannot unwind its coroutine, which is suspended in a destructor that a panic has called",
+            ),
             CoroutineStatus::Suspended if cfg!(panic = "unwind") => {}
             CoroutineStatus::Suspended => abort(
                 "`coroutine::scoped` cannot unwind its coroutine, which is suspended, because of `panic = \"abort\"`",

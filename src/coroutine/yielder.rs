@@ -4,11 +4,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
 use std::ptr::{self, NonNull};
+use std::thread;
 
-use super::control::{Control, SUSPENDED, SUSPENDING, UNWINDING};
-use super::frames;
+use super::control::{Control, PANICKING, SUSPENDED, SUSPENDING, UNWINDING};
 use super::scoped::abort;
 use super::switch::Suspender;
+use super::{frames, panics};
 
 /// The way out of a coroutine's body, which suspends itself with it.
 ///
@@ -32,7 +33,8 @@ impl<In, Yield> Yielder<In, Yield> {
 
     /// Suspends the coroutine: its resumer gets `value`. Returns what the next resumption passes.
     ///
-    /// If the coroutine is dropped instead, this call does not return: it unwinds.
+    /// If the coroutine is dropped instead, this call does not return: it unwinds. In a destructor that a panic of the coroutine has called, it
+    /// neither returns nor unwinds then: the coroutine's stack is leaked.
     ///
     /// A lazy iterator such as the one of [`Scope::map_buffered`](crate::Scope::map_buffered) may be left half read, if its scope was
     /// opened outside the coroutine: its tasks belong to that scope, which waits for them.
@@ -59,9 +61,24 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline]
     #[track_caller]
     pub fn suspend(&self, value: Yield) -> In {
-        self.check();
+        // One branch for all that is unusual keeps the switch short.
+        if !self.may_suspend() || thread::panicking() {
+            return self.suspend_slowly(value);
+        }
         self.control.gate.set(SUSPENDED);
         self.suspender().suspend(value)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn suspend_slowly(&self, value: Yield) -> In {
+        self.check();
+        let rest = self.begin_rest();
+        self.control.gate.set(rest);
+        let value = self.suspender().suspend(value);
+        Self::end_rest(rest);
+        value
     }
 
     /// Suspends the coroutine as [`Yielder::suspend`] does, and calls `function` on the resumer's side, once the coroutine is suspended
@@ -106,16 +123,43 @@ impl<In, Yield> Yielder<In, Yield> {
             mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut() + 'static>>(call)
         };
         self.control.after.set(Some(call));
+        let rest = self.begin_rest();
+        self.control.rest.set(rest);
         self.control.gate.set(SUSPENDING);
-        self.suspender().suspend(value)
+        let value = self.suspender().suspend(value);
+        Self::end_rest(rest);
+        value
+    }
+
+    /// Returns the state in which the coroutine, which is about to suspend, will be at rest.
+    fn begin_rest(&self) -> u32 {
+        let top = ptr::from_ref(&self.control).addr();
+        if !thread::panicking() || !self.suspender().is_unwinding(top, self.control.size) {
+            return SUSPENDED;
+        }
+        panics::leave_behind();
+        PANICKING
+    }
+
+    /// The coroutine has been resumed.
+    fn end_rest(rest: u32) {
+        if rest == PANICKING {
+            panics::take_up();
+        }
     }
 
     #[inline]
     #[track_caller]
     fn check(&self) {
-        if !self.is_here() || frames::open() != self.control.gate.get() {
+        if !self.may_suspend() {
             self.refuse();
         }
+    }
+
+    /// Returns whether this is the coroutine's own stack, and nothing that was opened in the coroutine is open.
+    #[inline]
+    fn may_suspend(&self) -> bool {
+        self.is_here() && frames::open() == self.control.gate.get()
     }
 
     #[cold]

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::trace::StackTrace;
-use super::tree::{Label, Opening, TaskInfo, TaskState, TaskTree, Wait};
+use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree, Wait};
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park;
@@ -53,11 +53,17 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
                     said.extend(answer.tasks);
                     uncounted += answer.uncounted;
                 }
-                _ => busy.push(worker),
+                _ => busy.push((worker, running_on(pool, worker))),
             }
         }
     });
     TaskTree::new(said, busy, uncounted)
+}
+
+/// What a worker runs that has not answered.
+fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
+    let seen = survey::seen_on(pool, worker)?;
+    (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
 }
 
 /// Puts a question to each worker; none: there is no run.
@@ -108,7 +114,7 @@ fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
     let uncounted =
         survey::survey(|header, doing| {
-            if header.spawned_at.file() == file!() {
+            if header.spawned_at().file() == file!() {
                 return;
             }
             let mut info = TaskInfo::new(header);

@@ -17,6 +17,7 @@
 //   join each, for 100 ms in all                     describe its tasks: started, unstarted, the root
 //     began in time: join it, however long     <---  the description is the task's result
 //     has not begun: the worker counts as busy       (describes later, for nobody)
+//       and what it has noted of its task is shown
 //   put the descriptions together by scopes
 // ```
 // What a worker does for its part stands in `sched/survey.rs`.
@@ -27,7 +28,7 @@ mod trace;
 mod tree;
 
 pub use trace::StackTrace;
-pub use tree::{TaskInfo, TaskState, TaskTree, Wait};
+pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
 
 pub(crate) use deadlock::{found, noticed, patience, verdict};
 pub(crate) use dump::dump;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::trace::StackTrace;
 use crate::park::{About, Purpose};
-use crate::task::{Header, TaskId};
+use crate::task::{Header, Seen, TaskId};
 
 /// Deeper trees than this are not indented any further.
 const INDENT_MAX: usize = 32;
@@ -36,7 +36,15 @@ pub struct TaskTree {
     /// In the order of printing: a task, then what is below it.
     tasks: Arc<Vec<TaskInfo>>,
     busy: Vec<usize>,
+    /// What these workers ran, in their order.
+    busy_with: Vec<Option<BusyTask>>,
     uncounted: usize,
+}
+
+/// The task that kept a worker from answering, as far as another thread can tell.
+#[derive(Clone, Debug)]
+pub struct BusyTask {
+    seen: Seen,
 }
 
 /// One task of a [`TaskTree`].
@@ -96,8 +104,13 @@ pub(super) struct Opening {
 
 impl TaskTree {
     /// Puts together what the workers have said.
-    pub(super) fn new(said: Vec<TaskInfo>, busy: Vec<usize>, uncounted: usize) -> TaskTree {
-        TaskTree { tasks: Arc::new(arrange(said)), busy, uncounted }
+    pub(super) fn new(
+        said: Vec<TaskInfo>,
+        busy: Vec<(usize, Option<BusyTask>)>,
+        uncounted: usize,
+    ) -> TaskTree {
+        let (busy, busy_with) = busy.into_iter().unzip();
+        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted }
     }
 
     /// All tasks, each before those below it.
@@ -117,16 +130,88 @@ impl TaskTree {
         self.tasks.is_empty() && self.busy.is_empty()
     }
 
-    /// The workers that did not answer in time, counted from 0: each was busy with a task. Their tasks are not shown.
+    /// Returns the workers that did not answer in time, counted from 0: each was busy with a task. Their tasks are not among
+    /// [`tasks`](TaskTree::tasks).
     #[must_use]
     pub fn busy_workers(&self) -> &[usize] {
         &self.busy
+    }
+
+    /// Returns the task that kept one of the [`busy_workers`](TaskTree::busy_workers) from answering: it computes, or blocks its thread.
+    ///
+    /// `None` if that worker has answered, or was not running a task when it was looked at.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::sync::mpsc;
+    ///
+    /// let runtime = ecru::Runtime::builder().workers(1).build()?;
+    /// let (handle, (release, released)) = (runtime.handle(), mpsc::channel());
+    /// let watch = std::thread::spawn(move || {
+    ///     let tree = loop {
+    ///         let tree = handle.dump();
+    ///         if tree.busy_task(0).is_some_and(|task| task.name() == Some("stuck")) {
+    ///             break tree;
+    ///         }
+    ///     };
+    ///     println!("{tree}");
+    ///     release.send(()).unwrap();
+    /// });
+    /// runtime.run(|| {
+    ///     ecru::scope(|s| {
+    ///         s.builder().name("stuck").spawn(|| released.recv().unwrap());
+    ///     });
+    /// });
+    /// watch.join().unwrap();
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn busy_task(&self, worker: usize) -> Option<&BusyTask> {
+        let place = self.busy.iter().position(|&busy| busy == worker)?;
+        self.busy_with[place].as_ref()
     }
 
     /// How many tasks that have not begun are left out: those of workers that have more than 10,000 of them.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.uncounted
+    }
+}
+
+impl BusyTask {
+    pub(super) fn new(seen: Seen) -> BusyTask {
+        BusyTask { seen }
+    }
+
+    /// Returns the name that it was given by [`Builder::name`](crate::Builder::name), if any.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.seen.name.as_deref()
+    }
+
+    /// Returns where it was spawned; for the root, where the run began.
+    #[must_use]
+    pub fn spawned_at(&self) -> &'static Location<'static> {
+        self.seen.spawned_at
+    }
+
+    /// Returns whether it is the root of the run.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.seen.is_root
+    }
+}
+
+impl fmt::Display for BusyTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() {
+            return write!(f, "the root, run at {}", self.spawned_at());
+        }
+        f.write_str("a task")?;
+        if let Some(name) = self.name() {
+            write!(f, " '{name}'")?;
+        }
+        write!(f, " spawned at {}", self.spawned_at())
     }
 }
 
@@ -314,7 +399,7 @@ impl Label {
         Label {
             id: TaskId::of(header),
             name: header.name().map(String::from),
-            spawned_at: header.spawned_at,
+            spawned_at: header.spawned_at(),
         }
     }
 }
@@ -376,8 +461,12 @@ impl fmt::Display for TaskTree {
         if self.uncounted > 0 {
             write!(f, ", and {} more that have not begun", self.uncounted)?;
         }
-        for worker in &self.busy {
-            write!(f, "; worker {worker} is busy and did not say what its tasks do")?;
+        for (worker, task) in self.busy.iter().zip(&self.busy_with) {
+            write!(f, "; worker {worker} is busy")?;
+            if let Some(task) = task {
+                write!(f, " with {task},")?;
+            }
+            f.write_str(" and did not say what its tasks do")?;
         }
         let mut scopes: Vec<Option<usize>> = Vec::new();
         for task in self.tasks.iter() {

@@ -74,7 +74,7 @@ impl Handle {
     /// Empty when there is no run.
     ///
     /// Each worker describes its own tasks between two of them. One that does not come to it within 100 ms, because a task of its
-    /// does not wait, is named as busy. Asking works from any thread, also when every task of the run is stuck.
+    /// does not wait, is named as busy, with that task's name and the place where it was spawned. Asking works from any thread, also when every task of the run is stuck.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend).

@@ -154,6 +154,7 @@ impl Runtime {
         );
         header.started.store(true, Ordering::Relaxed);
         header.node.set_owner(&raw const header);
+        task::label_root(&header);
         if header.node.parent().is_null() {
             header.node.set_root();
             header.reachable.store(true, Ordering::Relaxed);

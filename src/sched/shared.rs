@@ -32,7 +32,7 @@ use super::deque::Deque;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{fence_for_loom, futex};
 use crate::driver::Waker;
-use crate::task::Header;
+use crate::task::{Board, Header};
 
 const AWAKE: u32 = 0;
 /// On the futex: no driver has been opened yet.
@@ -56,6 +56,8 @@ pub(crate) struct WorkerShared {
     inbound_count: AtomicUsize,
     pub(super) waker: OnceLock<Waker>,
     pub(super) unstarted: Deque<Header>,
+    /// What it runs, for those to whom it gives no answer.
+    pub(super) board: Board,
 }
 
 static RETIRED: Mutex<Vec<&'static WorkerShared>> = Mutex::new(Vec::new());
@@ -78,6 +80,7 @@ impl WorkerShared {
             inbound_count: AtomicUsize::new(0),
             waker: OnceLock::new(),
             unstarted: Deque::new(),
+            board: Board::new(),
         }
     }
 

@@ -14,11 +14,12 @@ use std::backtrace::Backtrace;
 use std::cell::Cell;
 use std::ptr;
 
+use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::remaining_stack;
 use crate::park::{About, PENDING, Purpose};
-use crate::task::{self, Entry, Header, TaskFiber, TraceSlot};
+use crate::task::{self, Entry, Header, Seen, TaskFiber, TraceSlot};
 
 /// What a task must have left of its stack to take a trace of it.
 const TRACE_ROOM: usize = 8 * 1024;
@@ -115,6 +116,11 @@ pub(crate) fn parent(header: &Header) -> Option<&Header> {
     let group = unsafe { header.node.parent().as_ref() }?;
     // SAFETY: S5: the scope's task does not end before the tasks of the scope.
     unsafe { group.owner().as_ref() }
+}
+
+/// Returns what a worker runs that gives no answer, as it has noted it. Called on any thread.
+pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<Seen> {
+    pool.workers.get(worker)?.board.read()
 }
 
 /// The stack trace of a task that [`survey`] shows to be waiting; none: it has too little stack left to take one. Not for the root.

@@ -115,9 +115,10 @@ impl Worker {
 
     /// Runs `body` with this thread as the worker.
     fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Leave(*const (), *const ());
+        struct Leave(*const (), *const (), &'static WorkerShared);
         impl Drop for Leave {
             fn drop(&mut self) {
+                self.2.board.close();
                 local::with(|local| {
                     local.worker.set(self.0);
                     local.blocks.set(self.1);
@@ -128,8 +129,10 @@ impl Worker {
         let _host = park::enter_host(&super::host::HOST);
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
-            Leave(local.worker.replace(ptr::from_ref(self).cast()), local.blocks.replace(blocks))
+            let worker = local.worker.replace(ptr::from_ref(self).cast());
+            Leave(worker, local.blocks.replace(blocks), self.shared)
         });
+        self.shared.board.open();
         body()
     }
 
@@ -173,6 +176,7 @@ impl Worker {
                 local.budget.set(BUDGET);
                 (local.task.replace(root.cast()), local.open_frames.replace(0))
             });
+            task::note(header);
             // Puts the thread back and ends the scheduler, also when the body panics.
             struct Finish<'w>(&'w Worker, (*const (), u32));
             impl Drop for Finish<'_> {
@@ -183,6 +187,7 @@ impl Worker {
                     self.0.receive();
                     self.0.finished.set(true);
                     self.0.resume_scheduler();
+                    task::note_none();
                     local::with(|local| {
                         local.task.set(self.1.0);
                         local.open_frames.set(self.1.1);
@@ -208,7 +213,8 @@ impl Worker {
     pub(super) fn resume_scheduler(&self) {
         let root = self.root.get();
         // SAFETY: T1: the root lives as long as its worker.
-        let kept = &unsafe { &*root }.running().kept;
+        let header = unsafe { &*root };
+        let kept = &header.running().kept;
         kept.leave(Leave::Suspended);
         let frames = local::with(|local| {
             local.task.set(ptr::null());
@@ -222,6 +228,7 @@ impl Worker {
             local.open_frames.set(frames);
             local.budget.set(BUDGET);
         });
+        task::note(header);
         kept.enter();
     }
 
@@ -349,7 +356,9 @@ impl Worker {
     /// was started as well, and from their joiners.
     pub(super) fn is_to_make_room(&self) -> bool {
         let outer = Outer::leave_for(ptr::null(), 0);
+        let noted = task::noted();
         self.look_around(Wait::Poll);
+        task::note_again(noted);
         outer.come_back();
         let (oldest, next) = self.shared.unstarted.span();
         let others_compute = oldest < next || !self.preempted.is_empty();
@@ -446,8 +455,16 @@ impl Worker {
         // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives while it runs; a fiber is
         // dropped only when complete (S1).
         let mut fiber = unsafe { Fiber::new(stack, main) };
+        task::label(header);
+        // The scheduler's loop notes what it runs next.
+        let noted = in_place.then(task::noted);
         let outer = Outer::leave_for(task, 0);
-        match fiber.resume(()) {
+        task::note(header);
+        let state = fiber.resume(());
+        if let Some(noted) = noted {
+            task::note_again(noted);
+        }
+        match state {
             FiberState::Complete(()) => {
                 outer.come_back();
                 let stack = fiber.into_stack();
@@ -504,6 +521,7 @@ impl Worker {
             local.open_frames.set(running.open_frames.get());
             local.budget.set(BUDGET);
         });
+        task::note(header);
         // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
         let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
         let state = fiber.resume(());
@@ -590,6 +608,7 @@ impl Worker {
             local.task.set(ptr::null());
             local.open_frames.set(0);
         });
+        task::note_none();
         self.io.borrow_mut().poll(self, wait);
         self.receive();
         if self.places {

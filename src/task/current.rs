@@ -13,6 +13,7 @@ use super::deaf;
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{clock, local};
+use crate::coroutine::panics;
 use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 
 /// A task's number, unique in the process.
@@ -347,27 +348,18 @@ pub(crate) fn cancelled_wait() -> Cancelled {
 /// Whether waits are refused because the running task is being unwound: it is, and not in a shield.
 ///
 /// `thread::panicking` alone does not tell: the thread's count goes on while an unwinding task is switched away from, and leaks
-/// to its siblings. So [`while_parked`] counts those, and while there is one the answer is no. A sibling that is switched
-/// away from meanwhile is counted as well, since nobody can tell: the answer may be no too often, but never yes for a task that
-/// is not unwinding.
+/// to its siblings. So [`while_parked`] counts those, as [`panics`] does for coroutines, and while there is one the answer is no. A
+/// sibling that is switched away from meanwhile is counted as well, since nobody can tell: the answer may be no too often, but never yes
+/// for a task that is not unwinding.
 #[inline]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && is_unwinding_outside_shields()
 }
 
-/// Whether the running task, or this thread if it runs none, panics: std's answer, without that of other tasks.
-///
-/// While a task that unwinds is switched away from, the answer is no: never yes for code that does not panic, as with
-/// [`is_unwinding`].
-#[inline]
-pub(crate) fn is_panicking() -> bool {
-    thread::panicking() && local::with(|local| local.unwinding_parked.get()) == 0
-}
-
 #[cold]
 fn is_unwinding_outside_shields() -> bool {
     let Some(header) = current_header() else { return false };
-    if local::with(|local| local.unwinding_parked.get()) != 0 {
+    if panics::some_at_rest() {
         return false;
     }
     // In a shield the way up ends before it comes to the task's own node.
@@ -394,7 +386,7 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 pub(crate) fn begin_parked() -> bool {
     let unwinding = thread::panicking();
     if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() + 1));
+        panics::leave_behind();
     }
     unwinding
 }
@@ -403,7 +395,7 @@ pub(crate) fn begin_parked() -> bool {
 #[inline(always)]
 pub(crate) fn end_parked(unwinding: bool) {
     if unwinding {
-        local::with(|local| local.unwinding_parked.set(local.unwinding_parked.get() - 1));
+        panics::take_up();
     }
 }
 

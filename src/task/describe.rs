@@ -30,9 +30,9 @@ fn describe(report: &mut Report) {
     report.push("#");
     report.push_number(header.id());
     report.push(", spawned at ");
-    report.push(header.spawned_at.file());
+    report.push(header.spawned_at().file());
     report.push(":");
-    report.push_number(u64::from(header.spawned_at.line()));
+    report.push_number(u64::from(header.spawned_at().line()));
     report.push(":");
-    report.push_number(u64::from(header.spawned_at.column()));
+    report.push_number(u64::from(header.spawned_at().column()));
 }

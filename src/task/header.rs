@@ -9,14 +9,15 @@ use std::mem::MaybeUninit;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
+use super::busy::{self, Labelled};
 use super::cancel::{self, CancelNode};
 use super::current;
 use super::result::Failure;
 use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
-use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::base::sync::{StaticPtr, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{CANCELLED, Mode, Node, WaitList, Waiter};
@@ -108,6 +109,7 @@ pub(crate) struct Extra {
     pub(crate) stack_size: Option<usize>,
     /// What the hook at switches keeps for it, until it starts.
     pub(crate) kept: Kept,
+    pub(crate) labelled: Labelled,
 }
 
 /// The head of every task's box. See [`crate::task`] for who may touch what.
@@ -148,7 +150,8 @@ pub(crate) struct Header {
     /// Who waits for the result.
     pub(crate) joiners: WaitList,
     pub(crate) extra: Option<Box<Extra>>,
-    pub(crate) spawned_at: &'static Location<'static>,
+    /// Where it was spawned, in the form in which other threads are told of it while it runs: see [`super::busy`].
+    pub(super) note: StaticPtr<()>,
     id: AtomicU64,
 }
 
@@ -293,7 +296,7 @@ impl Header {
             scope,
             joiners: WaitList::new(),
             extra,
-            spawned_at,
+            note: StaticPtr::new(busy::place(spawned_at)),
             id: AtomicU64::new(0),
         }
     }
@@ -363,7 +366,7 @@ impl Header {
     pub(crate) fn description(&self) -> String {
         let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
         let begun = if self.scope.is_null() { "the root, run at" } else { "spawned at" };
-        format!("task #{}{name} ({begun} {})", self.id(), self.spawned_at)
+        format!("task #{}{name} ({begun} {})", self.id(), self.spawned_at())
     }
 
     /// What the running task has beyond its box.
@@ -583,7 +586,7 @@ impl std::fmt::Debug for Header {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Header")
             .field("state", &self.state)
-            .field("spawned_at", &self.spawned_at)
+            .field("spawned_at", &self.spawned_at())
             .finish_non_exhaustive()
     }
 }

@@ -33,6 +33,7 @@
 // | `joiners` | its lock |
 
 pub(crate) mod away;
+mod busy;
 pub(crate) mod cancel;
 mod current;
 mod deaf;
@@ -49,11 +50,12 @@ pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
 pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
+pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
     BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
-    cancelled_wait, current_header, current_identity, current_node, end_parked, is_panicking,
-    is_unwinding, look_at_the_clock, nearest_deadline, reach, request_number, set_node,
-    spend_budget, wait, while_parked,
+    cancelled_wait, current_header, current_identity, current_node, end_parked, is_unwinding,
+    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget, wait,
+    while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

@@ -3,6 +3,7 @@
 #![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
 
 mod aio;
+mod busy_workers;
 mod callback;
 mod cancel;
 mod channel;
@@ -47,3 +48,4 @@ mod transform;
 mod udp;
 mod unblock;
 mod unix;
+mod unwinding_coroutine;

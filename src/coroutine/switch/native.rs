@@ -191,6 +191,21 @@ impl<In, Yield> Suspender<In, Yield> {
         top.wrapping_sub(stack_pointer()) <= size
     }
 
+    /// Returns whether the stack of this many bytes below an address, on which the caller runs, is in the middle of an unwinding. The
+    /// caller's thread panics: for itself, or for another of its stacks.
+    #[expect(clippy::unused_self, reason = "the other backend asks it")]
+    #[cold]
+    pub(crate) fn is_unwinding(&self, top: usize, size: usize) -> bool {
+        #[cfg(all(panic = "unwind", not(target_arch = "arm")))]
+        return super::cleanup::is_running_on(top, size);
+        // It cannot be told. To leave a stack as it is harms less than to unwind it twice.
+        #[cfg(not(all(panic = "unwind", not(target_arch = "arm"))))]
+        {
+            let _ = (top, size);
+            true
+        }
+    }
+
     /// Goes back to whoever resumed last, and returns what the next resumption passes.
     #[inline]
     pub(crate) fn suspend(&self, value: Yield) -> In {

@@ -23,9 +23,9 @@
 //!
 //! # Poisoning
 //! A lock is poisoned when a task or thread panics while it holds a guard that writes. Each later call on that lock returns a
-//! [`PoisonError`], which holds the guard. There is one exception: while a task is parked in a destructor that unwinding has called, panics on
-//! its worker do not poison, because they cannot be told from that one. A lock is poisoned, too, when a suspended coroutine that holds such a
-//! guard is dropped, because that unwinds it.
+//! [`PoisonError`], which holds the guard. A suspended [`Coroutine`](crate::coroutine::Coroutine) that holds such a guard does not panic
+//! when it is dropped, and poisons the lock only if the code that drops it panics. There is one exception: while a task or a coroutine waits in
+//! a destructor that its panic has called, panics on the same thread do not poison, because they cannot be told from that one.
 //!
 //! # Cancellation
 //! std's signatures leave no room for a cancellation, so no wait here is a cancel point: a cancelled task waits on. Code that is to
@@ -44,7 +44,7 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::task;
+use crate::coroutine::panics;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 /// Whether a lock is poisoned. Relaxed throughout: the lock itself orders what its holders do.
@@ -76,7 +76,7 @@ impl Flag {
 
     /// Sets the flag if a panic begins before the returned value is dropped.
     fn watch(&self) -> Watch<'_> {
-        Watch { flag: self, panicked_before: task::is_panicking() }
+        Watch { flag: self, panicked_before: panics::is_panicking() }
     }
 }
 
@@ -95,7 +95,7 @@ impl Watch<'_> {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if !self.panicked_before && task::is_panicking() {
+        if !self.panicked_before && panics::is_panicking() {
             self.flag.0.store(true, Ordering::Relaxed);
         }
     }

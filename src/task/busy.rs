@@ -1,0 +1,213 @@
+//! What a worker is busy with, for threads that cannot ask it: a task that computes or blocks answers nothing.
+//!
+//! A worker notes the task that it runs in a cell of its thread, at each switch: one load and one store. Another thread may read the
+//! cell at any time, when the task may be over and its box freed. So the cell never names the task. It names what is never freed: the place where
+//! the task was spawned or, for a task with a name, a label that has a copy of both. Labels are used again for later tasks.
+//!
+//! ```text
+//!   the worker                                  another thread
+//!   ---------------------------------------     -----------------------------------------------
+//!   board.open(): the address of its cell
+//!   cell <- a place, or a label (release)       board.read(), under the board's lock:
+//!   ..                                            read the cell, copy what it names,
+//!   board.close(), under the board's lock         read the cell again: if it has changed, repeat
+//! ```
+//! The lock keeps the cell there while it is read: the worker's thread does not end before its board is closed. The copy may be out of date by
+//! the time that it is looked at, as every look at a running program is.
+#![expect(unsafe_code, reason = "reads what another thread has noted by its address")]
+
+use std::cell::Cell;
+use std::panic::Location;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use super::header::Header;
+use crate::base::local;
+use crate::base::sync::StaticPtr;
+use crate::base::sync::atomic::Ordering;
+
+/// What a cell holds: the address of a place, or of a label, and in its lowest bits what it is. Null: no task.
+pub(crate) type Note = *mut ();
+
+const ROOT: usize = 1;
+const LABEL: usize = 2;
+const BITS: usize = 3;
+
+const _: () = assert!(align_of::<Location<'static>>() > BITS && align_of::<Label>() > BITS);
+
+/// The name of a started task and the place where it was spawned. Never freed.
+#[derive(Debug)]
+#[repr(align(8))]
+struct Label {
+    name: Mutex<String>,
+    spawned_at: StaticPtr<Location<'static>>,
+    shelf: usize,
+}
+
+/// Labels that no task has, apart by the threads that they were made for, so that many workers do not wait for each other.
+static FREE: [Mutex<Vec<&'static Label>>; 16] = [const { Mutex::new(Vec::new()) }; 16];
+
+/// The label of a task, which goes back to its shelf with it.
+#[derive(Debug, Default)]
+pub(crate) struct Labelled(Cell<Option<&'static Label>>);
+
+impl Drop for Labelled {
+    fn drop(&mut self) {
+        if let Some(label) = self.0.get() {
+            FREE[label.shelf].lock().unwrap_or_else(PoisonError::into_inner).push(label);
+        }
+    }
+}
+
+/// The note for a task without a label.
+#[inline(always)]
+pub(super) fn place(spawned_at: &'static Location<'static>) -> Note {
+    ptr::from_ref(spawned_at).cast_mut().cast()
+}
+
+fn with_bit(note: Note, bit: usize) -> Note {
+    note.map_addr(|address| address | bit)
+}
+
+/// The place that a note names; `None` for an empty one.
+#[inline]
+fn place_in(note: Note) -> Option<&'static Location<'static>> {
+    let address = note.map_addr(|address| address & !BITS);
+    let place = if note.addr() & LABEL == 0 {
+        address.cast::<Location<'static>>()
+    } else {
+        // SAFETY: R2: a label is never freed.
+        unsafe { &*address.cast::<Label>() }.spawned_at.load(Ordering::Relaxed)
+    };
+    // SAFETY: R2: a place is part of the program.
+    unsafe { place.cast_const().as_ref() }
+}
+
+impl Header {
+    /// Where the task was spawned; for a root, where the run began.
+    pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
+        place_in(self.note.load(Ordering::Acquire)).expect("a header's note names a place")
+    }
+}
+
+/// Gives a task that is about to start its label, if it has a name.
+#[inline(always)]
+pub(crate) fn label(header: &Header) {
+    if header.extra.is_some() {
+        label_slowly(header);
+    }
+}
+
+#[cold]
+fn label_slowly(header: &Header) {
+    let Some((extra, name)) = header.extra.as_ref().zip(header.name()) else { return };
+    let spawned_at = ptr::from_ref(header.spawned_at()).cast_mut();
+    let shelf = (local::with(|local| ptr::from_ref(local).addr()) >> 12) % FREE.len();
+    let free = FREE[shelf].lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let label = free.unwrap_or_else(|| {
+        let (name, spawned_at) = (Mutex::new(String::new()), StaticPtr::new(spawned_at));
+        Box::leak(Box::new(Label { name, spawned_at, shelf }))
+    });
+    {
+        let mut said = label.name.lock().unwrap_or_else(PoisonError::into_inner);
+        said.clear();
+        said.push_str(name);
+        label.spawned_at.store(spawned_at, Ordering::Relaxed);
+    }
+    extra.labelled.0.set(Some(label));
+    let note = ptr::from_ref(label).cast_mut().cast::<()>();
+    // Release: what the label says is seen with it.
+    header.note.store(with_bit(note, LABEL), Ordering::Release);
+}
+
+/// Says that a header is a root's.
+pub(crate) fn label_root(header: &Header) {
+    header.note.store(with_bit(place(header.spawned_at()), ROOT), Ordering::Relaxed);
+}
+
+/// Notes that this thread runs a task.
+#[inline(always)]
+pub(crate) fn note(task: &Header) {
+    note_again(task.note.load(Ordering::Relaxed));
+}
+
+/// Notes that this thread runs no task.
+#[inline(always)]
+pub(crate) fn note_none() {
+    note_again(ptr::null_mut());
+}
+
+/// Notes what this thread noted before.
+#[inline(always)]
+pub(crate) fn note_again(note: Note) {
+    // Release: what a label says is seen with it.
+    local::with(|local| local.busy_with.store(note, Ordering::Release));
+}
+
+/// What this thread has noted.
+#[inline(always)]
+pub(crate) fn noted() -> Note {
+    local::with(|local| local.busy_with.load(Ordering::Relaxed))
+}
+
+/// A task that a worker ran when another thread looked.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) name: Option<String>,
+    pub(crate) spawned_at: &'static Location<'static>,
+    pub(crate) is_root: bool,
+}
+
+/// Where other threads find a worker's cell. Null: the worker has no thread.
+#[derive(Debug)]
+pub(crate) struct Board(Mutex<Address>);
+
+#[derive(Debug)]
+struct Address(*const StaticPtr<()>);
+
+// SAFETY: R2: an atomic, which is there for as long as its address is on the board.
+unsafe impl Send for Address {}
+
+impl Board {
+    pub(crate) const fn new() -> Board {
+        Board(Mutex::new(Address(ptr::null())))
+    }
+
+    /// Begins to show what the current thread notes.
+    pub(crate) fn open(&self) {
+        let cell = local::with(|local| &raw const local.busy_with);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = cell;
+    }
+
+    /// Ends it. To be called before the thread ends.
+    pub(crate) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = ptr::null();
+    }
+
+    /// Returns what the worker runs; `None` if it runs no task, or goes from task to task.
+    pub(crate) fn read(&self) -> Option<Seen> {
+        let address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: R2: the thread waits for the lock before it ends.
+        let cell = unsafe { address.0.as_ref() }?;
+        let mut note = cell.load(Ordering::Acquire);
+        for _ in 0..8 {
+            let seen = see(note)?;
+            let now = cell.load(Ordering::Acquire);
+            if now == note {
+                return Some(seen);
+            }
+            note = now;
+        }
+        None
+    }
+}
+
+fn see(note: Note) -> Option<Seen> {
+    let spawned_at = place_in(note)?;
+    let name = (note.addr() & LABEL != 0).then(|| {
+        let label = note.map_addr(|address| address & !BITS).cast::<Label>();
+        // SAFETY: R2: a label is never freed.
+        unsafe { &*label }.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    });
+    Some(Seen { name, spawned_at, is_root: note.addr() & ROOT != 0 })
+}
