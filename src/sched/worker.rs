@@ -431,7 +431,10 @@ impl Worker {
             }
         };
         let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
-        let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
+        let own_size = header.extra.as_ref().is_some_and(|extra| {
+            task::label(header, extra);
+            extra.stack_size.is_some()
+        });
         let running = stack.head().cast::<Running>();
         // SAFETY: C1: the head is the owner's, and large enough.
         unsafe { running.write(Running::new(&raw const header.node)) };
@@ -455,7 +458,6 @@ impl Worker {
         // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives while it runs; a fiber is
         // dropped only when complete (S1).
         let mut fiber = unsafe { Fiber::new(stack, main) };
-        task::label(header);
         // The scheduler's loop notes what it runs next.
         let noted = in_place.then(task::noted);
         let outer = Outer::leave_for(task, 0);

@@ -21,7 +21,7 @@ use std::panic::Location;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
-use super::header::Header;
+use super::header::{Extra, Header};
 use crate::base::local;
 use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
@@ -90,17 +90,10 @@ impl Header {
     }
 }
 
-/// Gives a task that is about to start its label, if it has a name.
-#[inline(always)]
-pub(crate) fn label(header: &Header) {
-    if header.extra.is_some() {
-        label_slowly(header);
-    }
-}
-
+/// Gives a task that is about to start, and that this belongs to, its label, if it has a name.
 #[cold]
-fn label_slowly(header: &Header) {
-    let Some((extra, name)) = header.extra.as_ref().zip(header.name()) else { return };
+pub(crate) fn label(header: &Header, extra: &Extra) {
+    let Some(name) = &extra.name else { return };
     let spawned_at = ptr::from_ref(header.spawned_at()).cast_mut();
     let shelf = (local::with(|local| ptr::from_ref(local).addr()) >> 12) % FREE.len();
     let free = FREE[shelf].lock().unwrap_or_else(PoisonError::into_inner).pop();
