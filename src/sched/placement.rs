@@ -192,7 +192,7 @@ impl Worker {
     pub(super) unsafe fn place(&self, task: *const Header) -> Verdict {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
-        let score = self.pool.sites.score(header.spawned_at);
+        let score = self.pool.sites.score(header.spawned_at());
         // SAFETY: T1, the caller's promise.
         if score != 0 && !header.started.load(Ordering::Relaxed) && unsafe { self.hand_over(task) }
         {

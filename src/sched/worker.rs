@@ -328,7 +328,7 @@ impl Worker {
             return;
         }
         // SAFETY: T1, the caller's promise.
-        let site = unsafe { &*task }.spawned_at;
+        let site = unsafe { &*task }.spawned_at();
         // SAFETY: T1, as above.
         if let Some(ended) = unsafe { self.begin(task) } {
             // SAFETY: T1: it was started here just now.
@@ -565,7 +565,7 @@ impl Worker {
         }
         self.shared.load.store(self.shared.load.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         if header.watched_since.get() != 0 {
-            self.note_end(header.spawned_at, header.watched_since.get());
+            self.note_end(header.spawned_at(), header.watched_since.get());
         }
         // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
         unsafe { Header::release(task) };
