@@ -1,7 +1,9 @@
 //! A second round of attacks on coroutines: what a body may keep over a suspension, and what others may do meanwhile.
 #![expect(clippy::mem_forget, reason = "a coroutine that is forgotten is one of the attacks")]
 
+mod processes;
 mod support;
+mod tasks;
 use support::{OnDrop, each_run, ms, panic_of, run_on};
 
 use std::cell::{Cell, RefCell};
