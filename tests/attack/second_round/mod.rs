@@ -2,7 +2,9 @@
 #![expect(clippy::mem_forget, reason = "a coroutine that is forgotten is one of the attacks")]
 
 mod limits;
+mod processes;
 mod support;
+mod tasks;
 use support::{OnDrop, each_run, ms, panic_of, run_on};
 
 use std::cell::{Cell, RefCell};
