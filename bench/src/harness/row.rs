@@ -100,8 +100,6 @@ pub(crate) struct Row {
     pub(crate) contenders: Vec<Contender>,
     /// What the row stands for, or leaves out.
     pub(crate) note: &'static str,
-    /// Rows whose children run for seconds take fewer rounds.
-    pub(crate) rounds_at_most: usize,
 }
 
 impl Row {
