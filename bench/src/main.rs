@@ -19,6 +19,7 @@ mod goals;
 mod harness;
 mod jvm;
 mod peers;
+mod placement;
 mod rows;
 mod serving;
 mod topics;
@@ -48,7 +49,10 @@ fn run(options: &Options) -> Result<(), String> {
         return run_as_child(child);
     }
     if let Some(words) = &options.load {
-        return serving::load_main(words);
+        return match words.split_first() {
+            Some((load, words)) if load == placement::LOAD => placement::clients_main(words),
+            _ => serving::load_main(words),
+        };
     }
     if options.list {
         list(options);

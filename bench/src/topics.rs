@@ -4,6 +4,7 @@
 
 use crate::goals::{self, Goal};
 use crate::harness::Row;
+use crate::placement;
 use crate::rows::{self, Id};
 
 /// A group of rows.
@@ -15,6 +16,7 @@ pub(crate) struct Topic {
     /// Makes a row with all its contenders, ecru first. Returns `None` if there is no such family,
     /// or if it takes another kind of number.
     pub(crate) build: fn(&str, Option<usize>) -> Option<Row>,
+    /// Empty for a topic that is reported only.
     pub(crate) goals: &'static [Goal],
 }
 
@@ -35,6 +37,18 @@ pub(crate) const TOPICS: &[Topic] = &[
     },
     Topic { name: "files", rows: rows::FILES, build: rows::build, goals: goals::files::GOALS },
     Topic { name: "gears", rows: rows::GEARS, build: rows::build, goals: goals::gears::GOALS },
+    Topic {
+        name: "placement",
+        rows: placement::ROWS,
+        build: placement::build,
+        goals: placement::GOALS,
+    },
+    Topic {
+        name: "oversubscribed",
+        rows: placement::OVERSUBSCRIBED,
+        build: placement::build,
+        goals: &[],
+    },
 ];
 
 /// Returns the row of this family and number.

@@ -90,7 +90,7 @@ const fn poll(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topics;
+    use crate::topics::{self, TOPICS};
 
     #[test]
     fn every_goal_names_a_row_a_metric_and_contenders_that_exist() {
@@ -114,8 +114,9 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_topics_has_a_goal() {
-        for row in topics::all_rows() {
+    fn every_row_of_a_topic_with_goals_has_one() {
+        let held = TOPICS.iter().filter(|topic| !topic.goals.is_empty());
+        for row in held.flat_map(topics::rows_of) {
             let name = row.name();
             assert!(topics::goals().iter().any(|goal| goal.row == name), "{name} has no goal");
         }

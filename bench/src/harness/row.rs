@@ -10,6 +10,8 @@ pub(crate) enum Unit {
     Count,
     /// How many times what there was at the start.
     TimesTheStart,
+    /// Of a hundred.
+    Percent,
 }
 
 impl Unit {
@@ -21,6 +23,7 @@ impl Unit {
             Unit::Seconds => "s",
             Unit::Count => "",
             Unit::TimesTheStart => "x the start",
+            Unit::Percent => "%",
         }
     }
 }
