@@ -34,6 +34,7 @@ pub(super) fn served(shape: Shape, serve: impl FnOnce(TcpListener) + Send) -> Sa
         let mut next = || said.next().expect("the clients say more").expect("in text");
         assert_eq!(next(), "begin");
         let before = Moment::now();
+        clients.stdin.take().expect("piped").write_all(b"go\n").expect("the clients wait for it");
         let end = next();
         let sample = before.sample_since(&[shape]);
         assert_eq!(end, format!("end {}", shape.checksum()), "what the clients were answered");
@@ -47,11 +48,11 @@ fn start(address: &str, requests: u64) -> Child {
     let this = std::env::current_exe().expect("the running program has a path");
     let mut command = Command::new(this);
     command.args(["--load", LOAD, address]).arg(requests.to_string());
-    command.stdout(Stdio::piped()).spawn().expect("the clients start")
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the clients start")
 }
 
 /// `--load placement ADDRESS REQUESTS`: prints `begin` when all connections have been answered once,
-/// then `end CHECKSUM`.
+/// waits for a line, and prints `end CHECKSUM` in the end.
 ///
 /// # Errors
 ///
@@ -79,6 +80,7 @@ fn run(address: &str, requests: u64) -> std::io::Result<()> {
     let mut busy: Vec<_> =
         connections.iter_mut().step_by(apart).map(|stream| (stream, 0)).collect();
     println!("begin");
+    std::io::stdin().read_line(&mut String::new())?;
     let mut asked = 0;
     for (index, (stream, _)) in busy.iter_mut().enumerate() {
         stream.set_nonblocking(true)?;

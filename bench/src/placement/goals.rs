@@ -49,6 +49,7 @@ pub(crate) const GOALS: &[Goal] = &[
     computes("placement-million"),
     computes("placement-actors"),
     goal("placement-blocked", "stranded", Absolute(0.5), "nothing waits for the blocked worker"),
+    computes("placement-blocked-beside"),
     time(
         "placement-words",
         CostAtMost(1.05, "threads"),

@@ -22,7 +22,7 @@ use shape::Arrival::{Early, Late, Trickling};
 use shape::Shape::{
     self, Accept, Actors, Blocked, Map, Nested, Pairs, Pipeline, Pool, Short, Words,
 };
-use shape::micros;
+use shape::{Spawner, micros};
 
 use crate::harness::{Contender, Row};
 use crate::rows::Id;
@@ -151,10 +151,16 @@ const FAMILIES: &[Family] = &[
     ),
     family(
         "placement-blocked",
-        "200 tasks of 1 ms of waiting and 100 us of computing, beside 200 ms of foreign code",
-        &[Blocked { tasks: 200, steps: HUNDRED }],
+        "200 tasks of 1 ms of waiting and 100 us of computing, spawned before 200 ms of foreign code",
+        &[Blocked { tasks: 200, steps: HUNDRED, spawner: Spawner::Blocker }],
     )
     .note("the time is that of the last of the 200 tasks"),
+    family(
+        "placement-blocked-beside",
+        "the same tasks, spawned by a task that yields to the foreign code first",
+        &[Blocked { tasks: 200, steps: HUNDRED, spawner: Spawner::Other }],
+    )
+    .note("the spawner is stranded where it started and shares its worker with the foreign code"),
     family("placement-words", "words of a file of 200 MB by a pool, per chunk of 1 MB", &[Words])
         .note("the file is in the page cache"),
     family(
@@ -245,6 +251,8 @@ fn ecru(family: &'static Family, workers: usize) -> Vec<Contender> {
     match family.further {
         Further::None => {}
         Further::Near => setups.push(("ecru-near", Setup { near: true, ..usual })),
+        // What a goal needs; the rows on more workers have none.
+        Further::One if workers > 2 => {}
         Further::One => setups.push(("ecru-one", Setup { workers: 1, ..usual })),
     }
     let contender = |(name, setup)| Contender::sampled(name, move || perform(shapes, setup));

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use ecru::channel;
 use ecru::{JoinHandle, Placement, Runtime, Scope};
@@ -12,8 +11,8 @@ use super::clients::served;
 use super::measure::{Watch, hit, measure};
 use super::shape::{
     ACTORS, Arrival, BESIDE_NAP, BURST, CAPACITY, CONNECTIONS, INNER, LATE, MAILBOX, NAP, OUTER,
-    PAIRS, PAUSE, POOL_TASKS, REQUEST, SENDERS, STAGES, Shape, actor_of, actor_steps, messages_of,
-    nested_number,
+    PAIRS, PAUSE, POOL_TASKS, REQUEST, SENDERS, STAGES, Shape, Spawner, actor_of, actor_steps,
+    messages_of, nested_number,
 };
 use super::spin::spin;
 use super::words;
@@ -40,9 +39,10 @@ pub(super) fn perform(shapes: &[Shape], setup: Setup) -> Sample {
         [shape @ Shape::Accept { steps, .. }] => {
             served(shape, |listener| runtime.run(|| accept(listener, steps)))
         }
-        [shape @ Shape::Blocked { tasks, steps }] => {
+        [shape @ Shape::Blocked { tasks, steps, spawner }] => {
             let watch = Watch::over(tasks);
-            let sample = measure(&[shape], || runtime.run(|| blocked(tasks, steps, &watch)));
+            let work = || blocked(tasks, steps, spawner, &watch);
+            let sample = measure(&[shape], || runtime.run(work));
             watch.amend(sample, tasks)
         }
         [shape] => measure(shapes, || runtime.run(|| work(shape, near))),
@@ -214,24 +214,28 @@ fn accept(listener: TcpListener, steps: u64) {
     });
 }
 
-fn blocked(tasks: u64, steps: u64, watch: &Watch) {
-    let done = AtomicU64::new(0);
+fn blocked(tasks: u64, steps: u64, spawner: Spawner, watch: &Watch) {
     ecru::scope(|s| {
-        s.spawn(|| watch.foreign_code());
-        ecru::yield_now().expect(ALIVE);
-        for number in 1..=tasks {
-            s.spawn({
-                let done = &done;
-                move || {
+        let spawn_all = move || {
+            for number in 1..=tasks {
+                s.spawn(move || {
                     ecru::sleep(BESIDE_NAP).expect(ALIVE);
                     hit(spin(number, steps));
                     watch.done();
-                    done.fetch_add(1, Ordering::Relaxed);
-                }
-            });
+                });
+            }
+        };
+        s.spawn(move || {
+            if spawner == Spawner::Blocker {
+                spawn_all();
+            }
+            watch.foreign_code();
+        });
+        if spawner == Spawner::Other {
+            ecru::yield_now().expect(ALIVE);
+            spawn_all();
         }
     });
-    assert_eq!(done.into_inner(), tasks, "nothing is stranded for ever");
 }
 
 fn count_words() {

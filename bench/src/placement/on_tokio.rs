@@ -16,8 +16,8 @@ use super::clients::served;
 use super::measure::{Watch, hit, measure};
 use super::shape::{
     ACTORS, Arrival, BESIDE_NAP, BURST, CAPACITY, CONNECTIONS, INNER, LATE, MAILBOX, NAP, OUTER,
-    PAIRS, PAUSE, POOL_TASKS, REQUEST, SENDERS, STAGES, Shape, actor_of, actor_steps, is_long,
-    messages_of, nested_number,
+    PAIRS, PAUSE, POOL_TASKS, REQUEST, SENDERS, STAGES, Shape, Spawner, actor_of, actor_steps,
+    is_long, messages_of, nested_number,
 };
 use super::spin::spin;
 use super::words;
@@ -34,9 +34,9 @@ pub(super) fn perform(shapes: &'static [Shape], workers: usize) -> Sample {
         [shape @ Shape::Accept { steps, .. }] => {
             served(shape, |listener| in_task(&runtime, accept(listener, steps)))
         }
-        [shape @ Shape::Blocked { tasks, steps }] => {
+        [shape @ Shape::Blocked { tasks, steps, spawner }] => {
             let watch = Arc::new(Watch::over(tasks));
-            let work = blocked(tasks, steps, watch.clone());
+            let work = blocked(tasks, steps, spawner, watch.clone());
             let sample = measure(&[shape], || in_task(&runtime, work));
             watch.amend(sample, tasks)
         }
@@ -230,20 +230,32 @@ async fn accept(listener: TcpListener, steps: u64) {
 }
 
 /// The foreign code is where it is in every contender; it is not moved to `spawn_blocking`.
-async fn blocked(count: u64, steps: u64, watch: Arc<Watch>) {
-    let mut tasks = JoinSet::new();
+async fn blocked(count: u64, steps: u64, spawner: Spawner, watch: Arc<Watch>) {
     let foreign = watch.clone();
-    tasks.spawn(async move { foreign.foreign_code() });
-    tokio::task::yield_now().await;
-    for number in 1..=count {
-        let watch = watch.clone();
-        tasks.spawn(async move {
-            sleep(BESIDE_NAP).await;
-            hit(spin(number, steps));
-            watch.done();
-        });
+    let spawn_all = move || {
+        let task = |number| {
+            let watch = watch.clone();
+            async move {
+                sleep(BESIDE_NAP).await;
+                hit(spin(number, steps));
+                watch.done();
+            }
+        };
+        (1..=count).map(task).collect::<JoinSet<()>>()
+    };
+    if spawner == Spawner::Blocker {
+        let blocker = async move {
+            let tasks = spawn_all();
+            foreign.foreign_code();
+            tasks
+        };
+        tokio::spawn(blocker).await.expect(ALIVE).join_all().await;
+        return;
     }
-    tasks.join_all().await;
+    let blocker = tokio::spawn(async move { foreign.foreign_code() });
+    tokio::task::yield_now().await;
+    spawn_all().join_all().await;
+    blocker.await.expect(ALIVE);
 }
 
 async fn count_words() {

@@ -57,6 +57,15 @@ pub(super) enum Arrival {
     Trickling,
 }
 
+/// The task that spawns the tasks beside foreign code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spawner {
+    /// The one that calls the foreign code next, so that they lie behind it.
+    Blocker,
+    /// Another one. It yields once before that, so that the foreign code runs, perhaps on its own worker.
+    Other,
+}
+
 /// One kind of program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shape {
@@ -77,7 +86,7 @@ pub(super) enum Shape {
     /// Tasks with mailboxes. Every fourth message goes to the first of them and takes ten times as long.
     Actors { messages: u64, steps: u64 },
     /// Tasks that wait and compute, while foreign code blocks a worker.
-    Blocked { tasks: u64, steps: u64 },
+    Blocked { tasks: u64, steps: u64, spawner: Spawner },
     /// The words of a large file, counted by a pool on a channel.
     Words,
 }
@@ -191,7 +200,10 @@ impl fmt::Display for Shape {
             Nested { scopes, steps } => write!(f, "nested {scopes} {steps}"),
             Short { tasks } => write!(f, "short {tasks} 0"),
             Actors { messages, steps } => write!(f, "actors {messages} {steps}"),
-            Blocked { tasks, steps } => write!(f, "blocked {tasks} {steps}"),
+            Blocked { tasks, steps, spawner } => {
+                let spawner = if spawner == Spawner::Blocker { "blocker" } else { "other" };
+                write!(f, "blocked {tasks} {steps} {spawner}")
+            }
             Words => write!(f, "words {} 0 {:x}", words::CHUNKS, words::CHECKSUM),
         }
     }

