@@ -108,12 +108,13 @@ fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
     Ok(chosen)
 }
 
-/// The rows that one word selects: those of a topic, and those whose names begin with it. `gears`
-/// selects the files too, which its notes measure.
+/// The rows that one word selects: those of the topic of that name, or else those whose names begin
+/// with it. `gears` selects the files too, which its notes measure.
 fn rows_by(word: &str) -> impl Iterator<Item = Row> {
+    let is_topic = TOPICS.iter().any(|topic| topic.name == word);
     TOPICS.iter().flat_map(move |topic| {
         let whole = topic.name == word || (word == "gears" && topic.name == "files");
-        topics::rows_of(topic).filter(move |row| whole || begins(row, word))
+        topics::rows_of(topic).filter(move |row| whole || (!is_topic && begins(row, word)))
     })
 }
 
@@ -150,6 +151,9 @@ mod tests {
         for row in ["gears-future", "gears-race", "gears-mux-one", "files-write-40000000"] {
             assert!(gears.iter().any(|selected| selected == row), "{gears:?}");
         }
+        // The names of the rows on eight workers begin with the same word.
+        let placement = selected(&["placement"]).unwrap();
+        assert!(placement.iter().all(|row| !row.ends_with("-8")), "{placement:?}");
         let channels = selected(&["channels"]).unwrap();
         assert!(channels.iter().any(|row| row == "race-1"), "{channels:?}");
     }
