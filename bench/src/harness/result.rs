@@ -125,14 +125,15 @@ impl RowResult {
     }
 
     /// Returns the spread, over the rounds in which both measured, of one contender's value
-    /// divided by another's.
+    /// divided by another's. A count may be zero. A round in which the divisor is zero has no ratio.
     pub(crate) fn ratio(&self, above: (&str, usize), below: (&str, usize)) -> Option<Range> {
         let (above_rounds, below_rounds) =
             (&self.contender(above.0)?.rounds, &self.contender(below.0)?.rounds);
         let rounds = above_rounds.iter().zip(below_rounds);
         let ratios = rounds
             .filter_map(|(one, other)| Some(one.as_ref()?[above.1] / other.as_ref()?[below.1]));
-        Range::of(ratios.collect())
+        // The file of results cannot hold what is not finite.
+        Range::of(ratios.filter(|ratio| ratio.is_finite()).collect())
     }
 
     /// Computes each contender's summary from its rounds.

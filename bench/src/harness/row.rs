@@ -6,12 +6,12 @@ pub(crate) enum Unit {
     Nanoseconds,
     Bytes,
     Seconds,
+    /// Of a hundred.
+    Percent,
     /// How many.
     Count,
     /// How many times what there was at the start.
     TimesTheStart,
-    /// Of a hundred.
-    Percent,
 }
 
 impl Unit {
@@ -21,9 +21,9 @@ impl Unit {
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "bytes",
             Unit::Seconds => "s",
+            Unit::Percent => "%",
             Unit::Count => "",
             Unit::TimesTheStart => "x the start",
-            Unit::Percent => "%",
         }
     }
 }

@@ -209,6 +209,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_round_in_which_the_divisor_is_zero_has_no_ratio() {
+        let zeros = vec![Some(0.0), Some(0.0), Some(2.0)];
+        let row = row("test", &[(ECRU, zeros), ("may", vec![Some(0.0), Some(1.0), Some(4.0)])]);
+        let ratio = row.ratio(("may", 0), (ECRU, 0)).expect("the third round has one");
+        assert_eq!((ratio.rounds, ratio.median), (1, 2.0));
+    }
+
     fn goal(bound: Bound) -> Goal {
         Goal {
             row: "test",
