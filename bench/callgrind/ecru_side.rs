@@ -4,15 +4,16 @@ use std::hint::black_box;
 use std::time::Duration;
 use std::{fs, thread};
 
-use ecru::channel::{Receiver, Sender, bounded, unbounded};
+use ecru::channel::{bounded, unbounded};
 use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
 use ecru::sync::{Mutex, Semaphore};
 use ecru::{JoinError, Runtime, Source, source};
 
 use super::Work;
+use super::channels::{hand_over, send_and_receive};
 
-/// Nobody drops an end early, and nobody is cancelled.
-const ALIVE: &str = "both ends are alive";
+/// No end is dropped early, and no task is cancelled.
+pub(super) const ALIVE: &str = "both ends are alive";
 
 /// All of it.
 pub(super) const WORKS: &[Work] = &[
@@ -21,9 +22,9 @@ pub(super) const WORKS: &[Work] = &[
     ("fan-out", fan_out),
     ("timer", timer),
     ("yield", yields),
-    ("channel-rendezvous", rendezvous),
-    ("channel-128", |operations| send_and_receive(bounded(128), operations)),
-    ("channel-unbounded", |operations| send_and_receive(unbounded(), operations)),
+    ("channel-rendezvous", |operations| hand_over(bounded(0), operations)),
+    ("channel-128", |operations| send_and_receive(&bounded(128), operations)),
+    ("channel-unbounded", |operations| send_and_receive(&unbounded(), operations)),
     ("select-three", select_three),
     ("race", race),
     ("mutex", mutex),
@@ -64,7 +65,7 @@ fn switch(operations: u64) {
     }
 }
 
-fn one_worker() -> Runtime {
+pub(super) fn one_worker() -> Runtime {
     Runtime::builder().workers(1).build().expect("the runtime starts")
 }
 
@@ -119,29 +120,6 @@ fn timer(operations: u64) {
         for operation in 0..operations {
             let value = ecru::timeout(Duration::from_secs(60), || operation);
             black_box(value.expect("a minute has not passed"));
-        }
-    });
-}
-
-/// A message from task to task, without a buffer.
-fn rendezvous(operations: u64) {
-    let (sender, receiver) = bounded(0);
-    one_worker().run(|| {
-        ecru::scope(|scope| {
-            scope.spawn(|| (0..operations).for_each(|value| sender.send(value).expect(ALIVE)));
-            for _ in 0..operations {
-                black_box(receiver.recv().expect(ALIVE));
-            }
-        });
-    });
-}
-
-/// A message into a buffer, and out of it; nobody waits.
-fn send_and_receive((sender, receiver): (Sender<u64>, Receiver<u64>), operations: u64) {
-    one_worker().run(|| {
-        for operation in 0..operations {
-            sender.send(operation).expect(ALIVE);
-            black_box(receiver.recv().expect(ALIVE));
         }
     });
 }

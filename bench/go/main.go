@@ -59,6 +59,8 @@ func main() {
 		print("time", nanosecondsPerOperation(selectProducers))
 	case "race":
 		print("time", nanosecondsPerOperation(race))
+	case "placement":
+		placement(os.Args[2:])
 	case "serve":
 		serve(os.Args[2], os.Args[3])
 	case "fan-out":

@@ -22,7 +22,7 @@ pub(crate) fn program() -> Result<PathBuf, String> {
 fn build() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = this.with_file_name("ecru-bench-go");
-    let sources = ["main.go", "serve.go"].map(|name| Path::new(SOURCES).join(name));
+    let sources = ["main.go", "placement.go", "serve.go"].map(|name| Path::new(SOURCES).join(name));
     if sources.iter().all(|source| is_newer(&program, source)) {
         return Ok(program);
     }

@@ -37,6 +37,18 @@ pub(crate) fn program() -> Result<Built, String> {
     PROGRAM.get_or_init(build).clone()
 }
 
+/// Returns the version of the JDK that rows use, if there is one.
+pub(crate) fn version() -> Option<String> {
+    homes().iter().find(|home| is_meant(home)).and_then(|home| version_of(home))
+}
+
+/// Returns the version that a JDK's file `release` states.
+fn version_of(home: &Path) -> Option<String> {
+    let says = std::fs::read_to_string(home.join("release")).ok()?;
+    let version = says.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""))?;
+    Some(version.trim_end_matches('"').to_owned())
+}
+
 /// Compiles next to this program, into `target/release/ecru-bench-jvm`; a child process finds what its parent built.
 fn build() -> Result<Built, String> {
     let home = homes().into_iter().find(|home| is_meant(home)).ok_or_else(|| {
@@ -70,8 +82,7 @@ fn homes() -> Vec<PathBuf> {
 
 /// Whether it is a JDK of that release: each has a file that says so.
 fn is_meant(home: &Path) -> bool {
-    let says = std::fs::read_to_string(home.join("release")).unwrap_or_default();
-    let version = says.lines().find_map(|line| line.strip_prefix("JAVA_VERSION=\""));
-    version.is_some_and(|version| version.split(['.', '"', '-', '+']).next() == Some(RELEASE))
+    let release = version_of(home);
+    release.is_some_and(|version| version.split(['.', '-', '+']).next() == Some(RELEASE))
         && home.join("bin/javac").exists()
 }

@@ -6,6 +6,7 @@ mod behaviour;
 mod drivers;
 mod layers;
 mod lexer;
+mod numbers;
 mod outcome;
 mod paths;
 mod process;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask <check>
 
-  check       what to run before a commit: fmt, clippy, layers, unsafe, behaviour, tests
+  check       what to run before a commit: fmt, clippy, layers, unsafe, behaviour, numbers, tests
   ci          everything, as the project's server does it (.ci/run)
 
   layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
@@ -34,6 +35,7 @@ cargo xtask <check>
   examples    every example ends by itself and well
   ecosystem   the same for those with other people's crates, and real servers
   twins       what std's types have and ecru's have not, and why; --write writes the page, --refresh reads std's documentation again
+  numbers     the README's numbers are those of the newest results in bench/results/; --write writes them
   loom        the waiting protocols, model-checked
   abort       what works where panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
@@ -63,6 +65,8 @@ fn main() -> ExitCode {
         ["twins"] => vec![("twins", twins::check(root, false, false))],
         ["twins", "--write"] => vec![("twins", twins::check(root, true, false))],
         ["twins", "--refresh"] => vec![("twins", twins::check(root, true, true))],
+        ["numbers"] => vec![("numbers", numbers::check(root, false))],
+        ["numbers", "--write"] => vec![("numbers", numbers::check(root, true))],
         ["examples"] => vec![("examples", steps::examples(root, &tree))],
         ["ecosystem"] => vec![("ecosystem", steps::ecosystem(root, &tree))],
         ["loom"] => vec![("loom", steps::loom(root))],
@@ -90,6 +94,7 @@ fn check(root: &Path, tree: &Tree) -> Vec<(&'static str, Outcome)> {
         ("unsafe", unsafety::check(tree)),
         ("behaviour", behaviour::check(tree)),
         ("seeds", seeds::check(tree)),
+        ("numbers", numbers::check(root, false)),
     ];
     outcomes.extend(steps::ordinary(root));
     outcomes

@@ -5,8 +5,10 @@
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::pin::{note_second_core, pin, second_core};
 use super::row::{Contender, Measure, Row};
@@ -87,21 +89,19 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     }
 }
 
-/// What the child printed, once it has ended; one that hangs is killed.
+/// Returns what the child printed, once it has ended; one that hangs is killed.
 ///
-/// A child prints a few lines, which fit in the pipes: nobody has to read them meanwhile.
+/// A child prints a few lines, which fit in the pipes, so nothing has to be read meanwhile. This
+/// process sleeps until the child ends: a look now and then would run on the measured cores.
 fn output_in_time(mut child: Child) -> io::Result<Output> {
-    let start = Instant::now();
-    while child.try_wait()?.is_none() {
-        if start.elapsed() > LONGEST {
-            child.kill()?;
-            child.wait()?;
-            return Err(io::Error::other(format!(
-                "killed: did not end within {} s",
-                LONGEST.as_secs()
-            )));
-        }
-        thread::sleep(Duration::from_millis(1));
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    let handle = pidfd_open(pid.expect("a child has an id"), PidfdFlags::empty())?;
+    let limit = Timespec { tv_sec: LONGEST.as_secs() as i64, tv_nsec: 0 };
+    if poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&limit))? == 0 {
+        child.kill()?;
+        child.wait()?;
+        let limit = LONGEST.as_secs();
+        return Err(io::Error::other(format!("killed: did not end within {limit} s")));
     }
     child.wait_with_output()
 }

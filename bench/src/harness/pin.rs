@@ -5,6 +5,16 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+/// Returns the numbers of the cores that this thread may use, in their order.
+///
+/// # Errors
+///
+/// When the kernel does not say.
+pub(crate) fn usable_cores() -> Result<Vec<usize>, String> {
+    let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
+    Ok((0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect())
+}
+
 /// Keeps this thread, and every thread and program it starts, on the first `cores` of the cores it may use.
 ///
 /// # Errors

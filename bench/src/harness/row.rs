@@ -6,6 +6,8 @@ pub(crate) enum Unit {
     Nanoseconds,
     Bytes,
     Seconds,
+    /// Of a hundred.
+    Percent,
     /// How many.
     Count,
     /// How many times what there was at the start.
@@ -19,6 +21,7 @@ impl Unit {
             Unit::Nanoseconds => "ns",
             Unit::Bytes => "bytes",
             Unit::Seconds => "s",
+            Unit::Percent => "%",
             Unit::Count => "",
             Unit::TimesTheStart => "x the start",
         }
@@ -100,8 +103,6 @@ pub(crate) struct Row {
     pub(crate) contenders: Vec<Contender>,
     /// What the row stands for, or leaves out.
     pub(crate) note: &'static str,
-    /// Rows whose children run for seconds take fewer rounds.
-    pub(crate) rounds_at_most: usize,
 }
 
 impl Row {

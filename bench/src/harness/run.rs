@@ -1,112 +1,143 @@
-//! The rounds: A B C, A B C, …
+//! A run from its first row to its last, and its continuation after an interruption.
 
-use super::child::{Outcome, run_child};
-use super::row::{Metric, Row};
+use std::path::{Path, PathBuf};
 
-/// Everything one contender measured.
-pub(crate) struct ContenderResult {
-    pub(crate) name: &'static str,
-    pub(crate) note: Option<&'static str>,
-    /// One entry for each round; `None` where it gave nothing.
-    pub(crate) rounds: Vec<Option<Vec<f64>>>,
-    /// Why it gave nothing, the last time it did.
-    pub(crate) failure: Option<String>,
+use super::header::Header;
+use super::noise::{Gate, spin_on};
+use super::pin::usable_cores;
+use super::report::{head, section};
+use super::result::{FORMAT, Results, RowResult};
+use super::rounds::{Rounds, run_row};
+use super::row::Row;
+use super::{store, verdict};
+use crate::goals::{ECRU, Goal};
+
+/// Spins before the first row, so that the fastest is known by then.
+const SPINS: usize = 20;
+
+/// A run, and where it is kept.
+pub(crate) struct Run {
+    results: Results,
+    file: Option<PathBuf>,
 }
 
-impl ContenderResult {
-    /// The values of one metric over the rounds in which the contender measured.
-    fn values(&self, metric: usize) -> Vec<f64> {
-        self.rounds.iter().flatten().map(|sample| sample[metric]).collect()
+impl Run {
+    /// Begins a run. With a topic it is kept in a new file.
+    ///
+    /// # Errors
+    ///
+    /// When that file cannot be created.
+    pub(crate) fn begin(header: Header, topic: Option<&str>) -> Result<Run, String> {
+        let file = topic.map(|topic| store::create(&header, topic)).transpose()?;
+        let results =
+            Results { format: FORMAT, header, complete: false, least_spin: None, rows: Vec::new() };
+        Ok(Run { results, file })
     }
 
-    /// The smallest value of one metric, and its median.
-    pub(crate) fn best_and_median(&self, metric: usize) -> Option<(f64, f64)> {
-        let values = self.values(metric);
-        let best = values.iter().copied().reduce(f64::min)?;
-        Some((best, median(values)?))
-    }
-}
-
-/// A row with all its rounds.
-pub(crate) struct RowResult {
-    pub(crate) name: String,
-    pub(crate) title: String,
-    pub(crate) note: &'static str,
-    pub(crate) metrics: &'static [Metric],
-    pub(crate) contenders: Vec<ContenderResult>,
-}
-
-impl RowResult {
-    /// The contender of that name.
-    pub(crate) fn contender(&self, name: &str) -> Option<&ContenderResult> {
-        self.contenders.iter().find(|contender| contender.name == name)
-    }
-
-    /// The place of a metric in every sample.
-    pub(crate) fn metric(&self, name: &str) -> Option<usize> {
-        self.metrics.iter().position(|metric| metric.name == name)
-    }
-}
-
-/// Runs a row's contenders in interleaved rounds; `progress` is told what runs.
-pub(crate) fn run_row(row: &Row, rounds: usize, mut progress: impl FnMut(&str)) -> RowResult {
-    let rounds = rounds.min(row.rounds_at_most);
-    let mut contenders: Vec<_> = row.contenders.iter().map(empty).collect();
-    for round in 1..=rounds {
-        for (contender, result) in row.contenders.iter().zip(&mut contenders) {
-            progress(&format!("{} round {round}/{rounds}: {}", row.name(), contender.name));
-            if result.failure.is_some() {
-                // What could not run once is not given the time of another try.
-                result.rounds.push(None);
-                continue;
+    /// Goes on with a run that was interrupted.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, or the machine or the build is another.
+    pub(crate) fn resume(results: Results, file: &Path, now: &Header) -> Result<Run, String> {
+        match results.header.differs_from(now) {
+            Some(difference) => {
+                Err(format!("{} was begun elsewhere; what differs: {difference}", file.display()))
             }
-            match run_child(row, contender) {
-                Outcome::Measured(values) => result.rounds.push(Some(values)),
-                Outcome::Skipped(reason) | Outcome::Died(reason) => {
-                    result.rounds.push(None);
-                    result.failure = Some(reason);
-                }
-            }
+            None => Ok(Run { results, file: Some(file.to_owned()) }),
         }
     }
-    RowResult {
-        name: row.name(),
-        title: row.title.clone(),
-        note: row.note,
-        metrics: row.metrics,
-        contenders,
+
+    /// Runs those of the rows that are missing. Each is shown and saved when it has ended.
+    ///
+    /// # Errors
+    ///
+    /// When a core cannot be had, or the file cannot be written.
+    pub(crate) fn rows(mut self, rows: &[Row], goals: &[&Goal]) -> Result<(), String> {
+        let header = &self.results.header;
+        let rounds = Rounds { wanted: header.rounds, repeats: header.repeats };
+        let mut gate = Gate::with(self.results.least_spin);
+        if let Some(&core) = usable_cores()?.first() {
+            for _ in 0..SPINS {
+                gate.note_spin(spin_on(&[core])?);
+            }
+        }
+        print!("{}", head(header));
+        for row in missing(rows, &self.results.rows) {
+            let mut result = run_row(row, rounds, &mut gate, |running| eprintln!("  {running}"))?;
+            result.summarise(ECRU);
+            self.results.rows.push(result);
+            self.results.least_spin = gate.least_spin();
+            self.hold(goals);
+            println!("\n{}", section(self.results.rows.last().expect("it was pushed")));
+            self.save()?;
+        }
+        self.results.complete = true;
+        self.save()
+    }
+
+    /// Holds the goals against all rows so far. A goal may name two rows, so this is done each time.
+    fn hold(&mut self, goals: &[&Goal]) {
+        let held = |row: &RowResult| verdict::hold(goals, row, &self.results.rows);
+        let held: Vec<_> = self.results.rows.iter().map(held).collect();
+        for (row, goals) in self.results.rows.iter_mut().zip(held) {
+            row.goals = goals;
+        }
+    }
+
+    fn save(&self) -> Result<(), String> {
+        match &self.file {
+            Some(file) => store::save(file, &self.results),
+            None => Ok(()),
+        }
     }
 }
 
-/// A contender before its first round.
-fn empty(contender: &super::row::Contender) -> ContenderResult {
-    ContenderResult {
-        name: contender.name,
-        note: contender.note,
-        rounds: Vec::new(),
-        failure: None,
-    }
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(values[middle]),
-        _ => Some((values[middle - 1] + values[middle]) / 2.0),
-    }
+/// Returns the rows that have no result yet, in their order.
+fn missing<'rows>(rows: &'rows [Row], done: &[RowResult]) -> Vec<&'rows Row> {
+    rows.iter().filter(|row| !done.iter().any(|result| result.name == row.name())).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::*;
+    use crate::harness::Metric;
+    use crate::harness::header::tests::header;
+
+    fn row(family: &'static str) -> Row {
+        Row {
+            family,
+            number: Some(1),
+            title: String::new(),
+            cores: 1,
+            metrics: &[Metric::TIME],
+            contenders: vec![],
+            note: "",
+        }
+    }
 
     #[test]
-    fn the_median_is_the_middle_or_the_mean_of_the_two_there() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), Some(2.5));
+    fn a_resumed_run_has_only_the_missing_rows_left() {
+        let rows = ["first", "second", "third"].map(row);
+        let done = [RowResult::new(&rows[1])];
+        let names = missing(&rows, &done).iter().map(|row| row.name()).collect::<Vec<_>>();
+        assert_eq!(names, ["first-1", "third-1"]);
+        assert!(missing(&rows, &rows.each_ref().map(RowResult::new)).is_empty());
+    }
+
+    #[test]
+    fn a_run_goes_on_only_where_it_was_begun() {
+        let results = || Results {
+            format: FORMAT,
+            header: header(),
+            complete: false,
+            least_spin: None,
+            rows: vec![],
+        };
+        let file = Path::new("file.json");
+        assert!(Run::resume(results(), file, &header()).is_ok());
+        let other = Header { commit: "other".into(), ..header() };
+        let error = Run::resume(results(), file, &other).err().unwrap();
+        assert!(error.contains("c0ffee") && error.contains("other"), "{error}");
     }
 }

@@ -146,7 +146,6 @@ fn hop(family: &'static str, kind: Kind, workers: usize) -> Row {
         metrics: &[Metric::TIME],
         contenders,
         note: if kind.capacity.is_none() { IN_RUNS } else { ON_TOKIO },
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -165,7 +164,6 @@ fn apart(family: &'static str, kind: Kind) -> Row {
         metrics: &[Metric::TIME],
         contenders,
         note: "a runtime of one worker on either core",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -180,7 +178,6 @@ fn forward(family: &'static str, kind: Kind, workers: usize) -> Row {
         metrics: &[Metric::TIME],
         contenders,
         note: ON_TOKIO,
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -202,7 +199,6 @@ pub(super) fn ping_pong(workers: usize) -> Row {
         metrics: &[Metric::TIME],
         contenders,
         note: "two tasks, two channels of capacity 1; kanal, flume and async-channel on tokio's executor",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -221,7 +217,6 @@ fn threads(family: &'static str, kind: Kind) -> Row {
             Contender::timed("std", move || thread_hop::<Std>(capacity)),
         ],
         note: "each thread pinned to a core of its own",
-        rounds_at_most: usize::MAX,
     }
 }
 

@@ -22,7 +22,6 @@ pub(crate) fn row(count: usize) -> Row {
                 .note("no guard pages; stack tops spread over the cache sets"),
         ],
         note: "half of a resume and suspend",
-        rounds_at_most: usize::MAX,
     }
 }
 

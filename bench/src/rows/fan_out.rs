@@ -27,7 +27,6 @@ pub(crate) fn row() -> Row {
             Contender::go(2, &["fan-out", &DEPTH.to_string()]),
         ],
         note: "no cut-off: the left call is a task (rayon: join), the right one a call",
-        rounds_at_most: 5,
     }
 }
 

@@ -49,7 +49,6 @@ pub(super) fn row(way: Way, size: usize) -> Row {
         ],
         note: "time: the median; spread: the standard deviation of one process's operations; an operation opens, transfers and closes, \
                and writing replaces what is there",
-        rounds_at_most: usize::MAX,
     }
 }
 

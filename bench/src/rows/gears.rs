@@ -49,7 +49,6 @@ fn future() -> Row {
             Contender::jdk(&["spawn-join"]).note("a bare virtual thread, started and joined"),
         ],
         note: "gears' notes: a future 11,624 ns, a bare virtual thread 3,417 ns, on a laptop's four cores",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -70,7 +69,6 @@ fn race() -> Row {
         ],
         note: "over: what it took beyond the 10 ms, of which the kernel's timers have 50 us or more; \
                gears' notes: 15.590 races a second, 15.597 when only the fastest was awaited, 15.671 with a flag",
-        rounds_at_most: 5,
     }
 }
 
@@ -142,7 +140,6 @@ fn channel(family: &'static str, says: &str, capacity: usize) -> Row {
                 .note("between virtual threads; SynchronousQueue or ArrayBlockingQueue(1)"),
         ],
         note: "ecru on two workers, as it likes best; gears' notes: 3,131 ns without a buffer, 3,244 with one, the ideal cell 115",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -186,6 +183,5 @@ fn multiplexer(family: &'static str, says: &str, capacity: usize) -> Row {
                 .note("a goroutine that passes on, and selects so that it could be told to stop"),
         ],
         note: "one publisher, one subscriber; gears' notes: 6,421 and 6,579 ns, twice what one channel takes",
-        rounds_at_most: usize::MAX,
     }
 }

@@ -30,8 +30,11 @@ pub(crate) use {
 use crate::harness::Row;
 use crate::serving::Service;
 
-/// Family and number of every row that a run without a selection has, in the order of running.
-pub(crate) const ALL: &[(&str, Option<usize>)] = &[
+/// Family and number of a row.
+pub(crate) type Id = (&'static str, Option<usize>);
+
+/// Rows about tasks, coroutines and timers.
+pub(crate) const TASKS: &[Id] = &[
     ("switch", None),
     ("recycle", None),
     ("yield", None),
@@ -50,6 +53,10 @@ pub(crate) const ALL: &[(&str, Option<usize>)] = &[
     ("sleeps", Some(1_000_000)),
     ("lone-timeout", None),
     ("fan-out", None),
+];
+
+/// Rows about channels, selects and races.
+pub(crate) const CHANNELS: &[Id] = &[
     ("channel-rendezvous", Some(1)),
     ("channel-rendezvous", Some(2)),
     ("channel-one", Some(1)),
@@ -76,14 +83,22 @@ pub(crate) const ALL: &[(&str, Option<usize>)] = &[
     ("race", Some(2)),
     ("ping-pong", Some(1)),
     ("ping-pong", Some(2)),
-    ("echo", Some(64)),
-    ("echo", Some(1_000)),
-    ("http", Some(64)),
-    ("idle", Some(10_000)),
+];
+
+/// Rows about servers under load.
+pub(crate) const SERVERS: &[Id] =
+    &[("echo", Some(64)), ("echo", Some(1_000)), ("http", Some(64)), ("idle", Some(10_000))];
+
+/// Rows about whole files.
+pub(crate) const FILES: &[Id] = &[
     ("files-read", Some(4)),
     ("files-write", Some(4)),
     ("files-read", Some(40_000_000)),
     ("files-write", Some(40_000_000)),
+];
+
+/// Rows of gears' notes.
+pub(crate) const GEARS: &[Id] = &[
     ("gears-future", None),
     ("gears-race", None),
     ("gears-sync", None),
@@ -129,12 +144,4 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
 /// In a row's title.
 fn on(workers: usize) -> &'static str {
     if workers == 1 { "one worker" } else { "two workers" }
-}
-
-/// The row of a full name, such as `parked-10000`.
-pub(crate) fn named(name: &str) -> Option<Row> {
-    build(name, None).or_else(|| {
-        let (family, number) = name.rsplit_once('-')?;
-        build(family, Some(number.parse().ok()?))
-    })
 }

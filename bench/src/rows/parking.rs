@@ -52,7 +52,6 @@ pub(crate) fn create_park() -> Row {
             Contender::go(1, &["create-park", &count.to_string()]),
         ],
         note: "nothing is recycled: a stack's first page is touched for the first time",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -76,7 +75,6 @@ pub(crate) fn parked(count: usize) -> Row {
         metrics: METRICS,
         contenders,
         note: "the ping-pong is that of the row ping-pong-1, smol's through async-channel; may and corosensei stop near 32,750",
-        rounds_at_most: 5,
     }
 }
 
@@ -95,7 +93,6 @@ pub(crate) fn given_back(count: usize) -> Row {
             Contender::go(1, &["given-back", &count.to_string()]),
         ],
         note: "page tables included; the runtime stays and is idle for the 5 s",
-        rounds_at_most: 2,
     }
 }
 

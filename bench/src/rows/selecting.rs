@@ -32,7 +32,6 @@ pub(super) fn one_ready() -> Row {
             Contender::go(1, &["select-ready"]),
         ],
         note: "one operation is a send that finds room and a select that finds the message; nothing waits",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -53,7 +52,6 @@ pub(super) fn producers(workers: usize) -> Row {
             Contender::go(workers, &["select-producers"]),
         ],
         note: "an operation is one message received; kanal loses messages when a receive is given up, and does not end",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -74,7 +72,6 @@ pub(super) fn race(workers: usize) -> Row {
             Contender::go(workers, &["race"]).note("a context, and a WaitGroup"),
         ],
         note: "the losers wait for ever; the winner yields once before it ends, so that they do so by then",
-        rounds_at_most: usize::MAX,
     }
 }
 

@@ -48,7 +48,6 @@ pub(crate) fn row(service: Service, connections: usize) -> Row {
         } else {
             "cpu: of the server's process, for a request; time: of the clock, for a request; the load has a core of its own"
         },
-        rounds_at_most: 9,
     }
 }
 

@@ -30,7 +30,6 @@ pub(crate) fn one_after_another(workers: usize) -> Row {
             Contender::go(workers, &["spawn-join"]),
         ],
         note: "the task does nothing; the spawning task awaits it at once",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -52,7 +51,6 @@ pub(crate) fn batch(workers: usize) -> Row {
             Contender::go(workers, &["spawn-batch", &BATCH.to_string()]),
         ],
         note: "the second batch of a process counts; the first warms the allocator",
-        rounds_at_most: usize::MAX,
     }
 }
 

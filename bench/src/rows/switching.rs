@@ -21,7 +21,6 @@ pub(crate) fn switch() -> Row {
             Contender::timed("generator", switch_generator),
         ],
         note: "half of a resume and suspend; zigcoro, minicoro and boost are not run here",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -39,7 +38,6 @@ pub(crate) fn recycle() -> Row {
                 .note("the stack is moved in and out"),
         ],
         note: "the body reads its argument and returns",
-        rounds_at_most: usize::MAX,
     }
 }
 

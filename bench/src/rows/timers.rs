@@ -29,7 +29,6 @@ pub(crate) fn set_and_cancel(live: usize) -> Row {
             Contender::go(1, &["timer", &live.to_string()]),
         ],
         note: "tokio: a Sleep polled once and dropped; Go: AfterFunc and Stop; the live ones fire an hour later",
-        rounds_at_most: usize::MAX,
     }
 }
 
@@ -49,7 +48,6 @@ pub(crate) fn sleeps(count: usize) -> Row {
             Contender::go(1, &["sleeps", &count.to_string()]),
         ],
         note: "from the first spawn to the last join",
-        rounds_at_most: 3,
     }
 }
 
@@ -67,7 +65,6 @@ pub(crate) fn lone_timeout() -> Row {
             Contender::go(1, &["lone-timeout"]),
         ],
         note: "user and system time of the whole process",
-        rounds_at_most: 3,
     }
 }
 

@@ -1,0 +1,53 @@
+//! Channels that are no longer one thread's, and channels whose users wait in turns.
+
+use std::hint::black_box;
+use std::thread;
+
+use ecru::channel::{Receiver, Sender, bounded};
+
+use super::Work;
+use super::ecru_side::{ALIVE, one_worker};
+
+/// All of it.
+pub(super) const WORKS: &[Work] = &[
+    ("channel-rendezvous-revoked", |operations| hand_over(revoked(0), operations)),
+    ("channel-128-revoked", |operations| send_and_receive(&revoked(128), operations)),
+    ("channel-1-waits", |operations| hand_over(bounded(1), operations)),
+    ("channel-16-waits", |operations| hand_over(bounded(16), operations)),
+];
+
+/// A channel that one thread has used often and another one once. Its lock is biased to no thread
+/// any more.
+fn revoked(capacity: usize) -> (Sender<u64>, Receiver<u64>) {
+    let (sender, receiver) = bounded(capacity);
+    for _ in 0..200 {
+        assert!(receiver.try_recv().is_err(), "nothing was sent");
+    }
+    thread::scope(|threads| {
+        threads.spawn(|| assert!(receiver.try_recv().is_err(), "nothing was sent"));
+    });
+    (sender, receiver)
+}
+
+/// A message into a buffer, and out of it; nothing waits.
+pub(super) fn send_and_receive((sender, receiver): &(Sender<u64>, Receiver<u64>), operations: u64) {
+    one_worker().run(|| {
+        for operation in 0..operations {
+            sender.send(operation).expect(ALIVE);
+            black_box(receiver.recv().expect(ALIVE));
+        }
+    });
+}
+
+/// A message from task to task. The sender waits when the buffer is full, the receiver when it is
+/// empty.
+pub(super) fn hand_over((sender, receiver): (Sender<u64>, Receiver<u64>), operations: u64) {
+    one_worker().run(|| {
+        ecru::scope(|scope| {
+            scope.spawn(|| (0..operations).for_each(|value| sender.send(value).expect(ALIVE)));
+            for _ in 0..operations {
+                black_box(receiver.recv().expect(ALIVE));
+            }
+        });
+    });
+}

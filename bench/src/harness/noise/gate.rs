@@ -1,0 +1,167 @@
+//! The decision whether a child was disturbed.
+
+use std::collections::HashMap;
+
+/// A core that is slower than the fastest of the run by more than this factor is disturbed.
+const SLOWER: f64 = 1.10;
+
+/// Other processes may use this fraction of the time of the cores ..
+const OTHERS: f64 = 0.04;
+
+/// .. and this much more: the counters move in steps of 10 ms.
+const OTHERS_STEPS: f64 = 0.020;
+
+/// The hypervisor may take this fraction of the time of the cores ..
+const STEAL: f64 = 0.02;
+
+/// .. and this much more.
+const STEAL_STEPS: f64 = 0.010;
+
+/// The share of the time with threads that wait for a core may be this much above the contender's
+/// least.
+const PRESSURE: f64 = 0.10;
+
+/// What was read around one child.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reading {
+    /// Nanoseconds of the calibration spin, the slower of the two and of the cores.
+    pub(crate) spin: f64,
+    /// Seconds that the child took, times the number of cores that were watched.
+    pub(crate) capacity: f64,
+    /// CPU seconds of other processes on these cores.
+    pub(crate) others: f64,
+    /// Seconds that the hypervisor gave these cores to another guest.
+    pub(crate) steal: f64,
+    /// The share of the time in which some thread waited for a core.
+    pub(crate) pressure: Option<f64>,
+}
+
+/// What the gate has seen so far.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    least_spin: Option<f64>,
+    least_pressure: HashMap<String, f64>,
+}
+
+impl Gate {
+    /// Returns a gate that knows the fastest spin of a run that is resumed.
+    pub(crate) fn with(least_spin: Option<f64>) -> Gate {
+        Gate { least_spin, ..Gate::default() }
+    }
+
+    /// Returns the fastest spin so far, in nanoseconds.
+    pub(crate) fn least_spin(&self) -> Option<f64> {
+        self.least_spin
+    }
+
+    /// Notes a spin that belongs to no child.
+    pub(crate) fn note_spin(&mut self, spin: f64) {
+        self.least_spin = Some(self.least_spin.map_or(spin, |least| least.min(spin)));
+    }
+
+    /// Notes the reading of one contender, and returns what disturbed it, if anything did. The name
+    /// says which contender of which row it is.
+    pub(crate) fn judge(&mut self, contender: &str, reading: &Reading) -> Option<Disturbance> {
+        self.note_spin(reading.spin);
+        let fastest = self.least_spin.unwrap_or(reading.spin);
+        let least_pressure = reading.pressure.map(|share| {
+            let least = self.least_pressure.entry(contender.to_owned()).or_insert(share);
+            *least = least.min(share);
+            *least
+        });
+        let percent = |part: f64| 100.0 * part / reading.capacity;
+        let disturbance = |sign, says| Some(Disturbance { sign, says });
+        if reading.spin > SLOWER * fastest {
+            let speed = 100.0 * fastest / reading.spin;
+            return disturbance(
+                "slow cores",
+                format!("the cores ran at {speed:.0}% of their speed"),
+            );
+        }
+        if reading.others > OTHERS * reading.capacity + OTHERS_STEPS {
+            let used = percent(reading.others);
+            let says = format!("other processes used {used:.0}% of the cores");
+            return disturbance("other processes", says);
+        }
+        if reading.steal > STEAL * reading.capacity + STEAL_STEPS {
+            let taken = percent(reading.steal);
+            return disturbance("steal", format!("the hypervisor took {taken:.0}% of the cores"));
+        }
+        let (share, least) = reading.pressure.zip(least_pressure)?;
+        if share > least + PRESSURE {
+            let (share, least) = (100.0 * share, 100.0 * least);
+            let says = format!(
+                "threads waited for a core {share:.0}% of the time, {least:.0}% in its quietest round"
+            );
+            return disturbance("pressure", says);
+        }
+        None
+    }
+}
+
+/// What disturbed a child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Disturbance {
+    /// One of the four signs, by which they are counted.
+    pub(crate) sign: &'static str,
+    pub(crate) says: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Reading =
+        Reading { spin: 1e6, capacity: 0.4, others: 0.01, steal: 0.0, pressure: Some(0.02) };
+
+    #[track_caller]
+    fn disturbed_by(reading: Reading, what: &str) {
+        let mut gate = Gate::default();
+        assert_eq!(gate.judge("row/ecru", &QUIET), None);
+        let disturbance = gate.judge("row/ecru", &reading).expect("it is disturbed");
+        assert!(disturbance.says.contains(what), "{disturbance:?}");
+    }
+
+    #[test]
+    fn each_sign_alone_disturbs() {
+        disturbed_by(Reading { spin: 1.25e6, ..QUIET }, "80% of their speed");
+        disturbed_by(Reading { others: 0.1, ..QUIET }, "other processes used 25%");
+        disturbed_by(Reading { steal: 0.04, ..QUIET }, "the hypervisor took 10%");
+        disturbed_by(Reading { pressure: Some(0.5), ..QUIET }, "50% of the time, 2%");
+    }
+
+    #[test]
+    fn a_little_of_everything_does_not() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.judge("row/ecru", &QUIET), None);
+        let reading = Reading {
+            spin: 1.09e6,
+            capacity: 0.4,
+            others: 0.035,
+            steal: 0.015,
+            pressure: Some(0.11),
+        };
+        assert_eq!(gate.judge("row/ecru", &reading), None);
+    }
+
+    #[test]
+    fn speed_is_compared_with_the_fastest_of_the_run_and_pressure_with_the_same_contender() {
+        let mut gate = Gate::with(Some(1e6));
+        assert!(gate.judge("row/ecru", &Reading { spin: 1.2e6, ..QUIET }).is_some());
+        // A contender that makes its own threads wait does so in each round.
+        let crowded = Reading { pressure: Some(0.9), ..QUIET };
+        assert_eq!(gate.judge("row/go", &crowded), None);
+        assert_eq!(gate.judge("row/go", &crowded), None);
+        gate.note_spin(0.5e6);
+        assert!(gate.judge("row/go", &crowded).is_some());
+        assert_eq!(gate.least_spin(), Some(0.5e6));
+    }
+
+    #[test]
+    fn without_pressure_the_other_signs_count() {
+        let mut gate = Gate::default();
+        assert_eq!(gate.judge("row/ecru", &Reading { pressure: None, ..QUIET }), None);
+        let stolen = Reading { pressure: None, steal: 0.1, ..QUIET };
+        assert!(gate.judge("row/ecru", &stolen).is_some());
+    }
+}

@@ -1,0 +1,21 @@
+//! The noise gate: how a round that something else disturbed is told from one that was not.
+//!
+//! Four signs are read around each child process. Any one of them makes its round disturbed.
+//!
+//! | sign | read from | disturbed when |
+//! |---|---|---|
+//! | the speed of the cores | a fixed amount of work, timed before and after the child on its cores | more than 10% slower than the fastest of the run |
+//! | other processes | `/proc/stat` less the child's own time | more than 4% of the time of the cores, and 20 ms |
+//! | the hypervisor | the steal column of `/proc/stat` | more than 2% of the time of the cores, and 10 ms |
+//! | waiting for a core | `/proc/pressure/cpu`, where it exists | a share of the time 10 points above the contender's least |
+//!
+//! The pressure is that of the whole machine and includes the contender's own threads, so it is
+//! compared with the same contender in its other rounds only.
+
+mod gate;
+mod spin;
+mod system;
+
+pub(crate) use gate::{Gate, Reading};
+pub(crate) use spin::spin_on;
+pub(crate) use system::{Counters, difference};
