@@ -10,7 +10,7 @@ use crate::topics::{self, TOPICS};
 pub(crate) const USAGE: &str = "\
 usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
 
-  TOPIC             the rows of a topic: tasks, channels, servers, files, gears
+  TOPIC             the rows of a topic: tasks, channels, servers, files, programs, gears
   ROW               the rows whose names begin with this; none given: all
   NUMBER            run the family ROW (coroutines, parked, given-back, timer, sleeps, files-read,
                     files-write) with this number instead of its usual ones

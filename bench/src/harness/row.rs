@@ -10,6 +10,8 @@ pub(crate) enum Unit {
     Count,
     /// How many times what there was at the start.
     TimesTheStart,
+    /// How many times the least that is possible.
+    TimesTheLeast,
 }
 
 impl Unit {
@@ -21,6 +23,7 @@ impl Unit {
             Unit::Seconds => "s",
             Unit::Count => "",
             Unit::TimesTheStart => "x the start",
+            Unit::TimesTheLeast => "x the least",
         }
     }
 }
