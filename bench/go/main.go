@@ -26,7 +26,7 @@ func main() {
 	apart = len(os.Args) > 3 && os.Args[3] == "apart"
 	switch os.Args[1] {
 	case "yield":
-		print("time", nanosecondsPerOperation(yieldPair))
+		print("time", nanosecondsPerOperation(func(operations int) { yields(size, operations) }))
 	case "spawn-join":
 		print("time", nanosecondsPerOperation(spawnJoin))
 	case "spawn-batch":
@@ -95,17 +95,17 @@ func nanosecondsPerOperation(batch func(int)) float64 {
 	return float64(timed(func() { batch(operations) }).Nanoseconds()) / float64(operations)
 }
 
-// Two goroutines take turns; one operation is one yield.
-func yieldPair(operations int) {
-	var both sync.WaitGroup
-	for range 2 {
-		both.Go(func() {
-			for range operations / 2 {
+// Goroutines take turns; one operation is one yield.
+func yields(tasks, operations int) {
+	var all sync.WaitGroup
+	for range tasks {
+		all.Go(func() {
+			for range operations / tasks {
 				runtime.Gosched()
 			}
 		})
 	}
-	both.Wait()
+	all.Wait()
 }
 
 func spawnJoin(operations int) {

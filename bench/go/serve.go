@@ -38,6 +38,7 @@ func serve(service string, connections string) {
 		words.Scan()
 		print("memory", (residentBytes()-base)/float64(count-1))
 		load.Process.Kill()
+		load.Wait()
 		return
 	}
 	before := processSeconds()

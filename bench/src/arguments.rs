@@ -10,8 +10,8 @@ use crate::topics::{self, TOPICS};
 pub(crate) const USAGE: &str = "\
 usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
 
-  TOPIC             the rows of a topic: tasks, channels, servers, files, gears, placement,
-                    oversubscribed
+  TOPIC             the rows of a topic: tasks, channels, servers, files, programs, gears,
+                    placement, oversubscribed
   ROW               the rows whose names begin with this; none given: all
   NUMBER            run the family ROW (coroutines, parked, given-back, timer, sleeps, files-read,
                     files-write) with this number instead of its usual ones

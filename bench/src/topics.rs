@@ -36,6 +36,12 @@ pub(crate) const TOPICS: &[Topic] = &[
         goals: goals::servers::GOALS,
     },
     Topic { name: "files", rows: rows::FILES, build: rows::build, goals: goals::files::GOALS },
+    Topic {
+        name: "programs",
+        rows: rows::PROGRAMS,
+        build: rows::build,
+        goals: goals::programs::GOALS,
+    },
     Topic { name: "gears", rows: rows::GEARS, build: rows::build, goals: goals::gears::GOALS },
     Topic {
         name: "placement",
@@ -78,4 +84,28 @@ pub(crate) fn rows_of(topic: &Topic) -> impl Iterator<Item = Row> {
 /// Returns the rows of a run without a selection.
 pub(crate) fn all_rows() -> Vec<Row> {
     TOPICS.iter().flat_map(rows_of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all_rows;
+
+    #[test]
+    fn every_family_has_a_section_that_says_what_it_compares() {
+        let page = include_str!("../ROWS.md");
+        let headings: Vec<_> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("### "))
+            .flat_map(|heading| heading.split(", "))
+            .collect();
+        for row in all_rows() {
+            let family = row.family;
+            let said = headings.iter().any(|heading| {
+                family
+                    .strip_prefix(heading)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+            });
+            assert!(said, "ROWS.md has no section for {family}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use ecru::channel::{Receiver, Sender, bounded, unbounded};
 use ecru::{JoinError, Source, source};
 
+use super::pair::spawn_partner;
 use super::rows::runtime;
 use crate::goals::ECRU;
 use crate::harness::{Contender, nanoseconds_per_operation, on_two_cores};
@@ -63,7 +64,7 @@ fn pass_on(from: &Receiver<u64>, to: &Sender<u64>, count: u64) {
 pub(super) fn hop(capacity: Capacity, run: u64) {
     let (sender, receiver) = channel(capacity);
     ecru::scope(|scope| {
-        scope.spawn(|| send_all(&sender, run));
+        spawn_partner(scope, || send_all(&sender, run));
         receive_all(&receiver, run);
     });
 }
@@ -95,8 +96,8 @@ fn forward(capacity: Capacity, operations: u64) {
     let (sender, from_sender) = channel(capacity);
     let (to_receiver, receiver) = channel(capacity);
     ecru::scope(|scope| {
-        scope.spawn(|| send_all(&sender, operations));
-        scope.spawn(|| pass_on(&from_sender, &to_receiver, operations));
+        spawn_partner(scope, || send_all(&sender, operations));
+        spawn_partner(scope, || pass_on(&from_sender, &to_receiver, operations));
         receive_all(&receiver, operations);
     });
 }
@@ -106,7 +107,7 @@ pub(super) fn round_trip(operations: u64) {
     let (there, at_echo) = bounded(1);
     let (back, answers) = bounded(1);
     ecru::scope(|scope| {
-        scope.spawn(|| pass_on(&at_echo, &back, operations));
+        spawn_partner(scope, || pass_on(&at_echo, &back, operations));
         for value in 0..operations {
             there.send(value).expect(ALIVE);
             assert_eq!(answers.recv(), Ok(value));
@@ -133,7 +134,7 @@ fn select_producers(operations: u64) {
     let [first, second, third] = std::array::from_fn(|_| bounded(1));
     let sum: u64 = ecru::scope(|scope| {
         for (sender, _) in [&first, &second, &third] {
-            scope.spawn(move || send_all(sender, each));
+            spawn_partner(scope, move || send_all(sender, each));
         }
         let next = || {
             ecru::select! {

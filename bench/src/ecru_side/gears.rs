@@ -6,6 +6,7 @@ use ecru::channel::{Closed, Multiplexer, bounded};
 use ecru::{JoinHandle, Source, source};
 
 use super::channels::{hop, send_all};
+use super::pair::spawn_partner;
 use super::rows::{one_after_another, recycle, runtime};
 use crate::goals::ECRU;
 use crate::harness::{Contender, nanoseconds_per_operation};
@@ -77,8 +78,8 @@ fn multiplexer(capacity: usize, operations: u64) {
     multiplexer.add_publisher(publisher).expect("it is open");
     multiplexer.add_subscriber(subscriber).expect("it is open");
     ecru::scope(|scope| {
-        scope.spawn(|| send_all(&sender, operations));
-        scope.spawn(|| multiplexer.run().expect("nobody cancels it"));
+        spawn_partner(scope, || send_all(&sender, operations));
+        spawn_partner(scope, || multiplexer.run().expect("nobody cancels it"));
         for expected in 0..operations {
             assert_eq!(receiver.recv().expect(ALIVE), Ok(expected), "in the order of sending");
         }

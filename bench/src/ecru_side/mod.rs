@@ -7,11 +7,15 @@ mod files;
 #[cfg(feature = "ecru")]
 mod gears;
 #[cfg(feature = "ecru")]
+mod pair;
+#[cfg(feature = "ecru")]
 mod rows;
 #[cfg(feature = "ecru")]
 mod servers;
 
 use crate::harness::Contender;
+#[cfg(feature = "ecru")]
+use crate::rows::measure_program;
 
 /// ecru's contenders for a row, the one that the goals are about first; none where this build has none.
 #[cfg(feature = "ecru")]
@@ -21,6 +25,7 @@ pub(crate) fn contenders(family: &str, number: usize) -> Vec<Contender> {
         .chain(servers::contenders(family, number))
         .chain(files::contenders(family, number))
         .chain(gears::contenders(family))
+        .chain(measure_program(family))
         .collect()
 }
 

@@ -13,7 +13,7 @@ use super::channels::round_trip;
 use crate::goals::ECRU;
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
 use crate::rows::{
-    BATCH, CREATE_PARK_TASKS, NEVER, SLEEP, cpu_of, create, crowd, growth, per_task, sample,
+    BATCH, CREATE_PARK_TASKS, NEVER, PAIR, SLEEP, cpu_of, create, crowd, growth, per_task, sample,
     second_batch, whole_rounds,
 };
 
@@ -22,7 +22,12 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     let contender = match family {
         "switch" => Contender::timed(ECRU, switch),
         "recycle" => Contender::timed(ECRU, recycle),
-        "yield" => Contender::timed(ECRU, || runtime(1).run(|| nanoseconds_per_operation(pair))),
+        "yield" => {
+            let tasks = if number == 0 { PAIR } else { number as u64 };
+            Contender::timed(ECRU, move || {
+                runtime(1).run(|| nanoseconds_per_operation(|operations| turns(tasks, operations)))
+            })
+        }
         "spawn-join" => Contender::timed(ECRU, move || {
             runtime(number).run(|| nanoseconds_per_operation(one_after_another))
         }),
@@ -104,16 +109,17 @@ fn coroutines(count: usize) -> f64 {
     pair / 2.0
 }
 
-/// Two tasks yield `operations` times together.
-fn pair(operations: u64) {
+/// The tasks yield `operations` times together.
+fn turns(tasks: u64, operations: u64) {
     let turns = || {
-        for _ in 0..operations / 2 {
+        for _ in 0..operations / tasks {
             ecru::yield_now().expect("nobody cancels it");
         }
     };
     ecru::scope(|scope| {
-        scope.spawn(turns);
-        scope.spawn(turns);
+        for _ in 0..tasks {
+            scope.spawn(turns);
+        }
     });
 }
 

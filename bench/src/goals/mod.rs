@@ -7,6 +7,7 @@
 pub(crate) mod channels;
 pub(crate) mod files;
 pub(crate) mod gears;
+pub(crate) mod programs;
 pub(crate) mod servers;
 pub(crate) mod tasks;
 

@@ -11,6 +11,7 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("switch", "time", CostAtMost(1.1, "corosensei"), "0.91 ns for corosensei, one way"),
     goal("recycle", "time", CostAtMost(2.0, "corosensei"), "2.5 ns for corosensei"),
     goal("yield", "time", SpeedAtLeast(4.0, "may"), "12 ns, may 48"),
+    goal("yield-64", "time", SpeedAtLeast(4.0, "may"), "as between two tasks"),
     goal("spawn-join-1", "time", SpeedAtLeast(4.3, "tokio"), "18 M/s, tokio 4.17"),
     goal("spawn-join-2", "time", SpeedAtLeast(5.0, "go"), "15 M/s, Go 2.7"),
     goal(

@@ -13,8 +13,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::pin::{note_second_core, pin, second_core};
 use super::row::{Contender, Measure, Row};
 
-/// A child that takes longer than this has hung: the longest takes a few seconds.
-const LONGEST: Duration = Duration::from_secs(30);
+/// A child that takes longer than this has hung. The longest is `downloads`, with two minutes if it
+/// has to be built first.
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// What became of one contender in one round.
 #[derive(Clone, Debug)]

@@ -12,6 +12,8 @@ pub(crate) enum Unit {
     Count,
     /// How many times what there was at the start.
     TimesTheStart,
+    /// How many times the least that is possible.
+    TimesTheLeast,
 }
 
 impl Unit {
@@ -24,6 +26,7 @@ impl Unit {
             Unit::Percent => "%",
             Unit::Count => "",
             Unit::TimesTheStart => "x the start",
+            Unit::TimesTheLeast => "x the least",
         }
     }
 }

@@ -1,9 +1,12 @@
-//! Whole files in memory: a small one, whose cost is the calls, and a large one, whose cost is the copying.
+//! Whole files, in memory and on a disk's file system: a small one, whose cost is the calls, and a
+//! large one, whose cost is the copying.
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use rustix::fs::statfs;
 
 use crate::harness::{Contender, Metric, Row, Sample, Unit};
 use crate::peers;
@@ -15,51 +18,87 @@ pub(crate) enum Way {
     Write,
 }
 
-impl Way {
-    /// The way of a family of rows.
-    pub(crate) fn of(family: &str) -> Option<Way> {
-        match family {
-            "files-read" => Some(Way::Read),
-            "files-write" => Some(Way::Write),
-            _ => None,
+/// Where the file lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// `/dev/shm`, a tmpfs.
+    Memory,
+    /// Beside this program.
+    Disk,
+}
+
+impl Place {
+    fn folder(self) -> PathBuf {
+        match self {
+            Place::Memory => "/dev/shm".into(),
+            Place::Disk => {
+                let this = std::env::current_exe().expect("the running program has a path");
+                this.parent().expect("it lies in a folder").to_owned()
+            }
+        }
+    }
+
+    /// The kind of file system, as it stands in titles.
+    fn kind(self) -> &'static str {
+        match statfs(self.folder()).map(|found| found.f_type as u64) {
+            Ok(0x0102_1994) => "tmpfs",
+            Ok(0xEF53) => "ext4",
+            Ok(0x5846_5342) => "xfs",
+            Ok(0x9123_683E) => "btrfs",
+            _ => "another file system",
         }
     }
 }
 
-/// One row: a file of so many bytes, again and again.
-pub(super) fn row(way: Way, size: usize) -> Row {
-    let (family, verb) = match way {
-        Way::Read => ("files-read", "read"),
-        Way::Write => ("files-write", "write"),
-    };
-    Row {
-        family,
-        number: Some(size),
-        title: format!("{verb} a file of {size} bytes in /dev/shm, one worker"),
-        cores: 1,
-        metrics: &[Metric::TIME, Metric { name: "spread", unit: Unit::Nanoseconds }],
-        contenders: vec![
-            Contender::sampled("std", move || whole(way, size)).note("the whole file in one call"),
-            Contender::sampled("std-streaming", move || streaming(way, size))
-                .note("8 KiB at a time"),
-            Contender::sampled("tokio", move || on_tokio(way, size)),
-            Contender::sampled("monoio", move || on_monoio(way, size)).note("on io_uring"),
-            Contender::jdk(&[family, &size.to_string()])
-                .note("java.nio.file.Files' readString and writeString, after a second's warming"),
-        ],
-        note: "time: the median; spread: the standard deviation of one process's operations; an operation opens, transfers and closes, \
-               and writing replaces what is there",
+/// What the rows of a family do, and where, if it is one of files.
+pub(crate) fn file_family(family: &str) -> Option<(&'static str, Way, Place)> {
+    match family {
+        "files-read" => Some(("files-read", Way::Read, Place::Memory)),
+        "files-write" => Some(("files-write", Way::Write, Place::Memory)),
+        "files-read-disk" => Some(("files-read-disk", Way::Read, Place::Disk)),
+        "files-write-disk" => Some(("files-write-disk", Way::Write, Place::Disk)),
+        _ => None,
     }
 }
 
-/// A file in memory, for as long as this lives.
+/// One row: a file of so many bytes, again and again.
+pub(super) fn build(family: &str, size: Option<usize>) -> Option<Row> {
+    let ((family, way, place), size) = (file_family(family)?, size?);
+    let verb = if way == Way::Read { "read" } else { "write" };
+    let mut contenders = vec![
+        Contender::sampled("std", move || whole(way, place, size))
+            .note("the whole file in one call"),
+        Contender::sampled("std-streaming", move || streaming(way, place, size))
+            .note("8 KiB at a time"),
+        Contender::sampled("tokio", move || on_tokio(way, place, size)),
+        Contender::sampled("monoio", move || on_monoio(way, place, size)).note("on io_uring"),
+    ];
+    if place == Place::Memory {
+        contenders.push(
+            Contender::jdk(&[family, &size.to_string()])
+                .note("java.nio.file.Files' readString and writeString, after a second's warming"),
+        );
+    }
+    Some(Row {
+        family,
+        number: Some(size),
+        title: format!("{verb} a file of {size} bytes on {}, one worker", place.kind()),
+        cores: 1,
+        metrics: &[Metric::TIME, Metric { name: "spread", unit: Unit::Nanoseconds }],
+        contenders,
+        note: "time: the median; spread: the standard deviation of one process's operations; an operation opens, transfers and closes, \
+               and writing replaces what is there",
+    })
+}
+
+/// A file, for as long as this lives.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     /// A file of so many bytes.
-    pub(crate) fn new(size: usize) -> Scratch {
-        let path = PathBuf::from(format!("/dev/shm/ecru-bench-{}", std::process::id()));
-        std::fs::write(&path, data(size)).expect("there is room in /dev/shm");
+    pub(crate) fn new(place: Place, size: usize) -> Scratch {
+        let path = place.folder().join(format!("ecru-bench-{}", std::process::id()));
+        std::fs::write(&path, data(size)).expect("there is room");
         Scratch(path)
     }
 
@@ -128,16 +167,16 @@ impl Times {
     }
 }
 
-fn whole(way: Way, size: usize) -> Sample {
-    let (file, data) = (Scratch::new(size), data(size));
+fn whole(way: Way, place: Place, size: usize) -> Sample {
+    let (file, data) = (Scratch::new(place, size), data(size));
     Times::of(size, || match way {
         Way::Read => assert_eq!(std::fs::read(file.path()).expect("it is there").len(), size),
         Way::Write => std::fs::write(file.path(), &data).expect("there is room"),
     })
 }
 
-fn streaming(way: Way, size: usize) -> Sample {
-    let (file, data) = (Scratch::new(size), data(size));
+fn streaming(way: Way, place: Place, size: usize) -> Sample {
+    let (file, data) = (Scratch::new(place, size), data(size));
     Times::of(size, || match way {
         Way::Read => {
             let file = File::open(file.path()).expect("it is there");
@@ -167,8 +206,8 @@ pub(crate) fn write_pieces(mut file: impl Write, data: &[u8]) {
     }
 }
 
-fn on_tokio(way: Way, size: usize) -> Sample {
-    let file = Scratch::new(size);
+fn on_tokio(way: Way, place: Place, size: usize) -> Sample {
+    let file = Scratch::new(place, size);
     let path = file.path().to_owned();
     peers::tokio::in_task(&peers::tokio::runtime(1), async move {
         let mut times = Times::new(size);
@@ -188,8 +227,8 @@ fn on_tokio(way: Way, size: usize) -> Sample {
     })
 }
 
-fn on_monoio(way: Way, size: usize) -> Sample {
-    let file = Scratch::new(size);
+fn on_monoio(way: Way, place: Place, size: usize) -> Sample {
+    let file = Scratch::new(place, size);
     let mut runtime =
         monoio::RuntimeBuilder::<monoio::IoUringDriver>::new().build().expect("monoio starts");
     runtime.block_on(async {

@@ -6,6 +6,7 @@ mod fan_out;
 mod files;
 mod gears;
 mod parking;
+mod programs;
 mod selecting;
 mod servers;
 mod spawning;
@@ -19,12 +20,14 @@ pub(crate) use {
     channels::{Work, family as channel_family, runs},
     coroutines::whole_rounds,
     fan_out::per_task,
-    files::{Scratch, Times, Way, data, read_pieces, write_pieces},
+    files::{Place, Scratch, Times, Way, data, file_family, read_pieces, write_pieces},
     gears::{SLEEPS, races, spin},
     parking::{CREATE_PARK_TASKS, create, growth, sample},
+    programs::measure as measure_program,
     selecting::sum_of_three,
     spawning::{BATCH, second_batch},
     timers::{NEVER, SLEEP, cpu_of, crowd},
+    yielding::PAIR,
 };
 
 use crate::harness::Row;
@@ -38,6 +41,7 @@ pub(crate) const TASKS: &[Id] = &[
     ("switch", None),
     ("recycle", None),
     ("yield", None),
+    ("yield", Some(64)),
     ("spawn-join", Some(1)),
     ("spawn-join", Some(2)),
     ("spawn-batch", Some(1)),
@@ -95,7 +99,15 @@ pub(crate) const FILES: &[Id] = &[
     ("files-write", Some(4)),
     ("files-read", Some(40_000_000)),
     ("files-write", Some(40_000_000)),
+    ("files-read-disk", Some(4)),
+    ("files-write-disk", Some(4)),
+    ("files-read-disk", Some(40_000_000)),
+    ("files-write-disk", Some(40_000_000)),
 ];
+
+/// Rows about whole programs.
+pub(crate) const PROGRAMS: &[Id] =
+    &[("downloads", None), ("task-server", None), ("cold-build", None), ("crates", None)];
 
 /// Rows of gears' notes.
 pub(crate) const GEARS: &[Id] = &[
@@ -112,7 +124,8 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
     let mut row = match (family, number) {
         ("switch", None) => switching::switch(),
         ("recycle", None) => switching::recycle(),
-        ("yield", None) => yielding::row(),
+        ("yield", None) => yielding::row(None),
+        ("yield", Some(tasks @ 1..)) => yielding::row(Some(tasks)),
         ("spawn-join", Some(workers @ 1..=2)) => spawning::one_after_another(workers),
         ("spawn-batch", Some(workers @ 1..=2)) => spawning::batch(workers),
         ("create-park", None) => parking::create_park(),
@@ -130,15 +143,19 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
         ("echo", Some(connections)) => servers::row(Service::Echo, connections),
         ("idle", Some(connections)) => servers::row(Service::Idle, connections),
         ("http", Some(connections)) => servers::row(Service::Http, connections),
-        ("files-read", Some(size)) => files::row(files::Way::Read, size),
-        ("files-write", Some(size)) => files::row(files::Way::Write, size),
-        _ => channels::build(family, number).or_else(|| match number {
-            None => gears::build(family),
-            Some(_) => None,
-        })?,
+        _ => channels::build(family, number)
+            .or_else(|| files::build(family, number))
+            .or_else(|| programs::build(family, number))
+            .or_else(|| gears::build(family).filter(|_| number.is_none()))?,
     };
     row.contenders.splice(0..0, crate::ecru_side::contenders(family, number.unwrap_or_default()));
     Some(row)
+}
+
+/// In the title of a row whose tasks talk to each other. ecru's sit on one worker together: the rows
+/// `apart-*` show the other case.
+fn together_on(workers: usize) -> &'static str {
+    if workers == 1 { "one worker" } else { "two workers, ecru's tasks together on one" }
 }
 
 /// In a row's title.

@@ -7,7 +7,7 @@ use async_executor::{Executor, LocalExecutor, Task};
 use futures_lite::future::{block_on, or, yield_now};
 use tokio::task::JoinSet;
 
-use super::on;
+use super::{on, together_on};
 use crate::harness::{Contender, Metric, Row, nanoseconds_per_operation};
 use crate::peers;
 use crate::peers::channels::{ALIVE, Alive, AsyncChannel, Flume, Kanal, TaskChannel, Tokio};
@@ -40,7 +40,7 @@ pub(super) fn producers(workers: usize) -> Row {
     Row {
         family: "select-producers",
         number: Some(workers),
-        title: format!("select over three producers, capacity 1, {}", on(workers)),
+        title: format!("select over three producers, capacity 1, {}", together_on(workers)),
         cores: workers,
         metrics: &[Metric::TIME],
         contenders: vec![

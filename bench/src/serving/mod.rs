@@ -22,7 +22,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use crate::harness::{Metric, Sample, Unit, cpu_seconds, resident_bytes, second_core};
 
 pub(crate) use load::load_main;
-pub(crate) use session::Session;
+pub(crate) use session::{IDLE_ROOM, ROOM, Session};
 
 /// What a server is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

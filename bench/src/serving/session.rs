@@ -9,9 +9,9 @@ const PAGE: &[u8] =
 const MOST_AT_ONCE: usize = 32;
 
 /// Bytes of a connection's buffer.
-const ROOM: usize = 4096;
+pub(crate) const ROOM: usize = 4096;
 /// Of one that is there to be idle, so that what the runtime needs is what shows.
-const IDLE_ROOM: usize = 64;
+pub(crate) const IDLE_ROOM: usize = 64;
 
 /// One connection: a buffer, and the answer to what is in it.
 pub(crate) struct Session {

@@ -419,7 +419,7 @@ fn select_44_a_poll_meets_a_select_that_would_send_unless_it_may_not_wait() {
 }
 
 #[test]
-fn select_44_a_poll_meets_a_select_whose_value_waits_for_the_poller() {
+fn select_44_a_poll_meets_a_select_that_would_send_and_waits_for_the_poller() {
     type Poll = fn(&Receiver<u32>) -> Option<u32>;
     let polls: [Poll; 4] = [
         |receiver| receiver.try_recv().ok(),
