@@ -194,7 +194,7 @@ impl Worker {
         let header = unsafe { &*task };
         let score = self.pool.sites.score(header.spawned_at());
         // SAFETY: T1, the caller's promise.
-        if score != 0 && !header.started.load(Ordering::Relaxed) && unsafe { self.hand_over(task) }
+        if score != 0 && may_be_handed_over(header, self.shared) && unsafe { self.hand_over(task) }
         {
             return Verdict::Moved;
         }
@@ -236,7 +236,11 @@ impl Worker {
                 unsafe { Header::release(younger) };
                 continue;
             }
-            // SAFETY: T1, as above. A join could start it here only, and this worker is in its loop.
+            if !may_be_handed_over(header, self.shared) {
+                self.shared.unstarted.push(younger);
+                break;
+            }
+            // SAFETY: T1, as above. Only a join on this worker could start it, and this worker is in its loop.
             unsafe { batch.push(younger) };
         }
         let moves = batch.len() == 0;
@@ -308,12 +312,26 @@ impl Worker {
     }
 }
 
+/// Returns whether a task that `worker` took out of its own queue may be linked into a chain.
+///
+/// A task that was stolen may not: its `worker` is still the victim, where a join may start it at any moment.
+fn may_be_handed_over(header: &Header, worker: &WorkerShared) -> bool {
+    let named = header.worker.load(Ordering::Relaxed);
+    !header.started.load(Ordering::Relaxed)
+        && ptr::eq(named, ptr::from_ref(worker).cast_mut().cast())
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::panic::Location;
+    use std::ptr;
     use std::time::{Duration, Instant};
 
-    use super::{IdleSet, Moment, SCORE_FIRST, SCORE_MAX, SHORT, STALE, Sites};
+    use super::{IdleSet, Moment, SCORE_FIRST, SCORE_MAX, SHORT, STALE, Sites, may_be_handed_over};
+    use crate::base::sync::atomic::Ordering;
+    use crate::sched::deque::Taken;
+    use crate::sched::shared::WorkerShared;
+    use crate::task::{Header, VTable};
 
     #[track_caller]
     fn here() -> &'static Location<'static> {
@@ -362,6 +380,41 @@ mod tests {
             assert_eq!(found, Vec::from_iter(0..workers));
             assert_eq!(idle.any(), None);
         }
+    }
+
+    const VTABLE: VTable = VTable::bare(crate::sched::tell);
+
+    /// The victim of a theft may start the task by a join while the thief decides where it goes.
+    #[test]
+    fn a_stolen_task_is_not_handed_over() {
+        let task = Header::new(
+            &VTABLE,
+            ptr::null(),
+            ptr::null(),
+            ptr::null(),
+            true,
+            false,
+            None,
+            Location::caller(),
+        );
+        let [victim, thief] = [(); 2].map(|()| WorkerShared::obtain());
+        assert!(!may_be_handed_over(&task, victim));
+        task.worker.store(ptr::from_ref(victim).cast_mut().cast(), Ordering::Relaxed);
+        assert!(may_be_handed_over(&task, victim));
+        victim.unstarted.push(&raw const task);
+        assert!(
+            matches!(victim.unstarted.steal(), Taken::Task(stolen) if ptr::eq(stolen, &raw const task))
+        );
+        thief.unstarted.push(&raw const task);
+        assert_eq!(thief.unstarted.pop_oldest(), &raw const task);
+        assert!(!may_be_handed_over(&task, thief));
+        // What came through an inbox is the worker's own.
+        task.worker.store(ptr::from_ref(thief).cast_mut().cast(), Ordering::Relaxed);
+        assert!(may_be_handed_over(&task, thief));
+        task.started.store(true, Ordering::Relaxed);
+        assert!(!may_be_handed_over(&task, thief));
+        victim.retire();
+        thief.retire();
     }
 
     #[test]

@@ -82,7 +82,11 @@ impl<T, B: Body, M: FnOnce(T) -> B> Body for WhenBody<T, M> {
     fn run(self) -> Result<B::Output, Failure> {
         match self.slot.take() {
             Some(Ok(item)) => (self.make)(item).run(),
-            Some(Err(payload)) => Err(Failure::Panicked(payload)),
+            Some(Err(payload)) => {
+                // `run` must not unwind, and this may be the second panic.
+                task::drop_quietly(self.make);
+                Err(Failure::Panicked(payload))
+            }
             None => Err(task::dropped(self.make)),
         }
     }

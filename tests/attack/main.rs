@@ -7,6 +7,7 @@
 mod common;
 mod coroutines;
 mod lent_yielders;
+mod placement_and_when;
 mod requests;
 mod scoped_coroutines;
 mod scopes_and_runs;
