@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ecru::{JoinHandle, Placement, Runtime, Scope, channel};
 
-use crate::support::{Watchdog, ms, run_on, until};
+use crate::support::{Watchdog, ms, run_placed, until};
 
 fn runtime(workers: usize, placement: Placement) -> Runtime {
     Runtime::builder().workers(workers).placement(placement).build().unwrap()
@@ -51,7 +51,9 @@ fn threads_of_a_pool(tasks: usize, pause: Duration) -> HashSet<ThreadId> {
 /// single pool on a loaded machine proves nothing.
 #[track_caller]
 fn some_pool_uses(workers: usize, least: usize, tasks: usize, pause: Duration) {
-    run_on(workers, || until(|| threads_of_a_pool(tasks, pause).len() >= least));
+    run_placed(workers, Placement::Auto, || {
+        until(|| threads_of_a_pool(tasks, pause).len() >= least)
+    });
 }
 
 /// Tasks that wait for their work are on all workers when it comes.

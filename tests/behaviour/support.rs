@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 pub(crate) use crate::common::{
-    HOUR, OnDrop, Watchdog, alone, alone_with, each_run, ms, run_on, settle, start_again, text_of,
-    until,
+    HOUR, OnDrop, Watchdog, alone, alone_with, each_run, ms, run_on, run_placed, settle,
+    start_again, text_of, until,
 };
 
 /// Spawns a task that is at work when this returns, so that cancelling it meets a wait of it.

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ecru::Placement;
 use ecru::net::{TcpListener, TcpStream};
 
 /// Longer than any test takes.
@@ -48,10 +49,20 @@ impl Watchdog {
 }
 
 /// Runs `body` as the root task of a runtime with so many workers.
+///
+/// Tasks begin beside their spawner, unless `ECRU_TEST_PLACEMENT` is `auto`. A task that was placed on another worker begins when
+/// the system gives that worker a core. Many tests spawn, let others run for a while and then cancel, and expect that all have begun.
 #[track_caller]
 pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
+    let auto = std::env::var("ECRU_TEST_PLACEMENT").is_ok_and(|said| said == "auto");
+    run_placed(workers, if auto { Placement::Auto } else { Placement::Together }, body)
+}
+
+/// The same with a certain placement.
+#[track_caller]
+pub(crate) fn run_placed<T>(workers: usize, placement: Placement, body: impl FnOnce() -> T) -> T {
     let _watchdog = Watchdog::new();
-    ecru::Runtime::builder().workers(workers).build().unwrap().run(body)
+    ecru::Runtime::builder().workers(workers).placement(placement).build().unwrap().run(body)
 }
 
 /// Runs `body` with one worker, then with two; both times with as many as `ECRU_TEST_WORKERS` says, if it does.

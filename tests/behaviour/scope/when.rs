@@ -7,9 +7,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use ecru::channel::{self, RecvError};
-use ecru::{JoinError, Source, source};
+use ecru::{JoinError, Placement, Source, source};
 
-use crate::support::{Counted, Watchdog, alone, each_run, ms, panic_text, run_on, until};
+use crate::support::{
+    Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
+};
 
 /// Each item goes to one task, with what it borrows.
 #[test]
@@ -211,7 +213,7 @@ fn when_08_from_outside() {
 #[test]
 fn when_09_request_against_item() {
     let rounds = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
-    run_on(2, || {
+    run_placed(2, Placement::Auto, || {
         for round in 0..rounds {
             let (tx, rx) = channel::unbounded::<usize>();
             let ran = Cell::new(false);
@@ -235,7 +237,7 @@ fn when_09_request_against_item() {
 /// The same with a scope that is cancelled, and many tasks: nothing is lost.
 #[test]
 fn when_10_scope_against_items() {
-    run_on(2, || {
+    run_placed(2, Placement::Auto, || {
         for _ in 0..100 {
             let (tx, rx) = channel::unbounded::<usize>();
             let sum = Arc::new(AtomicUsize::new(0));
@@ -293,7 +295,7 @@ fn when_12_refused() {
         });
     });
     let _watchdog = Watchdog::new();
-    run_on(2, || {
+    run_placed(2, Placement::Auto, || {
         let ended = AtomicUsize::new(0);
         ecru::scope(|outer| {
             let holds = outer.spawn(|| {
