@@ -886,3 +886,21 @@ fn a_dump_shows_tasks_in_an_inbox() {
         assert_eq!(ran.load(SeqCst), 10);
     });
 }
+
+/// A predicate cancels the scope, and so a task that waits for the same channel, while the channel is locked for the predicate.
+#[test]
+fn a_predicate_cancels_a_wait_for_its_own_channel() {
+    each_run(|| {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            let picky = (&rx).filter(|_| {
+                s.cancel();
+                false
+            });
+            let task = s.spawn_when(picky, |_| ());
+            tx.send(1).unwrap();
+            assert!(matches!(task.join(), Err(JoinError::Cancelled)));
+        });
+        assert_eq!(rx.try_recv(), Ok(1));
+    });
+}
