@@ -159,7 +159,7 @@ impl TaskTree {
     /// });
     /// runtime.run(|| {
     ///     ecru::scope(|s| {
-    ///         s.builder().name("stuck").spawn(|| released.recv().unwrap());
+    ///         s.builder().name("stuck").spawn(move || released.recv().unwrap());
     ///     });
     /// });
     /// watch.join().unwrap();
