@@ -4,11 +4,10 @@ use ecru::{JoinHandle, Scope};
 
 /// Spawns the partner of the calling task, on the same worker.
 ///
-/// This is the one place that decides where the tasks of the rows "two workers, the pair on one" go.
-/// A task that was just spawned stays with its spawner as long as that one waits for it.
+/// This is the one place that decides where the tasks of the rows "two workers, ecru's tasks together on one" go.
 pub(super) fn spawn_partner<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> JoinHandle<'scope, T> {
-    scope.spawn(work)
+    scope.builder().near().spawn(work)
 }
