@@ -11,6 +11,11 @@ const TOLERANCE: f64 = 0.005;
 /// The same where the compiler or valgrind is another one than that of the stored counts.
 const TOLERANCE_OF_OTHER_TOOLS: f64 = 0.03;
 
+/// The same for works of thousands of instructions through many functions. How the compiler parts these among its units depends on
+/// the folder that it builds in, which makes up to 0.8% of difference.
+const TOLERANCE_OF_LONG_WORKS: f64 = 0.02;
+const LONG_WORKS: &str = "echo-";
+
 /// How much system calls and allocations may differ. The least that an operation can gain is one.
 const CALLS: f64 = 0.05;
 
@@ -43,6 +48,8 @@ pub(crate) fn compare(
         TOLERANCE_OF_OTHER_TOOLS
     };
     for (name, now) in measured {
+        let is_long = name.starts_with(LONG_WORKS);
+        let tolerance = if is_long { tolerance.max(TOLERANCE_OF_LONG_WORKS) } else { tolerance };
         match stored.works.get(name) {
             Some(before) => comparison.one(name, now, before, tolerance),
             None => comparison
@@ -100,7 +107,11 @@ mod tests {
 
     /// The failures when the stored counts are [`COUNTS`] and these are measured.
     fn failures(rustc: &str, now: Counts) -> Vec<String> {
-        let works = |counts| [("echo".to_owned(), counts)].into();
+        failures_of("channel", rustc, now)
+    }
+
+    fn failures_of(work: &str, rustc: &str, now: Counts) -> Vec<String> {
+        let works = |counts| [(work.to_owned(), counts)].into();
         let stored = Stored::blessed("rustc 1", "valgrind-3", &works(COUNTS), None);
         compare(rustc, "valgrind-3", &works(now), &stored).failures
     }
@@ -114,6 +125,15 @@ mod tests {
         for different in [993.9, 1_006.1] {
             assert!(with(different)[0].contains("1000.00 instructions became"), "{different}");
         }
+    }
+
+    #[test]
+    fn long_works_are_compared_within_two_percent() {
+        let with = |instructions| {
+            failures_of("echo-tcp", "rustc 1", Counts { instructions, ..COUNTS }).is_empty()
+        };
+        assert!(with(1_020.9) && with(979.1));
+        assert!(!with(1_021.1) && !with(978.9));
     }
 
     #[test]

@@ -690,6 +690,7 @@ fn tasks_are_not_stranded_behind_a_blocked_thread() {
 }
 
 /// A task that has started never moves, and neither do its thread-locals and its `Rc`s.
+#[cfg(not(ecru_baton))] // there each task has a thread of its own
 #[test]
 fn a_started_task_stays() {
     let _watchdog = Watchdog::new();
@@ -717,6 +718,7 @@ fn a_started_task_stays() {
 }
 
 /// `near` and `spawn_local` start where they are spawned, whatever the placement.
+#[cfg(not(ecru_baton))] // there each task has a thread of its own
 #[test]
 fn near_is_near_in_every_placement() {
     let _watchdog = Watchdog::new();

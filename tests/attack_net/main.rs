@@ -17,7 +17,13 @@ fn each(body: impl Fn()) {
     for kind in [DriverKind::Poll, DriverKind::Uring] {
         for workers in [1, 2] {
             let _in_time = Watchdog::new();
-            Runtime::builder().workers(workers).driver(kind).build().unwrap().run(&body);
+            Runtime::builder()
+                .workers(workers)
+                .placement(ecru::Placement::Together)
+                .driver(kind)
+                .build()
+                .unwrap()
+                .run(&body);
         }
     }
 }

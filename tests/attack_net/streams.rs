@@ -287,9 +287,11 @@ fn a_read_survives_hooks_that_use_sockets_and_panic() {
         let (hooked, mut peer) = pair();
         for round in 0..20_u8 {
             let outcome = ecru::cancel_scope(|cancel| {
+                let begun = AtomicBool::new(false);
                 ecru::scope(|s| {
-                    let hooked = &hooked;
+                    let (hooked, begun) = (&hooked, &begun);
                     s.spawn(move || {
+                        begun.store(true, SeqCst);
                         let _ = ecru::on_cancel(
                             move || {
                                 // Never waits: the socket takes a byte.
@@ -302,6 +304,10 @@ fn a_read_survives_hooks_that_use_sockets_and_panic() {
                     });
                     let canceller = cancel.clone();
                     s.spawn(move || {
+                        // A task that is cancelled before it begins has no hook.
+                        while !begun.load(SeqCst) {
+                            let _ = ecru::yield_now();
+                        }
                         let _ = ecru::sleep(Duration::from_micros(300));
                         canceller.cancel();
                     });

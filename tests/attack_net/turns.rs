@@ -115,46 +115,52 @@ fn a_wait_on_a_thread_for_what_is_noisy_and_has_nothing_to_read_does_not_spin() 
 fn a_connection_does_not_wait_for_a_worker_that_computes_while_another_is_idle() {
     for kind in [DriverKind::Poll, DriverKind::Uring] {
         let _in_time = Watchdog::new();
-        Runtime::builder().workers(2).driver(kind).build().unwrap().run(|| {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            let (computing, enough) = (AtomicBool::new(false), AtomicBool::new(false));
-            ecru::scope(|s| {
-                s.spawn_daemon(|| {
-                    listener.serve(100, |mut stream, _| {
-                        let mut what = [0];
-                        stream.read_exact(&mut what)?;
-                        if what == *b"c" {
-                            computing.store(true, SeqCst);
-                            while !enough.load(SeqCst) {
-                                std::hint::spin_loop();
+        Runtime::builder()
+            .workers(2)
+            .placement(ecru::Placement::Together)
+            .driver(kind)
+            .build()
+            .unwrap()
+            .run(|| {
+                let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+                let address = listener.local_addr().unwrap();
+                let (computing, enough) = (AtomicBool::new(false), AtomicBool::new(false));
+                ecru::scope(|s| {
+                    s.spawn_daemon(|| {
+                        listener.serve(100, |mut stream, _| {
+                            let mut what = [0];
+                            stream.read_exact(&mut what)?;
+                            if what == *b"c" {
+                                computing.store(true, SeqCst);
+                                while !enough.load(SeqCst) {
+                                    std::hint::spin_loop();
+                                }
                             }
-                        }
-                        stream.write_all(b"done")
-                    })
-                });
-                // Plain threads, so that the two workers have nothing else to do.
-                ecru::unblock(|| {
-                    for _ in 0..4 {
-                        let mut computes = std::net::TcpStream::connect(address).unwrap();
-                        computes.write_all(b"c").unwrap();
-                        while !computing.swap(false, SeqCst) {
-                            thread::yield_now();
-                        }
-                        // If one of these came to that worker, it would never be answered.
+                            stream.write_all(b"done")
+                        })
+                    });
+                    // Plain threads, so that the two workers have nothing else to do.
+                    ecru::unblock(|| {
                         for _ in 0..4 {
-                            let mut quick = std::net::TcpStream::connect(address).unwrap();
-                            quick.write_all(b"q").unwrap();
-                            quick.read_exact(&mut [0; 4]).unwrap();
-                            thread::sleep(ms(2));
+                            let mut computes = std::net::TcpStream::connect(address).unwrap();
+                            computes.write_all(b"c").unwrap();
+                            while !computing.swap(false, SeqCst) {
+                                thread::yield_now();
+                            }
+                            // If one of these came to that worker, it would never be answered.
+                            for _ in 0..4 {
+                                let mut quick = std::net::TcpStream::connect(address).unwrap();
+                                quick.write_all(b"q").unwrap();
+                                quick.read_exact(&mut [0; 4]).unwrap();
+                                thread::sleep(ms(2));
+                            }
+                            enough.store(true, SeqCst);
+                            computes.read_exact(&mut [0; 4]).unwrap();
+                            enough.store(false, SeqCst);
                         }
-                        enough.store(true, SeqCst);
-                        computes.read_exact(&mut [0; 4]).unwrap();
-                        enough.store(false, SeqCst);
-                    }
+                    });
                 });
             });
-        });
     }
 }
 

@@ -18,7 +18,12 @@ fn each_driver(body: impl Fn()) {
     for kind in BOTH {
         for workers in [1, 2] {
             let _watchdog = Watchdog::new();
-            let runtime = Runtime::builder().workers(workers).driver(kind).build().unwrap();
+            let runtime = Runtime::builder()
+                .workers(workers)
+                .placement(ecru::Placement::Together)
+                .driver(kind)
+                .build()
+                .unwrap();
             assert_eq!(runtime.driver_kind(), kind);
             runtime.run(&body);
         }
@@ -126,7 +131,11 @@ fn driver_04_falls_back() {
             let (calls, errno) = filters()[number];
             forbid(calls, errno);
             for workers in [1, 2] {
-                let runtime = Runtime::builder().workers(workers).build().unwrap();
+                let runtime = Runtime::builder()
+                    .workers(workers)
+                    .placement(ecru::Placement::Together)
+                    .build()
+                    .unwrap();
                 echo_on(&runtime);
                 assert_eq!(runtime.driver_kind(), DriverKind::Poll);
             }

@@ -171,7 +171,11 @@ fn run_22_dump_has_stack_traces() {
 fn run_23_dump_from_outside_shows_the_root() {
     for workers in [1, 2] {
         let _watchdog = Watchdog::new();
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let runtime = Runtime::builder()
+            .workers(workers)
+            .placement(ecru::Placement::Together)
+            .build()
+            .unwrap();
         let handle = runtime.handle();
         assert!(handle.dump().is_empty());
         let begun = AtomicBool::new(false);
@@ -240,7 +244,8 @@ fn run_24_dump_shows_unstarted_tasks() {
 #[test]
 fn run_25_dump_names_busy_workers() {
     let _watchdog = Watchdog::new();
-    let runtime = Runtime::builder().workers(2).build().unwrap();
+    let runtime =
+        Runtime::builder().workers(2).placement(ecru::Placement::Together).build().unwrap();
     let (handle, busy, over) = (runtime.handle(), AtomicBool::new(false), AtomicBool::new(false));
     let (busy, over) = (&busy, &over);
     thread::scope(|threads| {
@@ -320,7 +325,11 @@ fn run_41_dump_while_work_goes_on() {
     const ROUNDS: u64 = 100;
     for workers in [1, 2] {
         let _watchdog = Watchdog::new();
-        let runtime = Runtime::builder().workers(workers).build().unwrap();
+        let runtime = Runtime::builder()
+            .workers(workers)
+            .placement(ecru::Placement::Together)
+            .build()
+            .unwrap();
         let (handle, over) = (runtime.handle(), AtomicBool::new(false));
         thread::scope(|threads| {
             let (handle, over) = (&handle, &over);

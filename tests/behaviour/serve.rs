@@ -445,35 +445,37 @@ fn resident() -> usize {
 /// So many connections, one after another on each of four tasks; nothing is left of them. (For a minute: `tests/churn.rs`.)
 fn churn(connections: usize) {
     const CLIENTS: usize = 4;
-    ecru::Runtime::builder().workers(2).build().unwrap().run(|| {
-        let (listener, address) = listen();
-        let served = AtomicUsize::new(0);
-        ecru::scope(|s| {
-            s.spawn_daemon(|| {
-                listener.serve(100, |stream, peer| {
-                    let result = echo(stream, peer);
-                    served.fetch_add(1, SeqCst);
-                    result
-                })
-            });
-            let round = |count: usize| {
-                let before = served.load(SeqCst);
-                ecru::scope(|s| {
-                    for _ in 0..CLIENTS {
-                        s.spawn(|| (0..count / CLIENTS).for_each(|_| drop(ask(address))));
-                    }
+    ecru::Runtime::builder().workers(2).placement(ecru::Placement::Together).build().unwrap().run(
+        || {
+            let (listener, address) = listen();
+            let served = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                s.spawn_daemon(|| {
+                    listener.serve(100, |stream, peer| {
+                        let result = echo(stream, peer);
+                        served.fetch_add(1, SeqCst);
+                        result
+                    })
                 });
-                until(|| served.load(SeqCst) == before + count / CLIENTS * CLIENTS);
-            };
-            round(connections / 4);
-            let (sockets, pages) = (open_sockets(), resident());
-            round(connections);
-            assert_eq!(open_sockets(), sockets);
-            let more = resident().saturating_sub(pages);
-            eprintln!("{connections} connections, {more} pages more");
-            assert!(more < 256, "{more} pages more than before, which were {pages}");
-        });
-    });
+                let round = |count: usize| {
+                    let before = served.load(SeqCst);
+                    ecru::scope(|s| {
+                        for _ in 0..CLIENTS {
+                            s.spawn(|| (0..count / CLIENTS).for_each(|_| drop(ask(address))));
+                        }
+                    });
+                    until(|| served.load(SeqCst) == before + count / CLIENTS * CLIENTS);
+                };
+                round(connections / 4);
+                let (sockets, pages) = (open_sockets(), resident());
+                round(connections);
+                assert_eq!(open_sockets(), sockets);
+                let more = resident().saturating_sub(pages);
+                eprintln!("{connections} connections, {more} pages more");
+                assert!(more < 256, "{more} pages more than before, which were {pages}");
+            });
+        },
+    );
 }
 
 #[test]

@@ -35,7 +35,12 @@ impl Watchdog {
 #[track_caller]
 pub(super) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
     let _watchdog = Watchdog::new();
-    ecru::Runtime::builder().workers(workers).build().unwrap().run(body)
+    ecru::Runtime::builder()
+        .workers(workers)
+        .placement(ecru::Placement::Together)
+        .build()
+        .unwrap()
+        .run(body)
 }
 
 #[track_caller]

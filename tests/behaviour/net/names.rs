@@ -138,7 +138,11 @@ fn net_32_cancelled_name_is_no_deadlock() {
 /// With a detector of deadlocks, which must not take a wait for the resolver for one.
 fn each_with_detector(body: impl Fn()) {
     for workers in [1, 2] {
-        let runtime = ecru::Runtime::builder().workers(workers).detect_deadlock(true).build();
+        let runtime = ecru::Runtime::builder()
+            .workers(workers)
+            .placement(ecru::Placement::Together)
+            .detect_deadlock(true)
+            .build();
         runtime.unwrap().run(&body);
     }
 }
