@@ -2,7 +2,7 @@
 //!
 //! # Parts
 //! - The task: a box that its scope counts, like that of any child, and that is in no queue. Its body takes the item out of a slot.
-//! - The wait: for an item of the source, on the heap, with nobody parked ([`Pending`]). It puts the item into the slot.
+//! - The wait: for an item of the source, on the heap, without a parked task ([`Pending`]). It puts the item into the slot.
 //! - The hook: a node of the cancel tree below the task's own. A request to the task withdraws the wait.
 //!
 //! # Protocol
@@ -40,7 +40,7 @@ use crate::source::{End, Finish, Pending, Source};
 use crate::task::cancel::{self, HookNode};
 use crate::task::{self, Body, Failure, Header};
 
-/// The wait has ended while the hook was running: who runs it queues the task.
+/// The wait has ended while the hook was running. The thread that runs the hook queues the task.
 const LEFT: u32 = 3;
 
 /// What the wait has brought.

@@ -62,7 +62,7 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// How a wait for which nobody is parked has ended.
+/// How a wait without a parked task has ended.
 pub(crate) enum End<T> {
     Item(T),
     /// A function of the user's that the wait called has panicked.
@@ -95,7 +95,7 @@ trait Withdraw: Send + Sync {
     fn withdraw(self: Arc<Self>);
 }
 
-/// A wait for which nobody is parked. It ends with an item, or when it is withdrawn, whichever comes first.
+/// A wait without a parked task. It ends with an item, or when it is withdrawn, whichever comes first.
 pub(crate) struct Pending(Arc<dyn Withdraw>);
 
 impl Pending {

@@ -33,8 +33,14 @@ fn of_one(processor: &Processor<'_>, headline: &[&str]) -> String {
         .iter()
         .flat_map(|name| ahead.iter().filter(move |(row, _)| row.name == *name))
         .collect();
+    // A run of other rows than the usual ones shows all of them.
+    let (shown, which) = match (shown.len(), ahead.len()) {
+        (0, _) => (ahead.iter().collect(), "all of them"),
+        (some, all) if some == all => (shown, "all of them"),
+        _ => (shown, "of which these"),
+    };
     let mut text = format!(
-        "### {}\n\nFrom {}; [all results](bench/results/{}/).\n\n**Ahead of every peer** in {} measurements, of which these:\n\n",
+        "### {}\n\nFrom {}; [all results](bench/results/{}/).\n\n**Ahead of every peer** in {}, {which}:\n\n",
         processor.newest.machine,
         sources(processor),
         processor.folder,
@@ -153,11 +159,11 @@ mod tests {
         let source = "From [2026-11-23-all](bench/results/amd-epyc/2026-11-23-all.md);";
         let line = "- yield between two tasks: 10 ns; may 4.0 x\n";
         assert!(win.contains(source), "{win}");
-        assert!(win.contains("in 1 measurements") && win.contains(line), "{win}");
+        assert!(win.contains("every peer** in 1, all") && win.contains(line), "{win}");
         assert!(win.contains("peer** in 0, all") && win.contains("1 met, 0 missed"), "{win}");
         let loss = lists(0.5, 0.8, 0.9, "missed");
         assert!(loss.contains("peer** in 1, all") && loss.contains("10 ns; may 0.80 x"), "{loss}");
-        assert!(loss.contains("every peer** in 0 "), "{loss}");
+        assert!(loss.contains("every peer** in 0, all"), "{loss}");
     }
 
     #[test]
