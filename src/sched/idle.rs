@@ -30,6 +30,9 @@ const AFTER_ALARM: Duration = Duration::from_millis(1);
 /// machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
+/// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance needs.
+const LEFT_LYING: Duration = Duration::from_millis(5);
+
 /// The unstarted tasks of a worker at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
@@ -37,11 +40,26 @@ struct Seen {
     queued: (isize, isize),
     /// The newest task in its inbox, for comparison only.
     inbound: *const Header,
+    /// When a task was first seen to be the oldest in the queue.
+    oldest_since: Instant,
 }
 
 impl Seen {
-    fn of(worker: &WorkerShared) -> Seen {
-        Seen { queued: worker.unstarted.span(), inbound: worker.newest_inbound() }
+    fn new(worker: &WorkerShared, now: Instant) -> Seen {
+        Seen {
+            queued: worker.unstarted.span(),
+            inbound: worker.newest_inbound(),
+            oldest_since: now,
+        }
+    }
+
+    /// Looks at the same worker again.
+    fn update(&mut self, worker: &WorkerShared, now: Instant) {
+        let before = std::mem::replace(self, Seen::new(worker, now));
+        let (oldest, next) = before.queued;
+        if oldest < next && oldest == self.queued.0 {
+            self.oldest_since = before.oldest_since;
+        }
     }
 }
 
@@ -55,6 +73,8 @@ pub(super) struct Leisure {
     /// How many to take next time, and how long to nap before.
     appetite: Cell<usize>,
     pause: Cell<Duration>,
+    /// Whether the last tasks that were taken kept this worker busy.
+    worthy: Cell<bool>,
     /// When memory was given back last, and how many times since there was something to do.
     tidied: Cell<Instant>,
     tidy_times: Cell<u32>,
@@ -71,6 +91,7 @@ impl Leisure {
             stolen: Cell::new(None),
             appetite: Cell::new(1),
             pause: Cell::new(WATCH_FIRST),
+            worthy: Cell::new(true),
             tidied: Cell::new(clock::now()),
             tidy_times: Cell::new(0),
             summoned: Cell::new(false),
@@ -84,6 +105,7 @@ impl Leisure {
         let worthy = clock::now().saturating_duration_since(since)
             / u32::try_from(count).unwrap_or(u32::MAX)
             >= WORTHY;
+        self.worthy.set(worthy);
         if worthy {
             self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
             self.pause.set(WATCH_FIRST);
@@ -175,12 +197,10 @@ impl Worker {
     /// Naps and looks at the others' queues in turn. True: there is something to run.
     fn watch(&self) -> bool {
         let mut seen = self.leisure.seen.borrow_mut();
-        let look = || self.pool.workers.iter().map(|worker| Seen::of(worker));
         if self.leisure.judge() && !seen.is_empty() && self.steal_aged(&seen) {
             return true;
         }
-        seen.clear();
-        seen.extend(look());
+        self.look_at_queues(&mut seen);
         let mut pause = self.leisure.pause.get();
         let longest = pause.max(WATCH_LAST);
         let mut quiet = 0;
@@ -196,7 +216,9 @@ impl Worker {
             if self.has_work() || self.steal_aged(&seen) {
                 return true;
             }
-            let spawned = look().zip(&*seen).any(|(now, seen)| now.queued.1 != seen.queued.1);
+            let mut workers = self.pool.workers.iter().zip(&*seen);
+            let spawned =
+                workers.any(|(worker, seen)| worker.unstarted.span().1 != seen.queued.1);
             if quiet == WATCH_PATIENCE {
                 if !spawned && !self.others_have_work() {
                     return false;
@@ -205,9 +227,29 @@ impl Worker {
             }
             quiet = if spawned { 0 } else { quiet + 1 };
             pause = (pause * 2).min(longest);
-            seen.clear();
-            seen.extend(look());
+            self.look_at_queues(&mut seen);
         }
+    }
+
+    /// Notes what is in the queues and inboxes of all workers now.
+    fn look_at_queues(&self, seen: &mut Vec<Seen>) {
+        let (workers, now) = (&self.pool.workers, clock::now());
+        if seen.is_empty() {
+            seen.extend(workers.iter().map(|worker| Seen::new(worker, now)));
+        } else {
+            seen.iter_mut().zip(workers).for_each(|(seen, worker)| seen.update(worker, now));
+        }
+    }
+
+    /// Returns whether this worker is to leave the unstarted tasks of another alone for now.
+    ///
+    /// Tasks that wait soon after their start give a thief nothing to do, so it would take all of them, one after the other.
+    /// Once their work arrives, it is the work of one core. So the thief stops when it has as many tasks as the owner, unless
+    /// the owner does not come to its queue for [`LEFT_LYING`].
+    fn leaves_to_owner(&self, owner: &WorkerShared, seen: &Seen) -> bool {
+        !self.leisure.worthy.get()
+            && self.shared.burden() >= owner.burden()
+            && clock::now().saturating_duration_since(seen.oldest_since) < LEFT_LYING
     }
 
     /// Takes what was queued at the last look and still is.
@@ -220,7 +262,9 @@ impl Worker {
             let has_aged_inbound =
                 !before.inbound.is_null() && ptr::eq(before.inbound, worker.newest_inbound());
             index != self.index
-                && ((share > 0 && self.take_from(index, share.min(self.leisure.appetite.get())))
+                && ((share > 0
+                    && !self.leaves_to_owner(worker, before)
+                    && self.take_from(index, share.min(self.leisure.appetite.get())))
                     || (has_aged_inbound && worker.take_inbound(|task| self.queue(task)) > 0))
         })
     }

@@ -321,6 +321,9 @@ fn may_be_handed_over(header: &Header, worker: &WorkerShared) -> bool {
         && ptr::eq(named, ptr::from_ref(worker).cast_mut().cast())
 }
 
+#[cfg(all(test, loom))]
+mod loom_models;
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::panic::Location;

@@ -7,8 +7,9 @@
 //!
 //! At most one idle worker *watches*. It sleeps for [`WATCH_FIRST`], then twice as long, up to [`WATCH_LAST`]. After each nap it
 //! takes some of what was in a queue before the nap and still is: one task at first, and twice as many each time that the last
-//! ones kept it busy long enough to be worth the trip. Tasks that did not make it nap longer. It also takes all of an inbox of
-//! placed tasks that has not been emptied during a nap. When nothing was spawned for [`WATCH_PATIENCE`] naps it sleeps for good,
+//! ones kept it busy long enough to be worth the trip. Tasks that did not make it nap longer, and it then takes no more tasks than
+//! the owner keeps, until the owner has not come to its queue for some milliseconds. It also takes all of an inbox of placed tasks
+//! that has not been emptied during a nap. When nothing was spawned for [`WATCH_PATIENCE`] naps it sleeps for good,
 //! after setting `watch_wanted`, and the next spawn wakes one to watch again. That is one system call for many spawns. No fence
 //! orders the flag and the queues, because it would cost every spawn. The watcher takes one more nap after it has set the flag,
 //! by which time a spawn that missed the flag is visible.

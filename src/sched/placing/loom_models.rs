@@ -1,0 +1,158 @@
+//! A task that was stolen, while the worker that it was stolen from joins it: exactly one of the two starts it, and its link is
+//! never in an inbox while a started task may use it for its own wake-up.
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::panic::Location;
+use std::ptr;
+
+use super::may_be_handed_over;
+use crate::base::sync::atomic::Ordering;
+use crate::sched::deque::Taken;
+use crate::sched::shared::{Chain, WorkerShared};
+use crate::task::{Header, VTable};
+
+const VTABLE: VTable = VTable::bare(crate::sched::tell);
+
+#[repr(C)]
+struct Task {
+    header: Header,
+    /// How often it was started.
+    starts: UnsafeCell<u32>,
+}
+
+impl Task {
+    fn new() -> &'static Task {
+        let (null, place) = (ptr::null(), Location::caller());
+        let header = Header::new(&VTABLE, null, ptr::null(), ptr::null(), true, false, None, place);
+        leak(Task { header, starts: UnsafeCell::new(0) })
+    }
+
+    /// Starts it if no one else has, as [`Worker::start_if_first`](super::Worker) does.
+    fn start_if_first(&self) -> bool {
+        let is_first = !self.header.started.swap(true, Ordering::AcqRel);
+        if is_first {
+            self.starts.with_mut(|starts| unsafe { *starts += 1 });
+        }
+        is_first
+    }
+}
+
+fn leak<T>(value: T) -> &'static T {
+    // `end` frees it: the threads of a model need references that live for ever.
+    Box::leak(Box::new(value))
+}
+
+fn end<T>(value: &'static T) {
+    drop(unsafe { Box::from_raw(ptr::from_ref(value).cast_mut()) });
+}
+
+struct Shared<T: 'static>(&'static T);
+unsafe impl<T> Send for Shared<T> {}
+
+/// What a worker does with the oldest task of its queue while it has others and `target` has none.
+fn start_or_hand_over(worker: &'static WorkerShared, target: &'static WorkerShared) {
+    let oldest = worker.unstarted.pop_oldest();
+    let Some(header) = (unsafe { oldest.as_ref() }) else { return };
+    if may_be_handed_over(header, worker) {
+        let mut chain = Chain::EMPTY;
+        unsafe { chain.push(oldest) };
+        unsafe { target.send_inbound(chain) };
+    } else {
+        unsafe { &*oldest.cast::<Task>() }.start_if_first();
+    }
+}
+
+/// The victim's join of a task that is not in its queue any more.
+fn join(worker: &'static WorkerShared, task: &'static Task) {
+    let header = &task.header;
+    let here: *mut () = ptr::from_ref(worker).cast_mut().cast();
+    let is_elsewhere = header.started.load(Ordering::Relaxed)
+        || !ptr::eq(header.worker.load(Ordering::Relaxed), here);
+    if is_elsewhere {
+        return;
+    }
+    if ptr::eq(worker.unstarted.newest(), header) {
+        let taken = worker.unstarted.pop_newest();
+        if taken.is_null() || header.started.load(Ordering::Relaxed) {
+            return;
+        }
+        header.started.store(true, Ordering::Release);
+        task.starts.with_mut(|starts| unsafe { *starts += 1 });
+    } else if !task.start_if_first() {
+        return;
+    }
+    // The task waits, and is woken: its link is its own.
+    unsafe { worker.send_woken(header) };
+    let mut woken = 0;
+    worker.receive_woken(|found| {
+        assert!(ptr::eq(found, header));
+        woken += 1;
+    });
+    assert_eq!(woken, 1);
+}
+
+#[test]
+fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
+    loom::model(|| {
+        let [victim, thief, third] = [(); 3].map(|()| leak(WorkerShared::new()));
+        let task = Task::new();
+        task.header.worker.store(ptr::from_ref(victim).cast_mut().cast(), Ordering::Relaxed);
+        victim.unstarted.push(&raw const task.header);
+        let stealing = {
+            let (victim, thief, third) = (Shared(victim), Shared(thief), Shared(third));
+            thread::spawn(move || {
+                let (victim, thief, third) = (&victim, &thief, &third);
+                if let Taken::Task(stolen) = victim.0.unstarted.steal() {
+                    thief.0.unstarted.push(stolen);
+                    start_or_hand_over(thief.0, third.0);
+                }
+            })
+        };
+        join(victim, task);
+        stealing.join().unwrap();
+        // What was neither joined nor started by its thief was handed over.
+        third.take_inbound(|found| {
+            unsafe { &*found.cast::<Task>() }.start_if_first();
+        });
+        task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
+        end(task);
+        [victim, thief, third].into_iter().for_each(end);
+    });
+}
+
+/// The owner hands its own task over, and a thief takes it from the target's inbox: a join by the owner leaves it alone.
+#[test]
+fn a_task_that_was_handed_over_is_not_started_by_a_join() {
+    loom::model(|| {
+        let [giver, target] = [(); 2].map(|()| leak(WorkerShared::new()));
+        let task = Task::new();
+        task.header.worker.store(ptr::from_ref(giver).cast_mut().cast(), Ordering::Relaxed);
+        giver.unstarted.push(&raw const task.header);
+        let taking = {
+            let target = Shared(target);
+            thread::spawn(move || {
+                let target = &target;
+                let mut starts = 0;
+                target.0.take_inbound(|found| {
+                    let found = unsafe { &*found.cast::<Task>() };
+                    // A started task names its worker, and uses its link.
+                    let here: *mut () = ptr::from_ref(target.0).cast_mut().cast();
+                    found.header.worker.store(here, Ordering::Relaxed);
+                    starts += u32::from(found.start_if_first());
+                });
+                starts
+            })
+        };
+        start_or_hand_over(giver, target);
+        join(giver, task);
+        let mut starts = taking.join().unwrap();
+        target.take_inbound(|found| {
+            starts += u32::from(unsafe { &*found.cast::<Task>() }.start_if_first());
+        });
+        assert_eq!(starts, 1);
+        task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
+        end(task);
+        [giver, target].into_iter().for_each(end);
+    });
+}
