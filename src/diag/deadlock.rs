@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::dump::{dump, spawn_hidden};
 use super::tree::{TaskState, TaskTree};
 use crate::base::report;
-use crate::sched::{Deadlock, Pool, survey};
+use crate::sched::{Deadlock, Pool, inspect};
 use crate::task::{self, CancelReason, cancel};
 
 fn state(pool: &Pool) -> MutexGuard<'_, Deadlock> {
@@ -84,7 +84,7 @@ fn look(pool: &Arc<Pool>) {
     }
     *state(pool) = Deadlock::Cancelled(tree.to_string());
     report::say(format!("ecru: deadlock: every task of the run waits for another one\n{tree:#}"));
-    if let Some(root) = task::current_header().and_then(survey::parent) {
+    if let Some(root) = task::current_header().and_then(inspect::parent) {
         cancel::cancel(&root.node, CancelReason::Shutdown);
     }
 }

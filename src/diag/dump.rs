@@ -10,7 +10,7 @@ use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree, Wait}
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park;
-use crate::sched::survey::{self, Doing};
+use crate::sched::inspect::{self, Doing};
 use crate::sched::{self, Pool};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore, shield};
 use crate::task::{self, TaskId};
@@ -62,7 +62,7 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
 
 /// What a worker runs that has not answered.
 fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
-    let seen = survey::seen_on(pool, worker)?;
+    let seen = inspect::seen_on(pool, worker)?;
     (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
 }
 
@@ -109,38 +109,37 @@ fn here() -> &'static Location<'static> {
 
 /// A worker's answer, in a task of its own.
 fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
-    let mut root_trace = survey::trace_root().map(StackTrace::new);
+    let mut root_trace = inspect::trace_root().map(StackTrace::new);
     let mut traces = 0;
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
-    let uncounted =
-        survey::survey(|header, doing| {
-            if header.spawned_at().file() == file!() {
-                return;
-            }
-            let mut info = TaskInfo::new(header);
-            let opening =
-                survey::parent(header).zip(ScopeCore::opening_of(header)).map(|(parent, at)| {
-                    Opening { at, scope: header.scope.addr(), parent: Label::of(parent) }
-                });
-            let mut trace = None;
-            let state = match doing {
-                _ if asker == Some(info.id()) => TaskState::Running,
-                Doing::Unstarted => TaskState::Unstarted,
-                Doing::Ready => TaskState::Ready,
-                Doing::Waiting(purpose, other) => {
-                    if info.is_root() {
-                        trace = root_trace.take();
-                    } else if traces < TRACES_MAX {
-                        traces += 1;
-                        trace = survey::trace(header).map(StackTrace::new);
-                    }
-                    TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+    let uncounted = inspect::inspect(|header, doing| {
+        if header.spawned_at().file() == file!() {
+            return;
+        }
+        let mut info = TaskInfo::new(header);
+        let opening =
+            inspect::parent(header).zip(ScopeCore::opening_of(header)).map(|(parent, at)| {
+                Opening { at, scope: header.scope.addr(), parent: Label::of(parent) }
+            });
+        let mut trace = None;
+        let state = match doing {
+            _ if asker == Some(info.id()) => TaskState::Running,
+            Doing::Unstarted => TaskState::Unstarted,
+            Doing::Ready => TaskState::Ready,
+            Doing::Waiting(purpose, other) => {
+                if info.is_root() {
+                    trace = root_trace.take();
+                } else if traces < TRACES_MAX {
+                    traces += 1;
+                    trace = inspect::trace(header).map(StackTrace::new);
                 }
-            };
-            let begun = !matches!(state, TaskState::Unstarted);
-            info.describe(worker, state, trace, opening);
-            if begun { &mut started } else { &mut unstarted }.push(info);
-        });
+                TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+            }
+        };
+        let begun = !matches!(state, TaskState::Unstarted);
+        info.describe(worker, state, trace, opening);
+        if begun { &mut started } else { &mut unstarted }.push(info);
+    });
     // The worker's list begins with the task that parked last.
     let roots = usize::from(started.first().is_some_and(TaskInfo::is_root));
     started[roots..].reverse();

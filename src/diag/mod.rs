@@ -20,7 +20,7 @@
 //       and what it has noted of its task is shown
 //   put the descriptions together by scopes
 // ```
-// What a worker does for its part stands in `sched/survey.rs`.
+// What a worker does for its part stands in `sched/inspect.rs`.
 
 mod deadlock;
 mod dump;

@@ -48,14 +48,14 @@ fn without_number(line: &str) -> Option<&str> {
 /// Leaves out how the task waits and how it leaves its trace, and what runs its closure.
 fn trim(frames: &mut Vec<String>) {
     frames.retain(|frame| !is_own(frame, "base/short_trace.rs"));
-    let left_it = frames.iter().position(|frame| is_own(frame, "sched/survey.rs"));
+    let left_it = frames.iter().position(|frame| is_own(frame, "sched/trace.rs"));
     let waits = ["sched/", "park/", "task/current.rs", "task/away.rs"];
     let begin = frames
         .iter()
         .skip(left_it.unwrap_or(0))
         .position(|frame| !waits.iter().any(|part| is_own(frame, part)));
     frames.drain(..left_it.unwrap_or(0) + begin.unwrap_or(0));
-    let starts = ["task/result.rs", "sched/worker.rs", "runtime/run.rs"];
+    let starts = ["task/result.rs", "sched/running.rs", "sched/life.rs", "runtime/run.rs"];
     let end = frames.iter().position(|frame| starts.iter().any(|part| is_own(frame, part)));
     // One is left in any case: the program's own may be a part of what runs it.
     frames.truncate(end.unwrap_or(frames.len()).max(1));
@@ -148,7 +148,7 @@ mod tests {
         let frame = |name: &str, file: &str| format!("{name}\nat {OWN}/{file}:1:1");
         let mut frames = vec![
             String::from("std::backtrace::Backtrace::create"),
-            frame("leave_trace", "sched/survey.rs"),
+            frame("leave", "sched/trace.rs"),
             frame("park", "park/waiter.rs"),
             frame("end", "task/away.rs"),
             frame("wait", "task/current.rs"),
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn something_is_left_of_a_program_without_lines() {
         let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<String>>();
-        let wait = ["ecru::sched::survey::leave_trace", "ecru::park::waiter::Waiter::park"];
+        let wait = ["ecru::sched::inspect::leave_trace", "ecru::park::waiter::Waiter::park"];
         let start = ["ecru::task::result::TaskBox<B>::run", "stack_init_trampoline"];
         let mut joins =
             names(&[wait[0], wait[1], "ecru::scope::join::wait_for", start[0], start[1]]);

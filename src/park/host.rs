@@ -19,8 +19,8 @@ pub(crate) struct Host {
     pub(crate) unpark: unsafe fn(*const ()),
     /// Switches away from a task that waits and cannot do so itself: a root, on its thread's own stack.
     pub(crate) leave: fn(),
-    /// For a task that has gone on without being unparked: does what it was resumed for, and waits until it is unparked.
-    pub(crate) linger: fn(),
+    /// For a task that was resumed without being unparked: captures its stack trace, and parks it again.
+    pub(crate) trace_and_park: fn(),
     /// Lets the other tasks run for a moment.
     pub(crate) yield_now: fn(),
     /// The current task has used up its budget. Lets other tasks run if their turn has come.

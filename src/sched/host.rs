@@ -1,20 +1,21 @@
-//! How the waits of tasks are carried out: parking and unparking, their deadlines, and what a cancellation does to them. What
-//! [`crate::park`] declares, for tasks.
+//! How the waits of tasks are carried out: parking and unparking, deadlines, and cancellation.
+//! Implements for tasks what [`crate::park`] declares.
 #![expect(unsafe_code, reason = "reaches tasks, waiters and timers by pointer")]
 
 use std::ptr;
 use std::time::Instant;
 
+use super::interrupt::interrupt;
 use super::shared::WorkerShared;
-use super::survey;
 use super::timers::Timer;
+use super::trace;
 use super::worker::{Worker, current};
 use crate::base::sync::atomic::{self, Ordering};
 use crate::park::{Host, Mode, TIMED_OUT, Waiter};
 use crate::task::{Header, Intent, Running};
 
 pub(super) static HOST: Host =
-    Host { park, unpark, leave, linger, yield_now, out_of_budget, blocks: |_| {} };
+    Host { park, unpark, leave, trace_and_park, yield_now, out_of_budget, blocks: |_| {} };
 
 /// Switches away from the current task.
 #[inline(always)]
@@ -49,17 +50,18 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
     running.unpark();
 }
 
-/// Switches away until the wait is over, and not only until somebody wants to know where the task is.
+/// Switches away until the wait is over. Leaves a stack trace whenever one is asked for.
 #[inline(always)]
 fn wait_out(worker: &Worker, header: &Header, running: &Running) {
     loop {
         switch_away(worker, header, Intent::Park);
-        // SAFETY: T6: a root has it from the start, any other task since it first switched away.
+        // SAFETY: T6: a root has an entry from the start, any other task since it first switched
+        // away.
         let asked = &unsafe { running.entry() }.asked;
         if asked.get().is_null() {
             return;
         }
-        survey::leave_trace(asked);
+        trace::leave(asked);
     }
 }
 
@@ -70,13 +72,13 @@ fn leave() {
     }
 }
 
-/// [`Host::linger`].
-fn linger() {
+/// [`Host::trace_and_park`].
+fn trace_and_park() {
     let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
         unreachable!("a task that has gone on runs on its worker")
     };
     // SAFETY: T6: it has switched away.
-    survey::leave_trace(&unsafe { header.running().entry() }.asked);
+    trace::leave(&unsafe { header.running().entry() }.asked);
     wait_out(worker, header, header.running());
 }
 
@@ -94,8 +96,8 @@ fn out_of_budget() {
     }
 }
 
-/// Lets the others run; false: there is no task here that could. Inlined for the sake of [`Worker::turn`]'s rule: a caller that
-/// needs no return after the switch is predicted right.
+/// Lets the other tasks run. Returns false if there is no task here. Inlined as [`Worker::turn`]
+/// explains: a caller that does not return after the switch is predicted right.
 #[inline(always)]
 pub(crate) fn try_yield() -> bool {
     match (current(), crate::task::current_header()) {
@@ -132,27 +134,27 @@ struct Alarm {
     waiter: *const Waiter,
 }
 
-/// A wait's deadline has passed.
+/// Ends a wait whose deadline has passed.
 unsafe fn ring_wait(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
     let waiter = unsafe { (*timer.cast::<Alarm>()).waiter };
-    // SAFETY: S4: the frame stays until the wait is over, which it is not before somebody has claimed and unparked it.
+    // SAFETY: S4: the frame stays until the wait has been claimed and unparked.
     if unsafe { &*waiter }.claim(TIMED_OUT) {
         // SAFETY: S4: claimed just now.
         unsafe { Waiter::unpark(waiter) };
     }
 }
 
-/// A node of the task has been flagged: see [`crate::task::cancel`].
+/// Tells a task's worker that a node of the task has been flagged: see [`crate::task::cancel`].
 ///
 /// # Safety
 /// T1: the task lives.
 pub(crate) unsafe fn tell(task: *const Header) {
     // SAFETY: T1, the caller's promise.
     let header = unsafe { &*task };
-    // Acquire: with the flag comes the worker, stored before it.
+    // Acquire: the worker was stored before the flag.
     if !header.reachable.load(Ordering::Acquire) {
-        // It looks at its flag before it waits for the first time: see `reach`, which has the other fence.
+        // The task reads the flag before its first wait: see `reach`, which has the other fence.
         atomic::fence(Ordering::SeqCst);
         if !header.reachable.load(Ordering::Acquire) {
             return;
@@ -173,23 +175,7 @@ pub(crate) unsafe fn tell(task: *const Header) {
     }
 }
 
-/// On the task's own worker: ends its wait, if that can be and its innermost node has been flagged.
-pub(super) fn interrupt(header: &Header) {
-    // SAFETY: T4: on the task's worker, and null before its start and after its end.
-    let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    if running.parked_on.get().is_null() {
-        return;
-    }
-    let Some(how) = running.interrupt.get() else { return };
-    // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*running.node_top.get() };
-    if node.cancelled().is_some() {
-        // SAFETY: T1: set together with `parked_on`, for this wait.
-        unsafe { how(header) };
-    }
-}
-
-/// Sets a timer of the current worker; false where there is none (a plain thread).
+/// Sets a timer of the current worker. Returns false on a plain thread, which has none.
 ///
 /// # Safety
 /// W1: as [`Timers::set`].

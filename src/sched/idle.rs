@@ -1,121 +1,34 @@
-//! What a worker does when it has nothing to run: looks around, watches for others' work, tidies up, sleeps. See
-//! [`super::pool`] for when which.
+//! What a worker does when it has nothing to run: it looks around, watches the queues of other
+//! workers, frees memory, and sleeps. [`super::pool`] says when it does which.
 
-use std::cell::{Cell, RefCell};
 use std::hint;
 use std::ptr;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::pool::{WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
+use super::idle_state::{Seen, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{alarm, clock, outside};
 use crate::driver::Wait;
-use crate::task::Header;
 
-/// A stolen task that keeps its thief busy for less than this was not worth the trip between the cores.
-const WORTHY: Duration = Duration::from_micros(2);
-/// The most tasks taken at once.
-const STEAL_MAX: usize = 256;
-/// How often an idle worker gives memory back, and how many times before it sleeps for good.
+/// How often an idle worker returns memory to the system, and how many times before it sleeps for
+/// good.
 const TIDY_PERIOD: Duration = Duration::from_secs(1);
 const TIDY_TIMES: u32 = 3;
-/// How long after an alarm a worker that has nothing else to do looks whether the run is stuck.
+/// How long after an alarm a worker with nothing else to do checks for a deadlock.
 const AFTER_ALARM: Duration = Duration::from_millis(1);
 
-/// How often a worker looks for messages before it sleeps: some ten microseconds. It does not offer its core to others meanwhile: on a busy
-/// machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
+/// How often a worker checks for messages before it sleeps: about ten microseconds in all. It does
+/// not yield its core meanwhile. On a busy machine each yield may cost a time slice, which is a
+/// hundred times the cost of sleeping and being woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
-/// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance needs.
+/// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance
+/// needs.
 const LEFT_LYING: Duration = Duration::from_millis(5);
-
-/// The unstarted tasks of a worker at one moment.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// The span of its queue.
-    queued: (isize, isize),
-    /// The newest task in its inbox, for comparison only.
-    inbound: *const Header,
-    /// When a task was first seen to be the oldest in the queue.
-    oldest_since: Instant,
-}
-
-impl Seen {
-    fn new(worker: &WorkerShared, now: Instant) -> Seen {
-        Seen {
-            queued: worker.unstarted.span(),
-            inbound: worker.newest_inbound(),
-            oldest_since: now,
-        }
-    }
-
-    /// Looks at the same worker again.
-    fn update(&mut self, worker: &WorkerShared, now: Instant) {
-        let before = std::mem::replace(self, Seen::new(worker, now));
-        let (oldest, next) = before.queued;
-        if oldest < next && oldest == self.queued.0 {
-            self.oldest_since = before.oldest_since;
-        }
-    }
-}
-
-/// What a worker remembers between two idle moments.
-#[derive(Debug)]
-pub(super) struct Leisure {
-    /// The queues of all workers at the last look: what was in there has aged since.
-    seen: RefCell<Vec<Seen>>,
-    /// When it took tasks from another, and how many: to see whether that was worth it.
-    stolen: Cell<Option<(Instant, usize)>>,
-    /// How many to take next time, and how long to nap before.
-    appetite: Cell<usize>,
-    pause: Cell<Duration>,
-    /// Whether the last tasks that were taken kept this worker busy.
-    worthy: Cell<bool>,
-    /// When memory was given back last, and how many times since there was something to do.
-    tidied: Cell<Instant>,
-    tidy_times: Cell<u32>,
-    /// It has woken up, maybe because a spawn wanted somebody to watch, and nobody has begun to since.
-    summoned: Cell<bool>,
-    /// Its last sleep was ended by another thread's message: the next may be too, before long.
-    conversing: Cell<bool>,
-}
-
-impl Leisure {
-    pub(super) fn new() -> Leisure {
-        Leisure {
-            seen: RefCell::new(Vec::new()),
-            stolen: Cell::new(None),
-            appetite: Cell::new(1),
-            pause: Cell::new(WATCH_FIRST),
-            worthy: Cell::new(true),
-            tidied: Cell::new(clock::now()),
-            tidy_times: Cell::new(0),
-            summoned: Cell::new(false),
-            conversing: Cell::new(false),
-        }
-    }
-
-    /// Learns from the last theft; true: more of that at once.
-    fn judge(&self) -> bool {
-        let Some((since, count)) = self.stolen.take() else { return false };
-        let worthy = clock::now().saturating_duration_since(since)
-            / u32::try_from(count).unwrap_or(u32::MAX)
-            >= WORTHY;
-        self.worthy.set(worthy);
-        if worthy {
-            self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
-            self.pause.set(WATCH_FIRST);
-        } else {
-            self.appetite.set(1);
-            self.pause.set((self.pause.get() * 2).min(WATCH_LAST_UNWORTHY));
-        }
-        worthy
-    }
-}
 
 impl Worker {
     /// Returns when there may be something to run, or the worker is to end.
@@ -123,18 +36,18 @@ impl Worker {
     pub(super) fn idle(&self) {
         self.look_around(Wait::Poll);
         if self.has_work() {
-            self.leisure.tidy_times.set(0);
+            self.idle_state.tidy_times.set(0);
             self.pass_summons_on();
             return;
         }
         if self.pool.start_watch() {
-            self.leisure.summoned.set(false);
+            self.idle_state.summoned.set(false);
             let found = self.watch();
-            // Whoever gives up leaves the watch to whom the next spawn wakes; whoever finds work, to another at once if
-            // there is more.
+            // A worker that gives up leaves the watch to the worker that the next spawn wakes. A
+            // worker that found work passes the watch on at once if there is more.
             self.pool.end_watch(found);
             if found {
-                self.leisure.tidy_times.set(0);
+                self.idle_state.tidy_times.set(0);
                 if self.others_have_work() {
                     self.pool.wake_watcher();
                 }
@@ -147,16 +60,19 @@ impl Worker {
         }
         let due = self.tidy();
         self.nap(due, true);
-        self.leisure.summoned.set(true);
+        self.idle_state.summoned.set(true);
         if self.has_work() {
             self.pass_summons_on();
         }
     }
 
-    /// The spawn that took the flag down has woken one sleeper. If that one has other things to do by now, the next is to watch in its
-    /// place: nobody else would be told about the spawn.
+    /// Passes a wake-up on. The spawn that cleared `watch_wanted` woke one sleeper. If that worker
+    /// has other work by now, it wakes the next to watch in its place, because no spawn would.
     fn pass_summons_on(&self) {
-        if self.leisure.summoned.take() && !self.pool.is_watched() && !self.pool.is_watch_wanted() {
+        if self.idle_state.summoned.take()
+            && !self.pool.is_watched()
+            && !self.pool.is_watch_wanted()
+        {
             self.pool.wake_sleeper();
         }
     }
@@ -173,35 +89,38 @@ impl Worker {
         })
     }
 
-    /// Gives memory back that has not been needed for a while. Returns when to do it again; none: enough has been done.
+    /// Returns memory that has not been needed for a while. Returns when to do so again, or `None`
+    /// when enough has been returned.
     fn tidy(&self) -> Option<Instant> {
-        let (now, leisure) = (clock::now(), &self.leisure);
-        if leisure.tidy_times.get() == TIDY_TIMES {
+        let (now, state) = (clock::now(), &self.idle_state);
+        if state.tidy_times.get() == TIDY_TIMES {
             return None;
         }
-        if now.saturating_duration_since(leisure.tidied.get()) >= TIDY_PERIOD {
-            leisure.tidied.set(now);
-            leisure.tidy_times.set(leisure.tidy_times.get() + 1);
+        if now.saturating_duration_since(state.tidied.get()) >= TIDY_PERIOD {
+            state.tidied.set(now);
+            state.tidy_times.set(state.tidy_times.get() + 1);
             self.stacks.borrow_mut().trim();
             self.pool.stacks.trim_idle();
             if self.pool.start_watch_or_alone() {
-                // Only who watches takes from others' queues: nobody is reading an old buffer of this one.
+                // Only the watching worker steals, so no thief is reading an old buffer of this
+                // queue.
                 self.shared.unstarted.shrink();
                 self.pool.end_watch(true);
             }
-            self.blocks.tidy(leisure.tidy_times.get() == TIDY_TIMES);
+            self.blocks.tidy(state.tidy_times.get() == TIDY_TIMES);
         }
-        Some(leisure.tidied.get() + TIDY_PERIOD)
+        Some(state.tidied.get() + TIDY_PERIOD)
     }
 
-    /// Naps and looks at the others' queues in turn. True: there is something to run.
+    /// Naps and looks at the queues of the others, in turns. Returns whether there is something to
+    /// run.
     fn watch(&self) -> bool {
-        let mut seen = self.leisure.seen.borrow_mut();
-        if self.leisure.judge() && !seen.is_empty() && self.steal_aged(&seen) {
+        let mut seen = self.idle_state.seen.borrow_mut();
+        if self.idle_state.judge() && !seen.is_empty() && self.steal_aged(&seen) {
             return true;
         }
         self.look_at_queues(&mut seen);
-        let mut pause = self.leisure.pause.get();
+        let mut pause = self.idle_state.pause.get();
         let longest = pause.max(WATCH_LAST);
         let mut quiet = 0;
         loop {
@@ -209,7 +128,8 @@ impl Worker {
                 return false;
             }
             if quiet == WATCH_PATIENCE {
-                // One more nap after the flag is up: a spawn that has missed it is visible then.
+                // One more nap after the flag is set. A spawn that missed the flag is visible after
+                // it.
                 self.pool.want_watch(true);
             }
             self.nap(Some(clock::now() + pause), false);
@@ -217,8 +137,7 @@ impl Worker {
                 return true;
             }
             let mut workers = self.pool.workers.iter().zip(&*seen);
-            let spawned =
-                workers.any(|(worker, seen)| worker.unstarted.span().1 != seen.queued.1);
+            let spawned = workers.any(|(worker, seen)| worker.unstarted.span().1 != seen.queued.1);
             if quiet == WATCH_PATIENCE {
                 if !spawned && !self.others_have_work() {
                     return false;
@@ -231,7 +150,7 @@ impl Worker {
         }
     }
 
-    /// Notes what is in the queues and inboxes of all workers now.
+    /// Records what is in the queues and inboxes of all workers.
     fn look_at_queues(&self, seen: &mut Vec<Seen>) {
         let (workers, now) = (&self.pool.workers, clock::now());
         if seen.is_empty() {
@@ -241,35 +160,36 @@ impl Worker {
         }
     }
 
-    /// Returns whether this worker is to leave the unstarted tasks of another alone for now.
+    /// Returns whether this worker leaves the unstarted tasks of another alone for now.
     ///
-    /// Tasks that wait soon after their start give a thief nothing to do, so it would take all of them, one after the other.
-    /// Once their work arrives, it is the work of one core. So the thief stops when it has as many tasks as the owner, unless
-    /// the owner does not come to its queue for [`LEFT_LYING`].
+    /// Tasks that wait soon after their start do not keep a thief busy, so it would take all of
+    /// them, one by one. When work for them arrives, one core would do all of it. So the thief
+    /// stops when it has as many tasks as the owner, unless the owner has not come to its queue for
+    /// [`LEFT_LYING`].
     fn leaves_to_owner(&self, owner: &WorkerShared, seen: &Seen) -> bool {
-        !self.leisure.worthy.get()
+        !self.idle_state.worthy.get()
             && self.shared.burden() >= owner.burden()
             && clock::now().saturating_duration_since(seen.oldest_since) < LEFT_LYING
     }
 
-    /// Takes what was queued at the last look and still is.
+    /// Steals tasks that were queued at the last look and still are.
     fn steal_aged(&self, seen: &[Seen]) -> bool {
         seen.iter().enumerate().any(|(index, before)| {
             let worker = self.pool.workers[index];
             let aged = before.queued.1 - worker.unstarted.span().0;
-            // At most half of them: the owner keeps on working too.
+            // At most half of them, since the owner keeps working too.
             let share = usize::try_from(aged).map_or(0, |aged| aged.div_ceil(2));
             let has_aged_inbound =
                 !before.inbound.is_null() && ptr::eq(before.inbound, worker.newest_inbound());
             index != self.index
                 && ((share > 0
                     && !self.leaves_to_owner(worker, before)
-                    && self.take_from(index, share.min(self.leisure.appetite.get())))
+                    && self.take_from(index, share.min(self.idle_state.appetite.get())))
                     || (has_aged_inbound && worker.take_inbound(|task| self.queue(task)) > 0))
         })
     }
 
-    /// Takes up to `wanted` of the oldest of another worker.
+    /// Takes up to `wanted` of another worker's oldest tasks.
     fn take_from(&self, index: usize, wanted: usize) -> bool {
         let victim = self.pool.workers[index];
         let mut taken = 0;
@@ -284,12 +204,13 @@ impl Worker {
             }
         }
         if taken > 0 {
-            self.leisure.stolen.set(Some((clock::now(), taken)));
+            self.idle_state.stolen.set(Some((clock::now(), taken)));
         }
         taken > 0
     }
 
-    /// Sleeps until there is news, a timer is due, or the given moment. `for_good`: nobody watches on behalf of this worker.
+    /// Sleeps until a message arrives, a timer is due, or the given moment. With `for_good`, no
+    /// worker watches on behalf of this one.
     fn nap(&self, until: Option<Instant>, for_good: bool) {
         let timer = self.timers.next();
         let until = match (until, timer) {
@@ -303,11 +224,12 @@ impl Worker {
         let mut rested = false;
         self.pool.idle.insert(self.index);
         if self.shared.fall_asleep(in_driver) {
-            // Whoever stops the pool, or spawned while nobody watched, may have looked just before.
+            // A thread that stops the pool, or a spawn while no worker watched, may have looked
+            // just before.
             let mut until = until;
             if for_good && !self.pool.is_watched() && !self.pool.is_watch_wanted() {
                 self.pool.want_watch(true);
-                // A spawn that has missed the flag is visible after a nap.
+                // A spawn that missed the flag is visible after a nap.
                 let soon = clock::now() + WATCH_FIRST;
                 until = Some(until.map_or(soon, |until| until.min(soon)));
             }
@@ -324,32 +246,32 @@ impl Worker {
                     None => Wait::Forever,
                     Some(until) => Wait::For(until.saturating_duration_since(clock::now())),
                 };
-                self.io.borrow_mut().poll(self, wait);
+                self.io.borrow_mut().poll(wait);
                 self.shared.wake_up();
             } else {
                 self.shared.sleep(until);
             }
             if rests {
-                self.pool.rest.leave();
+                self.pool.quiescence.leave();
             }
             rested = rests;
         }
         self.pool.idle.remove(self.index);
-        self.leisure.conversing.set(self.shared.has_news());
+        self.idle_state.conversing.set(self.shared.has_news());
         self.look_around(Wait::Poll);
         if rested && self.has_work() {
-            // Relaxed: it is compared after this worker has come to rest again, and `Rest` orders that.
+            // Relaxed: it is compared after this worker has become quiescent again, and
+            // `Quiescence` orders that.
             self.pool.stirred.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Looks for messages for a few microseconds, if they have ended the last sleep too: to wake a worker that sleeps takes its waker
-    /// and itself some ten times as long. Whether there is one. Where there are more workers awake than cores, the message may be one
-    /// that needs this core to be sent.
+    /// Spins for a few microseconds and returns whether a message came. Does so only if a message
+    /// ended the last sleep, because waking a sleeping worker costs both sides ten times as much.
+    /// Does not spin if more workers are awake than there are cores: the sender may need this core.
     fn listens(&self) -> bool {
-        let leisure = &self.leisure;
-        if !leisure.conversing.get() || self.io.borrow().in_flight() != 0 || self.pool.is_crowded()
-        {
+        let state = &self.idle_state;
+        if !state.conversing.get() || self.io.borrow().in_flight() != 0 || self.pool.is_crowded() {
             return false;
         }
         for _ in 0..LOOKS_BEFORE_SLEEP {
@@ -358,11 +280,12 @@ impl Worker {
             }
             hint::spin_loop();
         }
-        self.leisure.conversing.set(false);
+        self.idle_state.conversing.set(false);
         false
     }
 
-    /// About to sleep for good: see [`super::rest`]. Whether it counts as at rest until it leaves.
+    /// Registers this worker as quiescent before it sleeps for good; see [`super::quiescence`].
+    /// Returns whether it is registered, and has to leave when it wakes up.
     fn comes_to_rest(&self, until: &mut Option<Instant>) -> bool {
         let settings = &self.pool.settings;
         if settings.on_deadlock.is_none() && settings.on_quiet.is_none() {
@@ -377,18 +300,19 @@ impl Worker {
             return false;
         }
         if let Some(due) = alarm::next_due() {
-            // It may wake a task. If it does not, somebody has to look again.
+            // The alarm may wake a task. If it does not, this worker has to check again.
             let after = due.max(clock::now()) + AFTER_ALARM;
             *until = Some(until.map_or(after, |until| until.min(after)));
             return false;
         }
-        if let Some(all) = self.pool.rest.enter(self.pool.workers.len())
+        if let Some(all) = self.pool.quiescence.enter(self.pool.workers.len())
             && !self.others_have_work()
             && self.pool.workers.iter().all(|worker| !worker.has_news())
-            && self.pool.rest.confirm(all)
+            && self.pool.quiescence.confirm(all)
         {
             match settings.on_deadlock {
-                // What this spawns comes through an inbox, and ends the sleep of whoever gets it, this worker's too.
+                // A task spawned by this call arrives in an inbox, which wakes its worker, even if
+                // it is this one.
                 Some(on_deadlock) => on_deadlock(&self.pool),
                 None => self.all_are_quiet(until),
             }
@@ -396,8 +320,9 @@ impl Worker {
         true
     }
 
-    /// All workers are at rest. Calls `on_quiet` if they have been for long enough, or makes sure that one of them looks again then.
-    /// Between two looks workers may leave to tidy up, so only `stirred` tells whether anything has happened.
+    /// Called when all workers are quiescent. Calls `on_quiet` if they have been for long enough,
+    /// or arranges for one of them to check again then. Workers may leave to free memory meanwhile,
+    /// so only `stirred` tells whether anything has happened.
     fn all_are_quiet(&self, until: &mut Option<Instant>) {
         let Some((patience, on_quiet)) = self.pool.settings.on_quiet else { return };
         let (now, stirred) = (clock::now(), self.pool.stirred.load(Ordering::Relaxed));

@@ -6,23 +6,20 @@
 //! # Stack traces
 //! A parked task takes its trace itself. It is resumed with a slot to fill, as if its wait were over, fills it, and switches away
 //! again (see `wait_out` in [`super::host`]); no other code runs on its stack meanwhile. That needs some stack: a task that has
-//! less than [`TRACE_ROOM`] left gives none. The root, whose stack is the thread's own, cannot be resumed from within another
+//! too little left gives none. The root, whose stack is the thread's own, cannot be resumed from within another
 //! task; the scheduler goes over to it at its next turn.
 #![expect(unsafe_code, reason = "reaches tasks and resumes them by pointer")]
 
 use std::backtrace::Backtrace;
-use std::cell::Cell;
 use std::ptr;
 
+use super::host::try_yield;
 use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
-use crate::coroutine::remaining_stack;
 use crate::park::{About, PENDING, Purpose};
 use crate::task::{self, Entry, Header, Seen, TaskFiber, TraceSlot};
 
-/// What a task must have left of its stack to take a trace of it.
-const TRACE_ROOM: usize = 8 * 1024;
 /// A worker with more unstarted tasks than this counts them and does not look at each.
 const UNSTARTED_MAX: usize = 10_000;
 
@@ -38,7 +35,7 @@ pub(crate) enum Doing<'a> {
 }
 
 /// Calls `each` for every task of the current worker but the running one; returns how many more there are that have not begun.
-pub(crate) fn survey(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
+pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let Some(worker) = current() else { return 0 };
     let own = task::current_header().map_or(ptr::null(), ptr::from_ref);
     worker.receive_inbound();
@@ -66,11 +63,11 @@ pub(crate) fn survey(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
             each(header, Doing::Unstarted);
         }
     });
-    survey_unstarted(worker, each)
+    inspect_unstarted(worker, each)
 }
 
 /// Takes the tasks out of the queue to look at them, so that no thief starts one meanwhile, and puts them back in their order.
-fn survey_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
+fn inspect_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let queue = &worker.shared.unstarted;
     let (oldest, next) = queue.span();
     let count = usize::try_from(next - oldest).unwrap_or(0);
@@ -107,7 +104,7 @@ fn doing(header: &Header) -> Doing<'_> {
     Doing::Waiting(purpose, other)
 }
 
-/// The task that opened the scope of this one; none for a root. For tasks that [`survey`] shows.
+/// The task that opened the scope of this one; none for a root. For tasks that [`inspect`] shows.
 pub(crate) fn parent(header: &Header) -> Option<&Header> {
     if header.scope.is_null() {
         return None;
@@ -123,7 +120,7 @@ pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<Seen> {
     pool.workers.get(worker)?.board.read()
 }
 
-/// The stack trace of a task that [`survey`] shows to be waiting; none: it has too little stack left to take one. Not for the root.
+/// The stack trace of a task that [`inspect`] shows to be waiting; none: it has too little stack left to take one. Not for the root.
 pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
     let worker = current()?;
     if ptr::eq(header, worker.root.get()) {
@@ -154,17 +151,6 @@ pub(crate) fn trace_root() -> Option<Backtrace> {
     unsafe { root.running().entry() }.asked.set(&raw const slot);
     // The very next turn is the root's: nothing else can have made it go on before.
     worker.ask_root();
-    super::try_yield();
+    try_yield();
     slot.into_inner()
-}
-
-/// On the stack of a task that has been asked.
-#[cold]
-#[inline(never)]
-pub(super) fn leave_trace(asked: &Cell<*const TraceSlot>) {
-    let slot = asked.replace(ptr::null());
-    if remaining_stack() >= TRACE_ROOM {
-        // SAFETY: T6: whoever asks keeps the slot until this task has switched away again.
-        unsafe { &*slot }.set(Some(Backtrace::force_capture()));
-    }
 }

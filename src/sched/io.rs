@@ -12,129 +12,17 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::blocking::blocks;
+use super::flights::Flight;
 use super::timers::Timer;
+use super::unblock::unblock;
 use super::worker::{self, Worker};
-use crate::base::{clock, report};
+use crate::base::clock;
 use crate::driver::{
-    self, AnyDriver, Completion, Driver, FileManner, FileOp, Interest, Op, OwnedDescriptor, Token,
-    Wait,
+    self, Completion, Driver, FileManner, FileOp, Interest, Op, OwnedDescriptor, Token,
 };
-use crate::park::{About, Mode, WOKEN, Waiter};
+use crate::park::{About, Mode, Waiter};
 use crate::task::{self, Header};
-
-/// A worker's driver, once it has been needed, and what is in flight.
-pub(super) struct Io {
-    driver: Option<AnyDriver>,
-    slots: Slots,
-    completions: Vec<Completion>,
-}
-
-impl Io {
-    pub(super) fn new() -> Io {
-        Io { driver: None, slots: Slots::default(), completions: Vec::new() }
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.driver.is_some()
-    }
-
-    /// How many operations the kernel has.
-    pub(super) fn in_flight(&self) -> usize {
-        self.driver.as_ref().map_or(0, Driver::in_flight)
-    }
-
-    /// Whether to attempt an op before it is submitted.
-    fn is_worth_attempting(&self, op: &Op) -> bool {
-        self.driver.as_ref().is_none_or(|driver| driver.is_worth_attempting(op))
-    }
-
-    fn observe(&mut self, op: &Op, result: u32) {
-        if let Some(driver) = &mut self.driver {
-            driver.observe(op, result);
-        }
-    }
-
-    fn open(&mut self, worker: &Worker) -> io::Result<&mut AnyDriver> {
-        if self.driver.is_none() {
-            let choice = worker.pool.driver()?;
-            let driver = driver::open(choice, worker.shared.waker.get().cloned())?;
-            // The first driver's waker stays for good: others may hold on to it (S6). Later drivers watch the same one.
-            worker.shared.waker.get_or_init(|| driver.waker());
-            self.driver = Some(driver);
-        }
-        Ok(self.driver.as_mut().expect("opened above"))
-    }
-
-    /// Hands queued operations to the kernel, waits as allowed, and wakes the tasks whose operations are complete.
-    pub(super) fn poll(&mut self, _worker: &Worker, wait: Wait) {
-        let Some(driver) = &mut self.driver else { return };
-        if wait == Wait::Poll && driver.in_flight() == 0 {
-            return;
-        }
-        if let Err(error) = driver.poll(wait, &mut self.completions) {
-            // The operations in flight can neither be awaited nor given up (S3): nothing sound is left to do.
-            report::last_words(format!("ecru: the driver of a worker has broken down: {error}"));
-            std::process::abort();
-        }
-        // An operation ends with its last completion; none of ours has several.
-        for completion in self.completions.drain(..).filter(|completion| !completion.more) {
-            let Some(flight) = self.slots.take(completion.token) else { continue };
-            // SAFETY: S3/S4: the flight's frame waits for this very completion.
-            let flight = unsafe { &*flight };
-            flight.result.set(completion.result);
-            if flight.waiter.claim(WOKEN) {
-                // SAFETY: S4: claimed just now.
-                unsafe { Waiter::unpark(&raw const flight.waiter) };
-            }
-        }
-    }
-}
-
-/// One operation in flight, on the stack of the task that waits for it.
-#[repr(C)]
-struct Flight {
-    waiter: Waiter,
-    token: Cell<Token>,
-    result: Cell<i32>,
-}
-
-/// The frames of the operations in flight, under tokens that are not used twice.
-#[derive(Default)]
-struct Slots {
-    entries: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-struct Slot {
-    generation: u32,
-    flight: *const Flight,
-}
-
-impl Slots {
-    fn put(&mut self, flight: *const Flight) -> Token {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Slot { generation: 0, flight: std::ptr::null() });
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 operations are in flight")
-        });
-        let slot = &mut self.entries[index as usize];
-        slot.flight = flight;
-        Token::new(u64::from(slot.generation) << 32 | u64::from(index))
-    }
-
-    /// The frame of a token, which is then forgotten; none: the token is not, or no longer, in use.
-    fn take(&mut self, token: Token) -> Option<*const Flight> {
-        let index = (token.value() & u64::from(u32::MAX)) as u32;
-        let generation = (token.value() >> 32) as u32;
-        let slot = self.entries.get_mut(index as usize)?;
-        if slot.generation != generation || slot.flight.is_null() {
-            return None;
-        }
-        // One bit less than there is: the topmost of a token is the driver's.
-        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
-        self.free.push(index);
-        Some(std::mem::replace(&mut slot.flight, std::ptr::null()))
-    }
-}
 
 /// Carries an operation out, waiting as long as it takes.
 ///
@@ -215,15 +103,15 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
 pub(crate) unsafe fn perform_file(op: FileOp, manner: FileManner) -> io::Result<u32> {
     task::begin_wait()?;
     let Some((worker, header)) = worker::current().zip(task::current_header()) else {
-        super::unblock::blocks(true);
+        blocks(true);
         // SAFETY: S3, the caller's promise.
         let result = unsafe { op.call() };
-        super::unblock::blocks(false);
+        blocks(false);
         return result;
     };
     if !carries_files()? {
         // SAFETY: S3, the caller's promise; `unblock` returns after the closure.
-        return super::unblock(move || unsafe { op.call() });
+        return unblock(move || unsafe { op.call() });
     }
     loop {
         // SAFETY: S3, the caller's promise.
@@ -249,7 +137,9 @@ pub(crate) fn carries_files() -> io::Result<bool> {
         return Ok(false);
     }
     match worker::current() {
-        Some(worker) => Ok(worker.io.borrow_mut().open(worker)?.carries_files()),
+        Some(worker) => {
+            Ok(worker.io.borrow_mut().open(&worker.pool, worker.shared)?.carries_files())
+        }
         None => Ok(false),
     }
 }
@@ -300,7 +190,7 @@ unsafe fn fly(
     }
     {
         let mut io = worker.io.borrow_mut();
-        io.open(worker)?;
+        io.open(&worker.pool, worker.shared)?;
         let token = io.slots.put(&raw const flight);
         flight.token.set(token);
         let driver = io.driver.as_mut().expect("opened above");
@@ -383,9 +273,9 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>, in_vain: u32) -> io::R
         check_deadlines(deadline, enclosing)?;
     }
     if in_vain >= MUCH_IN_VAIN && block_until_ready(op, Some(Duration::ZERO))? {
-        super::unblock::blocks(true);
+        blocks(true);
         thread::sleep(left().unwrap_or(PAUSE).min(PAUSE));
-        super::unblock::blocks(false);
+        blocks(false);
         check_deadlines(deadline, enclosing)?;
     }
     while !block_until_ready(op, left())? {
@@ -395,10 +285,10 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>, in_vain: u32) -> io::R
 }
 
 fn block_until_ready(op: &Op, limit: Option<Duration>) -> io::Result<bool> {
-    super::unblock::blocks(true);
+    blocks(true);
     // SAFETY: S3: the fd stays open for as long as the operation goes on.
     let ready = unsafe { op.block_until_ready(limit) };
-    super::unblock::blocks(false);
+    blocks(false);
     ready
 }
 

@@ -8,12 +8,12 @@
 //!   means that this coroutine has been resumed.
 //!
 //! # Placement
-//! [`placement`] decides on which worker a task starts. Idle workers steal unstarted tasks from busy ones: [`idle`], [`pool`].
+//! [`placing`] decides on which worker a task starts. Idle workers steal unstarted tasks from busy ones: [`idle`], [`pool`].
 //!
 //! # Order
 //! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in the order of their
 //! spawning. A worker with both takes turns, unless its unstarted tasks are held back ([`restraint`]). Every
-//! [`MAINTENANCE`](worker) turns, whenever nothing is ready, and whenever a budget is used up, the worker looks at its inboxes,
+//! [`MAINTENANCE`](turn::MAINTENANCE) turns, whenever nothing is ready, and whenever a budget is used up, the worker looks at its inboxes,
 //! its timers and its driver.
 //!
 //! A turn comes with a budget of [`BUDGET`](crate::task::BUDGET) operations that find what they want without a wait. After
@@ -21,20 +21,38 @@
 //!
 //! `join` of a child that has not started yet and sits in the joiner's own queue starts it at once, on a stack of its own but
 //! resumed by the joiner: a call, in effect. So fan-out goes depth first and needs as many stacks as it is deep.
+//!
+//! # Modules
+//! State lies below, and the loop above. A module names only modules to its left, or in a line above its own:
+//!
+//! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`], [`placement`], [`blocking`], [`shared`]
+//! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`worker`]
+//! - what a worker does: [`interrupt`], [`trace`], [`look`], [`placing`], [`running`], [`host`], [`idle`], [`turn`], [`life`]
+//! - what tasks ask of their worker: [`spawn`], [`unblock`](mod@unblock), [`io`], [`inspect`]
 
+mod blocking;
 mod deque;
+mod flights;
 mod host;
 mod idle;
+mod idle_state;
+pub(crate) mod inspect;
+mod interrupt;
 pub(crate) mod io;
+mod life;
+mod look;
 mod placement;
+mod placing;
 mod pool;
+mod quiescence;
 mod ready;
-mod rest;
 mod restraint;
+mod running;
 mod shared;
 mod spawn;
-pub(crate) mod survey;
 mod timers;
+mod trace;
+mod turn;
 mod unblock;
 mod worker;
 

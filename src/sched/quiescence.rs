@@ -1,7 +1,7 @@
 //! Finding out that a run is stuck: no worker has anything to do, and nothing is under way that could change that.
 //!
 //! # Words
-//! A worker is *at rest* while it sleeps for good (see [`super::idle`]) with no task ready or unstarted, no timer set, no operation
+//! A worker is *at rest* while it sleeps for good (see `idle`) with no task ready or unstarted, no timer set, no operation
 //! in flight, and no task waiting for a closure on the blocking pool, and no alarm is set in the process ([`crate::base::alarm`]), and nobody
 //! in it listens to the outside ([`crate::base::outside`]). All but the last two are the worker's own, so it needs nobody to know them. What only the kernel, the clock or the pool's threads could
 //! end therefore keeps a worker from being at rest. An alarm has told whom it wakes before it counts as over.
@@ -36,17 +36,17 @@ const GENERATION: u64 = 1 << 16;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct Quiescence {
     word: AtomicU64,
 }
 
-/// All workers have come to rest; whether they still are is to be [confirmed](Rest::confirm).
+/// All workers have come to rest; whether they still are is to be [confirmed](Quiescence::confirm).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct All(u64);
 
-impl Rest {
-    pub(super) fn new() -> Rest {
-        Rest { word: AtomicU64::new(0) }
+impl Quiescence {
+    pub(super) fn new() -> Quiescence {
+        Quiescence { word: AtomicU64::new(0) }
     }
 
     /// A worker comes to rest, one of so many. Some: the last one.
@@ -67,9 +67,6 @@ impl Rest {
         self.word.fetch_add(GENERATION - 1, Ordering::AcqRel);
     }
 }
-
-/// More workers than fit are not built.
-const _: () = assert!(super::pool::WORKERS_MAX < GENERATION as usize);
 
 #[cfg(all(test, loom))]
 mod loom_models;

@@ -48,7 +48,7 @@ pub(crate) struct WorkerShared {
     cancelled: AtomicPtr<Header>,
     inbound: AtomicPtr<Header>,
     sleep: AtomicU32,
-    /// When the worker last looked around, as [`super::placement::Moment`].
+    /// When the worker last looked around, as `placement::Moment`.
     pub(super) looked_at: AtomicU32,
     /// The number of started tasks that have switched away and have not ended. Written by the worker only.
     pub(super) load: AtomicUsize,

@@ -1,17 +1,15 @@
 //! How tasks get into queues, and how a join gets one out of turn.
 #![expect(unsafe_code, reason = "queues tasks by pointer")]
 
-use std::io;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
 use super::placement::Placement;
 use super::pool::Pool;
 use super::shared::Chain;
-use super::worker::{self, Worker, enter_first, leave_first};
-use crate::base::local;
+use super::worker::{self, Worker};
 use crate::base::sync::atomic::Ordering;
-use crate::task::{Header, Kept, Leave, is_hooked};
+use crate::task::Header;
 
 /// Whether a worker belongs to that pool. A task of one run must not be queued in another: that may be over before it.
 #[inline]
@@ -193,34 +191,6 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
         header.claims.set(false);
     }
     ended
-}
-
-/// Ends a task for which no stack could be had.
-#[cold]
-pub(super) fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
-    // SAFETY: T3: the worker has set `started`, and there is no stack to run on: the scheduler's own must do. What the
-    // closure drops runs here, and must not wait.
-    let header = unsafe { &*task };
-    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
-    let text = format!("a task could not start: {error}");
-    let kept = Kept::empty();
-    if is_hooked() {
-        enter_first(header, &kept, in_place);
-    }
-    // Whatever task the thread was busy with has nothing to do with this.
-    let before = local::with(|local| local.task.replace(ptr::null()));
-    crate::park::no_suspend(|| {
-        // SAFETY: T3, as above.
-        unsafe { Header::refuse(task, text) };
-    });
-    local::with(|local| local.task.set(before));
-    if is_hooked() {
-        leave_first(&kept, Leave::Ended, in_place);
-    }
-    // SAFETY: T2: the running task's reference.
-    unsafe { Header::release(task) };
-    // SAFETY: S5: the last access to the scope.
-    unsafe { ended(scope, daemon) };
 }
 
 impl Worker {

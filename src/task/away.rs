@@ -78,7 +78,7 @@ pub(crate) fn end(waiter: &Waiter) -> u32 {
         let running = header.running();
         // SAFETY: T6: it has just switched away.
         if !unsafe { running.entry() }.asked.get().is_null() {
-            linger();
+            trace_and_park();
         }
         running.unpark();
     }
@@ -87,8 +87,8 @@ pub(crate) fn end(waiter: &Waiter) -> u32 {
 
 /// The task was resumed for its stack trace alone.
 #[cold]
-fn linger() {
+fn trace_and_park() {
     if let Some(host) = park::host() {
-        (host.linger)();
+        (host.trace_and_park)();
     }
 }

@@ -1,11 +1,11 @@
 //! The agreement on being at rest, with messages under way.
 
-use super::Rest;
+use super::Quiescence;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
 struct Model {
-    rest: Rest,
+    rest: Quiescence,
     inboxes: [AtomicBool; 2],
     handled: AtomicU32,
     alarms: AtomicU32,
@@ -41,7 +41,7 @@ impl Model {
 fn all_rest_when_no_message_is_under_way() {
     loom::model(|| {
         let model = Arc::new(Model {
-            rest: Rest::new(),
+            rest: Quiescence::new(),
             inboxes: [AtomicBool::new(false), AtomicBool::new(false)],
             handled: AtomicU32::new(0),
             alarms: AtomicU32::new(0),

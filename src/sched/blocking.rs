@@ -1,0 +1,176 @@
+//! The blocking pool: threads for closures that block, so that workers need not.
+//!
+//! The pool starts a thread whenever there is work and no idle one, up to [`THREADS_MAX`]; past that, closures queue. An idle
+//! thread ends after [`LINGER`].
+//!
+//! A thread whose closure waits, by a call of this library, may wait for a task that needs a thread of the pool itself. So it
+//! does not count while it waits: the pool grows rather than deadlock.
+//!
+//! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
+//! closure's own end ends the borrow). One that borrows nothing can be left (`unblock::leave`): nobody has to wait for its end.
+#![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
+
+use std::collections::VecDeque;
+use std::ptr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::base::local;
+use crate::park::{self, Host};
+
+/// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
+pub(crate) const THREADS_MAX: usize = 512;
+/// How long an idle thread stays.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct BlockingPool {
+    state: Arc<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    name: String,
+    queue: Mutex<Queue>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    /// Threads whose closures wait.
+    waiting: usize,
+    stopping: bool,
+}
+
+/// A closure on the stack of a task that waits for it.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) run: unsafe fn(*const ()),
+    pub(super) data: *const (),
+}
+
+// SAFETY: U1: `unblock` requires its closure and result to be Send, and the frame waits.
+unsafe impl Send for Job {}
+
+impl BlockingPool {
+    pub(super) fn new(name: &str) -> BlockingPool {
+        let state = State {
+            name: format!("{name}-unblock"),
+            queue: Mutex::default(),
+            news: Condvar::new(),
+        };
+        BlockingPool { state: Arc::new(state) }
+    }
+
+    /// Queues a job, with a thread for it if one can be had. The job is given back if there is no thread at all.
+    pub(super) fn submit(&self, job: Job) -> Result<(), Job> {
+        let data = job.data;
+        let mut queue = self.state.lock();
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            drop(queue);
+            self.state.news.notify_one();
+            return Ok(());
+        }
+        if !self.state.grow(queue) {
+            let mut queue = self.state.lock();
+            // Others may have queued theirs meanwhile.
+            let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
+            // With threads that all wait, for tasks that may wait for this very job, it would be stuck.
+            if queue.threads == queue.waiting
+                && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
+            {
+                return Err(job);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets idle threads end. No closure is running or queued, since their tasks would still be there, unless it was left alone.
+    pub(super) fn stop(&self) {
+        self.state.lock().stopping = true;
+        self.state.news.notify_all();
+    }
+}
+
+impl State {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a thread if there may be one more. False: the system refuses.
+    fn grow(self: &Arc<State>, mut queue: MutexGuard<'_, Queue>) -> bool {
+        if queue.threads - queue.waiting >= THREADS_MAX {
+            return true;
+        }
+        queue.threads += 1;
+        drop(queue);
+        let state = Arc::clone(self);
+        let started = thread::Builder::new().name(self.name.clone()).spawn(move || state.work());
+        if started.is_err() {
+            self.lock().threads -= 1;
+        }
+        started.is_ok()
+    }
+
+    fn work(self: &Arc<State>) {
+        let _host = park::enter_host(&HOST);
+        local::with(|local| local.blocking.set(ptr::from_ref(self).cast()));
+        let mut queue = self.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                // SAFETY: U1: the job's frame waits for it; it is run once.
+                unsafe { (job.run)(job.data) };
+                queue = self.lock();
+                continue;
+            }
+            if queue.stopping {
+                break;
+            }
+            queue.idle += 1;
+            let (guard, waited) =
+                self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
+            queue = guard;
+            queue.idle -= 1;
+            if waited.timed_out() && queue.jobs.is_empty() {
+                break;
+            }
+        }
+        queue.threads -= 1;
+        // The destructors of this thread's own thread-locals may still wait.
+        local::with(|local| local.blocking.set(ptr::null()));
+    }
+}
+
+/// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
+static HOST: Host = Host {
+    park: |_, _, _| {},
+    unpark: |_| {},
+    leave: || {},
+    trace_and_park: || {},
+    yield_now: thread::yield_now,
+    out_of_budget: || {},
+    blocks,
+};
+
+/// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
+pub(super) fn blocks(begins: bool) {
+    let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
+    // SAFETY: U2: set by `State::work`, for as long as the thread works.
+    let Some(state) = (unsafe { state.as_ref() }) else { return };
+    let mut queue = state.lock();
+    if begins {
+        queue.waiting += 1;
+        if queue.idle < queue.jobs.len() {
+            state.grow(queue);
+        }
+    } else {
+        queue.waiting -= 1;
+    }
+}

@@ -1,0 +1,106 @@
+//! What an idle worker remembers between two moments without work.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use super::shared::WorkerShared;
+use crate::base::clock;
+use crate::task::Header;
+
+/// The first nap of the watching worker.
+pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
+/// The longest.
+pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
+/// The longest nap after tasks that were not worth stealing.
+pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
+/// Naps without a spawn before the worker stops watching.
+pub(super) const WATCH_PATIENCE: u32 = 8;
+/// A stolen task that keeps its thief busy for less than this was not worth the trip.
+const WORTHY: Duration = Duration::from_micros(2);
+/// The most tasks taken at once.
+const STEAL_MAX: usize = 256;
+
+/// The unstarted tasks of a worker at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// The span of its queue.
+    pub(super) queued: (isize, isize),
+    /// The newest task in its inbox. For comparison only.
+    pub(super) inbound: *const Header,
+    /// When a task was first seen to be the oldest in the queue.
+    pub(super) oldest_since: Instant,
+}
+
+impl Seen {
+    pub(super) fn new(worker: &WorkerShared, now: Instant) -> Seen {
+        Seen {
+            queued: worker.unstarted.span(),
+            inbound: worker.newest_inbound(),
+            oldest_since: now,
+        }
+    }
+
+    /// Looks at the same worker again.
+    pub(super) fn update(&mut self, worker: &WorkerShared, now: Instant) {
+        let before = std::mem::replace(self, Seen::new(worker, now));
+        let (oldest, next) = before.queued;
+        if oldest < next && oldest == self.queued.0 {
+            self.oldest_since = before.oldest_since;
+        }
+    }
+}
+
+/// What a worker remembers between two idle moments.
+#[derive(Debug)]
+pub(super) struct IdleState {
+    /// The queues of all workers at the last look. What was there then has aged.
+    pub(super) seen: RefCell<Vec<Seen>>,
+    /// When it last stole, and how many tasks, to judge whether that was worth it.
+    pub(super) stolen: Cell<Option<(Instant, usize)>>,
+    /// How many tasks to steal next time, and how long to nap before.
+    pub(super) appetite: Cell<usize>,
+    pub(super) pause: Cell<Duration>,
+    /// Whether the last tasks that were taken kept this worker busy.
+    pub(super) worthy: Cell<bool>,
+    /// When memory was last returned, and how many times since there was work.
+    pub(super) tidied: Cell<Instant>,
+    pub(super) tidy_times: Cell<u32>,
+    /// It was woken, perhaps by a spawn that wanted a watcher, and no worker has begun to watch
+    /// since.
+    pub(super) summoned: Cell<bool>,
+    /// A message from another thread ended its last sleep, so the next may come soon.
+    pub(super) conversing: Cell<bool>,
+}
+
+impl IdleState {
+    pub(super) fn new() -> IdleState {
+        IdleState {
+            seen: RefCell::new(Vec::new()),
+            stolen: Cell::new(None),
+            appetite: Cell::new(1),
+            pause: Cell::new(WATCH_FIRST),
+            worthy: Cell::new(true),
+            tidied: Cell::new(clock::now()),
+            tidy_times: Cell::new(0),
+            summoned: Cell::new(false),
+            conversing: Cell::new(false),
+        }
+    }
+
+    /// Learns from the last theft. Returns whether to steal more at once.
+    pub(super) fn judge(&self) -> bool {
+        let Some((since, count)) = self.stolen.take() else { return false };
+        let worthy = clock::now().saturating_duration_since(since)
+            / u32::try_from(count).unwrap_or(u32::MAX)
+            >= WORTHY;
+        self.worthy.set(worthy);
+        if worthy {
+            self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
+            self.pause.set(WATCH_FIRST);
+        } else {
+            self.appetite.set(1);
+            self.pause.set((self.pause.get() * 2).min(WATCH_LAST_UNWORTHY));
+        }
+        worthy
+    }
+}

@@ -1,0 +1,152 @@
+//! The life of a worker: its thread, the root task, and its end.
+#![expect(unsafe_code, reason = "runs the root task by pointer")]
+
+use std::io;
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+
+use super::host::HOST;
+use super::pool::Pool;
+use super::shared::WorkerShared;
+use super::worker::Worker;
+use crate::base::local;
+use crate::base::sync::atomic::Ordering;
+use crate::coroutine::stack::Stack;
+use crate::coroutine::switch::{Fiber, Suspender};
+use crate::park;
+use crate::task::{self, BUDGET, Header, cancel};
+
+impl Worker {
+    /// Runs `body` with this thread as the worker.
+    fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
+        struct Leave(*const (), *const (), &'static WorkerShared);
+        impl Drop for Leave {
+            fn drop(&mut self) {
+                self.2.board.close();
+                local::with(|local| {
+                    local.worker.set(self.0);
+                    local.blocks.set(self.1);
+                });
+            }
+        }
+        task::hear_of_hook();
+        let _host = park::enter_host(&HOST);
+        let _leave = local::with(|local| {
+            let blocks = ptr::from_ref(&self.blocks).cast();
+            let worker = local.worker.replace(ptr::from_ref(self).cast());
+            Leave(worker, local.blocks.replace(blocks), self.shared)
+        });
+        self.shared.board.open();
+        body()
+    }
+
+    /// Runs a background worker until its pool stops.
+    fn serve(pool: Arc<Pool>, index: usize) {
+        let worker = Worker::new(pool, index);
+        worker.enter(|| {
+            while !worker.finished.get() {
+                worker.turn();
+            }
+        });
+    }
+
+    /// Makes the calling thread the first worker and runs the root task's `body` on its own stack.
+    /// Does not wait for what `body` leaves behind: no task may be left.
+    ///
+    /// # Safety
+    /// T1: `root` is a header for this call alone and lives until it returns.
+    pub(crate) unsafe fn run_root<T>(
+        pool: Arc<Pool>,
+        root: *const Header,
+        stack: Stack,
+        body: impl FnOnce() -> T,
+    ) -> T {
+        let worker = Worker::new(pool, 0);
+        worker.root.set(root);
+        // SAFETY: T1, the caller's promise.
+        let header = unsafe { &*root };
+        header.worker.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
+        let at = &raw const worker;
+        let scheduler = move |suspender: &Suspender<(), ()>, ()| {
+            // SAFETY: R1: the worker outlives its scheduler, below.
+            let worker = unsafe { &*at };
+            worker.schedule(suspender);
+        };
+        // SAFETY: C-contract of `Fiber::new`: the closure holds only a pointer, and the fiber ends
+        // before the worker does.
+        let mut fiber = unsafe { Fiber::new(stack, scheduler) };
+        worker.scheduler.set(&raw mut fiber);
+        worker.enter(|| {
+            let outer = local::with(|local| {
+                local.budget.set(BUDGET);
+                (local.task.replace(root.cast()), local.open_frames.replace(0))
+            });
+            task::note(header);
+            // Restores the thread and ends the scheduler, also when the body panics.
+            struct Finish<'w>(&'w Worker, (*const (), u32));
+            impl Drop for Finish<'_> {
+                fn drop(&mut self) {
+                    // The root's header ends with this frame. After this no canceller may reach it,
+                    // and no message about it may be left.
+                    cancel::unlink(&unsafe { &*self.0.root.get() }.node);
+                    self.0.receive();
+                    self.0.finished.set(true);
+                    self.0.resume_scheduler();
+                    task::note_none();
+                    local::with(|local| {
+                        local.task.set(self.1.0);
+                        local.open_frames.set(self.1.1);
+                    });
+                }
+            }
+            let _finish = Finish(&worker, outer);
+            body()
+        })
+    }
+
+    /// Runs tasks until the root is next. This is the root's scheduler.
+    fn schedule(&self, suspender: &Suspender<(), ()>) {
+        while !self.finished.get() {
+            if self.turn() {
+                suspender.suspend(());
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Starts the threads of all workers except the first, which is the thread that calls `run`.
+    /// Called once.
+    pub(crate) fn start_threads(self: &Arc<Pool>) -> io::Result<()> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for index in threads.len() + 1..self.workers.len() {
+            let pool = Arc::clone(self);
+            let name = format!("{}-{index}", self.settings.name);
+            let thread = thread::Builder::new()
+                .name(name)
+                .spawn(move || Worker::serve(pool, index))
+                .map_err(|error| {
+                    io::Error::new(
+                        error.kind(),
+                        format!("could not start the thread of worker {index}: {error}"),
+                    )
+                })?;
+            threads.push(thread);
+        }
+        Ok(())
+    }
+
+    /// Ends the threads. Called when there is no run.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        for worker in &self.workers {
+            worker.wake();
+        }
+        for thread in self.threads.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A worker's own code does not panic; tasks' panics are caught.
+            let _ = thread.join();
+        }
+        self.blocking.stop();
+    }
+}

@@ -1,0 +1,92 @@
+//! What a worker looks at between two tasks: its inboxes, its timers and its driver.
+#![expect(unsafe_code, reason = "receives tasks by pointer")]
+
+use std::ptr;
+
+use super::interrupt::interrupt;
+use super::placement::Moment;
+use super::worker::{Outer, Worker};
+use crate::base::sync::atomic::Ordering;
+use crate::base::{clock, local};
+use crate::driver::Wait;
+use crate::task::{self, Header};
+
+impl Worker {
+    /// Looks at inboxes, timers and the driver.
+    pub(super) fn look_around(&self, wait: Wait) {
+        task::hear_of_hook();
+        // Hooks that a timer triggers run here, on behalf of no task.
+        local::with(|local| {
+            local.task.set(ptr::null());
+            local.open_frames.set(0);
+        });
+        task::note_none();
+        self.io.borrow_mut().poll(wait);
+        self.receive();
+        if self.places {
+            let now = clock::now();
+            let moment = Moment::at(now, self.pool.epoch);
+            self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
+        }
+        if !self.timers.is_empty() {
+            self.timers.ring(clock::now());
+        }
+    }
+
+    /// Queues the tasks that other workers have placed here.
+    pub(super) fn receive_inbound(&self) {
+        self.shared.take_inbound(|task| self.queue(task));
+    }
+
+    /// Queues an unstarted task here.
+    pub(super) fn queue(&self, task: *const Header) {
+        // SAFETY: T1: it was taken out of an inbox just now, with its reference.
+        let header = unsafe { &*task };
+        header.worker.store(ptr::from_ref(self.shared).cast_mut().cast(), Ordering::Relaxed);
+        self.shared.unstarted.push(task);
+    }
+
+    /// Empties the inboxes.
+    pub(super) fn receive(&self) {
+        self.receive_inbound();
+        self.shared.receive_woken(|task| {
+            // SAFETY: T1: it came through the inbox of this worker, so it is in no queue.
+            unsafe { self.ready.push(task) };
+        });
+        self.shared.receive_cancelled(|task| {
+            // SAFETY: T2: the message's reference.
+            let header = unsafe { &*task };
+            interrupt(header);
+            // SAFETY: T2, as above.
+            unsafe { Header::release(task) };
+        });
+    }
+
+    /// Looks around. Returns whether the running task, which has used up its budget, has to make
+    /// room: a ready task waits, or its slice is over and another task computes.
+    ///
+    /// Otherwise the task goes on. Switching away from it would also switch away from the joiners
+    /// on whose stacks it was started.
+    pub(super) fn is_to_make_room(&self) -> bool {
+        let outer = Outer::leave_for(ptr::null(), 0);
+        let noted = task::noted();
+        self.look_around(Wait::Poll);
+        task::note_again(noted);
+        outer.come_back();
+        let (oldest, next) = self.shared.unstarted.span();
+        let others_compute = oldest < next || !self.preempted.is_empty();
+        // A slice that has not begun begins now.
+        let is_slice_over = self.restraint.note_used_up(others_compute);
+        if self.root_asked.get() || !self.ready.is_empty() {
+            return true;
+        }
+        if !is_slice_over {
+            return false;
+        }
+        let is_due = oldest < next && self.restraint.is_over();
+        if is_due {
+            self.unstarted_first.set(true);
+        }
+        is_due || !self.preempted.is_empty()
+    }
+}
