@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecru::Placement;
+use ecru::diag::{TaskInfo, TaskState};
 use ecru::net::{TcpListener, TcpStream};
 
 /// Longer than any test takes.
@@ -54,8 +55,12 @@ impl Watchdog {
 /// the system gives that worker a core. Many tests spawn, let others run for a while and then cancel, and expect that all have begun.
 #[track_caller]
 pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
-    let auto = std::env::var("ECRU_TEST_PLACEMENT").is_ok_and(|said| said == "auto");
-    run_placed(workers, if auto { Placement::Auto } else { Placement::Together }, body)
+    run_placed(workers, if places_tasks() { Placement::Auto } else { Placement::Together }, body)
+}
+
+/// Whether the tests run with the default placement.
+fn places_tasks() -> bool {
+    std::env::var("ECRU_TEST_PLACEMENT").is_ok_and(|said| said == "auto")
 }
 
 /// The same with a certain placement.
@@ -133,9 +138,27 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Lets others run for a while, so that what has been told to wait does.
+/// Lets the other tasks run until each of them waits or has ended, so that a task that was told to
+/// wait does. Returns after a while if some never wait.
 pub(crate) fn settle() {
     for _ in 0..10 {
+        let _ = ecru::yield_now();
+    }
+    if places_tasks() {
+        settle_everywhere();
+    }
+}
+
+/// Does the same where tasks begin on other workers, which turns of this worker do not wait for.
+fn settle_everywhere() {
+    let Ok(handle) = std::panic::catch_unwind(ecru::Handle::current) else { return };
+    for _ in 0..100 {
+        let tree = handle.dump();
+        let waits =
+            |task: &TaskInfo| matches!(task.state(), TaskState::Running | TaskState::Waiting(_));
+        if tree.left_out() == 0 && tree.busy_workers().is_empty() && tree.tasks().all(waits) {
+            return;
+        }
         let _ = ecru::yield_now();
     }
 }
