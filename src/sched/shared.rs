@@ -69,7 +69,7 @@ impl WorkerShared {
         retired.unwrap_or_else(|| Box::leak(Box::new(WorkerShared::new())))
     }
 
-    fn new() -> WorkerShared {
+    pub(super) fn new() -> WorkerShared {
         WorkerShared {
             woken: AtomicPtr::new(ptr::null_mut()),
             cancelled: AtomicPtr::new(ptr::null_mut()),

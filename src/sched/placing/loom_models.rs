@@ -96,9 +96,13 @@ fn join(worker: &'static WorkerShared, task: &'static Task) {
 fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
     loom::model(|| {
         let [victim, thief, third] = [(); 3].map(|()| leak(WorkerShared::new()));
-        let task = Task::new();
+        let (task, other) = (Task::new(), Task::new());
         task.header.worker.store(ptr::from_ref(victim).cast_mut().cast(), Ordering::Relaxed);
         victim.unstarted.push(&raw const task.header);
+        // What the link of a task in this inbox leads to.
+        let mut chain = Chain::EMPTY;
+        unsafe { chain.push(&raw const other.header) };
+        unsafe { third.send_inbound(chain) };
         let stealing = {
             let (victim, thief, third) = (Shared(victim), Shared(thief), Shared(third));
             thread::spawn(move || {
@@ -115,8 +119,10 @@ fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
         third.take_inbound(|found| {
             unsafe { &*found.cast::<Task>() }.start_if_first();
         });
-        task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
-        end(task);
+        for task in [task, other] {
+            task.starts.with(|starts| assert_eq!(unsafe { *starts }, 1));
+            end(task);
+        }
         [victim, thief, third].into_iter().for_each(end);
     });
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use crate::support::{HOUR, Watchdog, each_run, everywhere, ms, run_on};
+use crate::support::{HOUR, OnDrop, Watchdog, each_run, everywhere, ms, run_on};
 use ecru::{CancelReason, Cancelled, channel};
 
 /// Computes until the task sees that it is to stop.
@@ -43,26 +43,34 @@ fn cancel_47_computing_sees_a_deadline() {
             })
         });
         assert!(limited.is_err());
-        // The limit of a task that goes on computing on another worker.
-        let stop = &AtomicBool::new(false);
-        ecru::scope(|s| {
-            s.spawn(move || {
-                let limited = ecru::timeout(ms(2), || {
-                    ecru::scope(|s| {
-                        s.spawn(move || {
-                            compute();
-                            stop.store(true, SeqCst);
-                        });
-                        while !stop.load(SeqCst) {
-                            let _ = ecru::yield_now();
-                        }
-                        ecru::checkpoint()
-                    })
-                });
-                assert!(limited.is_err());
+        // A child that computes on another worker. Again, if it has not begun within the limit.
+        while !limits_a_computing_child() {}
+    });
+}
+
+/// A task with a limit spawns a child that computes until it sees that limit. Returns whether the child began before the limit.
+fn limits_a_computing_child() -> bool {
+    let (began, over) = (&AtomicBool::new(false), &AtomicBool::new(false));
+    ecru::scope(|s| {
+        s.spawn(move || {
+            let limited = ecru::timeout(ms(2), || {
+                ecru::scope(|s| {
+                    let ends = OnDrop(move || over.store(true, SeqCst));
+                    s.spawn(move || {
+                        let _ends = ends;
+                        began.store(true, SeqCst);
+                        compute();
+                    });
+                    while !over.load(SeqCst) {
+                        let _ = ecru::yield_now();
+                    }
+                    ecru::checkpoint()
+                })
             });
+            assert!(limited.is_err());
         });
     });
+    began.load(SeqCst)
 }
 
 /// A shield that has run out lets the request through to a task that computes in it, and to its children.
