@@ -89,6 +89,7 @@ impl Worker {
                 fn drop(&mut self) {
                     // The root's header ends with this frame. After this no canceller may reach it,
                     // and no message about it may be left.
+                    // SAFETY: T1: it lives until `run_root` returns.
                     cancel::unlink(&unsafe { &*self.0.root.get() }.node);
                     self.0.receive();
                     self.0.finished.set(true);

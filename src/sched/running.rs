@@ -73,6 +73,7 @@ impl Worker {
             let released = unsafe { (header.vtable.run)(task) };
             if !released && !header.has_fiber.get() {
                 // It never switched away, so only this frame still looks at the header.
+                // SAFETY: T2: the running task's reference.
                 unsafe { Header::release(task) };
             }
         };
