@@ -16,7 +16,7 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`Handle`], [`DriverKind`], [`Placement`] |
+//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`RuntimeHandle`], [`DriverKind`], [`Placement`] |
 //! | tasks and their scopes | [`scope()`], [`try_scope`], [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
 //! | cancellation and time limits | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
 //! | several tasks at once | [`combine`], [`JoinSet`], [`join!`], [`par`], [`par_for!`] |
@@ -60,16 +60,13 @@ pub use diag::TaskTree;
 pub use driver::DriverKind;
 pub use interop::block_on;
 pub use park::no_suspend;
-pub use runtime::{
-    Builder as RuntimeBuilder, Handle, LocalRuntime, NotRunning, Runtime, run, spawn,
-};
-pub use sched::Placement;
-pub use sched::{unblock, unblock as spawn_blocking};
-pub use schedule::{Delay, Jitter, Retry, Schedule};
+pub use runtime::{NotRunning, Runtime, RuntimeBuilder, RuntimeHandle, run, spawn};
+pub use sched::{Placement, unblock};
+pub use schedule::{Retry, Schedule};
 pub use scope::{
-    Builder, CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle,
-    TryBuilder, TryScope, cancel_scope, on_cancel, scope, shield, shield as uninterruptible,
-    shield_for, timeout, timeout_at, try_scope, try_timeout,
+    CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle, TaskBuilder,
+    TryScope, TryTaskBuilder, cancel_scope, on_cancel, scope, shield, shield_for, timeout,
+    timeout_at, try_scope, try_timeout,
 };
 pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};

@@ -41,7 +41,7 @@ where
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own, and returns the results in the order of the
-/// items. The window slides: as soon as one item is done the next one starts. Alias: `pmap`.
+/// items. The window slides: as soon as one item is done the next one starts.
 ///
 /// The items are taken from the iterator by the caller, one when there is a place for it.
 ///
@@ -58,6 +58,7 @@ where
 ///     assert_eq!(squares, [1, 4, 9, 16]);
 /// });
 /// ```
+#[doc(alias = "pmap")]
 #[track_caller]
 pub fn map_buffered<I, R, F>(window: usize, items: I, f: F) -> Vec<R>
 where

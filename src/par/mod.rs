@@ -3,7 +3,7 @@
 //! | | at a time | result | order |
 //! |---|---|---|---|
 //! | [`map`] | all | a `Vec`, when all have ended | of the input |
-//! | [`map_buffered`] (alias [`pmap`]) | a sliding window | a `Vec`, when all have ended | of the input |
+//! | [`map_buffered`] | a sliding window | a `Vec`, when all have ended | of the input |
 //! | [`for_each`] | a sliding window | nothing | |
 //! | [`Scope::map`](crate::Scope::map) | all | an iterator | of the input |
 //! | [`Scope::map_buffered`](crate::Scope::map_buffered) | a window ahead of the reader | a lazy iterator | of the input |
@@ -18,5 +18,5 @@ mod eager;
 mod lazy;
 mod window;
 
-pub use eager::{for_each, map, map_buffered, map_buffered as pmap};
+pub use eager::{for_each, map, map_buffered};
 pub use lazy::{Chunks, Mapped, MappedBuffered};

@@ -155,7 +155,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
         self.header().state() & DONE != 0
     }
 
-    /// The name that the task was given by [`Builder::name`](crate::Builder::name), if any.
+    /// The name that the task was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.header().name()

@@ -35,7 +35,7 @@ mod try_scoped;
 mod watchdog;
 mod when;
 
-pub use builder::{Builder, TryBuilder};
+pub use builder::{TaskBuilder, TryTaskBuilder};
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};
 pub use handle::{CancelHandle, cancel_scope};
 pub use hook::on_cancel;
