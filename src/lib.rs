@@ -23,7 +23,7 @@
 //! | channels | [`channel`], [`select!`] |
 //! | whatever can be waited on | [`source`], [`Source`] |
 //! | locks and events | [`sync`] |
-//! | sleeping, and trying again | [`time`], [`sleep`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
+//! | sleeping, and trying again | [`time`], [`sleep`], [`sleep_until`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
 //! | sockets, files, programs, signals | [`net`], [`fs`], [`io`], [`process`], [`signal`] |
 //! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
 //! | futures | [`block_on`] |
@@ -70,7 +70,7 @@ pub use scope::{
 };
 pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};
-pub use time::{sleep, yield_now};
+pub use time::{sleep, sleep_until, yield_now};
 
 /// What is promised, and why it holds. This module exists in the documentation only.
 #[cfg(doc)]

@@ -66,11 +66,13 @@ fn tasks_and_scopes() {
             assert_eq!(named.name(), Some("named"));
             assert!(named.join().unwrap().is_some());
             assert!(matches!(local.join_timeout(Duration::from_secs(9)), Some(Ok(1))));
-            assert!(local.is_finished());
+            let ended = local.join_deadline(Instant::now() + Duration::from_secs(9));
+            assert!(local.is_finished() && matches!(ended, Some(Err(JoinError::Taken))));
             assert!(matches!(local.join(), Err(JoinError::Taken)));
             let shared = helper(s).shared();
             let two = shared.clone();
             assert_eq!((shared.join().unwrap(), two.join().unwrap()), (7, 7));
+            assert!(shared.join_deadline(Instant::now()).unwrap().is_ok());
             helper(s).join().unwrap()
         });
         assert_eq!(seven, 7);
@@ -87,6 +89,7 @@ fn tasks_and_scopes() {
         });
         assert_eq!(ecru::spawn(|| 3).join().unwrap(), 3);
         ecru::yield_now().unwrap();
+        ecru::sleep_until(Instant::now()).unwrap();
         let _id = ecru::task::current().id();
         let panicked =
             ecru::scope(|s| s.spawn(|| -> () { std::panic::panic_any("payload") }).join());
