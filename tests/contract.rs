@@ -286,6 +286,8 @@ fn schedules_and_parallel_maps() {
         assert_eq!(retry.until_ok(|| Ok::<u8, Cancelled>(1)), Ok(1));
         assert_eq!(ecru::par::map([1, 2], |n| n + 1), [2, 3]);
         assert_eq!(ecru::par::map_buffered(1, [1, 2], |n| n + 1), [2, 3]);
+        let until: Vec<Option<u8>> = ecru::par::map_until(Instant::now(), [1], |n: u8| n);
+        assert_eq!(until, [None]);
         ecru::par::for_each(1, [1], |_| ());
         assert_eq!(ecru::par_for!(x in [1, 2], y in [10], let z = x + y, if z > 11 => z), [12]);
         ecru::scope(|s| {
