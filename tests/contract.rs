@@ -10,7 +10,7 @@ use ecru::channel::{self, Receiver, RecvError, SendError, Sender};
 use ecru::source::{self, WaitList};
 use ecru::{
     CancelHandle, CancelReason, Cancelled, DriverKind, Elapsed, JoinError, JoinHandle, Runtime,
-    RuntimeHandle, Scope, Source, TaskBuilder, TryScope, TryTaskBuilder,
+    RuntimeHandle, Scope, Source, StartError, Started, TaskBuilder, TryScope, TryTaskBuilder,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -73,10 +73,26 @@ fn tasks_and_scopes() {
             let two = shared.clone();
             assert_eq!((shared.join().unwrap(), two.join().unwrap()), (7, 7));
             assert!(shared.join_deadline(Instant::now()).unwrap().is_ok());
+            let started: Result<(u8, JoinHandle<'_, u32>), StartError<u32>> =
+                s.start(|started: Started<u8>| -> u32 {
+                    started.ready(1);
+                    2
+                });
+            assert_eq!(started.unwrap().1.join().unwrap(), 2);
+            match s.start(|_: Started<u8>| -> u32 { 3 }) {
+                Err(StartError::Ended(value)) => assert_eq!(value, 3),
+                Err(StartError::Join(error)) => panic!("{error}"),
+                Ok(_) => unreachable!(),
+            }
             helper(s).join().unwrap()
         });
         assert_eq!(seven, 7);
         let failed: Result<(), String> = ecru::try_scope(|s| {
+            let started = s.start(|started| {
+                started.ready(1);
+                Ok(())
+            });
+            assert!(started.is_ok());
             failing(s);
             ecru::sleep(Duration::from_secs(60)).map_err(|cancelled| cancelled.to_string())
         });
