@@ -169,7 +169,7 @@ impl<T> Locked<'_, T> {
     }
 
     /// Puts a value where the next receiver finds it, although there may be no room.
-    fn keep_for_the_next(&mut self, value: T) {
+    pub(super) fn keep_for_the_next(&mut self, value: T) {
         self.state.buffer.push_back(value);
         self.settle();
         // Settling passes over those who only look on, where there is no buffer.
