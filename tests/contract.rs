@@ -263,10 +263,6 @@ fn channels() {
     let _: [Receiver<Instant>; 3] =
         [channel::after(MS), channel::at(Instant::now()), channel::tick(MS)];
     let _: Receiver<u8> = channel::never();
-    let _ =
-        (channel::Multiplexer::<u8>::new(), channel::Mixer::<u8>::new, channel::Fanout::<u8>::new);
-    let (_tx, rx) = channel::unbounded::<u8>();
-    let _ = channel::PubSub::new(rx, |value: &u8| value % 2);
 }
 
 #[test]

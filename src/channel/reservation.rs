@@ -265,13 +265,6 @@ impl<'a, T> Reservation<'a, T> {
         sent(offered)
     }
 
-    /// The same without waiting: full where the receiver has left meanwhile.
-    pub(super) fn offer(mut self, value: T) -> Offered<T> {
-        let (locked, offered) = self.use_up(value);
-        drop(locked);
-        offered
-    }
-
     fn use_up(&mut self, value: T) -> (Locked<'a, T>, Offered<T>) {
         let mut locked = self.channel.lock();
         let offered = match mem::replace(&mut self.what, What::Nothing) {
