@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use ecru::schedule::Delay;
 use ecru::source::{self, WaitList};
-use ecru::{Delay, JoinError, Retry, Source};
+use ecru::{JoinError, Retry, Source};
 
 /// What a server says after a while: the second one is down.
 fn ask(server: u64) -> Result<String, String> {

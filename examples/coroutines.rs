@@ -3,8 +3,9 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ecru::LocalRuntime;
-use ecru::coroutine::{Coroutine, CoroutineState, Generator, Stack, Yielder, remaining_stack};
+use ecru::coroutine::{
+    Coroutine, CoroutineState, Executor, Generator, Stack, Yielder, remaining_stack,
+};
 
 fn main() -> std::io::Result<()> {
     walk_a_tree();
@@ -75,15 +76,15 @@ fn parse_what_comes() {
 
 /// Two coroutines that take turns in a loop which belongs to the program: what they ask for runs in the next tick.
 fn tick_by_hand() {
-    fn step(runtime: &Rc<LocalRuntime>, coroutine: Rc<Coroutine<(), (), ()>>) {
-        let again = Rc::clone(runtime);
-        runtime.run_soon(move || {
+    fn step(executor: &Rc<Executor>, coroutine: Rc<Coroutine<(), (), ()>>) {
+        let again = Rc::clone(executor);
+        executor.run_soon(move || {
             if coroutine.resume(()) == CoroutineState::Yielded(()) {
                 step(&again, coroutine);
             }
         });
     }
-    let (runtime, log) = (Rc::new(LocalRuntime::new()), Rc::new(RefCell::new(String::new())));
+    let (executor, log) = (Rc::new(Executor::new()), Rc::new(RefCell::new(String::new())));
     for (name, turns) in [('a', 3), ('b', 2)] {
         let log = Rc::clone(&log);
         let turn = move |yielder: &Yielder<(), ()>, ()| {
@@ -92,10 +93,10 @@ fn tick_by_hand() {
                 yielder.suspend(());
             }
         };
-        step(&runtime, Rc::new(Coroutine::new(turn)));
+        step(&executor, Rc::new(Coroutine::new(turn)));
     }
     let mut ticks = 0;
-    while runtime.tick() {
+    while executor.tick() {
         log.borrow_mut().push(' ');
         ticks += 1;
     }

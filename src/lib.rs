@@ -16,14 +16,14 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`Handle`], [`DriverKind`], [`Placement`] |
+//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`RuntimeHandle`], [`DriverKind`], [`Placement`] |
 //! | tasks and their scopes | [`scope()`], [`try_scope`], [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
 //! | cancellation and time limits | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
 //! | several tasks at once | [`combine`], [`JoinSet`], [`join!`], [`par`], [`par_for!`] |
 //! | channels | [`channel`], [`select!`] |
 //! | whatever can be waited on | [`source`], [`Source`] |
 //! | locks and events | [`sync`] |
-//! | sleeping, and trying again | [`time`], [`sleep`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
+//! | sleeping, and trying again | [`time`], [`sleep`], [`sleep_until`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
 //! | sockets, files, programs, signals | [`net`], [`fs`], [`io`], [`process`], [`signal`] |
 //! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
 //! | futures | [`block_on`] |
@@ -60,20 +60,17 @@ pub use diag::TaskTree;
 pub use driver::DriverKind;
 pub use interop::block_on;
 pub use park::no_suspend;
-pub use runtime::{
-    Builder as RuntimeBuilder, Handle, LocalRuntime, NotRunning, Runtime, run, spawn,
-};
-pub use sched::Placement;
-pub use sched::{unblock, unblock as spawn_blocking};
-pub use schedule::{Delay, Jitter, Retry, Schedule};
+pub use runtime::{NotRunning, Runtime, RuntimeBuilder, RuntimeHandle, run, spawn};
+pub use sched::{Placement, unblock};
+pub use schedule::{Retry, Schedule};
 pub use scope::{
-    Builder, CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle,
-    TryBuilder, TryScope, cancel_scope, on_cancel, scope, shield, shield as uninterruptible,
+    CancelHandle, Elapsed, JoinError, JoinHandle, PanicPayload, Scope, SharedHandle, StartError,
+    Started, TaskBuilder, TryScope, TryTaskBuilder, cancel_scope, on_cancel, scope, shield,
     shield_for, timeout, timeout_at, try_scope, try_timeout,
 };
 pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};
-pub use time::{sleep, yield_now};
+pub use time::{sleep, sleep_until, yield_now};
 
 /// What is promised, and why it holds. This module exists in the documentation only.
 #[cfg(doc)]

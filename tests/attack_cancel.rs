@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use ecru::{CancelHandle, CancelReason, Elapsed, Handle, JoinError};
+use ecru::{CancelHandle, CancelReason, Elapsed, JoinError, RuntimeHandle};
 
 use common::{HOUR, PATIENCE, run_on};
 
@@ -449,7 +449,8 @@ fn a_request_passes_runs_threads_and_coroutines() {
                                     wait_until_asked();
                                 });
                                 // From outside the task, into this run: above it is what was asked.
-                                let late = Handle::current().spawn(|| unreachable!()).unwrap();
+                                let late =
+                                    RuntimeHandle::current().spawn(|| unreachable!()).unwrap();
                                 assert!(ecru::shield(|| late.join()).is_err());
                             });
                         })

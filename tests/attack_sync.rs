@@ -89,7 +89,7 @@ fn who_waits_for_an_alarm_is_not_stuck() {
             let timer = Timer::new(ms(5));
             timer.start().unwrap();
             assert_eq!(Wrapper(timer).wait(), Ok(true));
-            ecru::block_on(channel::after(ms(5)).into_future()).unwrap().unwrap();
+            ecru::block_on(channel::after(ms(5)).to_future()).unwrap().unwrap();
             let (sender, receiver) = channel::bounded(1);
             channel::after(ms(5)).on_ready(move |at| sender.try_send(at).unwrap()).detach();
             receiver.recv().unwrap().unwrap();
@@ -122,7 +122,7 @@ fn a_dump_finds_room_on_whatever_stack_is_left() {
                 left += 128;
             }
             ecru::sleep(ms(1)).unwrap();
-            let tree = ecru::Handle::current().dump();
+            let tree = ecru::RuntimeHandle::current().dump();
             assert!(tree.tasks().count() > 100);
         });
     });

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use ecru::channel::{self, Receiver, RecvError, SendError, Sender};
 use ecru::source::{self, WaitList};
 use ecru::{
-    CancelHandle, CancelReason, Cancelled, DriverKind, Elapsed, Handle, JoinError, JoinHandle,
-    Runtime, Scope, Source, TryScope,
+    CancelHandle, CancelReason, Cancelled, DriverKind, Elapsed, JoinError, JoinHandle, Runtime,
+    RuntimeHandle, Scope, Source, StartError, Started, TaskBuilder, TryScope, TryTaskBuilder,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -25,10 +25,10 @@ fn start() {
         .name("n")
         .placement(ecru::Placement::Spread);
     let runtime: Runtime = builder.cancel_on_ctrl_c(false).detect_deadlock(false).build().unwrap();
-    let handle: Handle = runtime.handle();
+    let handle: RuntimeHandle = runtime.handle();
     let value: u8 = runtime.run(|| {
         let spawned: JoinHandle<'static, u8> = handle.spawn(|| 2).unwrap();
-        let again = Handle::current().clone();
+        let again = RuntimeHandle::current().clone();
         let _tree: ecru::TaskTree = again.dump();
         spawned.join().unwrap()
     });
@@ -45,7 +45,8 @@ fn helper<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'scope, u32> {
 }
 
 fn failing<'scope>(s: &'scope TryScope<'scope, '_, String>) {
-    s.spawn(|| Err::<(), _>("no".to_owned()));
+    let builder: TryTaskBuilder<'scope, '_, String> = s.builder();
+    builder.spawn(|| Err::<(), _>("no".to_owned()));
 }
 
 #[test]
@@ -59,20 +60,39 @@ fn tasks_and_scopes() {
                 .name("named")
                 .stack_size(64 * 1024)
                 .spawn(|| ecru::task::current().name().map(str::to_owned));
-            s.builder().spawn_local(|| ());
+            let builder: TaskBuilder<'_, '_> = s.builder().near();
+            builder.spawn_local(|| ());
             s.builder().spawn_daemon(|| ());
             assert_eq!(named.name(), Some("named"));
             assert!(named.join().unwrap().is_some());
             assert!(matches!(local.join_timeout(Duration::from_secs(9)), Some(Ok(1))));
-            assert!(local.is_finished());
+            let ended = local.join_deadline(Instant::now() + Duration::from_secs(9));
+            assert!(local.is_finished() && matches!(ended, Some(Err(JoinError::Taken))));
             assert!(matches!(local.join(), Err(JoinError::Taken)));
             let shared = helper(s).shared();
             let two = shared.clone();
             assert_eq!((shared.join().unwrap(), two.join().unwrap()), (7, 7));
+            assert!(shared.join_deadline(Instant::now()).unwrap().is_ok());
+            let started: Result<(u8, JoinHandle<'_, u32>), StartError<u32>> =
+                s.start(|started: Started<u8>| -> u32 {
+                    started.ready(1);
+                    2
+                });
+            assert_eq!(started.unwrap().1.join().unwrap(), 2);
+            match s.start(|_: Started<u8>| -> u32 { 3 }) {
+                Err(StartError::Ended(value)) => assert_eq!(value, 3),
+                Err(StartError::Join(error)) => panic!("{error}"),
+                Ok(_) => unreachable!(),
+            }
             helper(s).join().unwrap()
         });
         assert_eq!(seven, 7);
         let failed: Result<(), String> = ecru::try_scope(|s| {
+            let started = s.start(|started| {
+                started.ready(1);
+                Ok(())
+            });
+            assert!(started.is_ok());
             failing(s);
             ecru::sleep(Duration::from_secs(60)).map_err(|cancelled| cancelled.to_string())
         });
@@ -85,6 +105,7 @@ fn tasks_and_scopes() {
         });
         assert_eq!(ecru::spawn(|| 3).join().unwrap(), 3);
         ecru::yield_now().unwrap();
+        ecru::sleep_until(Instant::now()).unwrap();
         let _id = ecru::task::current().id();
         let panicked =
             ecru::scope(|s| s.spawn(|| -> () { std::panic::panic_any("payload") }).join());
@@ -118,7 +139,6 @@ fn cancellation() {
             assert_eq!(error.kind(), io::ErrorKind::Other);
             assert_eq!(Cancelled::find(&error).unwrap().reason(), CancelReason::Explicit);
             assert!(ecru::shield(|| ecru::sleep(MS)).is_ok());
-            assert!(ecru::uninterruptible(|| ecru::sleep(MS)).is_ok());
             assert!(ecru::shield_for(Duration::from_secs(9), || ecru::sleep(MS)).is_ok());
         });
         assert_eq!(ecru::on_cancel(|| (), || 5), 5);
@@ -130,6 +150,7 @@ fn cancellation() {
 
 ecru::task_local! {
     static DEPTH: u32;
+    static WIDTH: u32
 }
 
 #[derive(Default)]
@@ -174,8 +195,13 @@ fn sources() {
             Ok(source::Either::Left(1))
         ));
         let _ = source::from_iter([1]);
-        let future = source::ready(6).into_future();
+        let future = source::ready(6).to_future();
         assert!(ecru::block_on(future).is_ok());
+        ecru::scope(|s| {
+            assert_eq!(ecru::block_on(s.spawn(|| 1)).unwrap().unwrap(), 1);
+            assert_eq!(ecru::block_on(s.spawn(|| 2).into_future()).unwrap().unwrap(), 2);
+            assert_eq!(ecru::block_on(s.spawn(|| 3).to_future()).unwrap().unwrap(), 3);
+        });
         let _subscription: ecru::source::Subscription = source::ready(1).on_ready(|_| ());
         tx.send(9).unwrap();
         let (other, _kept) = channel::bounded::<u8>(1);
@@ -186,6 +212,14 @@ fn sources() {
             default(Duration::from_secs(9)) => unreachable!(),
         };
         assert_eq!(got, 9);
+        channel::select! {
+            recv(rx) -> _ => unreachable!(),
+            default => (),
+        }
+        channel::select_biased! {
+            recv(rx) -> _ => unreachable!(),
+            default(MS) => (),
+        }
         ecru::select_biased! {
             send(other, 1) -> sent => sent.unwrap(),
             default => unreachable!(),
@@ -229,10 +263,6 @@ fn channels() {
     let _: [Receiver<Instant>; 3] =
         [channel::after(MS), channel::at(Instant::now()), channel::tick(MS)];
     let _: Receiver<u8> = channel::never();
-    let _ =
-        (channel::Multiplexer::<u8>::new(), channel::Mixer::<u8>::new, channel::Fanout::<u8>::new);
-    let (_tx, rx) = channel::unbounded::<u8>();
-    let _ = channel::PubSub::new(rx, |value: &u8| value % 2);
 }
 
 #[test]
@@ -257,7 +287,8 @@ fn combinators() {
 
 #[test]
 fn schedules_and_parallel_maps() {
-    use ecru::{Delay, Jitter, Retry, Schedule};
+    use ecru::schedule::{Delay, Jitter};
+    use ecru::{Retry, Schedule};
     ecru::run(|| {
         assert_eq!(Schedule::every(MS).max_runs(2).jitter(Jitter::None).run(|| 1), Ok(1));
         let _ =
@@ -267,14 +298,14 @@ fn schedules_and_parallel_maps() {
         assert_eq!(retry.until_ok(|| Ok::<u8, Cancelled>(1)), Ok(1));
         assert_eq!(ecru::par::map([1, 2], |n| n + 1), [2, 3]);
         assert_eq!(ecru::par::map_buffered(1, [1, 2], |n| n + 1), [2, 3]);
-        assert_eq!(ecru::par::pmap(1, [1, 2], |n| n + 1), [2, 3]);
+        let until: Vec<Option<u8>> = ecru::par::map_until(Instant::now(), [1], |n: u8| n);
+        assert_eq!(until, [None]);
         ecru::par::for_each(1, [1], |_| ());
         assert_eq!(ecru::par_for!(x in [1, 2], y in [10], let z = x + y, if z > 11 => z), [12]);
         ecru::scope(|s| {
             assert!(s.map([1], |n| n).all(|one| one.is_ok()));
             assert!(s.map_buffered(2, [1], |n| n).all(|one| one.is_ok()));
             assert!(s.map_chunks(2, [1], |n| n).all(|one| one.join().is_ok()));
-            assert_eq!(s.fmap(2, [1], |n| n).count(), 1);
         });
     });
 }
@@ -338,7 +369,7 @@ fn twins() {
         assert_eq!(ecru::io::copy(&mut &b"abc"[..], &mut Vec::new()).unwrap(), 3);
         let ctrl_c: ecru::signal::Signal = ecru::signal::ctrl_c().unwrap();
         assert!(ctrl_c.try_take().is_none());
-        assert_eq!(ecru::unblock(|| 1) + ecru::spawn_blocking(|| 1), 2);
+        assert_eq!(ecru::unblock(|| 1), 1);
         let begin = ecru::time::now();
         ecru::time::sleep_until(begin + MS).unwrap();
         ecru::time::sleep(MS).unwrap();
@@ -376,14 +407,27 @@ fn locks() {
         let once = SetOnce::new();
         once.set(1).unwrap();
         assert_eq!(DEPTH.scope(1, || DEPTH.with(|depth| *depth)), 1);
+        assert_eq!(WIDTH.scope(2, || WIDTH.get()), 2);
+    });
+}
+
+#[test]
+fn locks_as_in_std() {
+    use ecru::sync::poison::{Barrier, Condvar, Mutex, RwLock};
+    ecru::run(|| {
+        let (mutex, condvar) = (Mutex::new(1), Condvar::new());
+        let (guard, waited) = condvar.wait_timeout(mutex.lock().unwrap(), MS).unwrap();
+        assert!(waited.timed_out() && *guard == 1);
+        assert_eq!(*RwLock::new(1).read().unwrap(), 1);
+        assert!(Barrier::new(1).wait().is_leader());
     });
 }
 
 #[test]
 fn coroutines() {
     use ecru::coroutine::{
-        self, Coroutine, CoroutineState, Generator, Items, ScopedCoroutine, Stack, StackPool,
-        Yielder, remaining_stack,
+        self, Coroutine, CoroutineState, Executor, Generator, Items, ScopedCoroutine, Stack,
+        StackPool, Yielder, remaining_stack,
     };
     let coroutine: Coroutine<u8, u8, &str> = Coroutine::new(|yielder: &Yielder<u8, u8>, first| {
         assert_eq!(yielder.suspend(first + 1), 9);
@@ -411,7 +455,8 @@ fn coroutines() {
     );
     assert_eq!((sum, all), (1, borrowed));
     let _ = (Stack::new(64 * 1024).unwrap(), StackPool::new(64 * 1024));
-    let local = ecru::LocalRuntime::new();
-    local.run_soon(|| ());
-    while local.tick() {}
+    let executor = Executor::new();
+    executor.run_soon(|| ());
+    let ran: bool = executor.tick();
+    assert!(ran && !executor.tick());
 }

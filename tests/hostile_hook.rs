@@ -53,7 +53,7 @@ thread_local! {
     static GENERATOR: RefCell<Option<Generator<u32>>> = const { RefCell::new(None) };
 }
 static CHANNEL: Mutex<Option<(Sender<u32>, Receiver<u32>)>> = Mutex::new(None);
-static HANDLE: Mutex<Option<ecru::Handle>> = Mutex::new(None);
+static HANDLE: Mutex<Option<ecru::RuntimeHandle>> = Mutex::new(None);
 static ASLEEP: Mutex<Option<ecru::JoinHandle<'static, ()>>> = Mutex::new(None);
 static MADE: AtomicUsize = AtomicUsize::new(0);
 static GONE: AtomicUsize = AtomicUsize::new(0);
@@ -158,7 +158,7 @@ fn a_hook_that_does_everything_it_should_not() {
     for which in ALL {
         for workers in [1, 2] {
             let sum = run_on(workers, || {
-                *HANDLE.lock().unwrap() = Some(ecru::Handle::current());
+                *HANDLE.lock().unwrap() = Some(ecru::RuntimeHandle::current());
                 let (sender, receiver) = channel::unbounded();
                 *CHANNEL.lock().unwrap() = Some((sender.clone(), receiver.clone()));
                 INSTALLED.call_once(|| set_switch_hook(&Hostile).unwrap());

@@ -436,7 +436,7 @@ fn hook_12_a_dump_disturbs_nobody() {
             }
             settle();
             // The root waits for the answer, and leaves its trace when it is asked.
-            assert_eq!(ecru::Handle::current().dump().tasks().count(), 4);
+            assert_eq!(ecru::RuntimeHandle::current().dump().tasks().count(), 4);
             assert_eq!(NUMBER.get(), 9);
             go.count_down();
         });

@@ -12,19 +12,7 @@
 //! | [`oneshot`] | one, once | fails: it is closed |
 //! | [`after`], [`at`], [`tick`], [`never`](never()) | values come by themselves, or never | |
 //!
-//! # Over channels
-//! | | |
-//! |---|---|
-//! | to move | [`pipe`], [`send_all`], [`from_iter`] |
-//! | to join and to part | [`merge`], [`zip_with`], [`partition`] |
-//! | to receive altogether | [`take`], [`fold`], [`try_fold`], [`collect`] |
-//! | to work through | [`pipeline`], [`pipeline_unordered`]; on the way in, [`transformed`] |
-//! | to spread | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
-//!
-//! Each of them is a view that pulls when it is read, a call that runs in its caller until there is no more to do, or a hub whose `run`
-//! is such a call; none of them starts a task that outlives a call. They take receivers and senders by value or by reference: a sender
-//! that is given is dropped in the end, which closes its channel if it was the last; one that is lent stays open. What is in hand when
-//! a target closes, or when a call is cancelled, comes back in the error.
+//! The crate `ecru-flow` has what is built over channels: pipelines, merges, and hubs that distribute values.
 //!
 //! # The end
 //! A channel ends when all its senders have gone, or when one of its ends [closes](Sender::close) it: what is in it, and what those
@@ -46,7 +34,6 @@ mod flavours;
 mod halves;
 mod iter;
 mod meeting;
-mod over;
 mod receiver;
 mod reservation;
 mod select;
@@ -61,15 +48,6 @@ pub use errors::{
 };
 pub use flavours::{after, at, bounded, dropping, never, oneshot, sliding, tick, unbounded};
 pub use iter::{IntoIter, Iter, Results, TryIter};
-#[doc(hidden)]
-pub use over::lockstep as __lockstep;
-pub use over::transform::{self, Transform};
-pub use over::{
-    Closed, Fanout, IntoReceiver, Lockstep, Merge, MergeIter, Mixer, Multiplexer, NoHandler,
-    OnPanic, Pipeline, PipelineUnordered, PubSub, SoloMode, Subscription, Take, Toggle,
-    TransformSender, ZipWith, collect, fold, from_iter, merge, partition, pipe, pipeline,
-    pipeline_unordered, send_all, take, transformed, try_fold, zip_with,
-};
 pub use receiver::Receiver;
 #[doc(hidden)]
 pub use select::expansion as __select;

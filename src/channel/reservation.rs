@@ -169,7 +169,7 @@ impl<T> Locked<'_, T> {
     }
 
     /// Puts a value where the next receiver finds it, although there may be no room.
-    fn keep_for_the_next(&mut self, value: T) {
+    pub(super) fn keep_for_the_next(&mut self, value: T) {
         self.state.buffer.push_back(value);
         self.settle();
         // Settling passes over those who only look on, where there is no buffer.
@@ -263,13 +263,6 @@ impl<'a, T> Reservation<'a, T> {
         }
         drop(locked);
         sent(offered)
-    }
-
-    /// The same without waiting: full where the receiver has left meanwhile.
-    pub(super) fn offer(mut self, value: T) -> Offered<T> {
-        let (locked, offered) = self.use_up(value);
-        drop(locked);
-        offered
     }
 
     fn use_up(&mut self, value: T) -> (Locked<'a, T>, Offered<T>) {

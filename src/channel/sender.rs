@@ -124,6 +124,48 @@ impl<T> Sender<T> {
         }
     }
 
+    /// Sends a value without waiting, even if the channel is full.
+    ///
+    /// A full channel then holds more values than its capacity. It accepts no others by [`send`](Sender::send) until it holds fewer than its
+    /// capacity again. A channel without a buffer keeps the value for the next receiver. The value comes before those of senders that wait.
+    ///
+    /// Use it for values that must go in and were not counted on, such as the last outputs of a stage that is closed.
+    ///
+    /// # Errors
+    /// [`SendError::Disconnected`] with the value if the channel is closed or has no receiver left. So does a
+    /// [`oneshot`](super::oneshot()) channel that has no room, because it never has again.
+    ///
+    /// # Cancellation
+    /// This is not a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// let (sender, receiver) = ecru::channel::bounded(1);
+    /// sender.send(1).unwrap();
+    /// sender.overfill(2).unwrap();
+    /// assert_eq!(receiver.len(), 2);
+    /// assert_eq!(receiver.recv(), Ok(1));
+    /// assert!(sender.try_send(3).unwrap_err().is_full());
+    /// ```
+    pub fn overfill(&self, value: T) -> Result<(), SendError<T>> {
+        let mut locked = self.channel.lock();
+        let mut offered = locked.offer(value);
+        if let Offered::Full(value) = offered {
+            offered = if locked.state.once {
+                Offered::Disconnected(value)
+            } else {
+                locked.keep_for_the_next(value);
+                Offered::Accepted
+            };
+        }
+        drop(locked);
+        // What was evicted is dropped here, without the lock.
+        match offered {
+            Offered::Disconnected(value) => Err(SendError::Disconnected(value)),
+            Offered::Accepted | Offered::Evicted(_) | Offered::Full(_) => Ok(()),
+        }
+    }
+
     /// Values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {

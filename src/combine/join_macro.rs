@@ -30,6 +30,7 @@ use crate::scope::{self, JoinError, JoinHandle, Scope};
 ///     assert_eq!(count, 2);
 /// });
 /// ```
+#[doc(alias = "concurrently")]
 #[macro_export]
 macro_rules! join {
     // All are launched before the first is waited for. Each step's `handle` is a name of its own.
@@ -41,26 +42,6 @@ macro_rules! join {
     ($($expression:expr),* $(,)?) => {
         $crate::scope(|scope| $crate::join!(@launch scope [] $($expression,)*))
     };
-}
-
-/// Another name of [`join!`](crate::join), for those who read "join" as "wait for what has begun": it begins them.
-///
-/// # Panics
-/// As [`join!`](crate::join).
-///
-/// # Cancellation
-/// As [`join!`](crate::join).
-///
-/// # Examples
-/// ```
-/// ecru::run(|| {
-///     let (sum, product) = ecru::concurrently!(1 + 2, 3 * 4);
-///     assert_eq!((sum.unwrap(), product.unwrap()), (3, 12));
-/// });
-/// ```
-#[macro_export]
-macro_rules! concurrently {
-    ($($expression:expr),* $(,)?) => { $crate::join!($($expression),*) };
 }
 
 /// Launches one expression. Public for the macro's sake.

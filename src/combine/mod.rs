@@ -8,7 +8,7 @@
 //! | [`first_ok_keep`] | the same | the same | left alone |
 //! | [`join_all`] | all | a `Vec` of results | |
 //! | [`JoinSet`] | one after another | results in the order in which they come | |
-//! | [`join!`](crate::join), also [`concurrently!`](crate::concurrently) | all | a tuple of results | |
+//! | [`join!`](crate::join) | all | a tuple of results | |
 //!
 //! # Words
 //! - The tasks of `zip`, `try_join_all` and `first_ok` return `Result<T, E>`; a *failure* is an `Err`, or that there is no result (the

@@ -5,6 +5,7 @@
 //! - [`Generator`]: one that only gives values out, as an iterator.
 //! - [`scoped()`], [`generate()`]: the same for functions that borrow. They end before the call returns.
 //! - [`Stack`], [`StackPool`]: where they run, guarded against overflow and recycled.
+//! - [`Executor`]: a queue of closures for a program's own loop, from which coroutines are resumed.
 //!
 //! ```
 //! use ecru::coroutine::Generator;
@@ -24,6 +25,7 @@
 // - `frames`: what must not be left open by a coroutine that may be forgotten.
 // - `panics`: whose panic it is that the thread counts.
 // - `control`, `yielder`, `coroutine`, `generator`, `scoped`: the public face.
+// - `executor`: a queue of closures, of which the rest of this module knows nothing.
 //
 // # Invariants
 // - C1: a `Stack` value is the only owner of its slot. C2: memory is unmapped or given back only where no `Stack` owns a slot.
@@ -44,6 +46,7 @@
 mod control;
 #[expect(clippy::module_inception, reason = "the type's name is the layer's name")]
 mod coroutine;
+mod executor;
 pub(crate) mod frames;
 mod generator;
 pub(crate) mod leaked;
@@ -55,6 +58,7 @@ pub(crate) mod switch;
 mod yielder;
 
 pub use self::coroutine::{Coroutine, CoroutineState, CoroutineStatus};
+pub use self::executor::Executor;
 pub(crate) use self::frames::OpenFrame;
 pub use self::generator::Generator;
 pub use self::leaked::leaked_stacks;

@@ -1,4 +1,4 @@
-//! What is done about a run that is stuck: see [`Builder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). Where the program
+//! What is done about a run that is stuck: see [`RuntimeBuilder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). Where the program
 //! leaves that open, a debug build says once that it seems to be stuck ([`noticed`]).
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! What a program is doing: every scope and every task of a run, on whom each waits, and where.
 //!
-//! [`Handle::dump`](crate::Handle::dump) makes a [`TaskTree`], which prints itself.
+//! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which prints itself.
 //!
 //! The workers answer one after another, while the others go on. A tree of a busy program may show a task as it was a moment ago.
 //! Of a program that is stuck it shows the truth.

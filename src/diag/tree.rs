@@ -12,7 +12,7 @@ use crate::task::{Header, Seen, TaskId};
 /// Deeper trees than this are not indented any further.
 const INDENT_MAX: usize = 32;
 
-/// Every scope and task of a run, as [`Handle::dump`](crate::Handle::dump) found them.
+/// Every scope and task of a run, as [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) found them.
 ///
 /// `{}` prints a line for each scope and each task; `{:#}` adds the stack traces of the tasks that wait.
 ///
@@ -23,10 +23,10 @@ const INDENT_MAX: usize = 32;
 /// ecru::run(|| {
 ///     ecru::scope(|s| {
 ///         let slow = s.builder().name("slow").spawn(|| ecru::sleep(Duration::from_secs(3600)));
-///         while !ecru::Handle::current().dump().tasks().any(|task| task.waits_on().is_some()) {
+///         while !ecru::RuntimeHandle::current().dump().tasks().any(|task| task.waits_on().is_some()) {
 ///             ecru::yield_now().unwrap();
 ///         }
-///         println!("{}", ecru::Handle::current().dump());
+///         println!("{}", ecru::RuntimeHandle::current().dump());
 ///         slow.cancel();
 ///     });
 /// });
@@ -183,7 +183,7 @@ impl BusyTask {
         BusyTask { seen }
     }
 
-    /// Returns the name that it was given by [`Builder::name`](crate::Builder::name), if any.
+    /// Returns the name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.seen.name.as_deref()
@@ -301,7 +301,7 @@ impl TaskInfo {
         self.label.id
     }
 
-    /// The name that it was given by [`Builder::name`](crate::Builder::name), if any.
+    /// The name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.label.name.as_deref()

@@ -2,8 +2,10 @@
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use super::window::{Place, Window};
+use crate::base::clock;
 use crate::scope::{self, JoinError, JoinHandle, Scope};
 
 /// Calls `f` for every item, all at once, each in a task of its own, and returns the results in the order of the items.
@@ -41,7 +43,7 @@ where
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own, and returns the results in the order of the
-/// items. The window slides: as soon as one item is done the next one starts. Alias: `pmap`.
+/// items. The window slides: as soon as one item is done the next one starts.
 ///
 /// The items are taken from the iterator by the caller, one when there is a place for it.
 ///
@@ -58,6 +60,7 @@ where
 ///     assert_eq!(squares, [1, 4, 9, 16]);
 /// });
 /// ```
+#[doc(alias = "pmap")]
 #[track_caller]
 pub fn map_buffered<I, R, F>(window: usize, items: I, f: F) -> Vec<R>
 where
@@ -84,6 +87,56 @@ where
     })
     .into_iter()
     .map(or_resume)
+    .collect()
+}
+
+/// Calls `f` for every item, all at once, each in a task of its own, until `deadline`. Returns the results in the order of the items.
+///
+/// At the deadline, `f` is not called for any further item, and the waits of calls that are running fail, with the reason
+/// [`Deadline`](crate::CancelReason::Deadline). Running calls are awaited. An item has `None` if its call never began, or if the deadline
+/// interrupted one of its waits, or a task of a scope inside it. A call that has only computed keeps its result, however late.
+///
+/// # Panics
+/// As [`map`].
+///
+/// # Cancellation
+/// This is not a cancellation point. A cancellation of the caller reaches the calls: their waits fail, and what they return is kept.
+///
+/// # Examples
+/// ```
+/// use std::time::{Duration, Instant};
+///
+/// ecru::run(|| {
+///     let hour = Duration::from_secs(3600);
+///     let in_time = ecru::par::map_until(Instant::now() + hour, [1, 2], |n| n * n);
+///     assert_eq!(in_time, [Some(1), Some(4)]);
+///
+///     let soon = Instant::now() + Duration::from_millis(5);
+///     let late = ecru::par::map_until(soon, [1, 2], |n| ecru::sleep(n * hour).is_ok());
+///     assert_eq!(late, [None, None]);
+/// });
+/// ```
+#[track_caller]
+pub fn map_until<I, R, F>(deadline: Instant, items: I, f: F) -> Vec<Option<R>>
+where
+    I: IntoIterator<Item: Send>,
+    R: Send,
+    F: Fn(I::Item) -> R + Sync,
+{
+    let f = &f;
+    let has_passed = || deadline <= clock::now();
+    // An item may come, or its task may start, only after the deadline.
+    let call = |item| {
+        if has_passed() { None } else { scope::timeout_at(deadline, || f(item)).ok() }
+    };
+    let call = &call;
+    scope::scope(|s| {
+        let start = |item| (!has_passed()).then(|| spawn(s, move || call(item)));
+        let handles: Vec<_> = items.into_iter().map(start).collect();
+        handles.iter().map(|handle| handle.as_ref().map(value)).collect::<Vec<_>>()
+    })
+    .into_iter()
+    .map(|result| result.and_then(or_resume))
     .collect()
 }
 

@@ -69,7 +69,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     /// Calls `f` for every item in chunks of `n`: an iterator of handles, lazy. A chunk starts when its first handle is asked for, and
-    /// that handle comes when the whole chunk has ended; the next chunk starts only when the reader gets there. Alias: `fmap`.
+    /// that handle comes when the whole chunk has ended; the next chunk starts only when the reader gets there.
     ///
     /// # Panics
     /// When `n` is 0.
@@ -85,6 +85,7 @@ impl<'scope> Scope<'scope, '_> {
     ///     });
     /// });
     /// ```
+    #[doc(alias = "fmap")]
     #[track_caller]
     pub fn map_chunks<I, R, F>(
         &'scope self,
@@ -99,25 +100,6 @@ impl<'scope> Scope<'scope, '_> {
     {
         assert!(n > 0, "a chunk of 0 items would never start anything; ask for at least 1");
         Chunks { inner: self.map_buffered(n, items, f) }
-    }
-
-    /// Alias of [`map_chunks`](Scope::map_chunks).
-    ///
-    /// # Panics
-    /// When `n` is 0.
-    #[track_caller]
-    pub fn fmap<I, R, F>(
-        &'scope self,
-        n: usize,
-        items: I,
-        f: F,
-    ) -> Chunks<'scope, I::IntoIter, F, R>
-    where
-        I: IntoIterator<Item: Send + 'scope>,
-        R: Send + 'scope,
-        F: Fn(I::Item) -> R + Send + Sync + 'scope,
-    {
-        self.map_chunks(n, items, f)
     }
 }
 

@@ -21,16 +21,16 @@ use crate::sched::{Placement, Settings, WORKERS_MAX};
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing before `build`"]
-pub struct Builder {
+pub struct RuntimeBuilder {
     settings: Settings,
     /// None: the environment decides.
     detect_deadlock: Option<bool>,
 }
 
-impl Builder {
-    pub(super) fn new() -> Builder {
+impl RuntimeBuilder {
+    pub(super) fn new() -> RuntimeBuilder {
         let workers = thread::available_parallelism().map_or(1, NonZero::get).min(WORKERS_MAX);
-        Builder {
+        RuntimeBuilder {
             settings: Settings {
                 workers,
                 stack_size: STACK_DEFAULT,
@@ -48,14 +48,14 @@ impl Builder {
 
     /// How many OS threads run tasks; the thread that calls `run` is one of them. Default: as many as there are cores available
     /// to the process. At most 1024.
-    pub fn workers(mut self, workers: usize) -> Builder {
+    pub fn workers(mut self, workers: usize) -> RuntimeBuilder {
         self.settings.workers = workers;
         self
     }
 
     /// The usable bytes of each task's stack, rounded up to whole pages. It is virtual memory: only what a task touches is
     /// real. Default: [`STACK_DEFAULT`](crate::coroutine::STACK_DEFAULT), which is larger in debug builds. At least 16 KiB.
-    pub fn stack_size(mut self, bytes: usize) -> Builder {
+    pub fn stack_size(mut self, bytes: usize) -> RuntimeBuilder {
         self.settings.stack_size = bytes;
         self
     }
@@ -71,13 +71,13 @@ impl Builder {
     /// assert_eq!(runtime.driver_kind(), DriverKind::Poll);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn driver(mut self, driver: DriverKind) -> Builder {
+    pub fn driver(mut self, driver: DriverKind) -> RuntimeBuilder {
         self.settings.driver = driver;
         self
     }
 
     /// What the threads are called: `NAME-1` and so on for the workers, `NAME-unblock` in the blocking pool. Default: `ecru`.
-    pub fn name(mut self, name: impl Into<String>) -> Builder {
+    pub fn name(mut self, name: impl Into<String>) -> RuntimeBuilder {
         self.settings.name = name.into();
         self
     }
@@ -85,7 +85,7 @@ impl Builder {
     /// Sets where tasks start. Default: [`Placement::Auto`].
     ///
     /// A started task stays on its worker until it ends, so this decides how the work of a program is divided among the cores. Single
-    /// tasks that talk much to their spawner are kept beside it by [`near`](crate::Builder::near).
+    /// tasks that talk much to their spawner are kept beside it by [`near`](crate::TaskBuilder::near).
     ///
     /// # Examples
     /// ```
@@ -95,7 +95,7 @@ impl Builder {
     /// assert_eq!(runtime.run(|| ecru::scope(|s| s.spawn(|| 7).join().unwrap())), 7);
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn placement(mut self, placement: Placement) -> Builder {
+    pub fn placement(mut self, placement: Placement) -> RuntimeBuilder {
         self.settings.placement = placement;
         self
     }
@@ -114,12 +114,12 @@ impl Builder {
     /// println!("{}", if slept.is_ok() { "an hour has passed" } else { "interrupted" });
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn cancel_on_ctrl_c(mut self, cancel: bool) -> Builder {
+    pub fn cancel_on_ctrl_c(mut self, cancel: bool) -> RuntimeBuilder {
         self.settings.cancel_on_ctrl_c = cancel;
         self
     }
 
-    /// Sets whether SIGTERM cancels the root of a run, as [`cancel_on_ctrl_c`](Builder::cancel_on_ctrl_c) does at SIGINT.
+    /// Sets whether SIGTERM cancels the root of a run, as [`cancel_on_ctrl_c`](RuntimeBuilder::cancel_on_ctrl_c) does at SIGINT.
     /// Default: no.
     ///
     /// SIGTERM is what service managers, containers and kill(1) send to a program that is to end. The two settings are independent
@@ -137,7 +137,7 @@ impl Builder {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[doc(alias = "SIGTERM")]
-    pub fn cancel_on_terminate(mut self, cancel: bool) -> Builder {
+    pub fn cancel_on_terminate(mut self, cancel: bool) -> RuntimeBuilder {
         self.settings.cancel_on_terminate = cancel;
         self
     }
@@ -169,7 +169,7 @@ impl Builder {
     /// assert!(stuck.unwrap_err().downcast_ref::<String>().unwrap().starts_with("deadlock: "));
     /// # Ok::<(), std::io::Error>(())
     /// ```
-    pub fn detect_deadlock(mut self, detect: bool) -> Builder {
+    pub fn detect_deadlock(mut self, detect: bool) -> RuntimeBuilder {
         self.detect_deadlock = Some(detect);
         self
     }

@@ -14,17 +14,17 @@ use crate::scope::JoinHandle;
 /// use std::thread;
 ///
 /// ecru::run(|| {
-///     let handle = ecru::Handle::current();
+///     let handle = ecru::RuntimeHandle::current();
 ///     let joined = ecru::unblock(|| thread::spawn(move || handle.spawn(|| 5).unwrap().join()).join());
 ///     assert_eq!(joined.unwrap().unwrap(), 5);
 /// });
 /// ```
 #[derive(Clone, Debug)]
-pub struct Handle {
+pub struct RuntimeHandle {
     pool: Weak<Pool>,
 }
 
-/// The error of [`Handle::spawn`]: the runtime has no run going on.
+/// The error of [`RuntimeHandle::spawn`]: the runtime has no run going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning(());
 
@@ -36,9 +36,9 @@ impl fmt::Display for NotRunning {
 
 impl error::Error for NotRunning {}
 
-impl Handle {
-    pub(super) fn new(pool: &Arc<Pool>) -> Handle {
-        Handle { pool: Arc::downgrade(pool) }
+impl RuntimeHandle {
+    pub(super) fn new(pool: &Arc<Pool>) -> RuntimeHandle {
+        RuntimeHandle { pool: Arc::downgrade(pool) }
     }
 
     /// The handle of the run that the calling task belongs to.
@@ -47,11 +47,13 @@ impl Handle {
     /// Outside a run.
     #[must_use]
     #[track_caller]
-    pub fn current() -> Handle {
+    pub fn current() -> RuntimeHandle {
         match sched::current_pool() {
-            Some(pool) => Handle::new(&pool),
+            Some(pool) => RuntimeHandle::new(&pool),
             None => {
-                panic!("`Handle::current` called outside a run; take `Runtime::handle` instead")
+                panic!(
+                    "`RuntimeHandle::current` called outside a run; take `Runtime::handle` instead"
+                )
             }
         }
     }
@@ -85,7 +87,7 @@ impl Handle {
     /// # Examples
     /// ```
     /// ecru::run(|| {
-    ///     let tree = ecru::Handle::current().dump();
+    ///     let tree = ecru::RuntimeHandle::current().dump();
     ///     assert_eq!(tree.tasks().count(), 1);
     ///     assert!(tree.tasks().all(|task| task.is_root()));
     /// });

@@ -5,16 +5,13 @@
 //! | `builder` | settings, and what is wrong with them |
 //! | `run` | the root task, and the end of a run |
 //! | `handle` | a runtime seen from outside |
-//! | `local` | the smallest event loop |
 
 mod builder;
 #[cfg(test)]
 mod files_by_pool;
 mod handle;
-mod local;
 mod run;
 
-pub use builder::Builder;
-pub use handle::{Handle, NotRunning};
-pub use local::LocalRuntime;
+pub use builder::RuntimeBuilder;
+pub use handle::{NotRunning, RuntimeHandle};
 pub use run::{Runtime, run, spawn};

@@ -1,6 +1,6 @@
 //! The root task, and the end of a run.
 //!
-//! A run is a scope around the root task: `ecru::spawn` and [`Handle::spawn`](super::Handle::spawn) put their tasks into it. The
+//! A run is a scope around the root task: `ecru::spawn` and [`RuntimeHandle::spawn`](super::RuntimeHandle::spawn) put their tasks into it. The
 //! runtime publishes that scope for as long as tasks may be added; it is withdrawn, under a lock, only when the count says
 //! that nobody is left.
 #![expect(unsafe_code, reason = "publishes a scope that lives on the stack of `run`")]
@@ -10,8 +10,8 @@ use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::builder::Builder;
-use super::handle::Handle;
+use super::builder::RuntimeBuilder;
+use super::handle::RuntimeHandle;
 use crate::base::sync::atomic::Ordering;
 use crate::base::{report, short_trace};
 use crate::coroutine::STACK_DEFAULT;
@@ -74,8 +74,8 @@ pub fn run<T>(root: impl FnOnce() -> T) -> T {
 
 impl Runtime {
     /// Starts to describe a runtime.
-    pub fn builder() -> Builder {
-        Builder::new()
+    pub fn builder() -> RuntimeBuilder {
+        RuntimeBuilder::new()
     }
 
     pub(super) fn new(settings: Settings) -> io::Result<Runtime> {
@@ -238,8 +238,8 @@ impl Runtime {
 
     /// A handle by which other threads can spawn tasks into this runtime's run.
     #[must_use]
-    pub fn handle(&self) -> Handle {
-        Handle::new(&self.pool)
+    pub fn handle(&self) -> RuntimeHandle {
+        RuntimeHandle::new(&self.pool)
     }
 }
 
@@ -290,7 +290,7 @@ where
 {
     let Some(pool) = sched::current_pool() else {
         panic!(
-            "`ecru::spawn` called on a thread that runs no tasks; use `Handle::spawn`, or call it inside `ecru::run`"
+            "`ecru::spawn` called on a thread that runs no tasks; use `RuntimeHandle::spawn`, or call it inside `ecru::run`"
         )
     };
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);

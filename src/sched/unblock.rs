@@ -48,6 +48,7 @@ struct Frame<F, T> {
 ///     assert_eq!(words.len(), 3);
 /// });
 /// ```
+#[doc(alias = "spawn_blocking")]
 #[track_caller]
 pub fn unblock<F, T>(closure: F) -> T
 where

@@ -48,7 +48,7 @@ impl Delay {
     ///
     /// # Examples
     /// ```
-    /// use ecru::{Delay, Jitter};
+    /// use ecru::schedule::{Delay, Jitter};
     /// use std::time::Duration;
     ///
     /// let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));

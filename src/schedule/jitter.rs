@@ -21,7 +21,7 @@ impl Jitter {
     ///
     /// # Examples
     /// ```
-    /// use ecru::Jitter;
+    /// use ecru::schedule::Jitter;
     /// use std::time::Duration;
     ///
     /// let second = Duration::from_secs(1);

@@ -16,7 +16,8 @@ use crate::time;
 ///
 /// # Examples
 /// ```
-/// use ecru::{Delay, Jitter, Retry};
+/// use ecru::Retry;
+/// use ecru::schedule::{Delay, Jitter};
 /// use std::io;
 /// use std::time::Duration;
 ///

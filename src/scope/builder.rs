@@ -118,15 +118,15 @@ builder! {
     ///     });
     /// });
     /// ```
-    Builder<'scope, 'env>, Scope<'scope, 'env>
+    TaskBuilder<'scope, 'env>, Scope<'scope, 'env>
 }
 
 builder! {
-    /// Configures a task of a [`TryScope`] before it is spawned; see [`Builder`].
-    TryBuilder<'scope, 'env, E>, TryScope<'scope, 'env, E>
+    /// Configures a task of a [`TryScope`] before it is spawned; see [`TaskBuilder`].
+    TryTaskBuilder<'scope, 'env, E>, TryScope<'scope, 'env, E>
 }
 
-impl<'scope> Builder<'scope, '_> {
+impl<'scope> TaskBuilder<'scope, '_> {
     /// [`Scope::spawn`].
     ///
     /// # Panics
@@ -170,7 +170,7 @@ impl<'scope> Builder<'scope, '_> {
     }
 }
 
-impl<'scope, E: Send> TryBuilder<'scope, '_, E> {
+impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
     /// [`TryScope::spawn`].
     ///
     /// # Panics

@@ -495,7 +495,7 @@ pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     unsafe { child_ended(scope, daemon) };
     match start {
         Start::Anywhere | Start::Beside(_) => panic!(
-            "`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `Handle::spawn`"
+            "`spawn` called on a thread that runs no tasks of this scope's run; spawn from inside the run, or use `RuntimeHandle::spawn`"
         ),
         Start::Here => panic!(
             "`spawn_local`, or a `spawn` that is `near()`, called on a thread that is no worker of this scope's run; it starts tasks on the caller's own worker"

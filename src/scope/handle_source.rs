@@ -43,7 +43,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
     /// });
     /// ```
     pub fn into_future(self) -> SourceFuture<JoinHandle<'scope, T>> {
-        Source::into_future(self)
+        Source::to_future(self)
     }
 }
 
@@ -52,7 +52,7 @@ impl<'scope, T> IntoFuture for JoinHandle<'scope, T> {
     type IntoFuture = SourceFuture<JoinHandle<'scope, T>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Source::into_future(self)
+        Source::to_future(self)
     }
 }
 
@@ -80,7 +80,7 @@ impl<T: Clone + Sync> Source for SharedHandle<'_, T> {
 impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
     /// A future of a copy of the task's result, for other people's runtimes.
     pub fn into_future(self) -> SourceFuture<SharedHandle<'scope, T>> {
-        Source::into_future(self)
+        Source::to_future(self)
     }
 }
 
@@ -89,6 +89,6 @@ impl<'scope, T: Clone + Sync> IntoFuture for SharedHandle<'scope, T> {
     type IntoFuture = SourceFuture<SharedHandle<'scope, T>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Source::into_future(self)
+        Source::to_future(self)
     }
 }

@@ -124,7 +124,43 @@ impl<'scope, T> JoinHandle<'scope, T> {
     #[track_caller]
     pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
         // A duration that leads past the end of time is none at all.
-        let deadline = clock::now().checked_add(timeout);
+        self.join_until(clock::now().checked_add(timeout))
+    }
+
+    /// Waits as [`join`](JoinHandle::join) does, until `deadline` at the latest. Returns `None` if the task has not ended by then. The
+    /// handle stays good.
+    ///
+    /// # Errors
+    /// As `join`.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `join`.
+    ///
+    /// # Examples
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let deadline = Instant::now() + Duration::from_millis(1);
+    ///         let slow = s.spawn(|| ecru::sleep(Duration::from_secs(3600)));
+    ///         assert!(slow.join_deadline(deadline).is_none());
+    ///         slow.cancel();
+    ///         assert!(slow.join().unwrap().is_err());
+    ///     });
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn join_deadline(&self, deadline: Instant) -> Option<Result<T, JoinError>> {
+        self.join_until(Some(deadline))
+    }
+
+    /// Waits until the task has ended, or until the deadline.
+    #[track_caller]
+    fn join_until(&self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
         match self.wait_until_done(deadline) {
             Ok(true) => Some(self.take()),
             Ok(false) => None,
@@ -155,7 +191,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
         self.header().state() & DONE != 0
     }
 
-    /// The name that the task was given by [`Builder::name`](crate::Builder::name), if any.
+    /// The name that the task was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.header().name()

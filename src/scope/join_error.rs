@@ -90,6 +90,21 @@ impl PanicPayload {
     }
 }
 
+/// Keeps the payload of a panic that was caught elsewhere, by [`std::panic::catch_unwind`] or [`std::thread::JoinHandle::join`].
+///
+/// # Examples
+/// ```
+/// use ecru::PanicPayload;
+///
+/// let payload = std::panic::catch_unwind(|| panic!("no answer")).unwrap_err();
+/// assert_eq!(PanicPayload::from(payload).message(), Some("no answer"));
+/// ```
+impl From<Box<dyn Any + Send>> for PanicPayload {
+    fn from(payload: Box<dyn Any + Send>) -> PanicPayload {
+        PanicPayload::new(payload)
+    }
+}
+
 impl fmt::Debug for PanicPayload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PanicPayload").field("message", &self.message).finish_non_exhaustive()

@@ -13,6 +13,7 @@
 //! | `core` | the count of children and the wait for it |
 //! | `scoped`, `try_scoped` | the two kinds of scope |
 //! | `builder` | names and stacks for tasks |
+//! | `start` | tasks that report when they are ready |
 //! | `join`, `shared_handle` | handles |
 //! | `joinable` | what the kinds of handles have in common, for those who take any |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which cancellation reaches what runs inside |
@@ -31,11 +32,12 @@ mod joinable;
 mod scoped;
 mod shared_handle;
 mod shield;
+mod start;
 mod try_scoped;
 mod watchdog;
 mod when;
 
-pub use builder::{Builder, TryBuilder};
+pub use builder::{TaskBuilder, TryTaskBuilder};
 pub use deadline::{Elapsed, timeout, timeout_at, try_timeout};
 pub use handle::{CancelHandle, cancel_scope};
 pub use hook::on_cancel;
@@ -45,6 +47,7 @@ pub use joinable::Joinable;
 pub use scoped::{Scope, scope};
 pub use shared_handle::SharedHandle;
 pub use shield::{shield, shield_for};
+pub use start::{StartError, Started};
 pub use try_scoped::{TryScope, try_scope};
 
 pub(crate) use self::core::{ScopeCore, Start};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::builder::{Builder, Options};
+use super::builder::{Options, TaskBuilder};
 use super::core::{self, ScopeCore, Start};
 use super::join::JoinHandle;
 use crate::base::short_trace;
@@ -245,8 +245,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     }
 
     /// Names the task that is spawned next, or gives it another stack.
-    pub fn builder(&'scope self) -> Builder<'scope, 'env> {
-        Builder::new(self)
+    pub fn builder(&'scope self) -> TaskBuilder<'scope, 'env> {
+        TaskBuilder::new(self)
     }
 
     /// Asks every task of the scope to stop, but not the body. It stays asked: a task that has not started yet, or is spawned

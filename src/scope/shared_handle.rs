@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::join::JoinHandle;
 use super::join_error::{JoinError, PanicPayload};
@@ -91,7 +91,28 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
     /// As `join`.
     #[track_caller]
     pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
-        match self.inner.handle.wait_until_done(clock::now().checked_add(timeout)) {
+        self.join_until(clock::now().checked_add(timeout))
+    }
+
+    /// Waits as [`join`](SharedHandle::join) does, until `deadline` at the latest. Returns `None` if the task has not ended by then.
+    ///
+    /// # Errors
+    /// As `join`.
+    ///
+    /// # Panics
+    /// Inside [`no_suspend`](crate::no_suspend).
+    ///
+    /// # Cancellation
+    /// As `join`.
+    #[track_caller]
+    pub fn join_deadline(&self, deadline: Instant) -> Option<Result<T, JoinError>> {
+        self.join_until(Some(deadline))
+    }
+
+    /// Waits until the task has ended, or until the deadline.
+    #[track_caller]
+    fn join_until(&self, deadline: Option<Instant>) -> Option<Result<T, JoinError>> {
+        match self.inner.handle.wait_until_done(deadline) {
             Ok(true) => Some(self.copy()),
             Ok(false) => None,
             Err(error) => Some(Err(error)),

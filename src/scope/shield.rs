@@ -32,6 +32,7 @@ use crate::task::cancel::{CancelNode, Kind, ShieldNode};
 ///     });
 /// });
 /// ```
+#[doc(alias = "uninterruptible")]
 pub fn shield<T>(body: impl FnOnce() -> T) -> T {
     let node = CancelNode::new(ptr::null(), owner(), Kind::Plain);
     let _opened = Opened::unlinked(&node);

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
-use super::builder::{Options, TryBuilder};
+use super::builder::{Options, TryTaskBuilder};
 use super::core::{ScopeCore, Start};
 use super::frame::Opened;
 use super::join::JoinHandle;
@@ -207,8 +207,8 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
     }
 
     /// Names the task that is spawned next, or gives it another stack.
-    pub fn builder(&'scope self) -> TryBuilder<'scope, 'env, E> {
-        TryBuilder::new(self)
+    pub fn builder(&'scope self) -> TryTaskBuilder<'scope, 'env, E> {
+        TryTaskBuilder::new(self)
     }
 
     /// Asks every task of the scope to stop, but not the body; see [`Scope::cancel`](crate::Scope::cancel). What they then

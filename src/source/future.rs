@@ -13,13 +13,13 @@ use super::traits::Source;
 use crate::base::sync::SpinLock;
 use crate::task::drop_quietly;
 
-/// A future of an item of a source: from [`Source::into_future`]. Polled again after it was ready it is a future of the next item.
+/// A future of an item of a source: from [`Source::to_future`]. Polled again after it was ready it is a future of the next item.
 ///
 /// It needs no runtime of ecru's, and may be polled and dropped on any thread if its source may. To wait for it in direct style use
 /// [`block_on`](crate::block_on), or rather wait for the source.
 ///
 /// # Cancellation
-/// Dropping it loses nothing: see [`Source::into_future`].
+/// Dropping it loses nothing: see [`Source::to_future`].
 pub struct SourceFuture<S: Source> {
     /// Owned, on the heap: registrations name lists that may be in it, and the future may move.
     source: NonNull<S>,

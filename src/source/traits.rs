@@ -150,11 +150,11 @@ pub trait Source {
     /// use ecru::{Source, channel};
     ///
     /// let (sender, receiver) = channel::unbounded();
-    /// let next = receiver.into_future();
+    /// let next = receiver.to_future();
     /// sender.send(7).unwrap();
     /// assert_eq!(ecru::block_on(next), Ok(Ok(7)));
     /// ```
-    fn into_future(self) -> SourceFuture<Self>
+    fn to_future(self) -> SourceFuture<Self>
     where
         Self: Sized,
     {

@@ -83,13 +83,9 @@ impl Notify {
     /// news.notify_all();
     /// assert!(ecru::Source::try_take(&news).is_none());
     /// ```
+    #[doc(alias = "notify_waiters")]
     pub fn notify_all(&self) {
         self.permits.admit_all();
-    }
-
-    /// [`notify_all`](Notify::notify_all), as tokio calls it.
-    pub fn notify_waiters(&self) {
-        self.notify_all();
     }
 }
 

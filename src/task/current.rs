@@ -47,7 +47,7 @@ impl Task {
         self.id
     }
 
-    /// The name that it was given by [`Builder::name`](crate::Builder::name), if any.
+    /// The name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()

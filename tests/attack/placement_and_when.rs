@@ -12,7 +12,7 @@ use std::time::Duration;
 use ecru::channel::{self, Receiver, RecvError, Sender};
 use ecru::coroutine::{self, CoroutineState};
 use ecru::source::{self, WaitList};
-use ecru::{Handle, JoinError, JoinHandle, Placement, Runtime, Source};
+use ecru::{JoinError, JoinHandle, Placement, Runtime, RuntimeHandle, Source};
 
 use crate::common::{HOUR, OnDrop, Watchdog, each_run, ms, run_on, text_of, until};
 
@@ -565,7 +565,7 @@ fn a_dump_disturbs_none_of_them() {
             for n in 0..50 {
                 tx.send(n).unwrap();
                 if n % 10 == 0 {
-                    assert!(!Handle::current().dump().is_empty());
+                    assert!(!RuntimeHandle::current().dump().is_empty());
                 }
             }
         });
@@ -881,7 +881,7 @@ fn a_dump_shows_tasks_in_an_inbox() {
         let ran = AtomicUsize::new(0);
         ecru::scope(|s| {
             (0..10).for_each(|_| drop(s.spawn(|| ran.fetch_add(1, SeqCst))));
-            let dump = Handle::current().dump();
+            let dump = RuntimeHandle::current().dump();
             // Those that begin meanwhile may be counted twice.
             assert!(dump.tasks().count() + ran.load(SeqCst) >= 11);
         });

@@ -24,7 +24,7 @@ fn a_local_child_that_is_joined_before_its_turn_keeps_its_place_in_the_queue() {
 #[test]
 fn a_task_from_a_handle_that_is_joined_before_its_turn_keeps_its_place_in_the_queue() {
     run_on(1, || {
-        let handle = ecru::Handle::current();
+        let handle = ecru::RuntimeHandle::current();
         let first = handle.spawn(|| ecru::yield_now().is_ok()).unwrap();
         let second = handle.spawn(|| ecru::sleep(Duration::from_millis(1)).is_ok()).unwrap();
         assert!(first.join().unwrap());

@@ -34,13 +34,13 @@ fn a_waker_uses_the_channel_that_calls_it() {
         let (sender, receiver) = channel::bounded(2);
         let uses = Arc::new(Uses(sender.clone(), receiver.clone(), AtomicUsize::new(0)));
         let waker = Waker::from(Arc::clone(&uses));
-        let mut future = Box::pin(receiver.clone().into_future());
+        let mut future = Box::pin(receiver.clone().to_future());
         assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         sender.send(1).unwrap();
         assert_eq!(uses.2.load(SeqCst), 1);
         // Another waker takes its place, which drops the first.
         while receiver.try_recv().is_ok() {}
-        let mut again = Box::pin(receiver.into_future());
+        let mut again = Box::pin(receiver.to_future());
         assert!(again.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop((waker, uses));
         _ = again.as_mut().poll(&mut Context::from_waker(Waker::noop()));

@@ -197,7 +197,7 @@ fn a_oneshot_closes_also_with_a_value_that_waited_for_a_reservation() {
 fn a_value_handed_to_a_future_that_is_dropped_after_the_close_is_delivered() {
     run_on(1, || {
         let (sender, receiver) = channel::unbounded();
-        let mut next = Box::pin(receiver.clone().into_future());
+        let mut next = Box::pin(receiver.clone().to_future());
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(next.as_mut().poll(&mut context).is_pending());
         sender.send(1).unwrap();

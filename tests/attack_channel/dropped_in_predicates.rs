@@ -53,13 +53,13 @@ type Next = Pin<Box<dyn Future<Output = u32> + Send>>;
 /// A future that owns its receiver and waits for it by reference, so that the receiver is gone when the future has been dropped.
 fn next(receiver: &Receiver<u32>) -> Next {
     let receiver = receiver.clone();
-    Box::pin(async move { (&receiver).into_future().await.unwrap() })
+    Box::pin(async move { (&receiver).to_future().await.unwrap() })
 }
 
 /// The same for large values.
 fn next_large(receiver: &Receiver<u32>) -> Next {
     let receiver = receiver.clone();
-    Box::pin(async move { (&receiver).filter(|n| *n > 100).into_future().await.unwrap() })
+    Box::pin(async move { (&receiver).filter(|n| *n > 100).to_future().await.unwrap() })
 }
 
 fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
@@ -259,7 +259,7 @@ fn a_predicate_drops_what_waits_on_two_channels() {
         let subscription = picky.on_ready(move |_| _ = called.fetch_add(1, SeqCst));
         let either = || source::race([first.clone(), second.clone()]);
         let racing = either().on_ready(|_| panic!("dropped before"));
-        let mut racing_future = Box::pin(either().into_future());
+        let mut racing_future = Box::pin(either().to_future());
         assert!(poll(&mut racing_future).is_pending());
         kept.keep((note(&first, &seen), note(&second, &seen), racing, racing_future));
         one.try_send(1).unwrap();
@@ -289,7 +289,7 @@ fn a_predicate_asked_inside_another_drops_what_waits_on_the_outer_channel() {
     let sends = from_outer.clone().filter(move |n| inner.try_send(n + 1).is_ok());
     sends.on_ready(move |n| outer_got.lock().unwrap().push(n.unwrap())).detach();
     let seen = Arc::default();
-    let mut future = Box::pin(source::race([from_outer.clone(), from_inner.clone()]).into_future());
+    let mut future = Box::pin(source::race([from_outer.clone(), from_inner.clone()]).to_future());
     assert!(poll(&mut future).is_pending());
     kept.keep((note(&from_outer, &seen), note(&from_inner, &seen), future));
     outer.try_send(1).unwrap();
@@ -339,7 +339,7 @@ fn a_predicate_polls_a_future_of_its_own_channel() {
     let _watchdog = Watchdog::new();
     let (one, first) = channel::bounded(4);
     let (two, second) = channel::bounded(4);
-    let mut future = Box::pin(source::race([first.clone(), second.clone()]).into_future());
+    let mut future = Box::pin(source::race([first.clone(), second.clone()]).to_future());
     assert!(poll(&mut future).is_pending());
     two.try_send(7).unwrap();
     let kept = Mutex::new(future);

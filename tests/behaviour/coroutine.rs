@@ -6,10 +6,9 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::thread;
 
-use ecru::LocalRuntime;
 use ecru::coroutine::{
-    Coroutine, CoroutineState, CoroutineStatus, Generator, STACK_FLOOR, Stack, StackPool, Yielder,
-    generate, scoped,
+    Coroutine, CoroutineState, CoroutineStatus, Executor, Generator, STACK_FLOOR, Stack, StackPool,
+    Yielder, generate, scoped,
 };
 
 use crate::support::{
@@ -320,40 +319,40 @@ fn coroutine_25_inside_a_task() {
 #[test]
 fn coroutine_26_run_soon() {
     let notes = Rc::new(RefCell::new(Vec::new()));
-    let runtime = Rc::new(LocalRuntime::new());
+    let executor = Rc::new(Executor::new());
     let note = |text: &'static str| {
         let notes = Rc::clone(&notes);
         move || notes.borrow_mut().push(text)
     };
-    let (first, third, inside) = (note("first"), note("third"), Rc::clone(&runtime));
-    runtime.run_soon(move || {
+    let (first, third, inside) = (note("first"), note("third"), Rc::clone(&executor));
+    executor.run_soon(move || {
         first();
         inside.run_soon(third);
     });
-    runtime.run_soon(note("second"));
-    assert!(runtime.tick());
+    executor.run_soon(note("second"));
+    assert!(executor.tick());
     assert_eq!(*notes.borrow(), ["first", "second"]);
-    assert!(runtime.tick());
+    assert!(executor.tick());
     assert_eq!(*notes.borrow(), ["first", "second", "third"]);
-    assert!(!runtime.tick());
+    assert!(!executor.tick());
 }
 
 /// A panic leaves the rest for the next tick.
 #[test]
 fn coroutine_26_run_soon_and_panic() {
-    let runtime = LocalRuntime::new();
+    let executor = Executor::new();
     let ran = Rc::new(Cell::new(false));
     let noted = Rc::clone(&ran);
-    runtime.run_soon(|| quiet_panic("in a tick"));
-    runtime.run_soon(move || noted.set(true));
-    assert_eq!(panic_text(|| runtime.tick()), "in a tick");
-    assert!(runtime.tick() && ran.get());
+    executor.run_soon(|| quiet_panic("in a tick"));
+    executor.run_soon(move || noted.set(true));
+    assert_eq!(panic_text(|| executor.tick()), "in a tick");
+    assert!(executor.tick() && ran.get());
 }
 
 /// Nothing queued: nothing done.
 #[test]
 fn coroutine_27_idle_tick() {
-    let runtime = LocalRuntime::new();
-    assert!(!runtime.tick());
-    assert!(!runtime.tick());
+    let executor = Executor::new();
+    assert!(!executor.tick());
+    assert!(!executor.tick());
 }

@@ -1,4 +1,4 @@
-//! What a run says of itself: `Handle::dump`.
+//! What a run says of itself: `RuntimeHandle::dump`.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ecru::diag::{TaskInfo, TaskState};
 use ecru::net::TcpListener;
-use ecru::{Handle, Runtime, Source, TaskTree, source};
+use ecru::{Runtime, RuntimeHandle, Source, TaskTree, source};
 
 use crate::support::{
     OnDrop, Watchdog, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
@@ -20,7 +20,7 @@ fn us(microseconds: u64) -> Duration {
 }
 
 fn dump() -> TaskTree {
-    Handle::current().dump()
+    RuntimeHandle::current().dump()
 }
 
 /// The one with that name.

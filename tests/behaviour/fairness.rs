@@ -37,7 +37,7 @@ fn beside(hogs: usize, hog: impl Fn(&AtomicBool) + Sync) {
     let stop = &AtomicBool::new(false);
     let hog = &hog;
     run_on(1, || {
-        let handle = ecru::Handle::current();
+        let handle = ecru::RuntimeHandle::current();
         let witness = Witness { processor: ProcessorClock::of_this_thread() };
         ecru::scope(|s| {
             for _ in 0..hogs {

@@ -43,7 +43,7 @@ fn poll<S: Source>(future: &mut SourceFuture<S>, woken: &Arc<Woken>) -> Poll<S::
 #[test]
 fn future_01_ready() {
     let woken = Arc::new(Woken::default());
-    assert_eq!(poll(&mut Source::into_future(source::ready(7)), &woken), Poll::Ready(7));
+    assert_eq!(poll(&mut Source::to_future(source::ready(7)), &woken), Poll::Ready(7));
     assert_eq!(woken.times(), 0);
 }
 
@@ -52,7 +52,7 @@ fn future_02_later() {
     for capacity in [1, usize::MAX] {
         let woken = Arc::new(Woken::default());
         let (sender, receiver) = channel::bounded(capacity);
-        let mut future = receiver.into_future();
+        let mut future = receiver.to_future();
         assert!(poll(&mut future, &woken).is_pending() && poll(&mut future, &woken).is_pending());
         sender.send(7).unwrap();
         assert_eq!(woken.times(), 1);
@@ -67,7 +67,7 @@ fn future_02_later() {
 fn future_03_last_waker() {
     let (first, last) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
     let (sender, receiver) = channel::unbounded();
-    let mut future = receiver.into_future();
+    let mut future = receiver.to_future();
     assert!(poll(&mut future, &first).is_pending() && poll(&mut future, &last).is_pending());
     assert_eq!(Arc::strong_count(&first), 1);
     sender.send(7).unwrap();
@@ -78,7 +78,7 @@ fn future_03_last_waker() {
 fn future_04_dropped_unready() {
     let woken = Arc::new(Woken::default());
     let (sender, receiver) = channel::unbounded();
-    let mut future = source::either(receiver.clone(), receiver.clone()).into_future();
+    let mut future = source::either(receiver.clone(), receiver.clone()).to_future();
     assert!(poll(&mut future, &woken).is_pending());
     drop(future);
     assert_eq!(Arc::strong_count(&woken), 1);
@@ -91,7 +91,7 @@ fn future_05_dropped_after_hand_over() {
     let _watchdog = Watchdog::new();
     let woken = Arc::new(Woken::default());
     let (sender, receiver) = channel::unbounded();
-    let mut future = receiver.clone().into_future();
+    let mut future = receiver.clone().to_future();
     assert!(poll(&mut future, &woken).is_pending());
     sender.send(1).unwrap();
     sender.send(2).unwrap();
@@ -102,7 +102,7 @@ fn future_05_dropped_after_hand_over() {
     // Somebody waits already when it comes back; there need not be a buffer.
     for capacity in [0, 1] {
         let (sender, receiver) = channel::bounded(capacity);
-        let mut future = (&receiver).or(&receiver).into_future();
+        let mut future = (&receiver).or(&receiver).to_future();
         assert!(poll(&mut future, &woken).is_pending());
         thread::scope(|s| {
             sender.send(1).unwrap();
@@ -118,7 +118,7 @@ fn future_05_dropped_after_hand_over() {
 fn future_06_moved() {
     let woken = Arc::new(Woken::default());
     let (sender, receiver) = channel::unbounded();
-    let (mut one, mut other) = (receiver.clone().into_future(), receiver.into_future());
+    let (mut one, mut other) = (receiver.clone().to_future(), receiver.to_future());
     assert!(poll(&mut one, &woken).is_pending());
     mem::swap(&mut one, &mut other);
     let mut boxed = Box::new(other);
@@ -134,13 +134,13 @@ fn future_06_moved() {
 fn future_07_forgotten() {
     let woken = Arc::new(Woken::default());
     let (sender, receiver) = channel::unbounded();
-    let mut future = (&receiver).filter(|n| n % 2 == 0).into_future();
+    let mut future = (&receiver).filter(|n| n % 2 == 0).to_future();
     assert!(poll(&mut future, &woken).is_pending());
     let _ = ManuallyDrop::new(future);
-    let mut future = (&receiver).into_future();
+    let mut future = (&receiver).to_future();
     assert!(poll(&mut future, &woken).is_pending());
     let _ = ManuallyDrop::new(future);
-    let mut other = (&receiver).into_future();
+    let mut other = (&receiver).to_future();
     assert!(poll(&mut other, &woken).is_pending());
     sender.send(1).unwrap();
     sender.send(2).unwrap();
@@ -161,7 +161,7 @@ fn future_08_filter_asks_in_poll() {
             asked.fetch_add(1, SeqCst);
             *n == 2
         };
-        let mut future = source::race([(&receiver).filter(accepts)]).into_future();
+        let mut future = source::race([(&receiver).filter(accepts)]).to_future();
         let mut poll = || {
             polling.store(true, SeqCst);
             let polled = poll(&mut future, &woken);
@@ -199,7 +199,7 @@ fn future_09_filter_refuses() {
         ecru::scope(|s| {
             let (sender, receiver) = channel::bounded(0);
             let even = receiver.clone().filter(|n| n % 2 == 0);
-            let picky = s.spawn(move || block_on(even.into_future()));
+            let picky = s.spawn(move || block_on(even.to_future()));
             settle();
             let any = s.spawn(move || receiver.recv());
             settle();
@@ -252,14 +252,14 @@ fn future_11_times() {
         let start = Instant::now();
         let timer = Timer::new(ms(2));
         timer.start().unwrap();
-        let mut after = channel::after(ms(2)).into_future();
-        let mut timer = timer.into_future();
+        let mut after = channel::after(ms(2)).to_future();
+        let mut timer = timer.to_future();
         if poll(&mut after, &woken).is_pending() && poll(&mut timer, &woken).is_pending() {
             break (after, timer, start, woken);
         }
         assert!(start.elapsed() >= ms(2), "ready before its time");
     };
-    let mut far = channel::after(HOUR).into_future();
+    let mut far = channel::after(HOUR).to_future();
     assert!(poll(&mut far, &woken).is_pending());
     while woken.times() < 2 {
         thread::yield_now();
@@ -284,7 +284,7 @@ fn future_12_nothing_is_lost() {
                 s.spawn(move || {
                     let woken = Arc::new(Woken::default());
                     while received.lock().unwrap().len() < VALUES {
-                        let mut future = (&receiver).or(&receiver).into_future();
+                        let mut future = (&receiver).or(&receiver).to_future();
                         for _ in 0..fastrand::u8(1..4) {
                             if let Poll::Ready(item) = poll(&mut future, &woken) {
                                 received.lock().unwrap().push(item.unwrap());
@@ -352,7 +352,7 @@ fn future_15_block_on_a_thread() {
     let (sender, receiver) = channel::unbounded();
     thread::scope(|s| {
         s.spawn(move || sender.send(7).unwrap());
-        assert_eq!(block_on(receiver.into_future()), Ok(Ok(7)));
+        assert_eq!(block_on(receiver.to_future()), Ok(Ok(7)));
     });
     let start = Instant::now();
     let late = ecru::timeout(ms(2), || block_on(std::future::pending::<()>()));

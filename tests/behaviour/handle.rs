@@ -189,7 +189,7 @@ fn handle_08_never_ran() {
 #[test]
 fn handle_09_on_a_thread() {
     run_on(2, || {
-        let runtime = ecru::Handle::current();
+        let runtime = ecru::RuntimeHandle::current();
         let done = AtomicBool::new(false);
         thread::scope(|threads| {
             threads.spawn(|| {

@@ -21,10 +21,8 @@ mod fairness;
 mod fs;
 mod future;
 mod handle;
-mod hub;
 mod io;
 mod net;
-mod over;
 mod par;
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 mod placement;
@@ -44,7 +42,6 @@ mod support;
 mod sync;
 mod task;
 mod timer;
-mod transform;
 mod udp;
 mod unblock;
 mod unix;

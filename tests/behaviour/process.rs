@@ -311,7 +311,7 @@ fn process_19_exit_as_callback_and_future() {
         let (tell, told) = mpsc::channel();
         let subscription =
             child.exit().on_ready(move |status| tell.send(status.unwrap().code()).unwrap());
-        let future = child.exit().into_future();
+        let future = child.exit().to_future();
         assert!(told.try_recv().is_err());
         drop(child.stdin.take());
         assert_eq!(ecru::block_on(future).unwrap().unwrap().code(), Some(7));

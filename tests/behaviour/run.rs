@@ -1,4 +1,4 @@
-//! Starting and ending: `run`, `Runtime`, `Handle`.
+//! Starting and ending: `run`, `Runtime`, `RuntimeHandle`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use ecru::net::{TcpListener, TcpStream};
-use ecru::{CancelReason, Handle, Runtime};
+use ecru::{CancelReason, Runtime, RuntimeHandle};
 
 use crate::support::{
     Counted, Watchdog, each_run, forever, ms, panic_text, payload_of, quiet_panic, run_on, settle,
@@ -187,7 +187,7 @@ fn run_08_uses_its_workers() {
 #[test]
 fn run_09_spawn_from_outside() {
     each_run(|| {
-        let handle = Handle::current();
+        let handle = RuntimeHandle::current();
         let outside = thread::spawn(move || {
             let task = handle.spawn(|| {
                 ecru::sleep(ms(1)).unwrap();
@@ -223,7 +223,7 @@ fn run_10_not_running() {
     let runtime = runtime(1);
     let before = runtime.handle();
     assert!(before.spawn(|| ()).is_err());
-    let during = runtime.run(Handle::current);
+    let during = runtime.run(RuntimeHandle::current);
     for handle in [before, during.clone()] {
         let counted = Counted(&DROPPED);
         let refused = handle.spawn(move || drop(counted));
@@ -293,7 +293,7 @@ fn run_14_stack_cannot_be_mapped() {
 fn run_15_spawn_needs_a_runtime() {
     let text = panic_text(|| ecru::spawn(|| ()));
     assert!(text.contains("ecru::spawn") && text.contains("ecru::run"), "{text}");
-    let text = panic_text(Handle::current);
+    let text = panic_text(RuntimeHandle::current);
     assert!(text.contains("Runtime::handle"), "{text}");
 }
 

@@ -189,7 +189,7 @@ fn unblock_may_wait_inside() {
 }
 
 /// Each level's closure waits for a task that itself needs a thread of the pool.
-fn nested(handle: &ecru::Handle, depth: usize) -> usize {
+fn nested(handle: &ecru::RuntimeHandle, depth: usize) -> usize {
     if depth == 0 {
         return 0;
     }
@@ -199,14 +199,14 @@ fn nested(handle: &ecru::Handle, depth: usize) -> usize {
 
 #[test]
 fn unblock_nests_deeper_than_a_small_pool() {
-    each_run(|| assert_eq!(nested(&ecru::Handle::current(), 60), 60));
+    each_run(|| assert_eq!(nested(&ecru::RuntimeHandle::current(), 60), 60));
 }
 
 /// Deeper than the documented number of threads: closures that wait for tasks do not count.
 #[test]
 fn unblock_nests_deeper_than_the_largest_pool_slow() {
     let _loud = loud();
-    run_on(2, || assert_eq!(nested(&ecru::Handle::current(), 600), 600));
+    run_on(2, || assert_eq!(nested(&ecru::RuntimeHandle::current(), 600), 600));
 }
 
 #[test]

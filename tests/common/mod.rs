@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Command, Output};
 use std::sync::mpsc;
 use std::thread;
@@ -160,6 +161,68 @@ fn settle_everywhere() {
             return;
         }
         let _ = ecru::yield_now();
+    }
+}
+
+/// Spawns a task that is at work when this returns, so that cancelling it meets a wait of it.
+pub(crate) fn begin<'scope, T: Send + 'scope>(
+    s: &'scope ecru::Scope<'scope, '_>,
+    body: impl FnOnce() -> T + Send + 'scope,
+) -> ecru::JoinHandle<'scope, T> {
+    let begun = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let handle = s.spawn({
+        let begun = std::sync::Arc::clone(&begun);
+        move || {
+            begun.store(true, std::sync::atomic::Ordering::SeqCst);
+            body()
+        }
+    });
+    until(|| begun.load(std::sync::atomic::Ordering::SeqCst));
+    settle();
+    handle
+}
+
+/// Waits until it is cancelled.
+pub(crate) fn forever() -> ecru::Cancelled {
+    ecru::sleep(HOUR).unwrap_err()
+}
+
+/// A panic that prints nothing.
+pub(crate) fn quiet_panic(text: &'static str) -> ! {
+    resume_unwind(Box::new(text))
+}
+
+/// What `body` panics with.
+#[track_caller]
+pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(_) => panic!("it did not panic"),
+        Err(payload) => payload,
+    }
+}
+
+/// The text that `body` panics with.
+#[track_caller]
+pub(crate) fn panic_text<T>(body: impl FnOnce() -> T) -> String {
+    text_of(&*payload_of(body)).to_owned()
+}
+
+/// What a thread has used of the processor. A test that asks how late something is of a thread that is always busy asks by this clock:
+/// other programs do not move it.
+#[derive(Clone)]
+pub(crate) struct ProcessorClock(std::path::PathBuf);
+
+impl ProcessorClock {
+    /// Of the calling thread.
+    pub(crate) fn of_this_thread() -> ProcessorClock {
+        // The name of the thread and not the way to "this thread": others may read it.
+        ProcessorClock(std::fs::canonicalize("/proc/thread-self").unwrap().join("schedstat"))
+    }
+
+    /// So far; to a tick of the kernel's clock if that thread is running meanwhile.
+    pub(crate) fn used(&self) -> Duration {
+        let times = std::fs::read_to_string(&self.0).unwrap();
+        Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
     }
 }
 

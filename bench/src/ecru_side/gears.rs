@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ecru::channel::{Closed, Multiplexer, bounded};
+use ecru::channel::bounded;
 use ecru::{JoinHandle, Source, source};
+use ecru_flow::{Closed, Multiplexer};
 
 use super::channels::{hop, send_all};
 use super::pair::spawn_partner;

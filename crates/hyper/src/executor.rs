@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use ecru::{Handle, Scope};
+use ecru::{RuntimeHandle, Scope};
 use hyper::rt::Executor;
 
 /// Runs each future as a task of a scope, which may borrow what the scope may. So the streams of an HTTP/2 connection have ended
@@ -57,7 +57,7 @@ where
 /// ```
 #[derive(Clone, Debug)]
 pub struct RunExecutor {
-    run: Handle,
+    run: RuntimeHandle,
 }
 
 impl RunExecutor {
@@ -69,7 +69,7 @@ impl RunExecutor {
     #[track_caller]
     #[expect(clippy::new_without_default, reason = "it depends on the place, and may panic")]
     pub fn new() -> Self {
-        RunExecutor { run: Handle::current() }
+        RunExecutor { run: RuntimeHandle::current() }
     }
 }
 

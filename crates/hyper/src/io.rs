@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use ecru::Handle;
+use ecru::RuntimeHandle;
 use ecru::net::{Shutdown, TcpStream};
 use hyper::rt::{Read, ReadBufCursor, Write};
 
@@ -22,7 +22,7 @@ use crate::watch::Watch;
 #[derive(Debug)]
 pub struct EcruIo {
     stream: Arc<TcpStream>,
-    run: Handle,
+    run: RuntimeHandle,
     reading: Side,
     writing: Side,
 }
@@ -40,7 +40,7 @@ impl EcruIo {
         stream.set_nonblocking(true)?;
         Ok(EcruIo {
             stream: Arc::new(stream),
-            run: Handle::current(),
+            run: RuntimeHandle::current(),
             reading: Side::default(),
             writing: Side::default(),
         })
@@ -77,7 +77,7 @@ impl Side {
     fn poll<T>(
         &mut self,
         stream: &Arc<TcpStream>,
-        run: &Handle,
+        run: &RuntimeHandle,
         context: &Context<'_>,
         wait: fn(&TcpStream) -> io::Result<()>,
         mut attempt: impl FnMut(&TcpStream) -> io::Result<T>,

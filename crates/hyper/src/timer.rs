@@ -32,7 +32,7 @@ struct Moment {
 
 impl Moment {
     fn at(due: Instant) -> Moment {
-        Moment { due: Mutex::new(channel::at(due).into_future()) }
+        Moment { due: Mutex::new(channel::at(due).to_future()) }
     }
 }
 

@@ -16,7 +16,7 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use ecru::{Handle, JoinHandle};
+use ecru::{JoinHandle, RuntimeHandle};
 
 /// A wait in progress. Dropping it ends it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Watch {
     /// # Errors
     /// There is no run any more.
     pub(crate) fn begin(
-        run: &Handle,
+        run: &RuntimeHandle,
         context: &Context<'_>,
         wait: impl FnOnce() -> io::Result<()> + Send + 'static,
     ) -> io::Result<Watch> {

@@ -307,14 +307,14 @@ fn a_graceful_shutdown() {
                     let (arrived, released) = parts.lock().unwrap().take().unwrap();
                     async move {
                         arrived.send(()).unwrap();
-                        released.into_future().await.unwrap();
+                        released.to_future().await.unwrap();
                         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"late"))))
                     }
                 });
                 let io = EcruIo::new(theirs).unwrap();
                 let mut connection =
                     std::pin::pin!(http1::Builder::new().serve_connection(io, service));
-                let mut stopped = stopped.into_future();
+                let mut stopped = stopped.to_future();
                 let mut told = false;
                 ecru::block_on(std::future::poll_fn(|context| {
                     if !told && std::pin::Pin::new(&mut stopped).poll(context).is_ready() {
@@ -411,7 +411,7 @@ fn nothing_is_left_behind() {
             })
         };
         serve_one().unwrap();
-        let tasks = ecru::Handle::current();
+        let tasks = ecru::RuntimeHandle::current();
         for _ in 0..200 {
             serve_one().unwrap();
         }

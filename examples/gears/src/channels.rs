@@ -2,8 +2,9 @@
 
 use std::io;
 
-use ecru::channel::{self, Closed, Multiplexer, RecvError};
+use ecru::channel::{self, RecvError};
 use ecru::sync::Latch;
+use ecru_flow::{Closed, Multiplexer};
 
 use crate::page::Page;
 
@@ -91,7 +92,7 @@ fn multiplexer(page: &mut Page<'_>) -> io::Result<()> {
         })
         .collect();
     for publisher in [[1, 2, 3], [10, 20, 30]] {
-        multiplexer.add_publisher(channel::from_iter(publisher)).expect("it is open");
+        multiplexer.add_publisher(ecru_flow::from_iter(publisher)).expect("it is open");
     }
     let seen: Vec<Vec<u32>> = ecru::scope(|s| {
         s.spawn(|| multiplexer.run());

@@ -50,7 +50,7 @@ fn cancelling(page: &mut Page<'_>) -> io::Result<()> {
     let begun = Latch::new(1);
     let (inside, after) = ecru::scope(|s| {
         let f = s.spawn(|| {
-            let inside = ecru::uninterruptible(|| {
+            let inside = ecru::shield(|| {
                 begun.count_down();
                 ecru::sleep(Duration::from_millis(20)).map_err(Failure::from)
             });

@@ -3,8 +3,9 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use ecru::schedule::Delay;
 use ecru::schedule::{Pauses, Until};
-use ecru::{Delay, Retry, Schedule};
+use ecru::{Retry, Schedule};
 
 use crate::Failure;
 use crate::page::Page;

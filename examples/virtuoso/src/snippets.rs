@@ -123,7 +123,7 @@ fn windows_and_chunks() {
 /// `(v/pvalues ..)`: several expressions at once.
 fn values() {
     let began = Instant::now();
-    let (a, b, c) = ecru::concurrently!(
+    let (a, b, c) = ecru::join!(
         1 + 2,
         {
             let (a, b) = (3, 4);

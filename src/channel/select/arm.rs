@@ -143,7 +143,7 @@ impl<'s, T> Arm for SendArm<'s, T> {
     }
 }
 
-pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
+pub(super) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
     if arms.watches() {
         return watch_room(channel, arms);
     }
@@ -170,7 +170,7 @@ pub(in crate::channel) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &
     }
 }
 
-pub(in crate::channel) fn finish_offer<'s, T>(
+pub(super) fn finish_offer<'s, T>(
     sender: &'s Sender<T>,
     won: &Won<'_>,
 ) -> Option<Reservation<'s, T>> {

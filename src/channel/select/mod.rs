@@ -12,7 +12,6 @@ mod errors;
 mod list;
 mod macros;
 
-pub(super) use arm::{finish_offer, register_offer};
 pub use dynamic::{Select, SelectedOperation};
 pub use errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
 #[doc(no_inline)]

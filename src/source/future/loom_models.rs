@@ -60,7 +60,7 @@ fn not_woken() -> Arc<Woken> {
 fn the_last_waker_is_woken_or_the_poll_sees_the_item() {
     loom::model(|| {
         let (once, first, last) = (Once::empty(), not_woken(), not_woken());
-        let mut future = Source::into_future(Arc::clone(&once));
+        let mut future = Source::to_future(Arc::clone(&once));
         assert!(poll(&mut future, &first).is_pending());
         let other = Arc::clone(&once);
         let thread = thread::spawn(move || other.put());
@@ -79,8 +79,8 @@ fn the_last_waker_is_woken_or_the_poll_sees_the_item() {
 fn a_future_that_is_dropped_passes_its_notification_on() {
     loom::model(|| {
         let (once, woken) = (Once::empty(), not_woken());
-        let mut first = Source::into_future(Arc::clone(&once));
-        let mut second = Source::into_future(Arc::clone(&once));
+        let mut first = Source::to_future(Arc::clone(&once));
+        let mut second = Source::to_future(Arc::clone(&once));
         assert!(poll(&mut first, &not_woken()).is_pending());
         assert!(poll(&mut second, &woken).is_pending());
         let other = Arc::clone(&once);

@@ -288,7 +288,7 @@ fn a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
     let stays = WaitList::new();
     for _ in 0..3 {
         let goes = Box::new(WaitList::new());
-        let mut future = Box::pin(Lists(&goes, &stays).into_future());
+        let mut future = Box::pin(Lists(&goes, &stays).to_future());
         let mut context = Context::from_waker(Waker::noop());
         assert!(future.as_mut().poll(&mut context).is_pending());
         std::mem::forget(future);

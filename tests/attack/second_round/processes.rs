@@ -130,7 +130,7 @@ fn waits_that_end() {
     let (sender, receiver) = channel::bounded::<()>(0);
     channel::after(ms(2)).on_ready(move |_| drop(sender)).detach();
     assert!(receiver.recv().is_err());
-    ecru::block_on(channel::after(ms(2)).into_future()).unwrap().unwrap();
+    ecru::block_on(channel::after(ms(2)).to_future()).unwrap().unwrap();
     let never = || channel::never::<()>().recv();
     assert!(ecru::shield_for(ms(2), || ecru::timeout(ms(2), never)).is_err());
     let (sender, receiver) = channel::bounded::<()>(0);

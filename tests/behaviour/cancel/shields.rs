@@ -23,7 +23,7 @@ fn cancel_17_shield() {
                     until(|| cancelled.load(SeqCst));
                     assert!(!ecru::is_cancelled());
                     assert!(ecru::sleep(ms(1)).is_ok());
-                    assert!(ecru::uninterruptible(|| ecru::checkpoint()).is_ok());
+                    assert!(ecru::shield(|| ecru::checkpoint()).is_ok());
                 });
                 assert!(ecru::is_cancelled());
                 ecru::sleep(HOUR).unwrap_err().reason()

@@ -182,7 +182,7 @@ fn cancel_16_try_calls_are_no_cancel_points() {
                 let _ = ecru::task::current();
                 assert_eq!(ecru::timeout(HOUR, || 7), Ok(7));
                 assert_eq!(ecru::shield(|| 8), 8);
-                let running = ecru::Handle::current();
+                let running = ecru::RuntimeHandle::current();
                 drop(running);
             });
             assert_eq!(child.join().unwrap(), 5);

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::{kinds, until_on};
 use crate::support::{HOUR, everywhere, ms};
-use ecru::channel::{self, RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
+use ecru::Source;
+use ecru::channel::{
+    self, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+};
 
 #[test]
 fn channel_14_a_send_with_a_limit() {
@@ -108,4 +111,84 @@ fn channel_17_try_recv_never_waits() {
             assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected), "{name}");
         }
     });
+}
+
+#[test]
+fn channel_58_overfill() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(2);
+        sender.send(1).unwrap();
+        sender.overfill(2).unwrap();
+        let (sent, ()) = side.both(
+            || sender.send(4),
+            || {
+                side.pause();
+                ecru::no_suspend(|| sender.overfill(3)).unwrap();
+                assert_eq!((receiver.len(), receiver.is_full()), (3, true));
+                assert_eq!(receiver.recv(), Ok(1));
+                side.pause();
+                assert_eq!(receiver.len(), 2, "full, so the other sender still waits");
+                assert_eq!(sender.try_send(9), Err(TrySendError::Full(9)));
+                assert_eq!(receiver.recv(), Ok(2));
+                until_on(side, || receiver.len() == 2);
+            },
+        );
+        assert_eq!(sent, Ok(()));
+        sender.close();
+        assert_eq!(sender.overfill(5), Err(SendError::Disconnected(5)));
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [3, 4]);
+    });
+}
+
+#[test]
+fn channel_58_overfill_of_each_kind() {
+    everywhere(|side| {
+        // Without a buffer it is kept for the next receiver, or goes to one that waits.
+        let (sender, receiver) = channel::bounded(0);
+        sender.overfill(1).unwrap();
+        sender.overfill(2).unwrap();
+        let (received, ()) = side.both(
+            || [receiver.recv(), receiver.recv(), receiver.recv()],
+            || {
+                until_on(side, || receiver.is_empty());
+                side.pause();
+                sender.overfill(3).unwrap();
+            },
+        );
+        assert_eq!(received, [Ok(1), Ok(2), Ok(3)]);
+        // A filter that refuses it does not lose it.
+        sender.overfill(4).unwrap();
+        assert_eq!((&receiver).filter(|n| n % 2 == 1).try_take(), None);
+        assert_eq!(receiver.try_recv(), Ok(4));
+        drop(receiver);
+        assert_eq!(sender.overfill(5), Err(SendError::Disconnected(5)));
+
+        let (sender, receiver) = channel::dropping(1);
+        sender.overfill(1).unwrap();
+        sender.overfill(2).unwrap();
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1]);
+        let (sender, receiver) = channel::sliding(1);
+        sender.overfill(1).unwrap();
+        sender.overfill(2).unwrap();
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [2]);
+        let (sender, receiver) = channel::unbounded();
+        (0..9).for_each(|n| sender.overfill(n).unwrap());
+        assert_eq!(receiver.len(), 9);
+        let (sender, receiver) = channel::oneshot();
+        sender.overfill(1).unwrap();
+        assert_eq!(sender.overfill(2), Err(SendError::Disconnected(2)));
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
+    });
+}
+
+#[test]
+fn channel_58_overfill_of_a_reserved_oneshot() {
+    let (sender, receiver) = channel::oneshot();
+    let mut select = channel::Select::new();
+    select.send(&sender);
+    let selected = select.select();
+    // The place is promised, and there is no second one.
+    assert_eq!(sender.overfill(2), Err(SendError::Disconnected(2)));
+    assert_eq!(selected.send(&sender, 1), Ok(()));
+    assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
 }

@@ -1,4 +1,4 @@
-//! `join!`, and `concurrently` for closures.
+//! `join!`.
 
 use crate::support::{HOUR, each_run, quiet_panic, settle, until};
 use ecru::JoinError;
@@ -55,10 +55,10 @@ fn combine_34_join_macro_panics() {
 }
 
 #[test]
-fn combine_40_concurrently() {
+fn combine_42_join_macro_side_by_side() {
     each_run(|| {
         let (met, mut count) = (ecru::sync::Barrier::new(2), 0);
-        let (left, right, panicked, counted) = ecru::concurrently!(
+        let (left, right, panicked, counted) = ecru::join!(
             met.wait().unwrap().is_leader(),
             met.wait().unwrap().is_leader(),
             quiet_panic("alone") as u32,

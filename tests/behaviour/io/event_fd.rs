@@ -75,7 +75,7 @@ fn io_16_event_fd_selects() {
         news.notify().unwrap();
         told.recv().unwrap();
         drop(subscription);
-        let future = news.clone().into_future();
+        let future = news.clone().to_future();
         side.both(
             || {
                 side.pause();

@@ -1,6 +1,6 @@
 //! `for_each` and `par_for!`.
 
-use super::{Crowd, dawdle};
+use super::dawdle;
 use crate::support::{each_run, until};
 use ecru::par;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -126,30 +126,5 @@ fn par_26_par_for_while_without_a_loop() {
             rounds += 1;
         }
         assert_eq!(rounds, 3);
-    });
-}
-
-#[test]
-fn par_27_aliases() {
-    each_run(|| {
-        let crowd = Crowd::default();
-        let same = par::pmap(3, 0..30, |n| {
-            crowd.enter();
-            until(|| n > 2 || crowd.most.load(SeqCst) == 3);
-            dawdle(2);
-            crowd.leave();
-            n
-        });
-        assert_eq!(same, (0..30).collect::<Vec<_>>());
-        assert_eq!(crowd.most.load(SeqCst), 3);
-        let begun = AtomicUsize::new(0);
-        ecru::scope(|s| {
-            let mut handles = s.fmap(3, 0.., |n| {
-                begun.fetch_add(1, SeqCst);
-                n
-            });
-            assert_eq!(handles.next().unwrap().join().unwrap(), 0);
-        });
-        assert_eq!(begun.load(SeqCst), 3);
     });
 }

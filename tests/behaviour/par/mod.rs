@@ -4,6 +4,7 @@ mod all_at_once;
 mod chunks;
 mod in_a_scope;
 mod loops;
+mod until;
 mod windows;
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

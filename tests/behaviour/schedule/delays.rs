@@ -2,7 +2,8 @@
 
 use super::NONE;
 use crate::support::{HOUR, ms, panic_text};
-use ecru::{Delay, Jitter, Retry};
+use ecru::Retry;
+use ecru::schedule::{Delay, Jitter};
 use std::time::Duration;
 
 #[test]

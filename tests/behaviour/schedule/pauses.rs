@@ -2,7 +2,8 @@
 
 use super::{NONE, first};
 use crate::support::{ms, panic_text};
-use ecru::{Jitter, Schedule};
+use ecru::Schedule;
+use ecru::schedule::Jitter;
 use std::time::Duration;
 
 #[test]

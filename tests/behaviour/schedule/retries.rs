@@ -2,7 +2,8 @@
 
 use super::{Calls, Failure};
 use crate::support::{HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
-use ecru::{CancelReason, Cancelled, Delay, Jitter, Retry};
+use ecru::schedule::{Delay, Jitter};
+use ecru::{CancelReason, Cancelled, Retry};
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -3,7 +3,8 @@
 use super::{Calls, Failure, NONE, first};
 use crate::support::{Counted, HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
 use ecru::schedule::Until;
-use ecru::{CancelReason, Delay, Jitter, Retry, Schedule};
+use ecru::schedule::{Delay, Jitter};
+use ecru::{CancelReason, Retry, Schedule};
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};

@@ -126,6 +126,40 @@ fn scope_18_join_timeout() {
     });
 }
 
+/// A moment instead of a duration; the same for shared handles.
+#[test]
+fn scope_61_join_deadline() {
+    each_run(|| {
+        let release = AtomicBool::new(false);
+        let past = std::time::Instant::now();
+        ecru::scope(|s| {
+            let wait = || {
+                until(|| release.load(SeqCst));
+                "value"
+            };
+            let (child, shared) = (s.spawn(wait), s.spawn(wait).shared());
+            assert!(child.join_deadline(past).is_none());
+            assert!(shared.join_deadline(past).is_none());
+            let soon = std::time::Instant::now() + ms(2);
+            assert!(child.join_deadline(soon).is_none());
+            assert!(shared.join_deadline(soon).is_none());
+            assert!(std::time::Instant::now() >= soon);
+            release.store(true, SeqCst);
+            let late = std::time::Instant::now() + HOUR;
+            assert_eq!(shared.join_deadline(late).unwrap().unwrap(), "value");
+            assert_eq!(shared.join_deadline(past).unwrap().unwrap(), "value");
+            until(|| child.is_finished());
+            assert_eq!(child.join_deadline(past).unwrap().unwrap(), "value");
+            ecru::cancel_scope(|c| {
+                let child = s.spawn(|| ());
+                c.cancel();
+                let cancelled = child.join_deadline(late);
+                assert!(matches!(cancelled, Some(Err(JoinError::CallerCancelled))));
+            });
+        });
+    });
+}
+
 /// `is_finished` tells whether the task has ended.
 #[test]
 fn scope_19_is_finished() {

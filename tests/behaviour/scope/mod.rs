@@ -5,5 +5,6 @@ mod children;
 mod daemons;
 mod failures;
 mod joining;
+mod start;
 mod try_scope;
 mod when;

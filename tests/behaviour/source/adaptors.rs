@@ -297,7 +297,7 @@ fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
                 let count = Arc::clone(&called);
                 let picky = receiver.clone().filter(|n| *n > 9);
                 let subscription = picky.on_ready(move |_| _ = count.fetch_add(1, SeqCst));
-                let mut future = Box::pin((&receiver).filter(|n| *n > 9).into_future());
+                let mut future = Box::pin((&receiver).filter(|n| *n > 9).to_future());
                 let mut context = Context::from_waker(Waker::noop());
                 assert!(future.as_mut().poll(&mut context).is_pending());
                 (subscription, future)

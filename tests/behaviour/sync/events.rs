@@ -168,7 +168,7 @@ fn sync_36_notify_in_order() {
             settle();
             log.0.borrow_mut().sort_unstable();
             log.assert(&["first", "fourth", "second", "third"]);
-            notify.notify_waiters();
+            notify.notify_all();
             assert!(notify.try_take().is_none());
         });
     });

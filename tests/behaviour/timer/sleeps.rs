@@ -156,7 +156,7 @@ fn timer_07_on_a_thread() {
 fn timer_08_an_earlier_one_later() {
     for workers in [1, 2] {
         run_on(workers, || {
-            let handle = ecru::Handle::current();
+            let handle = ecru::RuntimeHandle::current();
             ecru::scope(|s| {
                 let far = s.spawn(|| ecru::sleep(HOUR));
                 settle();

@@ -84,7 +84,7 @@ fn interop_ours_in_tokio() {
             let sends = handle.spawn(move || (0..100).try_for_each(|number| sender.send(number)));
             let sums = tokio::spawn(async move {
                 let mut sum = 0;
-                while let Ok(number) = (&receiver).into_future().await {
+                while let Ok(number) = (&receiver).to_future().await {
                     sum += number;
                 }
                 sum
@@ -99,7 +99,7 @@ fn interop_ours_in_tokio() {
         // A future that is dropped half way, by tokio's own limit, has taken nothing.
         let (sender, receiver) = channel::unbounded();
         tokio.block_on(async {
-            assert!(tokio::time::timeout(SHORT, (&receiver).into_future()).await.is_err());
+            assert!(tokio::time::timeout(SHORT, (&receiver).to_future()).await.is_err());
             sender.send("kept").unwrap();
         });
         assert_eq!(receiver.try_recv(), Ok("kept"));
@@ -130,7 +130,7 @@ fn interop_smol_both_ways() {
             // smol's executor, on a thread of its own.
             let executor = std::thread::spawn(move || {
                 smol::block_on(async {
-                    while let Ok(number) = (&receiver).into_future().await {
+                    while let Ok(number) = (&receiver).to_future().await {
                         back.send(number + 1).await.unwrap();
                     }
                 });

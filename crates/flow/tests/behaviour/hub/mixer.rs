@@ -1,7 +1,8 @@
 //! `Mixer`: any number of inputs, some of them muted, paused or solo.
 
-use crate::support::{each_run, run_on, settle, until};
-use ecru::channel::{self, Mixer, SoloMode, Toggle};
+use crate::common::{each_run, run_on, settle, until};
+use ecru::channel;
+use ecru_flow::{self as flow, Mixer, SoloMode, Toggle};
 
 fn sorted(mut values: Vec<u32>) -> Vec<u32> {
     values.sort_unstable();
@@ -13,11 +14,11 @@ fn hub_20_mixer() {
     each_run(|| {
         let (out, heard) = channel::bounded(0);
         let mixer = Mixer::new(out);
-        mixer.add(channel::from_iter(0..50));
-        mixer.add(channel::from_iter(50..100));
+        mixer.add(flow::from_iter(0..50));
+        mixer.add(flow::from_iter(50..100));
         ecru::scope(|s| {
             s.spawn(|| mixer.run().unwrap());
-            let all = sorted(channel::take(&heard, 100).collect());
+            let all = sorted(flow::take(&heard, 100).collect());
             assert_eq!(all, (0..100).collect::<Vec<_>>());
             mixer.close();
         });
@@ -30,7 +31,7 @@ fn hub_21_mute_and_pause() {
         let (out, heard) = channel::unbounded();
         let mixer = Mixer::new(out);
         let (muted, paused, plain) =
-            (channel::from_iter([1, 2]), channel::from_iter([3, 4]), channel::from_iter([5, 6]));
+            (flow::from_iter([1, 2]), flow::from_iter([3, 4]), flow::from_iter([5, 6]));
         mixer.mute(&muted, true);
         mixer.pause(&paused, true);
         mixer.add(plain);
@@ -54,7 +55,7 @@ fn hub_22_solo() {
             let (out, heard) = channel::unbounded();
             let mixer = Mixer::new(out);
             let (sender, soloed) = channel::unbounded();
-            let other = channel::from_iter([10, 11]);
+            let other = flow::from_iter([10, 11]);
             let solo = Toggle { mute: Some(true), pause: Some(true), solo: Some(true) };
             mixer.solo_mode(mode);
             mixer.add(other.clone());
@@ -89,10 +90,10 @@ fn hub_23_solo_ends() {
     each_run(|| {
         let (out, heard) = channel::unbounded();
         let mixer = Mixer::new(out);
-        let other = channel::from_iter([10]);
+        let other = flow::from_iter([10]);
         mixer.solo_mode(SoloMode::Pause);
         mixer.add(other);
-        mixer.solo(channel::from_iter([1]), true);
+        mixer.solo(flow::from_iter([1]), true);
         ecru::scope(|s| {
             s.spawn(|| mixer.run().unwrap());
             // The soloed input ends, so the other one is heard.
@@ -107,8 +108,7 @@ fn hub_24_toggles_are_atomic() {
     each_run(|| {
         let (out, heard) = channel::bounded(0);
         let mixer = Mixer::new(out);
-        let inputs: Vec<_> =
-            (0..2).map(|id| channel::from_iter((0..100).map(move |_| id))).collect();
+        let inputs: Vec<_> = (0..2).map(|id| flow::from_iter((0..100).map(move |_| id))).collect();
         let one_plays = |on: usize| {
             (inputs.iter().enumerate()).map(move |(id, input)| {
                 (input, Toggle { pause: Some(id != on), ..Toggle::default() })
@@ -193,7 +193,7 @@ fn hub_27_mixer_output_closes() {
         let mixer = Mixer::new(out.clone());
         let (sender, input) = channel::unbounded();
         mixer.add(input.clone());
-        channel::send_all(&sender, [1, 2, 3]).unwrap();
+        flow::send_all(&sender, [1, 2, 3]).unwrap();
         ecru::scope(|s| {
             let run = s.spawn(|| mixer.run());
             assert_eq!(heard.recv(), Ok(1));

@@ -1,8 +1,9 @@
 //! Rows of `doc/behaviour/over.md`.
 
-use crate::support::{begin, each_run, forever, panic_text, quiet_panic, run_on, settle, until};
+use crate::common::{begin, each_run, forever, panic_text, quiet_panic, run_on, settle, until};
 use ecru::channel::{self, RecvError, SendError};
 use ecru::{Source, source};
+use ecru_flow as flow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -12,8 +13,8 @@ fn over_01_pipe() {
     each_run(|| {
         let (to, there) = channel::bounded(0);
         ecru::scope(|s| {
-            s.spawn(|| channel::pipe(channel::from_iter(0..100), to).unwrap());
-            assert_eq!(channel::collect(&there), Ok((0..100).collect::<Vec<_>>()));
+            s.spawn(|| flow::pipe(flow::from_iter(0..100), to).unwrap());
+            assert_eq!(flow::collect(&there), Ok((0..100).collect::<Vec<_>>()));
         });
     });
 }
@@ -22,10 +23,10 @@ fn over_01_pipe() {
 fn over_02_pipe_lent() {
     each_run(|| {
         let (to, there) = channel::unbounded();
-        channel::pipe(channel::from_iter([1]), &to).unwrap();
-        channel::partition(channel::from_iter([2, 3]), &to, &to, |n| *n == 2).unwrap();
-        channel::pipeline(2, |n: u32| [n]).run(channel::from_iter([4]), &to).unwrap();
-        channel::pipeline_unordered(2, |n: u32| [n]).run(channel::from_iter([5]), &to).unwrap();
+        flow::pipe(flow::from_iter([1]), &to).unwrap();
+        flow::partition(flow::from_iter([2, 3]), &to, &to, |n| *n == 2).unwrap();
+        flow::pipeline(2, |n: u32| [n]).run(flow::from_iter([4]), &to).unwrap();
+        flow::pipeline_unordered(2, |n: u32| [n]).run(flow::from_iter([5]), &to).unwrap();
         assert!(!there.is_closed());
         to.send(6).unwrap();
         assert_eq!(there.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
@@ -38,7 +39,7 @@ fn over_03_pipe_target_closes() {
         let (from, source) = channel::unbounded();
         let (to, there) = channel::bounded(1);
         ecru::scope(|s| {
-            let pipe = s.spawn(|| channel::pipe(&source, &to));
+            let pipe = s.spawn(|| flow::pipe(&source, &to));
             for n in 0..4 {
                 from.send(n).unwrap();
             }
@@ -50,7 +51,7 @@ fn over_03_pipe_target_closes() {
         assert_eq!(source.try_iter().collect::<Vec<_>>(), [2, 3]);
         // Closed before it begins: nothing is received.
         from.send(4).unwrap();
-        assert_eq!(channel::pipe(&source, &to), Err(SendError::Disconnected(None)));
+        assert_eq!(flow::pipe(&source, &to), Err(SendError::Disconnected(None)));
         assert_eq!(source.recv(), Ok(4));
     });
 }
@@ -61,10 +62,10 @@ fn over_04_pipe_cancelled() {
         let (from, source) = channel::unbounded();
         let (to, there) = channel::bounded(0);
         ecru::scope(|s| {
-            let idle = begin(s, || channel::pipe(&source, &to));
+            let idle = begin(s, || flow::pipe(&source, &to));
             idle.cancel();
             assert_eq!(idle.join().unwrap(), Err(SendError::Cancelled(None)));
-            let full = begin(s, || channel::pipe(&source, &to));
+            let full = begin(s, || flow::pipe(&source, &to));
             from.send(7).unwrap();
             until(|| source.is_empty());
             full.cancel();
@@ -79,9 +80,9 @@ fn over_05_partition() {
     each_run(|| {
         let ((yes, ays), (no, noes)) = (channel::bounded(2), channel::bounded(2));
         ecru::scope(|s| {
-            s.spawn(|| channel::partition(channel::from_iter(0..10), yes, no, |n| n % 2 == 0));
-            let even = s.spawn(|| channel::collect(&ays));
-            assert_eq!(channel::collect(&noes), Ok(vec![1, 3, 5, 7, 9]));
+            s.spawn(|| flow::partition(flow::from_iter(0..10), yes, no, |n| n % 2 == 0));
+            let even = s.spawn(|| flow::collect(&ays));
+            assert_eq!(flow::collect(&noes), Ok(vec![1, 3, 5, 7, 9]));
             assert_eq!(even.join().unwrap(), Ok(vec![0, 2, 4, 6, 8]));
         });
     });
@@ -92,10 +93,10 @@ fn over_06_partition_stalls_together() {
     each_run(|| {
         let ((yes, ays), (no, noes)) = (channel::bounded(0), channel::bounded(0));
         ecru::scope(|s| {
-            let source = channel::from_iter([1, 2]);
+            let source = flow::from_iter([1, 2]);
             let parting = s.spawn({
                 let source = source.clone();
-                move || channel::partition(source, yes, no, |n| n % 2 == 0)
+                move || flow::partition(source, yes, no, |n| n % 2 == 0)
             });
             until(|| source.len() == 1);
             settle();
@@ -114,15 +115,15 @@ fn over_07_partition_target_closes() {
     each_run(|| {
         let ((yes, ays), (no, noes)) = (channel::unbounded(), channel::bounded(0));
         ecru::scope(|s| {
-            let source = channel::from_iter([2, 1, 4]);
+            let source = flow::from_iter([2, 1, 4]);
             let parting = s.spawn({
                 let source = source.clone();
-                move || channel::partition(source, yes, no, |n| n % 2 == 0)
+                move || flow::partition(source, yes, no, |n| n % 2 == 0)
             });
             until(|| source.len() == 1);
             drop(noes);
             assert_eq!(parting.join().unwrap(), Err(SendError::Disconnected(Some(1))));
-            assert_eq!(channel::collect(&ays), Ok(vec![2]));
+            assert_eq!(flow::collect(&ays), Ok(vec![2]));
             assert_eq!(source.recv(), Ok(4));
         });
     });
@@ -133,21 +134,21 @@ fn over_08_send_all() {
     each_run(|| {
         let (sender, receiver) = channel::bounded(1);
         ecru::scope(|s| {
-            s.spawn(|| channel::send_all(sender, 0..50).unwrap());
-            assert_eq!(channel::collect(&receiver).unwrap().len(), 50);
+            s.spawn(|| flow::send_all(sender, 0..50).unwrap());
+            assert_eq!(flow::collect(&receiver).unwrap().len(), 50);
         });
         let (sender, receiver) = channel::unbounded();
         drop(receiver);
         let mut items = 0..;
-        assert_eq!(channel::send_all(&sender, &mut items), Err(SendError::Disconnected(0)));
+        assert_eq!(flow::send_all(&sender, &mut items), Err(SendError::Disconnected(0)));
         assert_eq!(items.next(), Some(1));
     });
 }
 
 #[test]
 fn over_09_from_iter() {
-    assert_eq!(channel::collect(channel::from_iter("to".chars())), Ok(vec!['t', 'o']));
-    let empty = channel::from_iter(std::iter::empty::<u8>());
+    assert_eq!(flow::collect(flow::from_iter("to".chars())), Ok(vec!['t', 'o']));
+    let empty = flow::from_iter(std::iter::empty::<u8>());
     assert!(empty.is_closed());
     assert_eq!(empty.recv(), Err(RecvError::Disconnected));
 }
@@ -155,17 +156,17 @@ fn over_09_from_iter() {
 #[test]
 fn over_10_fold() {
     let never = |_: u32, _: u32| unreachable!();
-    assert_eq!(channel::fold(channel::from_iter([]), 7, never), Ok(7));
-    assert_eq!(channel::fold(channel::from_iter(1..=10), 0, |sum, n| sum + n), Ok(55));
+    assert_eq!(flow::fold(flow::from_iter([]), 7, never), Ok(7));
+    assert_eq!(flow::fold(flow::from_iter(1..=10), 0, |sum, n| sum + n), Ok(55));
 }
 
 #[test]
 fn over_11_fold_stops() {
-    let numbers = channel::from_iter(1..=5);
+    let numbers = flow::from_iter(1..=5);
     let to_three = |sum, n| {
         if n == 3 { ControlFlow::Break(sum) } else { ControlFlow::Continue(sum + n) }
     };
-    assert_eq!(channel::try_fold(&numbers, 0, to_three), Ok(ControlFlow::Break(3)));
+    assert_eq!(flow::try_fold(&numbers, 0, to_three), Ok(ControlFlow::Break(3)));
     assert_eq!(numbers.len(), 2);
 }
 
@@ -174,8 +175,8 @@ fn over_12_fold_cancelled() {
     each_run(|| {
         let (sender, receiver) = channel::unbounded::<u32>();
         ecru::scope(|s| {
-            let folding = begin(s, || channel::fold(&receiver, 0, |sum, n| sum + n));
-            let collecting = begin(s, || channel::collect(&receiver));
+            let folding = begin(s, || flow::fold(&receiver, 0, |sum, n| sum + n));
+            let collecting = begin(s, || flow::collect(&receiver));
             folding.cancel();
             collecting.cancel();
             assert!(folding.join().unwrap().is_err());
@@ -187,23 +188,23 @@ fn over_12_fold_cancelled() {
 
 #[test]
 fn over_13_take() {
-    let numbers = channel::from_iter(1..=5);
-    assert_eq!(channel::take(&numbers, 0).count(), 0);
-    let mut two = channel::take(&numbers, 2);
+    let numbers = flow::from_iter(1..=5);
+    assert_eq!(flow::take(&numbers, 0).count(), 0);
+    let mut two = flow::take(&numbers, 2);
     assert_eq!((two.recv(), two.recv()), (Ok(1), Ok(2)));
     assert_eq!(two.recv(), Err(RecvError::Disconnected));
-    assert_eq!(channel::take(&numbers, 9).collect::<Vec<_>>(), [3, 4, 5]);
+    assert_eq!(flow::take(&numbers, 9).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
 #[test]
 fn over_14_merge() {
     each_run(|| {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..5).map(|_| channel::bounded(0)).unzip();
-        let merged = channel::merge(&receivers);
+        let merged = flow::merge(&receivers);
         drop(receivers);
         ecru::scope(|s| {
             for (id, sender) in senders.into_iter().enumerate() {
-                s.spawn(move || channel::send_all(sender, (0..100).map(|n| (id, n))).unwrap());
+                s.spawn(move || flow::send_all(sender, (0..100).map(|n| (id, n))).unwrap());
             }
             let mut next = [0; 5];
             for (id, n) in &merged {
@@ -218,7 +219,7 @@ fn over_14_merge() {
 
 #[test]
 fn over_15_merge_of_none() {
-    let none = channel::merge(Vec::<channel::Receiver<u8>>::new());
+    let none = flow::merge(Vec::<channel::Receiver<u8>>::new());
     assert_eq!(none.recv(), Err(RecvError::Disconnected));
     assert!(none.try_recv().unwrap_err().is_disconnected());
 }
@@ -227,8 +228,8 @@ fn over_15_merge_of_none() {
 fn over_16_merge_drops_closed() {
     each_run(|| {
         let (sender, open) = channel::unbounded();
-        let ended: Vec<_> = (0..100).map(|n| channel::from_iter([n])).collect();
-        let merged = channel::merge(ended.iter().chain([&open]));
+        let ended: Vec<_> = (0..100).map(|n| flow::from_iter([n])).collect();
+        let merged = flow::merge(ended.iter().chain([&open]));
         for _ in 0..100 {
             assert!(merged.recv().is_ok());
         }
@@ -249,7 +250,7 @@ fn over_17_merge_loses_nothing() {
     each_run(|| {
         let (sender, receiver) = channel::unbounded();
         let (_other, silent) = channel::unbounded::<u32>();
-        let merged = channel::merge([&receiver, &silent]);
+        let merged = flow::merge([&receiver, &silent]);
         sender.send(1).unwrap();
         // Another arm wins the race, or this one: whichever, exactly one item goes.
         let won = source::either(&merged, source::ready(2)).wait().unwrap();
@@ -272,9 +273,9 @@ fn over_18_zip_with() {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..4).map(|_| channel::bounded(0)).unzip();
         ecru::scope(|s| {
             for (n, sender) in senders.into_iter().enumerate() {
-                s.spawn(move || channel::send_all(sender, (0..10).map(|m| n * 100 + m)));
+                s.spawn(move || flow::send_all(sender, (0..10).map(|m| n * 100 + m)));
             }
-            let rows = channel::zip_with(receivers, |row: Vec<usize>| row.iter().sum::<usize>());
+            let rows = flow::zip_with(receivers, |row: Vec<usize>| row.iter().sum::<usize>());
             let sums: Vec<_> = rows.collect();
             assert_eq!(sums, (0..10).map(|m| 600 + 4 * m).collect::<Vec<_>>());
         });
@@ -283,9 +284,9 @@ fn over_18_zip_with() {
 
 #[test]
 fn over_19_zip_lockstep() {
-    let many = channel::from_iter(0..100);
+    let many = flow::from_iter(0..100);
     let (sender, one) = channel::unbounded();
-    let mut rows = channel::zip_with((&many, &one), |row| row);
+    let mut rows = flow::zip_with((&many, &one), |row| row);
     sender.send('a').unwrap();
     assert_eq!(rows.recv(), Ok((0, 'a')));
     let late = ecru::timeout(std::time::Duration::from_millis(1), || rows.recv());
@@ -302,7 +303,7 @@ fn over_20_zip_ends_with_any() {
         let (_silent, never) = channel::unbounded::<u8>();
         let (sender, ends) = channel::unbounded::<u8>();
         ecru::scope(|s| {
-            let rows = s.spawn(|| channel::zip_with((&never, &ends), |row| row).count());
+            let rows = s.spawn(|| flow::zip_with((&never, &ends), |row| row).count());
             settle();
             drop(sender);
             assert_eq!(rows.join().unwrap(), 0);
@@ -313,14 +314,14 @@ fn over_20_zip_ends_with_any() {
 #[test]
 fn over_21_zip_of_none() {
     let none = Vec::<channel::Receiver<u8>>::new();
-    assert_eq!(channel::zip_with(none, |row| row).recv(), Err(RecvError::Disconnected));
+    assert_eq!(flow::zip_with(none, |row| row).recv(), Err(RecvError::Disconnected));
 }
 
 #[test]
 fn over_22_zip_of_eight() {
-    let one = |n: u32| channel::from_iter([n]);
+    let one = |n: u32| flow::from_iter([n]);
     let receivers = (one(1), one(2), one(3), one(4), one(5), one(6), one(7), one(8));
-    let rows = channel::zip_with(receivers, |(a, b, c, d, e, f, g, h)| [a, b, c, d, e, f, g, h]);
+    let rows = flow::zip_with(receivers, |(a, b, c, d, e, f, g, h)| [a, b, c, d, e, f, g, h]);
     assert_eq!(rows.collect::<Vec<_>>(), [[1, 2, 3, 4, 5, 6, 7, 8]]);
 }
 
@@ -338,9 +339,9 @@ fn over_23_pipeline_ordered() {
                 }
                 [n * 2]
             };
-            channel::pipeline(workers, dawdle).run(channel::from_iter(0..values), to).unwrap();
+            flow::pipeline(workers, dawdle).run(flow::from_iter(0..values), to).unwrap();
             let expected: Vec<_> = (0..values).map(|n| n * 2).collect();
-            assert_eq!(channel::collect(&there), Ok(expected));
+            assert_eq!(flow::collect(&there), Ok(expected));
         }
     });
 }
@@ -351,12 +352,12 @@ fn over_24_pipeline_outputs() {
         let (to, there) = channel::bounded(0);
         ecru::scope(|s| {
             s.spawn(|| {
-                channel::pipeline(3, |n: u32| (0..n).map(move |m| (n, m)))
-                    .run(channel::from_iter(0..20), to)
+                flow::pipeline(3, |n: u32| (0..n).map(move |m| (n, m)))
+                    .run(flow::from_iter(0..20), to)
                     .unwrap();
             });
             let expected: Vec<_> = (0..20).flat_map(|n| (0..n).map(move |m| (n, m))).collect();
-            assert_eq!(channel::collect(&there), Ok(expected));
+            assert_eq!(flow::collect(&there), Ok(expected));
         });
     });
 }
@@ -365,14 +366,14 @@ fn over_24_pipeline_outputs() {
 fn over_25_pipeline_read_ahead() {
     each_run(|| {
         for workers in [1, 3] {
-            let source = channel::from_iter(0..100);
+            let source = flow::from_iter(0..100);
             let (to, there) = channel::bounded(0);
             ecru::scope(|s| {
-                s.spawn(|| channel::pipeline(workers, |n: u32| [n]).run(&source, to).unwrap());
+                s.spawn(|| flow::pipeline(workers, |n: u32| [n]).run(&source, to).unwrap());
                 until(|| source.len() <= 100 - workers - 2);
                 settle();
                 assert_eq!(source.len(), 100 - workers - 2);
-                assert_eq!(channel::collect(&there).unwrap().len(), 100);
+                assert_eq!(flow::collect(&there).unwrap().len(), 100);
             });
         }
     });
@@ -393,11 +394,11 @@ fn over_26_pipeline_at_a_time() {
         };
         for unordered in [false, true] {
             let (to, there) = channel::unbounded();
-            let source = channel::from_iter(0..40);
+            let source = flow::from_iter(0..40);
             if unordered {
-                channel::pipeline_unordered(4, work).run(source, to).unwrap();
+                flow::pipeline_unordered(4, work).run(source, to).unwrap();
             } else {
-                channel::pipeline(4, work).run(source, to).unwrap();
+                flow::pipeline(4, work).run(source, to).unwrap();
             }
             assert_eq!(there.len(), 40);
             assert_eq!(most.swap(0, SeqCst), 4);
@@ -409,10 +410,10 @@ fn over_26_pipeline_at_a_time() {
 fn over_27_pipeline_target_closes() {
     each_run(|| {
         let (from, source) = channel::unbounded();
-        channel::send_all(&from, 0..100).unwrap();
+        flow::send_all(&from, 0..100).unwrap();
         let (to, there) = channel::bounded(0);
         ecru::scope(|s| {
-            let line = s.spawn(|| channel::pipeline(2, |n: u32| [n]).run(&source, to));
+            let line = s.spawn(|| flow::pipeline(2, |n: u32| [n]).run(&source, to));
             assert_eq!(there.recv(), Ok(0));
             drop(there);
             assert!(line.join().unwrap().unwrap_err().is_disconnected());
@@ -421,9 +422,9 @@ fn over_27_pipeline_target_closes() {
         assert!(source.len() >= 100 - 6, "{} are left", source.len());
         let (to, there) = channel::bounded::<u32>(0);
         drop(there);
-        let none = channel::pipeline(2, |_: u32| []).run(&source, &to);
+        let none = flow::pipeline(2, |_: u32| []).run(&source, &to);
         assert!(none.unwrap_err().is_disconnected());
-        let none = channel::pipeline_unordered(2, |_: u32| []).run(&source, &to);
+        let none = flow::pipeline_unordered(2, |_: u32| []).run(&source, &to);
         assert!(none.unwrap_err().is_disconnected());
         drop(from);
     });
@@ -435,10 +436,10 @@ fn over_28_pipeline_panics() {
         let (_from, source) = channel::unbounded();
         _from.send(1).unwrap();
         let (to, there) = channel::unbounded();
-        let line = channel::pipeline(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
+        let line = flow::pipeline(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
         assert_eq!(panic_text(|| line.run(&source, &to)), "one");
         let line =
-            channel::pipeline_unordered(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
+            flow::pipeline_unordered(2, |n: u32| if n == 1 { quiet_panic("one") } else { [n] });
         _from.send(1).unwrap();
         assert_eq!(panic_text(|| line.run(&source, to)), "one");
         assert!(there.recv().is_err());
@@ -449,17 +450,17 @@ fn over_28_pipeline_panics() {
 fn over_29_pipeline_handler() {
     each_run(|| {
         let (to, there) = channel::unbounded();
-        channel::pipeline(3, |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { [n] })
+        flow::pipeline(3, |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { [n] })
             .on_panic(|payload| (payload.message() == Some("odd")).then_some(1000))
-            .run(channel::from_iter(0..6), to)
+            .run(flow::from_iter(0..6), to)
             .unwrap();
-        assert_eq!(channel::collect(&there), Ok(vec![0, 1000, 2, 1000, 4, 1000]));
+        assert_eq!(flow::collect(&there), Ok(vec![0, 1000, 2, 1000, 4, 1000]));
         let (to, there) = channel::unbounded();
-        channel::pipeline_unordered(3, |n: u32| if n == 1 { quiet_panic("odd") } else { [n] })
+        flow::pipeline_unordered(3, |n: u32| if n == 1 { quiet_panic("odd") } else { [n] })
             .on_panic(|_| None)
-            .run(channel::from_iter(0..3), to)
+            .run(flow::from_iter(0..3), to)
             .unwrap();
-        let mut left = channel::collect(&there).unwrap();
+        let mut left = flow::collect(&there).unwrap();
         left.sort_unstable();
         assert_eq!(left, [0, 2]);
     });
@@ -481,9 +482,9 @@ fn over_30_pipeline_cancelled() {
                 let (source, to) = (source.clone(), to.clone());
                 let line = s.spawn(move || {
                     if unordered {
-                        channel::pipeline_unordered(2, work).run(&source, &to)
+                        flow::pipeline_unordered(2, work).run(&source, &to)
                     } else {
-                        channel::pipeline(2, work).run(&source, &to)
+                        flow::pipeline(2, work).run(&source, &to)
                     }
                 });
                 from.send(1).unwrap();
@@ -497,8 +498,8 @@ fn over_30_pipeline_cancelled() {
 
 #[test]
 fn over_31_pipeline_of_none() {
-    assert!(panic_text(|| channel::pipeline(0, |n: u32| [n])).contains("0 workers"));
-    assert!(panic_text(|| channel::pipeline_unordered(0, |n: u32| [n])).contains("0 workers"));
+    assert!(panic_text(|| flow::pipeline(0, |n: u32| [n])).contains("0 workers"));
+    assert!(panic_text(|| flow::pipeline_unordered(0, |n: u32| [n])).contains("0 workers"));
 }
 
 #[test]
@@ -508,16 +509,16 @@ fn over_32_unordered_overtakes() {
         let slow = AtomicBool::new(false);
         ecru::scope(|s| {
             s.spawn(|| {
-                channel::pipeline_unordered(2, |n: u32| {
+                flow::pipeline_unordered(2, |n: u32| {
                     if n == 0 {
                         until(|| slow.load(SeqCst));
                     }
                     [n]
                 })
-                .run(channel::from_iter(0..5), to)
+                .run(flow::from_iter(0..5), to)
                 .unwrap();
             });
-            let fast: Vec<_> = channel::take(&there, 4).collect();
+            let fast: Vec<_> = flow::take(&there, 4).collect();
             assert_eq!(fast, [1, 2, 3, 4]);
             slow.store(true, SeqCst);
             assert_eq!(there.recv(), Ok(0));
@@ -528,15 +529,38 @@ fn over_32_unordered_overtakes() {
 #[test]
 fn over_33_merge_frequencies() {
     each_run(|| {
-        let merged = channel::merge([
-            channel::from_iter([1, 2, 3]),
-            channel::from_iter([1, 2]),
-            channel::from_iter([1]),
+        let merged = flow::merge([
+            flow::from_iter([1, 2, 3]),
+            flow::from_iter([1, 2]),
+            flow::from_iter([1]),
         ]);
         let mut often = HashMap::new();
         for n in merged {
             *often.entry(n).or_insert(0) += 1;
         }
         assert_eq!(often, HashMap::from([(1, 3), (2, 2), (3, 1)]));
+    });
+}
+
+#[test]
+fn over_34_merge_meets_a_select() {
+    each_run(|| {
+        let ((sender, receiver), (_other, silent)) = (channel::bounded(0), channel::bounded(0));
+        let merged = flow::merge([&receiver, &silent]);
+        let send = |n: u32| {
+            ecru::select! {
+                send(sender, n) -> sent => sent.unwrap(),
+            }
+        };
+        ecru::scope(|s| {
+            s.spawn(|| (1..=3).for_each(send));
+            assert_eq!(merged.recv(), Ok(1));
+            let second = ecru::select! {
+                wait(&merged) -> received => received.unwrap(),
+                recv(silent) -> _ => unreachable!(),
+            };
+            assert_eq!(second, Ok(2));
+            until(|| merged.try_recv() == Ok(3));
+        });
     });
 }

@@ -1,26 +1,24 @@
-//! The first values only.
+//! The first values of a channel.
 
 use std::borrow::Borrow;
 use std::iter::FusedIterator;
 
-use crate::channel::{Receiver, RecvError};
+use ecru::channel::{Receiver, RecvError};
 
-/// From [`take`].
+/// A view of the first values of a channel, which [`take`] returns.
 #[derive(Debug)]
 pub struct Take<T> {
     receiver: Receiver<T>,
     left: usize,
 }
 
-/// A view of a channel that ends after `count` values, or with the channel. No more than these are received, and none of them
-/// before it is asked for.
+/// Returns a view of a channel that ends after `count` values, or with the channel. It receives a value when it is read, and never more
+/// than `count`.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel;
-///
-/// let numbers = channel::from_iter(1..=100);
-/// assert_eq!(channel::take(&numbers, 3).collect::<Vec<_>>(), [1, 2, 3]);
+/// let numbers = ecru_flow::from_iter(1..=100);
+/// assert_eq!(ecru_flow::take(&numbers, 3).collect::<Vec<_>>(), [1, 2, 3]);
 /// assert_eq!(numbers.recv(), Ok(4));
 /// ```
 #[must_use]
@@ -32,14 +30,14 @@ impl<T> Take<T> {
     /// Waits for the next value.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] when there are no more of them, [`RecvError::Cancelled`] when the wait was cancelled.
+    /// [`RecvError::Disconnected`] after the last value, [`RecvError::Cancelled`] if the wait is cancelled.
     ///
     /// # Cancellation
-    /// A cancel point, unless there are no more. Nothing has been received then.
+    /// This is a cancellation point, except after the last value. A cancelled call has received nothing.
     ///
     /// # Examples
     /// ```
-    /// let mut one = ecru::channel::take(ecru::channel::from_iter("ab".chars()), 1);
+    /// let mut one = ecru_flow::take(ecru_flow::from_iter("ab".chars()), 1);
     /// assert_eq!(one.recv(), Ok('a'));
     /// assert!(one.recv().unwrap_err().is_disconnected());
     /// ```
@@ -56,7 +54,7 @@ impl<T> Take<T> {
     }
 }
 
-/// Ends when a wait is cancelled, too; [`Take::recv`] tells.
+/// Ends after the last value, and when a wait is cancelled. [`Take::recv`] tells the two apart.
 impl<T> Iterator for Take<T> {
     type Item = T;
 

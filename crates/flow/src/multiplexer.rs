@@ -1,14 +1,15 @@
-//! From any number of channels to any number of channels, everything to everybody.
+//! From any number of channels to any number of channels.
 
 use std::borrow::Borrow;
 use std::{error, fmt};
 
-use super::desk::Desk;
-use super::parcels::{Event, Parcels, next_event};
-use crate::channel::{Receiver, Sender};
-use crate::task::Cancelled;
+use ecru::Cancelled;
+use ecru::channel::{Receiver, Sender};
 
-/// A [`Multiplexer`] has been closed.
+use crate::mailbox::Mailbox;
+use crate::pending::{Event, PendingSends, next_event};
+
+/// The error of a closed [`Multiplexer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Closed;
 
@@ -20,41 +21,41 @@ impl fmt::Display for Closed {
 
 impl error::Error for Closed {}
 
-/// Sends everything that its publishers send to every one of its subscribers, in the same order to all. A value's turn comes when every
-/// subscriber has accepted the one before: one slow subscriber stalls all.
+/// A hub that sends each value of its publishers to all of its subscribers, in the same order to each.
 ///
-/// Publishers and subscribers come and go at any time, also while a subscriber stalls. Those whose channels have closed leave by
-/// themselves. The multiplexer closes no channel of theirs.
+/// The next value is sent when every subscriber has accepted this one, so a slow subscriber stalls all.
 ///
-/// Where a channel has no buffer, read it with `recv` or a select: [`try_recv`](Receiver::try_recv) does not see what waits for it.
+/// Publishers and subscribers can be added and removed at any time, also while a subscriber stalls. Those whose channels have ended are
+/// removed. The multiplexer closes no channel.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::{self, Closed, Multiplexer};
+/// use ecru::channel;
+/// use ecru_flow::{Closed, Multiplexer};
 ///
 /// ecru::run(|| {
-///     let everybody = Multiplexer::new();
+///     let all = Multiplexer::new();
 ///     let (to_ada, ada) = channel::unbounded();
 ///     let (to_emmy, emmy) = channel::unbounded();
-///     everybody.add_subscriber(to_ada).unwrap();
-///     everybody.add_subscriber(to_emmy).unwrap();
-///     everybody.add_publisher(channel::from_iter(["hello"])).unwrap();
+///     all.add_subscriber(to_ada).unwrap();
+///     all.add_subscriber(to_emmy).unwrap();
+///     all.add_publisher(ecru_flow::from_iter(["hello"])).unwrap();
 ///     ecru::scope(|s| {
-///         s.spawn(|| everybody.run().unwrap());
+///         s.spawn(|| all.run().unwrap());
 ///         assert_eq!(ada.recv(), Ok(Ok("hello")));
 ///         assert_eq!(emmy.recv(), Ok(Ok("hello")));
-///         everybody.close();
+///         all.close();
 ///         assert_eq!(ada.recv(), Ok(Err(Closed)));
 ///     });
 /// });
 /// ```
 pub struct Multiplexer<T> {
-    desk: Desk<Message<T>, State<T>>,
+    mailbox: Mailbox<Request<T>, State<T>>,
 }
 
 type Subscriber<T> = Sender<Result<T, Closed>>;
 
-enum Message<T> {
+enum Request<T> {
     AddPublisher(Receiver<T>),
     RemovePublisher(Receiver<T>),
     AddSubscriber(Subscriber<T>),
@@ -64,73 +65,73 @@ enum Message<T> {
 struct State<T> {
     publishers: Vec<Receiver<T>>,
     subscribers: Vec<Subscriber<T>>,
-    parcels: Parcels<Result<T, Closed>>,
+    pending: PendingSends<Result<T, Closed>>,
     closing: Closing,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     No,
-    /// The value that is on its way is delivered first.
+    /// The pending sends come first.
     Asked,
-    /// The subscribers are being told.
+    /// `Err(Closed)` is being sent to the subscribers.
     Told,
 }
 
 impl<T> Multiplexer<T> {
-    /// One without publishers and subscribers.
+    /// Creates a multiplexer without publishers and subscribers.
     #[must_use]
     pub fn new() -> Multiplexer<T> {
         Multiplexer {
-            desk: Desk::new(State {
+            mailbox: Mailbox::new(State {
                 publishers: Vec::new(),
                 subscribers: Vec::new(),
-                parcels: Parcels::new(),
+                pending: PendingSends::new(),
                 closing: Closing::No,
             }),
         }
     }
 
-    fn tell(&self, message: Message<T>) -> Result<(), Closed> {
-        self.desk.tell(message).map_err(|_| Closed)
+    fn post(&self, request: Request<T>) -> Result<(), Closed> {
+        self.mailbox.post(request).map_err(|_| Closed)
     }
 
-    /// Adds a channel to read. One that is there already is not added again.
+    /// Adds a channel to read. A channel that is a publisher already is not added again.
     ///
     /// # Errors
     /// [`Closed`] after [`close`](Multiplexer::close).
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Closed, Multiplexer};
+    /// use ecru_flow::{Closed, Multiplexer};
     ///
     /// let multiplexer = Multiplexer::new();
-    /// multiplexer.add_publisher(channel::from_iter([1])).unwrap();
+    /// multiplexer.add_publisher(ecru_flow::from_iter([1])).unwrap();
     /// multiplexer.close();
-    /// assert_eq!(multiplexer.add_publisher(channel::from_iter([2])), Err(Closed));
+    /// assert_eq!(multiplexer.add_publisher(ecru_flow::from_iter([2])), Err(Closed));
     /// ```
     pub fn add_publisher(&self, publisher: Receiver<T>) -> Result<(), Closed> {
-        self.tell(Message::AddPublisher(publisher))
+        self.post(Request::AddPublisher(publisher))
     }
 
-    /// Takes a channel out again. What is in it stays there. One that is not there does not matter.
+    /// Removes a publisher. Its values stay in its channel. If the channel is not a publisher, nothing happens.
     ///
     /// # Errors
     /// As [`add_publisher`](Multiplexer::add_publisher).
     pub fn remove_publisher(&self, publisher: impl Borrow<Receiver<T>>) -> Result<(), Closed> {
-        self.tell(Message::RemovePublisher(publisher.borrow().clone()))
+        self.post(Request::RemovePublisher(publisher.borrow().clone()))
     }
 
-    /// Adds a channel to send to: each value as `Ok`, and when the multiplexer is closed, one `Err`. One that is there already is not
-    /// added again.
+    /// Adds a channel to send to. It receives each value as `Ok`, and one `Err` when the multiplexer is closed. A channel that is a
+    /// subscriber already is not added again.
     ///
     /// # Errors
     /// As [`add_publisher`](Multiplexer::add_publisher).
     pub fn add_subscriber(&self, subscriber: Sender<Result<T, Closed>>) -> Result<(), Closed> {
-        self.tell(Message::AddSubscriber(subscriber))
+        self.post(Request::AddSubscriber(subscriber))
     }
 
-    /// Takes a channel out again. A value that waits for room in it is dropped. One that is not there does not matter.
+    /// Removes a subscriber. A value that is pending for it is dropped. If the channel is not a subscriber, nothing happens.
     ///
     /// # Errors
     /// As [`add_publisher`](Multiplexer::add_publisher).
@@ -138,15 +139,16 @@ impl<T> Multiplexer<T> {
         &self,
         subscriber: impl Borrow<Sender<Result<T, Closed>>>,
     ) -> Result<(), Closed> {
-        self.tell(Message::RemoveSubscriber(subscriber.borrow().clone()))
+        self.post(Request::RemoveSubscriber(subscriber.borrow().clone()))
     }
 
-    /// Ends it: nothing further is read, what is on its way is delivered, every subscriber is sent `Err(`[`Closed`]`)`, and
-    /// [`run`](Multiplexer::run) returns. Closing again changes nothing.
+    /// Closes the multiplexer. It reads nothing more, completes its pending sends, sends `Err(`[`Closed`]`)` to each subscriber, and then
+    /// [`run`](Multiplexer::run) returns. Closing it again changes nothing.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Closed, Multiplexer};
+    /// use ecru::channel;
+    /// use ecru_flow::{Closed, Multiplexer};
     ///
     /// let multiplexer = Multiplexer::<u32>::new();
     /// let (to, heard) = channel::unbounded();
@@ -156,56 +158,56 @@ impl<T> Multiplexer<T> {
     /// assert_eq!(heard.recv(), Ok(Err(Closed)));
     /// ```
     pub fn close(&self) {
-        self.desk.close();
+        self.mailbox.close();
     }
 
-    /// Whether it has been closed.
+    /// Returns whether the multiplexer is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.desk.is_closed()
+        self.mailbox.is_closed()
     }
 
-    /// Does the work, until the multiplexer is closed. Without publishers or subscribers it waits for some; without subscribers, what
-    /// publishers send is dropped.
+    /// Runs the hub until it is closed. Without publishers it waits for one. Without subscribers, values are dropped.
     ///
     /// # Errors
-    /// [`Cancelled`] when a wait was cancelled.
+    /// [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// While another call of `run` is at work; and with a panic of `T`'s `clone`, after which some subscribers lack a value.
+    /// - If another call of `run` is running.
+    /// - If `T`'s `clone` panics. Some subscribers then lack a value.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost: a later call goes on with what was on its way.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where
-        T: Clone,
+        T: Clone + Send,
     {
-        let mut seat = self.desk.sit_down("Multiplexer");
-        let state = &mut *seat;
+        let mut state = self.mailbox.state("Multiplexer");
+        let state = &mut *state;
         loop {
-            if state.closing != Closing::No && state.parcels.is_empty() {
+            if state.closing != Closing::No && state.pending.is_empty() {
                 if state.closing == Closing::Told {
                     state.subscribers.clear();
                     return Ok(());
                 }
                 state.closing = Closing::Told;
                 state.publishers.clear();
-                state.parcels.send_to_all(&mut state.subscribers, Err(Closed), 0);
+                state.pending.send_to_all(&mut state.subscribers, Err(Closed), 0);
                 continue;
             }
             let at_work = state.closing == Closing::No;
-            let messages = at_work.then_some(&self.desk.messages);
-            let reads = at_work && state.parcels.is_empty();
+            let requests = at_work.then_some(&self.mailbox.requests);
+            let reads = at_work && state.pending.is_empty();
             let inputs = if reads { &state.publishers[..] } else { &[] };
-            match next_event(messages, &mut state.parcels, inputs)? {
-                Event::Told(message) => state.heed(message),
+            match next_event(requests, &mut state.pending, inputs)? {
+                Event::Request(request) => state.handle(request),
                 Event::Closed => state.closing = Closing::Asked,
                 Event::Input(_, value) => {
-                    state.parcels.send_to_all(&mut state.subscribers, Ok(value), 0);
+                    state.pending.send_to_all(&mut state.subscribers, Ok(value), 0);
                 }
                 Event::InputEnded(at) => drop(state.publishers.swap_remove(at)),
-                Event::Delivered(_) => {}
+                Event::Sent(_) => {}
                 Event::Gone(gone, _) => {
                     state.subscribers.retain(|other| !other.same_channel(&gone))
                 }
@@ -215,23 +217,23 @@ impl<T> Multiplexer<T> {
 }
 
 impl<T> State<T> {
-    fn heed(&mut self, message: Message<T>) {
-        match message {
-            Message::AddPublisher(new) => {
+    fn handle(&mut self, request: Request<T>) {
+        match request {
+            Request::AddPublisher(new) => {
                 if !self.publishers.iter().any(|other| other.same_channel(&new)) {
                     self.publishers.push(new);
                 }
             }
-            Message::RemovePublisher(old) => {
+            Request::RemovePublisher(old) => {
                 self.publishers.retain(|other| !other.same_channel(&old))
             }
-            Message::AddSubscriber(new) => {
+            Request::AddSubscriber(new) => {
                 if !self.subscribers.iter().any(|other| other.same_channel(&new)) {
                     self.subscribers.push(new);
                 }
             }
-            Message::RemoveSubscriber(old) => {
-                self.parcels.recall(&old);
+            Request::RemoveSubscriber(old) => {
+                self.pending.withdraw(&old);
                 self.subscribers.retain(|other| !other.same_channel(&old));
             }
         }

@@ -1,20 +1,21 @@
 //! `Fanout`: one source, any number of taps.
 
-use crate::support::{each_run, settle};
-use ecru::channel::{self, Fanout, RecvError};
+use crate::common::{each_run, settle};
+use ecru::channel::{self, RecvError};
+use ecru_flow::{self as flow, Fanout};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
 fn hub_12_fanout() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter(0..100));
+        let fanout = Fanout::new(flow::from_iter(0..100));
         let ((left, lefts), (right, rights)) = (channel::bounded(0), channel::bounded(7));
         fanout.tap(left);
         fanout.tap(right);
         ecru::scope(|s| {
             s.spawn(|| fanout.run().unwrap());
-            let reader = s.spawn(|| channel::collect(&lefts));
-            assert_eq!(channel::collect(&rights), Ok((0..100).collect::<Vec<_>>()));
+            let reader = s.spawn(|| flow::collect(&lefts));
+            assert_eq!(flow::collect(&rights), Ok((0..100).collect::<Vec<_>>()));
             assert_eq!(reader.join().unwrap(), Ok((0..100).collect::<Vec<_>>()));
         });
     });
@@ -23,7 +24,7 @@ fn hub_12_fanout() {
 #[test]
 fn hub_13_lockstep() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter(1..=3));
+        let fanout = Fanout::new(flow::from_iter(1..=3));
         let taps: Vec<_> = (0..3).map(|_| channel::bounded(0)).collect();
         let (closed, nobody) = channel::bounded(0);
         fanout.tap(closed);
@@ -50,7 +51,7 @@ fn hub_13_lockstep() {
 #[test]
 fn hub_14_fanout_without_taps() {
     each_run(|| {
-        let source = channel::from_iter(1..=10);
+        let source = flow::from_iter(1..=10);
         let fanout = Fanout::new(source.clone());
         fanout.run().unwrap();
         assert!(source.is_empty());
@@ -61,7 +62,7 @@ fn hub_14_fanout_without_taps() {
 #[test]
 fn hub_15_closed_tap_is_removed() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter(1..=2));
+        let fanout = Fanout::new(flow::from_iter(1..=2));
         let ((slow, slowly), (to, heard)) = (channel::bounded(0), channel::unbounded());
         fanout.tap(slow);
         fanout.tap(to);
@@ -71,7 +72,7 @@ fn hub_15_closed_tap_is_removed() {
             settle();
             assert!(heard.is_empty());
             drop(slowly);
-            assert_eq!(channel::collect(&heard), Ok(vec![2]));
+            assert_eq!(flow::collect(&heard), Ok(vec![2]));
         });
     });
 }
@@ -79,12 +80,12 @@ fn hub_15_closed_tap_is_removed() {
 #[test]
 fn hub_16_late_tap_is_closed() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter([1]));
+        let fanout = Fanout::new(flow::from_iter([1]));
         let ((early, heard), (open, stays)) = (channel::unbounded(), channel::unbounded());
         fanout.tap(early.clone());
         fanout.tap_open(open.clone());
         fanout.run().unwrap();
-        assert_eq!(channel::collect(&heard), Ok(vec![1]));
+        assert_eq!(flow::collect(&heard), Ok(vec![1]));
         assert!(stays.recv() == Ok(1) && !stays.is_closed());
         let (late, nothing) = channel::unbounded::<u32>();
         fanout.tap(late.clone());
@@ -105,7 +106,7 @@ fn hub_17_untap() {
         fanout.tap(to);
         ecru::scope(|s| {
             s.spawn(|| fanout.run().unwrap());
-            channel::send_all(&sender, [1, 2]).unwrap();
+            flow::send_all(&sender, [1, 2]).unwrap();
             assert_eq!(heard.recv(), Ok(1));
             settle();
             assert!(heard.is_empty(), "the same tap twice is one tap, and the other one is slow");
@@ -123,7 +124,7 @@ fn hub_17_untap() {
 #[test]
 fn hub_18_fanout_cancelled() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter(1..=3));
+        let fanout = Fanout::new(flow::from_iter(1..=3));
         let ((slow, slowly), (to, heard)) = (channel::bounded(0), channel::unbounded());
         fanout.tap(slow);
         fanout.tap(to);
@@ -134,8 +135,8 @@ fn hub_18_fanout_cancelled() {
             run.cancel();
             assert!(run.join().unwrap().is_err());
             s.spawn(|| fanout.run().unwrap());
-            assert_eq!(channel::collect(&slowly), Ok(vec![1, 2, 3]));
-            assert_eq!(channel::collect(&heard), Ok(vec![2, 3]));
+            assert_eq!(flow::collect(&slowly), Ok(vec![1, 2, 3]));
+            assert_eq!(flow::collect(&heard), Ok(vec![2, 3]));
         });
     });
 }
@@ -143,7 +144,7 @@ fn hub_18_fanout_cancelled() {
 #[test]
 fn hub_19_readers_that_select() {
     each_run(|| {
-        let fanout = Fanout::new(channel::from_iter(0..200));
+        let fanout = Fanout::new(flow::from_iter(0..200));
         let taps: Vec<_> = (0..3).map(|_| channel::bounded(0)).collect();
         taps.iter().for_each(|(tap, _)| fanout.tap(tap.clone()));
         let sums: Vec<_> = taps.iter().map(|_| AtomicUsize::new(0)).collect();

@@ -1,19 +1,19 @@
-//! From one channel to others, and from an iterator into one.
+//! Calls that move values from a channel to others, or from an iterator into a channel.
 
 use std::borrow::Borrow;
 
-use crate::channel::{Receiver, RecvError, SendError, Sender, unbounded};
+use ecru::channel::{Receiver, RecvError, SendError, Sender, unbounded};
 
-/// What is in hand when a send fails.
-pub(super) fn in_hand<T>(error: SendError<T>) -> SendError<Option<T>> {
+/// Makes the value of a failed send the value in hand.
+pub(crate) fn in_hand<T>(error: SendError<T>) -> SendError<Option<T>> {
     match error {
         SendError::Disconnected(value) => SendError::Disconnected(Some(value)),
         SendError::Cancelled(value) => SendError::Cancelled(Some(value)),
     }
 }
 
-/// The next value; none: there will be none.
-pub(super) fn next<T, U>(from: &Receiver<T>) -> Result<Option<T>, SendError<Option<U>>> {
+/// Receives the next value, or `None` after the last one.
+pub(crate) fn next<T, U>(from: &Receiver<T>) -> Result<Option<T>, SendError<Option<U>>> {
     match from.recv() {
         Ok(value) => Ok(Some(value)),
         Err(RecvError::Disconnected) => Ok(None),
@@ -24,19 +24,19 @@ pub(super) fn next<T, U>(from: &Receiver<T>) -> Result<Option<T>, SendError<Opti
 /// Moves values from one channel to another until the first one ends.
 ///
 /// # Errors
-/// [`SendError::Disconnected`] when `to` has closed, [`SendError::Cancelled`] when a wait was cancelled: with the value in hand, which has
-/// been received and not sent, if there is one. A `to` that is closed already is seen before anything is received.
+/// [`SendError::Disconnected`] if `to` is closed, [`SendError::Cancelled`] if a wait is cancelled. Both hold the value that has been
+/// received and not sent, if there is one. If `to` is closed from the start, nothing is received.
 ///
 /// # Cancellation
-/// A cancel point. Nothing is lost: see above.
+/// This is a cancellation point. Nothing is lost: the error holds the value in hand.
 ///
 /// # Examples
 /// ```
 /// use ecru::channel;
 ///
 /// let (to, there) = channel::bounded(8);
-/// channel::pipe(channel::from_iter(1..=3), to).unwrap();
-/// // `to` was given, not lent, and has been dropped.
+/// ecru_flow::pipe(ecru_flow::from_iter(1..=3), to).unwrap();
+/// // `to` was passed by value, and has been dropped.
 /// assert_eq!(there.iter().collect::<Vec<_>>(), [1, 2, 3]);
 /// ```
 #[track_caller]
@@ -54,11 +54,11 @@ pub fn pipe<T>(
     }
 }
 
-/// Moves the values that `accepts` says yes to into one channel and the others into another, until `from` ends. A slow reader of
-/// either holds both up.
+/// Moves the values for which `accepts` returns true into one channel, and the others into another, until `from` ends. A slow reader of
+/// either channel holds up both.
 ///
 /// # Errors
-/// As [`pipe`], when either of the two has closed.
+/// As [`pipe`], if either of the two is closed.
 ///
 /// # Cancellation
 /// As [`pipe`].
@@ -69,9 +69,9 @@ pub fn pipe<T>(
 ///
 /// let (even, evens) = channel::unbounded();
 /// let (odd, odds) = channel::unbounded();
-/// channel::partition(channel::from_iter(1..=5), even, odd, |n| n % 2 == 0).unwrap();
-/// assert_eq!(channel::collect(evens), Ok(vec![2, 4]));
-/// assert_eq!(channel::collect(odds), Ok(vec![1, 3, 5]));
+/// ecru_flow::partition(ecru_flow::from_iter(1..=5), even, odd, |n| n % 2 == 0).unwrap();
+/// assert_eq!(ecru_flow::collect(evens), Ok(vec![2, 4]));
+/// assert_eq!(ecru_flow::collect(odds), Ok(vec![1, 3, 5]));
 /// ```
 #[track_caller]
 pub fn partition<T>(
@@ -91,13 +91,13 @@ pub fn partition<T>(
     }
 }
 
-/// Sends everything that an iterator gives. The iterator may be endless, and may be lent (`&mut`), to go on with it afterwards.
+/// Sends all items of an iterator. The iterator may be endless. Pass `&mut iterator` to continue with it after an error.
 ///
 /// # Errors
-/// As [`Sender::send`], with the item that did not go; no further one has been taken.
+/// As [`Sender::send`], with the item that was not sent. No further item has been taken from the iterator.
 ///
 /// # Cancellation
-/// A cancel point at each item.
+/// Each send is a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -105,9 +105,9 @@ pub fn partition<T>(
 ///
 /// let (sender, receiver) = channel::bounded(4);
 /// let mut numbers = 1..;
-/// channel::send_all(&sender, numbers.by_ref().take(3)).unwrap();
+/// ecru_flow::send_all(&sender, numbers.by_ref().take(3)).unwrap();
 /// drop(receiver);
-/// assert_eq!(channel::send_all(&sender, &mut numbers).unwrap_err().into_inner(), 4);
+/// assert_eq!(ecru_flow::send_all(&sender, &mut numbers).unwrap_err().into_inner(), 4);
 /// assert_eq!(numbers.next(), Some(5));
 /// ```
 #[track_caller]
@@ -119,12 +119,12 @@ pub fn send_all<I: IntoIterator>(
     items.into_iter().try_for_each(|item| to.send(item))
 }
 
-/// A channel that has everything an iterator gives, and is closed. All of it is taken from the iterator at once: for an endless one, or
-/// one that is too large to keep, spawn [`send_all`].
+/// Returns the receiver of a closed channel that holds all items of an iterator. The call takes all items from the iterator. If there are
+/// endlessly many, or too many to keep, spawn a task that calls [`send_all`].
 ///
 /// # Examples
 /// ```
-/// let numbers = ecru::channel::from_iter(1..=3);
+/// let numbers = ecru_flow::from_iter(1..=3);
 /// assert_eq!(numbers.len(), 3);
 /// assert_eq!(numbers.iter().sum::<u32>(), 6);
 /// ```
@@ -133,7 +133,7 @@ pub fn from_iter<I: IntoIterator>(items: I) -> Receiver<I::Item> {
     let (sender, receiver) = unbounded();
     for item in items {
         let sent = sender.try_send(item);
-        debug_assert!(sent.is_ok(), "there is room for any number, and we have the receiver");
+        debug_assert!(sent.is_ok(), "the channel is unbounded, and its receiver is here");
     }
     receiver
 }

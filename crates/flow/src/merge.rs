@@ -1,34 +1,35 @@
 //! Several receivers as one.
 //!
-//! Who has ended is left out from then on: `next` says for each place where the next receiver is that has not, in the manner of a
+//! A receiver that has ended is left out. For each place, `next` says where the next receiver is that has not ended, in the manner of a
 //! union-find forest. Its numbers only grow, so readers need no lock.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::base::random;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::channel::{Receiver, RecvError, TryRecvError};
-use crate::park::WaitList;
-use crate::source::{Arms, Source, Won};
+use ecru::channel::{Receiver, RecvError, TryRecvError};
+use ecru::source::{self, Source, WaitList};
 
-/// From [`merge`]: a [`Source`] of `Result<T, RecvError>`, as a receiver is.
+/// A view of several channels as one, which [`merge`] returns. It is a [`Source`] of `Result<T, RecvError>`, as a receiver is.
+///
+/// As one of several sources, in a `select!` for instance, it is notified and then tries to receive. It does not wait in line with other
+/// receivers. [`recv`](Merge::recv) does.
 pub struct Merge<T> {
     receivers: Box<[Receiver<T>]>,
-    /// At each place, the same one, or, if that receiver has ended, a later one before which all have.
+    /// At each place the place itself, or, if that receiver has ended, a later place before which all have ended.
     next: Box<[AtomicUsize]>,
 }
 
-/// A view of several channels as one: whichever has a value; if several have, chance picks one. Values of one channel keep their
-/// order. A channel that ends is not looked at any more, and when all have ended, so has the view; one of none has from the start.
+/// Returns a view of several channels as one. It receives a value of any of them. If several have one, chance picks the channel. Values
+/// of one channel keep their order.
+///
+/// A channel that has ended is left out. When all have ended, so has the view. A view of no channels has ended from the start.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel;
-///
-/// let both = channel::merge([channel::from_iter(1..=2), channel::from_iter(11..=12)]);
+/// let both = ecru_flow::merge([ecru_flow::from_iter(1..=2), ecru_flow::from_iter(11..=12)]);
 /// let mut values: Vec<_> = both.iter().collect();
 /// values.sort();
 /// assert_eq!(values, [1, 2, 11, 12]);
@@ -46,36 +47,45 @@ impl<T> Merge<T> {
     /// Waits for a value of any of the channels.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] when all of them have ended, [`RecvError::Cancelled`] when the wait was cancelled.
+    /// [`RecvError::Disconnected`] if all of them have ended, [`RecvError::Cancelled`] if the wait is cancelled.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing has been received then.
+    /// This is a cancellation point. A cancelled call has received nothing.
     ///
     /// # Examples
     /// ```
-    /// let both = ecru::channel::merge([ecru::channel::from_iter([1]), ecru::channel::from_iter([])]);
+    /// let both = ecru_flow::merge([ecru_flow::from_iter([1]), ecru_flow::from_iter([])]);
     /// assert_eq!(both.recv(), Ok(1));
     /// assert!(both.recv().unwrap_err().is_disconnected());
     /// ```
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.wait().unwrap_or_else(|cancelled| Err(cancelled.into()))
+        ecru::checkpoint()?;
+        while !self.has_ended() {
+            let live = self.among(0, self.receivers.len()).map(|at| {
+                let receiver = &self.receivers[at];
+                receiver.map(move |received| (at, received))
+            });
+            match source::race(live).wait()? {
+                (_, Ok(value)) => return Ok(value),
+                (at, Err(_)) => self.retire(at),
+            }
+        }
+        Err(RecvError::Disconnected)
     }
 
     /// Receives a value if that needs no wait.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`]; [`TryRecvError::Disconnected`] when all channels have ended.
+    /// [`TryRecvError::Empty`] if there is none, [`TryRecvError::Disconnected`] if all channels have ended.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel;
-    ///
-    /// let (sender, receiver) = channel::unbounded();
-    /// let merged = channel::merge([receiver]);
+    /// let (sender, receiver) = ecru::channel::unbounded();
+    /// let merged = ecru_flow::merge([receiver]);
     /// assert!(merged.try_recv().unwrap_err().is_empty());
     /// sender.send(7).unwrap();
     /// assert_eq!(merged.try_recv(), Ok(7));
@@ -87,13 +97,13 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Values until all channels have ended, waiting for each. Ends when the wait is cancelled, too.
+    /// Returns an iterator over the values. It waits for each, and ends when all channels have ended or a wait is cancelled.
     #[must_use]
     pub fn iter(&self) -> MergeIter<T, &Merge<T>> {
         MergeIter::new(self)
     }
 
-    /// The first place from `at` on whose receiver has not ended.
+    /// Returns the first place from `at` on whose receiver has not ended.
     fn live(&self, mut at: usize) -> usize {
         let end = self.next.len();
         while at < end {
@@ -102,14 +112,14 @@ impl<T> Merge<T> {
                 break;
             }
             let further = if next < end { self.next[next].load(Ordering::Relaxed) } else { end };
-            // Halves the way for those who come later. What a race stores instead is as true.
+            // Halves the path for later calls. The number that a racing call stores instead is as true.
             self.next[at].store(further, Ordering::Relaxed);
             at = further;
         }
         at
     }
 
-    /// The places from `from` to before `to` whose receivers have not ended.
+    /// Returns the places from `from` to before `to` whose receivers have not ended.
     fn among(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         let first = self.live(from);
         std::iter::successors(Some(first), |at| Some(self.live(at + 1)))
@@ -130,12 +140,13 @@ impl<T> Source for Merge<T> {
 
     fn try_take(&self) -> Option<Self::Item> {
         let count = self.receivers.len();
-        let start = if count < 2 { 0 } else { random::below(count) };
+        let start = if count < 2 { 0 } else { fastrand::usize(..count) };
         for at in self.among(start, count).chain(self.among(0, start)) {
-            match self.receivers[at].try_take() {
-                Some(Ok(value)) => return Some(Ok(value)),
-                Some(Err(_)) => self.retire(at),
-                None => {}
+            // A select that would send is found by `try_recv` alone.
+            match self.receivers[at].try_recv() {
+                Ok(value) => return Some(Ok(value)),
+                Err(TryRecvError::Disconnected) => self.retire(at),
+                Err(TryRecvError::Empty) => {}
             }
         }
         self.has_ended().then_some(Err(RecvError::Disconnected))
@@ -143,26 +154,6 @@ impl<T> Source for Merge<T> {
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
         self.among(0, self.receivers.len()).for_each(|at| self.receivers[at].waiters(each));
-    }
-
-    fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
-        for at in self.among(0, self.receivers.len()) {
-            if arms.is_ready() {
-                return;
-            }
-            self.receivers[at].__register(arms);
-        }
-    }
-
-    fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
-        let finish = |at: usize| Some((at, self.receivers[at].__finish(won)?));
-        match self.among(0, self.receivers.len()).find_map(finish)? {
-            (_, Ok(value)) => Some(Ok(value)),
-            (at, Err(error)) => {
-                self.retire(at);
-                self.has_ended().then_some(Err(error))
-            }
-        }
     }
 }
 
@@ -190,7 +181,7 @@ impl<'a, T> IntoIterator for &'a Merge<T> {
     }
 }
 
-/// From [`Merge::iter`].
+/// An iterator over the values of several channels, which [`Merge::iter`] returns.
 #[derive(Debug)]
 pub struct MergeIter<T, M> {
     merge: M,

@@ -3,18 +3,19 @@
 use std::borrow::Borrow;
 use std::fmt;
 
-use super::desk::Desk;
-use super::parcels::{Event, Parcels, next_event};
-use crate::channel::{Receiver, Sender};
-use crate::task::Cancelled;
+use ecru::Cancelled;
+use ecru::channel::{Receiver, Sender};
 
-/// What becomes of inputs that are not soloed while others are.
+use crate::mailbox::Mailbox;
+use crate::pending::{Event, PendingSends, next_event};
+
+/// The treatment of the other inputs while at least one is soloed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SoloMode {
-    /// They are read, and what comes is dropped.
+    /// Their values are received and dropped.
     #[default]
     Mute,
-    /// They are not read.
+    /// Their values stay in their channels.
     Pause,
 }
 
@@ -22,27 +23,30 @@ pub enum SoloMode {
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::Toggle;
+/// use ecru_flow::Toggle;
 ///
 /// let quiet = Toggle { mute: Some(true), ..Toggle::default() };
 /// assert_eq!(quiet.pause, None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Toggle {
-    /// What comes is dropped.
+    /// Whether its values are received and dropped.
     pub mute: Option<bool>,
-    /// Nothing is read: what comes stays in the channel.
+    /// Whether its values stay in its channel.
     pub pause: Option<bool>,
-    /// It is heard, and others are not: see [`SoloMode`]. Whether it is muted or paused does not matter then.
+    /// Whether it is sent on while the other inputs are not: see [`SoloMode`]. A soloed input is neither muted nor paused.
     pub solo: Option<bool>,
 }
 
-/// Sends what several channels receive to one. Any number of inputs come and go at any time; each of them can be muted, paused and
-/// soloed. An input that ends leaves by itself. The mixer does not close its output.
+/// A hub that sends the values of several inputs to one output, with switches.
+///
+/// Inputs can be added and removed at any time. Each can be muted, paused and soloed. An input whose channel ends is removed. The mixer
+/// does not close its output.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::{self, Mixer};
+/// use ecru::channel;
+/// use ecru_flow::Mixer;
 ///
 /// ecru::run(|| {
 ///     let (out, heard) = channel::unbounded();
@@ -61,11 +65,11 @@ pub struct Toggle {
 /// });
 /// ```
 pub struct Mixer<T> {
-    desk: Desk<Message<T>, State<T>>,
+    mailbox: Mailbox<Request<T>, State<T>>,
 }
 
-enum Message<T> {
-    /// Several at once: nothing is read while some have been changed and others not.
+enum Request<T> {
+    /// Several inputs in one request, so that no value is read between the changes.
     Toggle(Vec<(Receiver<T>, Toggle)>),
     Remove(Receiver<T>),
     RemoveAll,
@@ -83,60 +87,60 @@ struct State<T> {
     out: Sender<T>,
     inputs: Vec<Input<T>>,
     solo_mode: SoloMode,
-    parcels: Parcels<T>,
-    /// Something has changed since `reading` was made.
+    pending: PendingSends<T>,
+    /// Whether an input or a switch has changed since `reading` was made.
     changed: bool,
-    /// Those of the inputs that are read, and whether what comes goes out.
+    /// The inputs that are read, and for each whether its values are sent on.
     reading: Vec<Receiver<T>>,
     heard: Vec<bool>,
 }
 
 impl<T> Mixer<T> {
-    /// One without inputs.
+    /// Creates a mixer without inputs.
     #[must_use]
     pub fn new(out: Sender<T>) -> Mixer<T> {
         let state = State {
             out,
             inputs: Vec::new(),
             solo_mode: SoloMode::default(),
-            parcels: Parcels::new(),
+            pending: PendingSends::new(),
             changed: false,
             reading: Vec::new(),
             heard: Vec::new(),
         };
-        Mixer { desk: Desk::new(state) }
+        Mixer { mailbox: Mailbox::new(state) }
     }
 
-    fn tell(&self, message: Message<T>) {
-        // After the end nobody reads any input.
-        let _ = self.desk.tell(message);
+    fn post(&self, request: Request<T>) {
+        // After the end no input is read.
+        let _ = self.mailbox.post(request);
     }
 
-    /// Adds an input, with all its switches off. One that is there already stays as it is.
+    /// Adds an input with all its switches off. A channel that is an input already keeps its switches.
     pub fn add(&self, input: Receiver<T>) {
-        self.tell(Message::Toggle(vec![(input, Toggle::default())]));
+        self.post(Request::Toggle(vec![(input, Toggle::default())]));
     }
 
-    /// Takes an input out again. What is in it stays there. One that is not there does not matter.
+    /// Removes an input. Its values stay in its channel. If the channel is not an input, nothing happens.
     pub fn remove(&self, input: impl Borrow<Receiver<T>>) {
-        self.tell(Message::Remove(input.borrow().clone()));
+        self.post(Request::Remove(input.borrow().clone()));
     }
 
-    /// Takes all inputs out.
+    /// Removes all inputs.
     pub fn remove_all(&self) {
-        self.tell(Message::RemoveAll);
+        self.post(Request::RemoveAll);
     }
 
-    /// Changes switches of several inputs at once: no value is read after some have been changed and before the others are. An input
-    /// that is not there is added.
+    /// Changes switches of several inputs at once. No value is read between the changes. A channel that is not an input is added.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Mixer, Toggle};
+    /// use ecru::channel;
+    /// use ecru_flow::{Mixer, Toggle};
     ///
     /// let (out, heard) = channel::unbounded();
     /// let mixer = Mixer::new(out);
-    /// let (loud, quiet) = (channel::from_iter([1]), channel::from_iter([2]));
+    /// let (loud, quiet) = (ecru_flow::from_iter([1]), ecru_flow::from_iter([2]));
     /// mixer.toggle([(&loud, Toggle { mute: Some(true), ..Toggle::default() }), (&quiet, Toggle::default())]);
     /// std::thread::scope(|s| {
     ///     s.spawn(|| mixer.run());
@@ -146,33 +150,34 @@ impl<T> Mixer<T> {
     /// ```
     pub fn toggle<R: Borrow<Receiver<T>>>(&self, changes: impl IntoIterator<Item = (R, Toggle)>) {
         let changes = changes.into_iter().map(|(input, change)| (input.borrow().clone(), change));
-        self.tell(Message::Toggle(changes.collect()));
+        self.post(Request::Toggle(changes.collect()));
     }
 
-    /// Drops what comes from an input, or no longer. Adds the input if it is not there.
+    /// Mutes or unmutes an input. The values of a muted input are received and dropped. A channel that is not an input is added.
     pub fn mute(&self, input: impl Borrow<Receiver<T>>, mute: bool) {
         self.toggle([(input, Toggle { mute: Some(mute), ..Toggle::default() })]);
     }
 
-    /// Stops reading an input, or no longer. Adds the input if it is not there.
+    /// Pauses or resumes an input. The values of a paused input stay in its channel. A channel that is not an input is added.
     pub fn pause(&self, input: impl Borrow<Receiver<T>>, pause: bool) {
         self.toggle([(input, Toggle { pause: Some(pause), ..Toggle::default() })]);
     }
 
-    /// Lets only this input be heard, and others that are soloed; or no longer. Adds the input if it is not there.
+    /// Solos an input, or ends its solo. While inputs are soloed, only they are sent on. A channel that is not an input is added.
     pub fn solo(&self, input: impl Borrow<Receiver<T>>, solo: bool) {
         self.toggle([(input, Toggle { solo: Some(solo), ..Toggle::default() })]);
     }
 
-    /// Says what becomes of the others while inputs are soloed.
+    /// Sets the treatment of the other inputs while at least one is soloed.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Mixer, SoloMode};
+    /// use ecru::channel;
+    /// use ecru_flow::{Mixer, SoloMode};
     ///
     /// let (out, heard) = channel::unbounded();
     /// let mixer = Mixer::new(out);
-    /// let (singer, choir) = (channel::from_iter(["aria"]), channel::from_iter(["la"]));
+    /// let (singer, choir) = (ecru_flow::from_iter(["aria"]), ecru_flow::from_iter(["la"]));
     /// mixer.solo_mode(SoloMode::Pause);
     /// mixer.add(choir);
     /// mixer.solo(singer, true);
@@ -184,70 +189,73 @@ impl<T> Mixer<T> {
     /// });
     /// ```
     pub fn solo_mode(&self, mode: SoloMode) {
-        self.tell(Message::SoloMode(mode));
+        self.post(Request::SoloMode(mode));
     }
 
-    /// Ends it: what has been read goes out, and [`run`](Mixer::run) returns. Closing again changes nothing.
+    /// Closes the mixer. A value that has been received is sent, and then [`run`](Mixer::run) returns. Closing it again changes nothing.
     pub fn close(&self) {
-        self.desk.close();
+        self.mailbox.close();
     }
 
-    /// Does the work, until the mixer or its output is closed; the value for which the output has no room then is dropped. Without
-    /// inputs it waits for some.
+    /// Runs the hub until the mixer or its output is closed. If the output is closed, a value that is pending for it is dropped. Without
+    /// inputs, `run` waits for one.
     ///
     /// # Errors
-    /// [`Cancelled`] when a wait was cancelled.
+    /// [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// While another call of `run` is at work.
+    /// If another call of `run` is running.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost: a later call goes on with what was on its way.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
     #[track_caller]
-    pub fn run(&self) -> Result<(), Cancelled> {
-        let mut seat = self.desk.sit_down("Mixer");
-        let state = &mut *seat;
+    pub fn run(&self) -> Result<(), Cancelled>
+    where
+        T: Send,
+    {
+        let mut state = self.mailbox.state("Mixer");
+        let state = &mut *state;
         let mut closed = false;
         loop {
-            if closed && state.parcels.is_empty() || state.out.is_closed() {
-                self.desk.close();
+            if closed && state.pending.is_empty() || state.out.is_closed() {
+                self.mailbox.close();
                 state.end();
                 return Ok(());
             }
             if state.changed {
-                // Before anything is read, everything that has been asked for.
-                self.desk.messages.try_iter().for_each(|message| state.heed(message));
+                // All requests are handled before a value is read.
+                self.mailbox.requests.try_iter().for_each(|request| state.handle(request));
                 state.arrange();
             }
-            let reads = !closed && state.parcels.is_empty();
+            let reads = !closed && state.pending.is_empty();
             let inputs = if reads { &state.reading[..] } else { &[] };
-            let messages = (!closed).then_some(&self.desk.messages);
-            match next_event(messages, &mut state.parcels, inputs)? {
-                Event::Told(message) => state.heed(message),
+            let requests = (!closed).then_some(&self.mailbox.requests);
+            match next_event(requests, &mut state.pending, inputs)? {
+                Event::Request(request) => state.handle(request),
                 Event::Closed => closed = true,
                 Event::Input(at, value) => {
                     if state.heard[at] {
-                        // If it has closed, the next round sees that.
-                        state.parcels.send(&state.out, value, 0);
+                        // If the output is closed, the next round notices.
+                        state.pending.send(&state.out, value, 0);
                     }
                 }
                 Event::InputEnded(at) => state.remove_ended(at),
-                Event::Delivered(_) | Event::Gone(..) => {}
+                Event::Sent(_) | Event::Gone(..) => {}
             }
         }
     }
 }
 
 impl<T> State<T> {
-    fn heed(&mut self, message: Message<T>) {
+    fn handle(&mut self, request: Request<T>) {
         self.changed = true;
-        match message {
-            Message::Toggle(changes) => {
+        match request {
+            Request::Toggle(changes) => {
                 changes.into_iter().for_each(|(input, change)| self.change(input, change));
             }
-            Message::Remove(old) => self.inputs.retain(|other| !other.receiver.same_channel(&old)),
-            Message::RemoveAll => self.inputs.clear(),
-            Message::SoloMode(mode) => self.solo_mode = mode,
+            Request::Remove(old) => self.inputs.retain(|other| !other.receiver.same_channel(&old)),
+            Request::RemoveAll => self.inputs.clear(),
+            Request::SoloMode(mode) => self.solo_mode = mode,
         }
     }
 
@@ -263,7 +271,7 @@ impl<T> State<T> {
         input.solo = change.solo.unwrap_or(input.solo);
     }
 
-    /// Decides who is read and who is heard.
+    /// Decides which inputs are read, and which of them are sent on.
     fn arrange(&mut self) {
         self.changed = false;
         self.reading.clear();
@@ -282,7 +290,7 @@ impl<T> State<T> {
         let ended = self.reading.swap_remove(at);
         self.heard.swap_remove(at);
         if let Some(at) = self.inputs.iter().position(|input| input.receiver.same_channel(&ended)) {
-            // Where nobody is soloed any more, everybody is heard again.
+            // If this was the last solo, the others are sent on again.
             self.changed |= self.inputs.swap_remove(at).solo;
         }
     }
@@ -291,12 +299,12 @@ impl<T> State<T> {
         self.inputs.clear();
         self.reading.clear();
         self.heard.clear();
-        self.parcels.recall_all();
+        self.pending.withdraw_all();
     }
 }
 
 impl<T> fmt::Debug for Mixer<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mixer").field("closed", &self.desk.is_closed()).finish_non_exhaustive()
+        f.debug_struct("Mixer").field("closed", &self.mailbox.is_closed()).finish_non_exhaustive()
     }
 }

@@ -1,19 +1,20 @@
 //! Values by topic, for those who subscribe to it.
 
-use crate::support::{each_run, settle, until};
-use ecru::channel::{self, PubSub, RecvError};
+use crate::common::{each_run, settle, until};
+use ecru::channel::{self, RecvError};
+use ecru_flow::{self as flow, PubSub};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 #[test]
 fn hub_28_topics() {
     each_run(|| {
-        let news = PubSub::new(channel::from_iter(0..100_u32), |n| n % 3);
+        let news = PubSub::new(flow::from_iter(0..100_u32), |n| n % 3);
         let subscriptions: Vec<_> = [0, 0, 1, 1].map(|topic| (topic, news.subscribe(topic))).into();
         ecru::scope(|s| {
             s.spawn(|| news.run().unwrap());
             let readers: Vec<_> = (subscriptions.iter())
                 .map(|(topic, subscription)| {
-                    s.spawn(move || (*topic, channel::collect(&**subscription)))
+                    s.spawn(move || (*topic, flow::collect(&**subscription)))
                 })
                 .collect();
             for reader in readers {
@@ -28,12 +29,12 @@ fn hub_28_topics() {
 #[test]
 fn hub_29_unmatched_is_dropped() {
     each_run(|| {
-        let source = channel::from_iter(0..10);
+        let source = flow::from_iter(0..10);
         let news = PubSub::new(source.clone(), |n| *n);
         let five = news.subscribe_buffered(5, 1);
         news.run().unwrap();
         assert!(source.is_empty());
-        assert_eq!(channel::collect(&*five), Ok(vec![5]));
+        assert_eq!(flow::collect(&*five), Ok(vec![5]));
     });
 }
 
@@ -48,17 +49,17 @@ fn hub_30_slow_topic() {
                 s.spawn(|| news.run().unwrap());
                 // One on its way and as many as the buffer takes do not hold the others up.
                 let odd = (0..=capacity as u32).map(|n| 2 * n + 1);
-                channel::send_all(&sender, odd.chain([100])).unwrap();
+                flow::send_all(&sender, odd.chain([100])).unwrap();
                 assert_eq!(quick.recv(), Ok(100));
                 // One more does.
-                channel::send_all(&sender, [51, 102]).unwrap();
+                flow::send_all(&sender, [51, 102]).unwrap();
                 until(|| source.len() == 1);
                 settle();
                 assert!(quick.try_recv().is_err() && source.len() == 1);
                 assert_eq!(slow.recv(), Ok(1));
                 assert_eq!(quick.recv(), Ok(102));
                 sender.close();
-                let mut rest = channel::collect(&*slow).unwrap();
+                let mut rest = flow::collect(&*slow).unwrap();
                 assert_eq!(rest.pop(), Some(51));
                 assert_eq!(rest, (1..=capacity as u32).map(|n| 2 * n + 1).collect::<Vec<_>>());
             });
@@ -82,7 +83,7 @@ fn hub_31_subscription_is_dropped() {
         let (slow, quick) = (news.subscribe(1), news.subscribe(0));
         ecru::scope(|s| {
             s.spawn(|| news.run().unwrap());
-            channel::send_all(&sender, [1, 3, 2]).unwrap();
+            flow::send_all(&sender, [1, 3, 2]).unwrap();
             until(|| source.len() == 1);
             settle();
             assert_eq!(source.len(), 1, "3 has to wait until 1 has gone");
@@ -91,7 +92,7 @@ fn hub_31_subscription_is_dropped() {
             // The topic has ended with its last subscriber; now it begins anew.
             let again = news.subscribe(1);
             settle();
-            channel::send_all(&sender, [5]).unwrap();
+            flow::send_all(&sender, [5]).unwrap();
             assert_eq!(again.recv(), Ok(5));
             drop(sender);
         });
@@ -103,24 +104,24 @@ fn hub_31_subscription_is_dropped() {
 #[test]
 fn hub_32_news_end() {
     each_run(|| {
-        let news = PubSub::with_buffers(channel::from_iter(0..4), |_: &u32| "all", |_| 8);
+        let news = PubSub::with_buffers(flow::from_iter(0..4), |_: &u32| "all", |_| 8);
         let early = news.subscribe("all");
         ecru::scope(|s| {
             s.spawn(|| news.run().unwrap());
             // Everything that has come is delivered first.
-            assert_eq!(channel::collect(&*early), Ok(vec![0, 1, 2, 3]));
+            assert_eq!(flow::collect(&*early), Ok(vec![0, 1, 2, 3]));
         });
         assert_eq!(news.subscribe("all").recv(), Err(RecvError::Disconnected));
         assert_eq!(news.run(), Ok(()));
 
         // Each topic by itself: nobody reads the odd ones before the even ones have ended.
-        let news = PubSub::with_buffers(channel::from_iter(0..8), |n: &u32| n % 2, |_| 8);
+        let news = PubSub::with_buffers(flow::from_iter(0..8), |n: &u32| n % 2, |_| 8);
         let (even, odd) = (news.subscribe(0), news.subscribe(1));
         ecru::scope(|s| {
             s.spawn(|| news.run().unwrap());
-            assert_eq!(channel::collect(&*even), Ok(vec![0, 2, 4, 6]));
+            assert_eq!(flow::collect(&*even), Ok(vec![0, 2, 4, 6]));
             assert_eq!(news.subscribe(0).recv(), Err(RecvError::Disconnected));
-            assert_eq!(channel::collect(&*odd), Ok(vec![1, 3, 5, 7]));
+            assert_eq!(flow::collect(&*odd), Ok(vec![1, 3, 5, 7]));
         });
     });
 }
@@ -128,7 +129,7 @@ fn hub_32_news_end() {
 #[test]
 fn hub_33_news_cancelled() {
     each_run(|| {
-        let news = PubSub::new(channel::from_iter(0..4), |_: &u32| ());
+        let news = PubSub::new(flow::from_iter(0..4), |_: &u32| ());
         let all = news.subscribe(());
         ecru::scope(|s| {
             let run = s.spawn(|| news.run());
@@ -137,7 +138,7 @@ fn hub_33_news_cancelled() {
             run.cancel();
             assert!(run.join().unwrap().is_err());
             s.spawn(|| news.run().unwrap());
-            assert_eq!(channel::collect(&*all), Ok(vec![1, 2, 3]));
+            assert_eq!(flow::collect(&*all), Ok(vec![1, 2, 3]));
         });
     });
 }

@@ -1,8 +1,8 @@
-//! From one channel to those who have asked for a topic.
+//! From one channel to the subscribers of each value's topic.
 //!
-//! A topic exists while it has subscribers. Its values wait in its own buffer while one of them is on its way to the subscribers, in
-//! lockstep. A value for which its topic has no room is kept in hand, and no further one is read: so without buffers one slow
-//! subscriber holds everybody up, and with them those of its own topic.
+//! A topic exists while it has subscribers. One of its values at a time is sent to them, in lockstep. The next ones wait in the topic's
+//! buffer. A value whose topic has no room is kept in hand, and no further value is read. So without buffers one slow subscriber stalls
+//! all topics, and with buffers only its own.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
@@ -10,25 +10,26 @@ use std::fmt;
 use std::hash::Hash;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::desk::Desk;
-use super::parcels::{Event, Parcels, next_event};
-use crate::base::sync::atomic::{AtomicU64, Ordering};
-use crate::channel::{Receiver, Sender, bounded};
-use crate::task::Cancelled;
+use ecru::Cancelled;
+use ecru::channel::{Receiver, Sender, bounded};
 
-/// Sends each value of a channel to those who have subscribed to its topic. What nobody has subscribed to is dropped.
+use crate::mailbox::Mailbox;
+use crate::pending::{Event, PendingSends, next_event};
+
+/// A hub that sends each value of a channel to the subscribers of its topic. A value whose topic has no subscribers is dropped.
 ///
-/// Within a topic, every subscriber gets every value in order, and the next one when all have accepted this one. A topic's
-/// [buffer](PubSub::with_buffers) keeps a slow subscriber of it from holding up other topics, until it is full. When the source ends,
-/// the subscribers of each topic get what is left of it, and then `Disconnected`.
+/// Within a topic, every subscriber receives every value in order. The next value is sent when all of them have accepted this one. A topic's
+/// [buffer](PubSub::with_buffers) keeps its slow subscribers from stalling other topics, until the buffer is full. When the source ends,
+/// the subscribers of each topic receive what is left in its buffer, and then `Disconnected`.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::{self, PubSub};
+/// use ecru_flow::PubSub;
 ///
 /// ecru::run(|| {
-///     let news = PubSub::new(channel::from_iter([1, 2, 3, 4]), |n| n % 2 == 0);
+///     let news = PubSub::new(ecru_flow::from_iter([1, 2, 3, 4]), |n| n % 2 == 0);
 ///     let even = news.subscribe(true);
 ///     ecru::scope(|s| {
 ///         s.spawn(|| news.run().unwrap());
@@ -37,11 +38,11 @@ use crate::task::Cancelled;
 /// });
 /// ```
 pub struct PubSub<'a, T, K> {
-    desk: Desk<Message<T, K>, State<'a, T, K>>,
+    mailbox: Mailbox<Request<T, K>, State<'a, T, K>>,
     last_subscription: AtomicU64,
 }
 
-enum Message<T, K> {
+enum Request<T, K> {
     Subscribe { topic: K, subscriber: Subscriber<T> },
     Unsubscribe { id: u64 },
 }
@@ -61,49 +62,49 @@ struct Topic<T, K> {
     /// Shared with the key in `numbers`.
     name: Arc<K>,
     subscribers: Vec<Subscriber<T>>,
-    /// Empty unless something is underway.
+    /// Empty unless sends of this topic are pending.
     buffer: VecDeque<T>,
     capacity: usize,
-    /// Parcels on their way.
+    /// The number of this topic's pending sends.
     underway: usize,
 }
 
 struct State<'a, T, K> {
-    /// None: it has ended.
+    /// `None` after its end.
     source: Option<Receiver<T>>,
     topic_of: Box<dyn FnMut(&T) -> K + Send + 'a>,
     buffer_of: Box<dyn FnMut(&K) -> usize + Send + 'a>,
-    /// The numbers of the topics, which are the groups of their parcels.
+    /// The numbers of the topics, which are the groups of their pending sends.
     numbers: HashMap<Arc<K>, u64>,
     topics: HashMap<u64, Topic<T, K>>,
     last_topic: u64,
-    /// Which topic a subscription is to.
+    /// The topic of each subscription.
     subscriptions: HashMap<u64, u64>,
-    /// A value, and the topic that has no room for it.
+    /// A value, and the number of its topic, which has no room for it.
     in_hand: Option<(u64, T)>,
-    parcels: Parcels<T>,
+    pending: PendingSends<T>,
 }
 
 impl<'a, T, K> PubSub<'a, T, K> {
-    /// One for what `source` receives; `topic_of` says what a value's topic is. No topic has a buffer.
+    /// Creates a hub for the values of `source`. `topic_of` returns the topic of a value. Topics have no buffers.
     #[must_use]
     pub fn new(source: Receiver<T>, topic_of: impl FnMut(&T) -> K + Send + 'a) -> PubSub<'a, T, K> {
         PubSub::with_buffers(source, topic_of, |_| 0)
     }
 
-    /// The same with buffers: `buffer_of` says how many values a topic keeps. It is asked once for a topic, when its first subscriber
-    /// comes.
+    /// Creates a hub whose topics have buffers. `buffer_of` returns the number of values that a topic's buffer holds. It is called when the
+    /// topic gets its first subscriber.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, PubSub};
+    /// use ecru_flow::PubSub;
     ///
     /// ecru::run(|| {
-    ///     let news = PubSub::with_buffers(channel::from_iter([1, 2, 3, 4]), |n| n % 2, |_| 8);
+    ///     let news = PubSub::with_buffers(ecru_flow::from_iter([1, 2, 3, 4]), |n| n % 2, |_| 8);
     ///     let (even, odd) = (news.subscribe(0), news.subscribe(1));
     ///     ecru::scope(|s| {
     ///         s.spawn(|| news.run().unwrap());
-    ///         // The odd ones do not hold the even ones up, although nobody reads them yet.
+    ///         // The odd numbers are not read yet, and do not hold up the even ones.
     ///         assert_eq!(even.iter().collect::<Vec<_>>(), [2, 4]);
     ///         assert_eq!(odd.iter().collect::<Vec<_>>(), [1, 3]);
     ///     });
@@ -124,17 +125,18 @@ impl<'a, T, K> PubSub<'a, T, K> {
             last_topic: 0,
             subscriptions: HashMap::new(),
             in_hand: None,
-            parcels: Parcels::new(),
+            pending: PendingSends::new(),
         };
-        PubSub { desk: Desk::new(state), last_subscription: AtomicU64::new(0) }
+        PubSub { mailbox: Mailbox::new(state), last_subscription: AtomicU64::new(0) }
     }
 
-    /// Subscribes to a topic, from the next value on, until the subscription is dropped. When the source has ended it gets nothing but
-    /// `Disconnected`.
+    /// Subscribes to a topic, from the next value on, until the subscription is dropped. After the end of the source, the subscription
+    /// receives `Disconnected`.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, PubSub};
+    /// use ecru::channel;
+    /// use ecru_flow::PubSub;
     ///
     /// let (sender, source) = channel::unbounded();
     /// let news = PubSub::new(source, |n: &u32| n % 2);
@@ -142,7 +144,7 @@ impl<'a, T, K> PubSub<'a, T, K> {
     /// drop(news.subscribe(0));
     /// std::thread::scope(|s| {
     ///     s.spawn(|| news.run());
-    ///     channel::send_all(sender, [1, 2, 3]).unwrap();
+    ///     ecru_flow::send_all(sender, [1, 2, 3]).unwrap();
     ///     assert_eq!((odd.recv(), odd.recv()), (Ok(1), Ok(3)));
     /// });
     /// ```
@@ -150,47 +152,48 @@ impl<'a, T, K> PubSub<'a, T, K> {
         self.subscribe_buffered(topic, 0)
     }
 
-    /// [`subscribe`](PubSub::subscribe), with so much room in the subscription itself.
+    /// Subscribes as [`subscribe`](PubSub::subscribe) does. The subscription's own channel has room for `capacity` values.
     pub fn subscribe_buffered(&self, topic: K, capacity: usize) -> Subscription<T, K> {
         let (to, receiver) = bounded(capacity);
         let id = self.last_subscription.fetch_add(1, Ordering::Relaxed) + 1;
-        // If it has ended, the sender is dropped with the message.
-        let _ = self.desk.tell(Message::Subscribe { topic, subscriber: Subscriber { id, to } });
-        Subscription { receiver, id, desk: self.desk.sender() }
+        // After the end, the sender is dropped with the request.
+        let _ = self.mailbox.post(Request::Subscribe { topic, subscriber: Subscriber { id, to } });
+        Subscription { receiver, id, mailbox: self.mailbox.sender() }
     }
 
-    /// Does the work, until the source has ended and every subscriber has everything.
+    /// Runs the hub until the source has ended and every subscriber has accepted every value of its topic.
     ///
     /// # Errors
-    /// [`Cancelled`] when a wait was cancelled.
+    /// [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// While another call of `run` is at work; and with a panic of the function that tells topics, whose value is dropped, or of `T`'s
-    /// `clone`, after which some subscribers lack a value.
+    /// - If another call of `run` is running.
+    /// - If the function that returns topics panics. Its value is dropped.
+    /// - If `T`'s `clone` panics. Some subscribers then lack a value.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost: a later call goes on with what was on its way.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where
-        T: Clone,
-        K: Eq + Hash,
+        T: Clone + Send,
+        K: Eq + Hash + Send,
     {
-        let mut seat = self.desk.sit_down("PubSub");
-        let state = &mut *seat;
-        while state.source.is_some() || !state.parcels.is_empty() {
+        let mut state = self.mailbox.state("PubSub");
+        let state = &mut *state;
+        while state.source.is_some() || !state.pending.is_empty() {
             let inputs = if state.in_hand.is_none() { state.source.as_slice() } else { &[] };
-            match next_event(Some(&self.desk.messages), &mut state.parcels, inputs)? {
-                Event::Told(message) => state.heed(message),
-                Event::Closed => unreachable!("closed by the end of `run` only"),
+            match next_event(Some(&self.mailbox.requests), &mut state.pending, inputs)? {
+                Event::Request(request) => state.handle(request),
+                Event::Closed => unreachable!("only the end of `run` closes the mailbox"),
                 Event::Input(_, value) => state.route(value),
                 Event::InputEnded(_) => state.end(),
-                Event::Delivered(topic) => state.has_left(topic, 1),
+                Event::Sent(topic) => state.has_left(topic, 1),
                 Event::Gone(to, topic) => state.is_gone(&to, topic),
             }
         }
-        self.desk.close();
-        self.desk.messages.try_iter().for_each(drop);
+        self.mailbox.close();
+        self.mailbox.requests.try_iter().for_each(drop);
         state.topics.clear();
         state.numbers.clear();
         state.subscriptions.clear();
@@ -199,25 +202,25 @@ impl<'a, T, K> PubSub<'a, T, K> {
 }
 
 impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
-    fn heed(&mut self, message: Message<T, K>) {
-        match message {
-            // Too late: it is dropped, and with it the subscription has ended.
-            Message::Subscribe { .. } if self.source.is_none() => {}
-            Message::Subscribe { topic, subscriber } => {
+    fn handle(&mut self, request: Request<T, K>) {
+        match request {
+            // Too late: the sender is dropped, which ends the subscription.
+            Request::Subscribe { .. } if self.source.is_none() => {}
+            Request::Subscribe { topic, subscriber } => {
                 let number = self.numbers.get(&topic).copied();
                 let number = number.unwrap_or_else(|| self.begin_topic(topic));
                 self.subscriptions.insert(subscriber.id, number);
                 let topic = self.topics.get_mut(&number).expect("every number has its topic");
                 topic.subscribers.push(subscriber);
             }
-            Message::Unsubscribe { id } => {
+            Request::Unsubscribe { id } => {
                 let Some(number) = self.subscriptions.remove(&id) else { return };
                 let Some(topic) = self.topics.get_mut(&number) else { return };
                 let Some(at) = topic.subscribers.iter().position(|other| other.id == id) else {
                     return;
                 };
                 let old = topic.subscribers.remove(at);
-                let recalled = self.parcels.recall(&old.to);
+                let recalled = self.pending.withdraw(&old.to);
                 self.has_left(number, recalled);
             }
         }
@@ -234,19 +237,19 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
         self.last_topic
     }
 
-    /// A value has come.
+    /// Handles a value of the source.
     fn route(&mut self, value: T) {
         let Some(&number) = self.numbers.get(&(self.topic_of)(&value)) else { return };
         self.put(number, value);
     }
 
-    /// Passes a value on, or keeps it.
+    /// Sends a value to the subscribers of its topic, or keeps it.
     fn put(&mut self, number: u64, value: T) {
         let Some(topic) = self.topics.get_mut(&number) else { return };
         if topic.underway == 0 {
-            let before = self.parcels.len();
-            self.parcels.send_to_all(&mut topic.subscribers, value, number);
-            topic.underway = self.parcels.len() - before;
+            let before = self.pending.len();
+            self.pending.send_to_all(&mut topic.subscribers, value, number);
+            topic.underway = self.pending.len() - before;
             self.end_if_deserted(number);
         } else if topic.buffer.len() < topic.capacity {
             topic.buffer.push_back(value);
@@ -255,10 +258,10 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
         }
     }
 
-    /// So many parcels of a topic are not underway any more.
-    fn has_left(&mut self, number: u64, parcels: usize) {
+    /// Counts off pending sends of a topic, and continues with its next value.
+    fn has_left(&mut self, number: u64, sends: usize) {
         if let Some(topic) = self.topics.get_mut(&number) {
-            topic.underway -= parcels;
+            topic.underway -= sends;
         }
         self.end_if_deserted(number);
         while let Some(topic) = self.topics.get_mut(&number)
@@ -275,7 +278,7 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
         }
     }
 
-    /// There will be no more values. A topic ends when its last one has been delivered, however slow others are.
+    /// Handles the end of the source. Each topic ends when its own last value has been accepted.
     fn end(&mut self) {
         self.source = None;
         let numbers: Vec<u64> = self.topics.keys().copied().collect();
@@ -288,7 +291,7 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
         }
     }
 
-    /// A subscriber's channel has closed.
+    /// Handles the end of a subscriber's channel.
     fn is_gone(&mut self, to: &Sender<T>, number: u64) {
         if let Some(topic) = self.topics.get_mut(&number) {
             topic.subscribers.retain(|other| !other.to.same_channel(to));
@@ -309,12 +312,12 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
     }
 }
 
-/// From [`PubSub::subscribe`]: a [`Receiver`] of a topic's values. Unsubscribes when it is dropped.
+/// A [`Receiver`] of a topic's values, which [`PubSub::subscribe`] returns. Dropping it unsubscribes.
 #[must_use = "dropping it unsubscribes"]
 pub struct Subscription<T, K> {
     receiver: Receiver<T>,
     id: u64,
-    desk: Sender<Message<T, K>>,
+    mailbox: Sender<Request<T, K>>,
 }
 
 impl<T, K> Deref for Subscription<T, K> {
@@ -327,9 +330,9 @@ impl<T, K> Deref for Subscription<T, K> {
 
 impl<T, K> Drop for Subscription<T, K> {
     fn drop(&mut self) {
-        // Clones of the receiver get no more either.
-        self.receiver.channel().receivers_have_gone();
-        let _ = self.desk.try_send(Message::Unsubscribe { id: self.id });
+        // Clones of the receiver get no more values either.
+        self.receiver.close_now();
+        let _ = self.mailbox.try_send(Request::Unsubscribe { id: self.id });
     }
 }
 
@@ -341,6 +344,6 @@ impl<T, K> fmt::Debug for Subscription<T, K> {
 
 impl<T, K> fmt::Debug for PubSub<'_, T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PubSub").field("ended", &self.desk.is_closed()).finish_non_exhaustive()
+        f.debug_struct("PubSub").field("ended", &self.mailbox.is_closed()).finish_non_exhaustive()
     }
 }

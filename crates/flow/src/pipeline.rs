@@ -1,28 +1,29 @@
-//! Working through a channel with several tasks.
+//! Several tasks that process the values of a channel.
 //!
-//! # In order
-//! A feeder receives the values. For each of them it makes a small channel for what will come of it, puts that channel's receiving end
-//! into a line of `n` places, and hands the value and the sending end to whichever of the `n` workers is free. The caller reads the
-//! line from its front: first everything that comes of the first value, then of the second. So at most `n + 2` values have been
-//! received of which the caller has not seen the end: `n` in the line, one in the feeder's hands, one at which the caller is. A value
-//! of which endless outputs come is as welcome as another, since its worker waits for room in the small channel.
+//! # The ordered pipeline
+//! A feeder receives the values. For each value it makes a channel with room for one output, puts that channel's receiver into a queue of
+//! `n` places, and passes the value and the channel's sender to a free worker. The caller reads the queue from its front: all outputs of
+//! the first value, then those of the second. So at most `n + 2` values have been received and not finished: `n` in the queue, one
+//! with the feeder, and one that the caller reads. A value may have endlessly many outputs, because its worker waits for room in the
+//! value's channel.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::flow::{in_hand, next};
-use crate::channel::{Receiver, RecvError, SendError, Sender, bounded};
-use crate::scope::{PanicPayload, try_scope};
+use ecru::channel::{Receiver, RecvError, SendError, Sender, bounded};
+use ecru::{PanicPayload, try_scope};
 
-/// What becomes of a panic while one value is worked on.
+use crate::calls::{in_hand, next};
+
+/// The treatment of a panic while a value is processed: [`NoHandler`], or a closure.
 pub trait OnPanic<U>: Sync {
-    /// An output instead, or none; or the panic goes on.
+    /// Returns an output to send instead, if any, or resumes the panic.
     #[doc(hidden)]
     fn instead(&self, payload: PanicPayload) -> Option<U>;
 }
 
-/// A panic goes on: it ends the call.
+/// The default: the panic ends the call.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
@@ -38,7 +39,7 @@ impl<U, H: Fn(PanicPayload) -> Option<U> + Sync> OnPanic<U> for H {
     }
 }
 
-/// From [`pipeline`].
+/// A pipeline that keeps the order of its input, which [`pipeline`] returns.
 #[must_use = "it does nothing before `run`"]
 pub struct Pipeline<F, H = NoHandler> {
     workers: usize,
@@ -46,30 +47,31 @@ pub struct Pipeline<F, H = NoHandler> {
     on_panic: H,
 }
 
-/// From [`pipeline_unordered`].
+/// A pipeline without an order, which [`pipeline_unordered`] returns.
 #[must_use = "it does nothing before `run`"]
 pub struct PipelineUnordered<F, H = NoHandler> {
     inner: Pipeline<F, H>,
 }
 
-/// Works through a channel with `n` tasks: [`run`](Pipeline::run) calls `f` with each value, up to `n` of them at a time, and sends what
-/// the calls give, as many outputs as each likes, in the order of the values. `f` may wait.
+/// Creates a pipeline of `n` tasks. [`run`](Pipeline::run) calls `f` with each value, up to `n` values at a time, and sends the outputs of
+/// each call in the order of the values. A call may have any number of outputs. `f` may wait.
 ///
 /// # Panics
-/// When `n` is 0.
+/// If `n` is 0.
 ///
 /// # Examples
 /// ```
 /// use ecru::channel;
+/// use ecru_flow::{from_iter, pipeline};
 ///
 /// ecru::run(|| {
 ///     let (sender, squares) = channel::unbounded();
-///     channel::pipeline(4, |n: u32| [n * n]).run(channel::from_iter(1..=5), sender).unwrap();
-///     assert_eq!(channel::collect(squares), Ok(vec![1, 4, 9, 16, 25]));
+///     pipeline(4, |n: u32| [n * n]).run(from_iter(1..=5), sender).unwrap();
+///     assert_eq!(ecru_flow::collect(squares), Ok(vec![1, 4, 9, 16, 25]));
 ///
-///     // None, one or several outputs.
+///     // A word may have no output, one, or several.
 ///     let (sender, letters) = channel::unbounded();
-///     channel::pipeline(2, |word: &'static str| word.chars()).run(channel::from_iter(["ec", "", "ru"]), sender).unwrap();
+///     pipeline(2, |word: &'static str| word.chars()).run(from_iter(["ec", "", "ru"]), sender).unwrap();
 ///     assert_eq!(letters.iter().collect::<String>(), "ecru");
 /// });
 /// ```
@@ -83,20 +85,21 @@ where
     Pipeline { workers: n, f, on_panic: NoHandler }
 }
 
-/// [`pipeline`] without the order: an output is sent as soon as there is room for it, and a slow value holds nobody up. At most `n`
-/// values have been received whose outputs have not all been sent.
+/// Creates a pipeline of `n` tasks as [`pipeline`] does, without the order. An output is sent as soon as there is room for it, so a slow
+/// value does not hold up the others. At most `n` values have been received whose outputs have not all been sent.
 ///
 /// # Panics
-/// When `n` is 0.
+/// If `n` is 0.
 ///
 /// # Examples
 /// ```
 /// use ecru::channel;
+/// use ecru_flow::{from_iter, pipeline_unordered};
 ///
 /// ecru::run(|| {
 ///     let (sender, squares) = channel::unbounded();
-///     channel::pipeline_unordered(4, |n: u32| [n * n]).run(channel::from_iter(1..=5), sender).unwrap();
-///     assert_eq!(channel::fold(squares, 0, |sum, n| sum + n), Ok(55));
+///     pipeline_unordered(4, |n: u32| [n * n]).run(from_iter(1..=5), sender).unwrap();
+///     assert_eq!(ecru_flow::fold(squares, 0, |sum, n| sum + n), Ok(55));
 /// });
 /// ```
 #[track_caller]
@@ -109,20 +112,21 @@ where
 }
 
 impl<F> Pipeline<F> {
-    /// What to do when `f`, or the iterator that it gave, panics: send what `handler` gives instead, at the place of the value, and go on.
-    /// Without a handler, a panic ends [`run`](Pipeline::run).
+    /// Sets a handler for panics of `f` and of the iterators that it returns. The output that the handler returns, if any, is sent at the
+    /// place of the value, and the pipeline continues. Without a handler, a panic ends [`run`](Pipeline::run).
     ///
     /// # Examples
     /// ```
     /// use ecru::channel;
+    /// use ecru_flow::{from_iter, pipeline};
     ///
     /// ecru::run(|| {
     ///     let (sender, quotients) = channel::unbounded();
-    ///     channel::pipeline(2, |n: u32| [12 / n])
+    ///     pipeline(2, |n: u32| [12 / n])
     ///         .on_panic(|_| Some(u32::MAX))
-    ///         .run(channel::from_iter([3, 0, 4]), sender)
+    ///         .run(from_iter([3, 0, 4]), sender)
     ///         .unwrap();
-    ///     assert_eq!(channel::collect(quotients), Ok(vec![4, u32::MAX, 3]));
+    ///     assert_eq!(ecru_flow::collect(quotients), Ok(vec![4, u32::MAX, 3]));
     /// });
     /// ```
     pub fn on_panic<U, H>(self, handler: H) -> Pipeline<F, H>
@@ -134,17 +138,18 @@ impl<F> Pipeline<F> {
 }
 
 impl<F, H> Pipeline<F, H> {
-    /// Works until `from` has ended and everything has been sent.
+    /// Runs the pipeline until `from` has ended and all outputs have been sent.
     ///
     /// # Errors
-    /// [`SendError::Disconnected`] when `to` has closed, [`SendError::Cancelled`] when a wait was cancelled; with the output in hand, if
-    /// there is one. All tasks have ended then, nothing more is received, and what had been received ahead is dropped.
+    /// [`SendError::Disconnected`] if `to` is closed, [`SendError::Cancelled`] if a wait is cancelled. Both hold the output in hand, if
+    /// there is one. All tasks have ended by then, and values that were received ahead are dropped.
     ///
     /// # Panics
-    /// With a panic of `f`, after all tasks have ended; outside a run; inside [`no_suspend`](crate::no_suspend).
+    /// - With a panic of `f`, after all tasks have ended.
+    /// - Outside a run, and inside [`no_suspend`](ecru::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. What `f` waits for is cancelled too.
+    /// This is a cancellation point. The waits of `f` are cancelled, too.
     #[track_caller]
     pub fn run<T, I, U>(
         &self,
@@ -160,34 +165,31 @@ impl<F, H> Pipeline<F, H> {
     {
         let (from, to) = (from.borrow(), to.borrow());
         try_scope(|s| {
-            let (line, results) = bounded::<Receiver<U>>(self.workers);
+            let (queue, results) = bounded::<Receiver<U>>(self.workers);
             let (jobs, work) = bounded::<(T, Sender<U>)>(0);
             for _ in 0..self.workers {
                 let work = work.clone();
                 s.spawn(move || {
                     for (value, output) in &work {
                         // The caller stops reading only when it stops altogether.
-                        let _ = self.work_on(value, &output);
+                        let _ = self.process(value, &output);
                     }
                     Ok(())
                 });
             }
             drop(work);
             s.spawn(move || {
-                feed(from, &line, &jobs);
+                feed(from, &queue, &jobs);
                 Ok(())
             });
             for result in &results {
                 forward(&result, to)?;
             }
-            match crate::task::cancelled() {
-                Some(_) => Err(SendError::Cancelled(None)),
-                None => Ok(()),
-            }
+            if ecru::is_cancelled() { Err(SendError::Cancelled(None)) } else { Ok(()) }
         })
     }
 
-    fn work_on<T, I, U>(&self, value: T, to: &Sender<U>) -> Result<(), SendError<U>>
+    fn process<T, I, U>(&self, value: T, to: &Sender<U>) -> Result<(), SendError<U>>
     where
         F: Fn(T) -> I,
         I: IntoIterator<Item = U>,
@@ -199,7 +201,7 @@ impl<F, H> Pipeline<F, H> {
         };
         match panic::catch_unwind(AssertUnwindSafe(work)) {
             Ok(sent) => sent,
-            Err(payload) => match self.on_panic.instead(PanicPayload::new(payload)) {
+            Err(payload) => match self.on_panic.instead(PanicPayload::from(payload)) {
                 Some(output) => to.send(output),
                 None => Ok(()),
             },
@@ -207,21 +209,21 @@ impl<F, H> Pipeline<F, H> {
     }
 }
 
-/// Deals the values out until there are no more, or nobody wants any.
-fn feed<T, U>(from: &Receiver<T>, line: &Sender<Receiver<U>>, jobs: &Sender<(T, Sender<U>)>) {
+/// Passes the values to the workers until there are no more, or the pipeline stops.
+fn feed<T, U>(from: &Receiver<T>, queue: &Sender<Receiver<U>>, jobs: &Sender<(T, Sender<U>)>) {
     for value in from {
         let (output, result) = bounded(1);
-        if line.send(result).is_err() || jobs.send((value, output)).is_err() {
+        if queue.send(result).is_err() || jobs.send((value, output)).is_err() {
             return;
         }
     }
 }
 
-/// Sends everything that comes of one value.
+/// Sends all outputs of one value.
 fn forward<U>(result: &Receiver<U>, to: &Sender<U>) -> Result<(), SendError<Option<U>>> {
     loop {
         if to.is_closed() {
-            // Seen even where no value ever has an output.
+            // Checked even if no value ever has an output.
             return Err(SendError::Disconnected(None));
         }
         match result.recv() {
@@ -233,7 +235,7 @@ fn forward<U>(result: &Receiver<U>, to: &Sender<U>) -> Result<(), SendError<Opti
 }
 
 impl<F> PipelineUnordered<F> {
-    /// As [`Pipeline::on_panic`].
+    /// Sets a handler for panics, as [`Pipeline::on_panic`] does.
     pub fn on_panic<U, H>(self, handler: H) -> PipelineUnordered<F, H>
     where
         H: Fn(PanicPayload) -> Option<U> + Sync,
@@ -243,7 +245,7 @@ impl<F> PipelineUnordered<F> {
 }
 
 impl<F, H> PipelineUnordered<F, H> {
-    /// Works until `from` has ended and everything has been sent.
+    /// Runs the pipeline until `from` has ended and all outputs have been sent.
     ///
     /// # Errors
     /// As [`Pipeline::run`].
@@ -275,7 +277,7 @@ impl<F, H> PipelineUnordered<F, H> {
                             return Err(SendError::Disconnected(None));
                         }
                         let Some(value) = next(from)? else { return Ok(()) };
-                        self.inner.work_on(value, to).map_err(in_hand)?;
+                        self.inner.process(value, to).map_err(in_hand)?;
                     }
                 });
             }

@@ -1,7 +1,8 @@
 //! Rows of `doc/behaviour/transform.md`.
 
-use crate::support::{begin, each_run, panic_text, quiet_panic, run_on, settle, until};
-use ecru::channel::{self, RecvError, SendError, Transform, TransformSender, transform};
+use crate::common::{begin, each_run, panic_text, quiet_panic, run_on, settle, until};
+use ecru::channel::{RecvError, SendError};
+use ecru_flow::{self as flow, Transform, TransformSender, transform};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -18,7 +19,7 @@ fn outputs<X: Transform<Input: std::fmt::Debug>>(
     transform: X,
     values: impl IntoIterator<Item = X::Input>,
 ) -> Vec<X::Output> {
-    let (sender, receiver) = channel::transformed(1000, transform);
+    let (sender, receiver) = flow::transformed(1000, transform);
     send_all(&sender, values);
     drop(sender);
     receiver.iter().collect()
@@ -38,7 +39,7 @@ fn transform_01_adaptors() {
 #[test]
 fn transform_02_flush() {
     each_run(|| {
-        let (sender, chunks) = channel::transformed(8, transform::values().chunks(5));
+        let (sender, chunks) = flow::transformed(8, transform::values().chunks(5));
         send_all(&sender, 0..8);
         assert_eq!(chunks.len(), 1);
         sender.close();
@@ -55,10 +56,10 @@ fn transform_03_expanding() {
         for capacity in 1..=9 {
             for takers in 1..=9 {
                 let three = transform::values().flat_map(|n: usize| [n; 3]);
-                let (sender, receiver) = channel::transformed(capacity, three);
+                let (sender, receiver) = flow::transformed(capacity, three);
                 ecru::scope(|s| {
                     let takers: Vec<_> = (0..takers)
-                        .map(|_| s.spawn(|| channel::take(&receiver, 3).collect::<Vec<_>>()))
+                        .map(|_| s.spawn(|| flow::take(&receiver, 3).collect::<Vec<_>>()))
                         .collect();
                     settle();
                     send_all(&sender, 0..takers.len());
@@ -76,7 +77,7 @@ fn transform_03_expanding() {
 fn transform_04_several_served_by_one() {
     each_run(|| {
         let three = transform::values().flat_map(|n: u32| [n, n + 1, n + 2]);
-        let (sender, receiver) = channel::transformed(1, three);
+        let (sender, receiver) = flow::transformed(1, three);
         ecru::scope(|s| {
             let takers: Vec<_> = (0..3).map(|_| s.spawn(|| receiver.recv().unwrap())).collect();
             settle();
@@ -92,7 +93,7 @@ fn transform_04_several_served_by_one() {
 fn transform_05_overfull() {
     each_run(|| {
         let three = transform::values().flat_map(|n: u32| [n; 3]);
-        let (sender, receiver) = channel::transformed(2, three);
+        let (sender, receiver) = flow::transformed(2, three);
         sender.send(1).unwrap();
         assert_eq!(receiver.len(), 3);
         ecru::scope(|s| {
@@ -112,7 +113,7 @@ fn transform_05_overfull() {
 
 #[test]
 fn transform_06_no_output_needs_no_room_for_long() {
-    let (sender, receiver) = channel::transformed(1, transform::values().filter(|n: &u32| *n > 9));
+    let (sender, receiver) = flow::transformed(1, transform::values().filter(|n: &u32| *n > 9));
     send_all(&sender, [1, 2, 3, 10]);
     assert_eq!(receiver.len(), 1);
     // Nobody can tell beforehand that 4 would need no room.
@@ -125,16 +126,16 @@ fn transform_06_no_output_needs_no_room_for_long() {
 fn transform_07_wants_no_more() {
     // With one worker, whoever has begun has come as far as its wait.
     run_on(1, || {
-        let (sender, receiver) = channel::transformed(1, transform::values().take(2).chunks(2));
+        let (sender, receiver) = flow::transformed(1, transform::values().take(2).chunks(2));
         sender.send(1).unwrap();
         assert!(!sender.is_closed());
         sender.send(2).unwrap();
         assert!(sender.is_closed());
         assert_eq!(sender.send(3), Err(SendError::Disconnected(3)));
-        assert_eq!(channel::collect(&receiver), Ok(vec![vec![1, 2]]));
+        assert_eq!(flow::collect(&receiver), Ok(vec![vec![1, 2]]));
 
         // Those who already wait succeed, and their values are dropped.
-        let (sender, receiver) = channel::transformed(1, transform::values().take(2));
+        let (sender, receiver) = flow::transformed(1, transform::values().take(2));
         sender.send(1).unwrap();
         ecru::scope(|s| {
             let waits: Vec<_> = (2..5)
@@ -146,7 +147,7 @@ fn transform_07_wants_no_more() {
                 })
                 .collect();
             settle();
-            assert_eq!(channel::collect(&receiver).unwrap().len(), 2);
+            assert_eq!(flow::collect(&receiver).unwrap().len(), 2);
             waits.iter().for_each(|wait| assert_eq!(wait.join().unwrap(), Ok(())));
         });
         assert_eq!(outputs(transform::values::<u32>().take(0), []), []);
@@ -157,12 +158,12 @@ fn transform_07_wants_no_more() {
 fn transform_08_panics() {
     each_run(|| {
         let odd = |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { n };
-        let (sender, receiver) = channel::transformed(9, transform::values().map(odd));
+        let (sender, receiver) = flow::transformed(9, transform::values().map(odd));
         sender.send(0).unwrap();
         assert_eq!(panic_text(|| sender.send(1)), "odd");
         sender.send(2).unwrap();
         drop(sender);
-        assert_eq!(channel::collect(&receiver), Ok(vec![0, 2]));
+        assert_eq!(flow::collect(&receiver), Ok(vec![0, 2]));
     });
 }
 
@@ -178,7 +179,7 @@ fn transform_09_handler() {
     assert_eq!(outputs(nothing, 0..4), [0, 2]);
     // What is further down is not its business.
     let below = transform::values().on_panic(|_| None).map(odd);
-    let (sender, _receiver) = channel::transformed(9, below);
+    let (sender, _receiver) = flow::transformed(9, below);
     assert_eq!(panic_text(|| sender.send(1)), "odd");
 }
 
@@ -210,7 +211,7 @@ fn transform_10_close_waits_for_those_who_send() {
     // With one worker, whoever has begun has come as far as its wait.
     run_on(1, || {
         let twice = transform::values().flat_map(|n: u32| [n, n]).chunks(3);
-        let (sender, receiver) = channel::transformed(1, twice);
+        let (sender, receiver) = flow::transformed(1, twice);
         send_all(&sender, [0, 1]);
         ecru::scope(|s| {
             let waits: Vec<_> = (2..4)
@@ -233,24 +234,24 @@ fn transform_10_close_waits_for_those_who_send() {
 
 #[test]
 fn transform_11_flush_overfills_and_may_panic() {
-    let (sender, receiver) = channel::transformed(1, Keep(vec![]));
+    let (sender, receiver) = flow::transformed(1, Keep(vec![]));
     send_all(&sender, [1, 2, 3]);
     assert_eq!(panic_text(|| sender.send(13)), "unlucky");
     sender.close();
     assert_eq!(receiver.len(), 3);
     assert_eq!(receiver.iter().collect::<Vec<_>>(), [1, 2, 3]);
 
-    let (sender, receiver) = channel::transformed(1, Keep(vec![77]));
+    let (sender, receiver) = flow::transformed(1, Keep(vec![77]));
     assert_eq!(panic_text(|| sender.close()), "at the end");
     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
-    let (sender, receiver) = channel::transformed(1, Keep(vec![77]));
+    let (sender, receiver) = flow::transformed(1, Keep(vec![77]));
     drop(sender);
     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
 }
 
 #[test]
 fn transform_12_bad_sizes() {
-    assert!(panic_text(|| channel::transformed(0, transform::values::<u8>())).contains("capacity"));
+    assert!(panic_text(|| flow::transformed(0, transform::values::<u8>())).contains("capacity"));
     assert!(panic_text(|| transform::values::<u8>().chunks(0)).contains("chunk of 0"));
 }
 
@@ -266,7 +267,7 @@ fn transform_13_value_comes_back() {
                 n
             }
         });
-        let (sender, receiver) = channel::transformed(1, counting);
+        let (sender, receiver) = flow::transformed(1, counting);
         sender.send(1).unwrap();
         ecru::scope(|s| {
             // The first waits for room, the second for its turn.
@@ -296,7 +297,7 @@ fn transform_14_cannot_wait() {
     each_run(|| {
         let again: Arc<std::sync::OnceLock<TransformSender<Box<dyn SendAgain>>>> = Arc::default();
         let step = Again(Arc::clone(&again));
-        let (sender, receiver) = channel::transformed(4, Box::new(step) as Box<dyn SendAgain>);
+        let (sender, receiver) = flow::transformed(4, Box::new(step) as Box<dyn SendAgain>);
         again.set(sender.clone()).ok().unwrap();
         // To send from within would wait for itself for ever.
         assert!(panic_text(|| sender.send(1)).contains("no_suspend"));
@@ -331,14 +332,14 @@ impl Transform for Box<dyn SendAgain> {
 fn transform_15_many_senders() {
     run_on(2, || {
         let both = transform::values().flat_map(|n: u64| [n, n]);
-        let (sender, receiver) = channel::transformed(3, both);
+        let (sender, receiver) = flow::transformed(3, both);
         ecru::scope(|s| {
             for part in 0..4 {
                 let sender = sender.clone();
                 s.spawn(move || (0..1000).for_each(|n| sender.send(part * 1000 + n).unwrap()));
             }
             drop(sender);
-            let mut all = channel::collect(&receiver).unwrap();
+            let mut all = flow::collect(&receiver).unwrap();
             // What comes of one value stands together.
             assert!(all.chunks(2).all(|two| two[0] == two[1]));
             all.sort_unstable();
@@ -350,7 +351,7 @@ fn transform_15_many_senders() {
 #[test]
 fn transform_16_receiver_closes() {
     each_run(|| {
-        let (sender, receiver) = channel::transformed(2, transform::values().chunks(2));
+        let (sender, receiver) = flow::transformed(2, transform::values().chunks(2));
         send_all(&sender, [1, 2, 3]);
         receiver.close();
         until(|| sender.is_closed());

@@ -1,21 +1,21 @@
-//! What becomes of values on their way into a channel: [`Transform`] and its adaptors, in the manner of iterators'. See
-//! [`transformed`](crate::channel::transformed).
+//! Transforms of values on their way into a channel: [`Transform`] and its adaptors, in the manner of iterator adaptors. See
+//! [`transformed`](crate::transformed).
 //!
-//! An iterator is asked for items; a transform is given them, and *emits* none, one or several for each. When there will be no more it
-//! is *finished*, and emits what it has kept.
+//! An iterator is asked for items. A transform is passed values, and *emits* any number of outputs for each. After the last value it is
+//! *finished*, and emits the outputs that it has kept.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::panic::{self, AssertUnwindSafe};
 
-use crate::scope::PanicPayload;
+use ecru::PanicPayload;
 
-/// Makes outputs of inputs. Begin with [`values`]; write one of your own where no adaptor does what you need.
+/// A step on the way into a channel, which makes outputs of inputs. Start with [`values`] and add adaptors, or implement this trait.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::{self, Transform};
+/// use ecru_flow::{Transform, transformed};
 /// use std::ops::ControlFlow;
 ///
 /// /// The sums so far.
@@ -33,33 +33,33 @@ use crate::scope::PanicPayload;
 ///     }
 /// }
 ///
-/// let (sender, sums) = channel::transformed(8, Sums::default().filter(|sum| sum % 2 == 0));
+/// let (sender, sums) = transformed(8, Sums::default().filter(|sum| sum % 2 == 0));
 /// for n in 1..=4 {
 ///     sender.send(n).unwrap();
 /// }
 /// assert_eq!(sums.try_iter().collect::<Vec<_>>(), [6, 10]);
 /// ```
 pub trait Transform {
-    /// What it is given.
+    /// The type of the values that it is passed.
     type Input;
-    /// What it emits.
+    /// The type of its outputs.
     type Output;
 
-    /// Takes a value, and emits what comes of it. `Break`: no more values, please.
+    /// Takes a value, and emits its outputs. Returns `Break` if the transform wants no more values.
     fn step(&mut self, value: Self::Input, emit: &mut dyn FnMut(Self::Output)) -> ControlFlow<()>;
 
-    /// Emits what has been kept: there will be no more values.
+    /// Emits the outputs that have been kept. Called once, after the last value.
     fn finish(&mut self, emit: &mut dyn FnMut(Self::Output)) {
         let _ = emit;
     }
 
-    /// What `f` makes of each output.
+    /// Passes each output through `f`.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
-    /// let (sender, receiver) = channel::transformed(8, transform::values().map(|n: u32| n * 10));
+    /// let (sender, receiver) = transformed(8, transform::values().map(|n: u32| n * 10));
     /// sender.send(7).unwrap();
     /// assert_eq!(receiver.recv(), Ok(70));
     /// ```
@@ -71,13 +71,13 @@ pub trait Transform {
         Map { inner: self, f }
     }
 
-    /// The outputs that `accepts` says yes to.
+    /// Keeps the outputs for which `accepts` returns true.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
-    /// let (sender, receiver) = channel::transformed(8, transform::values().filter(|n: &u32| n % 2 == 0));
+    /// let (sender, receiver) = transformed(8, transform::values().filter(|n: &u32| n % 2 == 0));
     /// sender.send(7).unwrap();
     /// sender.send(8).unwrap();
     /// assert_eq!(receiver.recv(), Ok(8));
@@ -90,13 +90,13 @@ pub trait Transform {
         Filter { inner: self, accepts }
     }
 
-    /// Everything in what `f` makes of each output.
+    /// Calls `f` with each output, and emits all items that it returns.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
-    /// let (sender, words) = channel::transformed(8, transform::values().flat_map(str::split_whitespace));
+    /// let (sender, words) = transformed(8, transform::values().flat_map(str::split_whitespace));
     /// sender.send("as they come").unwrap();
     /// assert_eq!(words.try_iter().collect::<Vec<_>>(), ["as", "they", "come"]);
     /// ```
@@ -109,16 +109,16 @@ pub trait Transform {
         FlatMap { inner: self, f }
     }
 
-    /// The first `count` outputs; then no more values are wanted.
+    /// Emits the first `count` outputs, and wants no more values after that.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
-    /// let (sender, receiver) = channel::transformed(8, transform::values().take(1));
+    /// let (sender, receiver) = transformed(8, transform::values().take(1));
     /// sender.send(7).unwrap();
     /// assert!(sender.send(8).unwrap_err().is_disconnected());
-    /// assert_eq!(channel::collect(receiver), Ok(vec![7]));
+    /// assert_eq!(ecru_flow::collect(receiver), Ok(vec![7]));
     /// ```
     fn take(self, count: usize) -> Take<Self>
     where
@@ -127,21 +127,21 @@ pub trait Transform {
         Take { inner: self, left: count }
     }
 
-    /// Vectors of `size` outputs; the last one has what is left.
+    /// Collects the outputs in vectors of `size`. The last vector may be shorter.
     ///
     /// # Panics
-    /// With a size of 0.
+    /// If `size` is 0.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
-    /// let (sender, receiver) = channel::transformed(8, transform::values().chunks(2));
+    /// let (sender, receiver) = transformed(8, transform::values().chunks(2));
     /// for n in 1..=3 {
     ///     sender.send(n).unwrap();
     /// }
     /// sender.close();
-    /// assert_eq!(channel::collect(receiver), Ok(vec![vec![1, 2], vec![3]]));
+    /// assert_eq!(ecru_flow::collect(receiver), Ok(vec![vec![1, 2], vec![3]]));
     /// ```
     #[track_caller]
     fn chunks(self, size: usize) -> Chunks<Self>
@@ -152,14 +152,15 @@ pub trait Transform {
         Chunks { inner: self, size, chunk: Vec::new() }
     }
 
-    /// Where anything above panics, what `handler` gives instead, or nothing. Without one, the panic is the sender's.
+    /// Calls `handler` when a part above this one panics, and emits the output that it returns, if any. Without a handler, the panic is
+    /// passed to the sender.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel::{self, Transform, transform};
+    /// use ecru_flow::{Transform, transform, transformed};
     ///
     /// let quotients = transform::values().map(|n: u32| 12 / n).on_panic(|_| Some(u32::MAX));
-    /// let (sender, receiver) = channel::transformed(8, quotients);
+    /// let (sender, receiver) = transformed(8, quotients);
     /// sender.send(0).unwrap();
     /// assert_eq!(receiver.recv(), Ok(u32::MAX));
     /// ```
@@ -172,18 +173,18 @@ pub trait Transform {
     }
 }
 
-/// From [`values`].
+/// The transform that changes nothing, which [`values`] returns.
 pub struct Values<T> {
     _values: PhantomData<fn(T) -> T>,
 }
 
-/// Every value as it is.
+/// Returns the transform that emits each value as it is.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel::{self, transform};
+/// use ecru_flow::{transform, transformed};
 ///
-/// let (sender, receiver) = channel::transformed(1, transform::values());
+/// let (sender, receiver) = transformed(1, transform::values());
 /// sender.send(7).unwrap();
 /// assert_eq!(receiver.recv(), Ok(7));
 /// ```
@@ -208,7 +209,7 @@ impl<T> fmt::Debug for Values<T> {
     }
 }
 
-/// From [`Transform::map`].
+/// The adaptor that [`Transform::map`] returns.
 pub struct Map<X, F> {
     inner: X,
     f: F,
@@ -229,7 +230,7 @@ impl<X: Transform, U, F: FnMut(X::Output) -> U> Transform for Map<X, F> {
     }
 }
 
-/// From [`Transform::filter`].
+/// The adaptor that [`Transform::filter`] returns.
 pub struct Filter<X, P> {
     inner: X,
     accepts: P,
@@ -258,7 +259,7 @@ impl<X: Transform, P: FnMut(&X::Output) -> bool> Transform for Filter<X, P> {
     }
 }
 
-/// From [`Transform::flat_map`].
+/// The adaptor that [`Transform::flat_map`] returns.
 pub struct FlatMap<X, F> {
     inner: X,
     f: F,
@@ -284,7 +285,7 @@ where
     }
 }
 
-/// From [`Transform::take`].
+/// The adaptor that [`Transform::take`] returns.
 pub struct Take<X> {
     inner: X,
     left: usize,
@@ -323,7 +324,7 @@ impl<X: Transform> Transform for Take<X> {
     }
 }
 
-/// From [`Transform::chunks`].
+/// The adaptor that [`Transform::chunks`] returns.
 pub struct Chunks<X: Transform> {
     inner: X,
     size: usize,
@@ -362,14 +363,14 @@ impl<X: Transform> Transform for Chunks<X> {
     }
 }
 
-/// From [`Transform::on_panic`].
+/// The adaptor that [`Transform::on_panic`] returns.
 pub struct CatchPanic<X, H> {
     inner: X,
     handler: H,
 }
 
 impl<X: Transform, H: FnMut(PanicPayload) -> Option<X::Output>> CatchPanic<X, H> {
-    /// What is emitted goes on only afterwards: a panic further down is not this one's to catch.
+    /// Emits the outputs after `run` has returned, so that a panic further down is not caught here.
     fn caught<R>(
         &mut self,
         emit: &mut dyn FnMut(X::Output),
@@ -383,7 +384,7 @@ impl<X: Transform, H: FnMut(PanicPayload) -> Option<X::Output>> CatchPanic<X, H>
         }));
         outputs.into_iter().for_each(&mut *emit);
         result.unwrap_or_else(|payload| {
-            handler(PanicPayload::new(payload)).into_iter().for_each(emit);
+            handler(PanicPayload::from(payload)).into_iter().for_each(emit);
             otherwise
         })
     }

@@ -1,18 +1,19 @@
-//! Several channels in lockstep: one value of each makes a row.
+//! Several channels in lockstep. One value of each makes a row.
 
 use std::cell::Cell;
 use std::fmt;
 use std::iter::FusedIterator;
 
-use crate::channel::{Receiver, RecvError, TryRecvError};
-use crate::source::{Arms, Choice, Chosen, Source, Won, choose};
+use ecru::Cancelled;
+use ecru::channel::{Receiver, RecvError, TryRecvError};
+use ecru::source::{self, Source};
 
 /// A receiver, by value or by reference.
 pub trait IntoReceiver {
-    /// What it receives.
+    /// The type of the values.
     type Item;
 
-    /// The receiver itself, or a clone.
+    /// Returns the receiver itself, or a clone.
     fn into_receiver(self) -> Receiver<Self::Item>;
 }
 
@@ -32,10 +33,10 @@ impl<T> IntoReceiver for &Receiver<T> {
     }
 }
 
-/// Receivers that [`zip_with`] can read in lockstep: tuples of up to eight, whose rows are tuples; vectors and arrays, whose rows are
-/// vectors.
+/// Receivers that [`zip_with`] can read in lockstep. The rows of tuples of up to eight receivers are tuples. The rows of vectors and arrays
+/// are vectors.
 pub trait Lockstep {
-    /// One value of each.
+    /// One value of each receiver.
     type Row;
 
     #[doc(hidden)]
@@ -51,11 +52,11 @@ pub trait Columns {
 
     fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn Column));
 
-    /// Every column has a value.
+    /// Takes a row. Every column is full.
     fn row(&self) -> Self::Row;
 }
 
-/// One of the channels, and its value for the row that is being filled.
+/// One of the channels, and its value for the next row.
 #[doc(hidden)]
 pub struct Pulled<T> {
     receiver: Receiver<T>,
@@ -66,17 +67,17 @@ pub struct Pulled<T> {
 #[doc(hidden)]
 pub trait Column {
     fn is_full(&self) -> bool;
-    /// None: there is nothing yet.
+    /// Receives a value if that needs no wait.
     fn try_fill(&self) -> Option<Filled>;
-    fn register<'a>(&'a self, arms: &mut Arms<'a>);
-    fn finish(&self, won: &Won<'_>) -> Option<Filled>;
+    /// Returns a source that receives a value.
+    fn filling(&self) -> Box<dyn Source<Item = Filled> + '_>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub enum Filled {
     Value,
-    /// There will be no value: no row can be made any more.
+    /// The channel has ended, so no further row can be made.
     Ended,
 }
 
@@ -119,83 +120,35 @@ impl<T> Column for Pulled<T> {
         }
     }
 
-    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
-        self.receiver.__register(arms);
-    }
-
-    fn finish(&self, won: &Won<'_>) -> Option<Filled> {
-        Some(self.fill(self.receiver.__finish(won)?.ok()))
+    fn filling(&self) -> Box<dyn Source<Item = Filled> + '_> {
+        Box::new((&self.receiver).map(|received| self.fill(received.ok())))
     }
 }
 
-/// Fills what is missing in a row, waiting until something can be.
-struct Missing<'c, C>(&'c C);
-
-impl<C: Columns> Missing<'_, C> {
-    fn each<'a>(&'a self, mut visit: impl FnMut(&'a dyn Column)) {
-        self.0.each(&mut |column| {
-            if !column.is_full() {
-                visit(column);
-            }
-        });
-    }
-}
-
-impl<C: Columns> Choice for Missing<'_, C> {
-    type Output = Filled;
-
-    /// Fills as many as it can.
-    fn attempt(&self) -> Option<Filled> {
-        let mut filled = None;
-        self.each(|column| {
-            if filled != Some(Filled::Ended) {
-                filled = column.try_fill().or(filled);
-            }
-        });
-        filled
-    }
-
-    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
-        self.each(|column| {
-            if !arms.is_ready() {
-                column.register(arms);
-            }
-        });
-    }
-
-    fn finish(&self, won: &Won<'_>) -> Option<Filled> {
-        let mut filled = None;
-        self.each(|column| {
-            if filled.is_none() {
-                filled = column.finish(won);
-            }
-        });
-        filled
-    }
-}
-
-/// From [`zip_with`].
+/// A view of several channels in lockstep, which [`zip_with`] returns.
 pub struct ZipWith<C, F> {
     columns: C,
     f: F,
     ended: bool,
 }
 
-/// A view of several channels in lockstep: takes one value of each, gives what `f` makes of them, and only then takes the next. It
-/// waits for all that are missing at once, and ends as soon as one of the channels has; what had been taken from others for that row is
-/// dropped. Over no channels it has ended from the start.
+/// Returns a view of several channels in lockstep. It receives one value of each channel, calls `f` with the row, and then begins the next
+/// row. It waits for all missing values of a row at once.
+///
+/// The view ends when one of the channels ends. The values that were received for an unfinished row are then dropped. A view of no channels
+/// has ended from the start.
 ///
 /// # Examples
 /// ```
-/// use ecru::channel;
+/// use ecru_flow::{from_iter, zip_with};
 ///
-/// let names = channel::from_iter(["Ada", "Emmy"]);
-/// let years = channel::from_iter([1815, 1882, 1906]);
-/// let lines: Vec<_> = channel::zip_with((&names, &years), |(name, year)| format!("{name} {year}")).collect();
+/// let names = from_iter(["Ada", "Emmy"]);
+/// let years = from_iter([1815, 1882, 1906]);
+/// let lines: Vec<_> = zip_with((&names, &years), |(name, year)| format!("{name} {year}")).collect();
 /// assert_eq!(lines, ["Ada 1815", "Emmy 1882"]);
 ///
-/// let many: Vec<_> = (0..4).map(|n| channel::from_iter(n..n + 3)).collect();
-/// let sums = channel::zip_with(many, |row: Vec<u32>| row.iter().sum::<u32>());
+/// let many: Vec<_> = (0..4).map(|n| from_iter(n..n + 3)).collect();
+/// let sums = zip_with(many, |row: Vec<u32>| row.iter().sum::<u32>());
 /// assert_eq!(sums.collect::<Vec<_>>(), [6, 10, 14]);
 /// ```
 pub fn zip_with<L, F, R>(receivers: L, f: F) -> ZipWith<L::Columns, F>
@@ -210,30 +163,31 @@ where
 }
 
 impl<C: Columns, F: FnMut(C::Row) -> R, R> ZipWith<C, F> {
-    /// Waits for a row.
+    /// Waits for a row, and returns the result of `f`.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] when one of the channels has ended, [`RecvError::Cancelled`] when the wait was cancelled.
+    /// [`RecvError::Disconnected`] if one of the channels has ended, [`RecvError::Cancelled`] if the wait is cancelled.
     ///
     /// # Cancellation
-    /// A cancel point. What has been taken for the row is kept for the next call.
+    /// This is a cancellation point. Values that were received for the row are kept for the next call.
     ///
     /// # Examples
     /// ```
-    /// use ecru::channel;
+    /// use ecru_flow::{from_iter, zip_with};
     ///
-    /// let mut sums = channel::zip_with((channel::from_iter([1, 2]), channel::from_iter([10])), |(a, b)| a + b);
+    /// let mut sums = zip_with((from_iter([1, 2]), from_iter([10])), |(a, b)| a + b);
     /// assert_eq!(sums.recv(), Ok(11));
     /// assert!(sums.recv().unwrap_err().is_disconnected());
     /// ```
     #[track_caller]
     pub fn recv(&mut self) -> Result<R, RecvError> {
         while !self.ended {
-            match choose(&Missing(&self.columns), None) {
-                Chosen::Ready(filled) => self.ended = filled == Filled::Ended,
-                Chosen::Cancelled(_) => return Err(RecvError::Cancelled),
-                Chosen::TimedOut => unreachable!("there is no deadline"),
-            }
+            ecru::checkpoint()?;
+            let filled = match self.fill_at_once() {
+                Some(filled) => filled,
+                None => self.wait_for_one()?,
+            };
+            self.ended = filled == Filled::Ended;
             if !self.ended && self.is_row() {
                 return Ok((self.f)(self.columns.row()));
             }
@@ -241,14 +195,41 @@ impl<C: Columns, F: FnMut(C::Row) -> R, R> ZipWith<C, F> {
         Err(RecvError::Disconnected)
     }
 
+    fn each_missing<'a>(&'a self, mut visit: impl FnMut(&'a dyn Column)) {
+        self.columns.each(&mut |column| {
+            if !column.is_full() {
+                visit(column);
+            }
+        });
+    }
+
+    /// Fills as many columns as possible without a wait.
+    fn fill_at_once(&self) -> Option<Filled> {
+        let mut filled = None;
+        self.each_missing(|column| {
+            if filled != Some(Filled::Ended) {
+                filled = column.try_fill().or(filled);
+            }
+        });
+        filled
+    }
+
+    /// Waits until one of the missing columns is filled.
+    #[track_caller]
+    fn wait_for_one(&self) -> Result<Filled, Cancelled> {
+        let mut missing = Vec::new();
+        self.each_missing(|column| missing.push(column.filling()));
+        source::race(missing).wait()
+    }
+
     fn is_row(&self) -> bool {
         let mut missing = false;
-        self.columns.each(&mut |column| missing |= !column.is_full());
+        self.each_missing(|_| missing = true);
         !missing
     }
 }
 
-/// Ends when a wait is cancelled, too; [`ZipWith::recv`] tells.
+/// Ends when one of the channels has ended, and when a wait is cancelled. [`ZipWith::recv`] tells the two apart.
 impl<C: Columns, F: FnMut(C::Row) -> R, R> Iterator for ZipWith<C, F> {
     type Item = R;
 

@@ -1,7 +1,8 @@
 //! `Multiplexer`: all publish, all subscribers hear the same.
 
-use crate::support::{ProcessorClock, each_run, ms, panic_text, quiet_panic, settle, until};
-use ecru::channel::{self, Closed, Multiplexer};
+use crate::common::{ProcessorClock, each_run, ms, panic_text, quiet_panic, settle, until};
+use ecru::channel;
+use ecru_flow::{self as flow, Closed, Multiplexer};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
@@ -15,12 +16,12 @@ fn hub_01_same_sequence() {
         for sender in senders {
             multiplexer.add_subscriber(sender).unwrap();
         }
-        let publishers = (0..3).map(|n| channel::from_iter((0..50).map(move |m| (n, m))));
+        let publishers = (0..3).map(|n| flow::from_iter((0..50).map(move |m| (n, m))));
         publishers.for_each(|publisher| multiplexer.add_publisher(publisher).unwrap());
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
             let readers: Vec<_> = (receivers.iter())
-                .map(|receiver| s.spawn(move || channel::take(receiver, 150).collect::<Vec<_>>()))
+                .map(|receiver| s.spawn(move || flow::take(receiver, 150).collect::<Vec<_>>()))
                 .collect();
             let heard: Vec<_> = readers.iter().map(|reader| reader.join().unwrap()).collect();
             assert_eq!(heard[0].len(), 150);
@@ -47,7 +48,7 @@ fn hub_02_delayed_subscribers() {
                     let (sender, receiver) = channel::bounded(0);
                     multiplexer.add_subscriber(sender).unwrap();
                     s.spawn(move || {
-                        let values = channel::take(&receiver, 12).map(Result::unwrap);
+                        let values = flow::take(&receiver, 12).map(Result::unwrap);
                         let mut values: Vec<i32> =
                             values.inspect(|_| (0..slowness).for_each(|_| settle())).collect();
                         values.sort_unstable();
@@ -58,7 +59,7 @@ fn hub_02_delayed_subscribers() {
             for publisher in 0..3 {
                 let (sender, receiver) = channel::bounded(0);
                 multiplexer.add_publisher(receiver).unwrap();
-                s.spawn(move || channel::send_all(sender, (0..4).map(|n| publisher * 4 + n)));
+                s.spawn(move || flow::send_all(sender, (0..4).map(|n| publisher * 4 + n)));
             }
             for reader in readers {
                 assert_eq!(reader.join().unwrap(), (0..12).collect::<Vec<_>>());
@@ -75,7 +76,7 @@ fn hub_03_slow_stalls_all() {
         let ((slow, slowly), (quick, quickly)) = (channel::bounded(0), channel::unbounded());
         multiplexer.add_subscriber(slow).unwrap();
         multiplexer.add_subscriber(quick).unwrap();
-        let source = channel::from_iter(1..=3);
+        let source = flow::from_iter(1..=3);
         multiplexer.add_publisher(source.clone()).unwrap();
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
@@ -137,7 +138,7 @@ fn hub_06_the_closed_leave() {
         let ((lost, unheard), (to, heard)) = (channel::bounded(0), channel::unbounded());
         multiplexer.add_subscriber(lost).unwrap();
         multiplexer.add_subscriber(to).unwrap();
-        multiplexer.add_publisher(channel::from_iter([1])).unwrap();
+        multiplexer.add_publisher(flow::from_iter([1])).unwrap();
         multiplexer.add_publisher(published).unwrap();
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
@@ -160,7 +161,7 @@ fn hub_07_removed_while_it_stalls() {
         let ((slow, slowly), (to, heard)) = (channel::bounded(0), channel::unbounded());
         multiplexer.add_subscriber(slow.clone()).unwrap();
         multiplexer.add_subscriber(to).unwrap();
-        let source = channel::from_iter(1..=2);
+        let source = flow::from_iter(1..=2);
         multiplexer.add_publisher(source.clone()).unwrap();
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
@@ -180,9 +181,9 @@ fn hub_08_what_was_told_comes_first() {
     each_run(|| {
         let multiplexer = Multiplexer::new();
         let ((first, one), (second, two)) = (channel::unbounded(), channel::unbounded());
-        let removed = channel::from_iter([0]);
+        let removed = flow::from_iter([0]);
         // All of this before a value is read, however many there are.
-        multiplexer.add_publisher(channel::from_iter(1..=100)).unwrap();
+        multiplexer.add_publisher(flow::from_iter(1..=100)).unwrap();
         multiplexer.add_publisher(removed.clone()).unwrap();
         multiplexer.add_subscriber(first).unwrap();
         multiplexer.add_subscriber(second).unwrap();
@@ -190,7 +191,7 @@ fn hub_08_what_was_told_comes_first() {
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
             for receiver in [&one, &two] {
-                let heard: Vec<_> = channel::take(receiver, 100).map(Result::unwrap).collect();
+                let heard: Vec<_> = flow::take(receiver, 100).map(Result::unwrap).collect();
                 assert_eq!(heard, (1..=100).collect::<Vec<_>>());
             }
             multiplexer.close();
@@ -206,7 +207,7 @@ fn hub_09_cancelled_and_run_again() {
         let ((slow, slowly), (to, heard)) = (channel::bounded(0), channel::unbounded());
         multiplexer.add_subscriber(slow).unwrap();
         multiplexer.add_subscriber(to).unwrap();
-        multiplexer.add_publisher(channel::from_iter(1..=2)).unwrap();
+        multiplexer.add_publisher(flow::from_iter(1..=2)).unwrap();
         ecru::scope(|s| {
             let run = s.spawn(|| multiplexer.run());
             assert_eq!(heard.recv(), Ok(Ok(1)));
@@ -245,7 +246,7 @@ fn hub_10_one_run_at_a_time() {
 fn hub_11_nobody_subscribed() {
     each_run(|| {
         let multiplexer = Multiplexer::new();
-        let source = channel::from_iter(1..=10);
+        let source = flow::from_iter(1..=10);
         multiplexer.add_publisher(source.clone()).unwrap();
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
@@ -280,11 +281,11 @@ fn hub_34_clones_are_user_code() {
         multiplexer.add_subscriber(other).unwrap();
         multiplexer.add_subscriber(to).unwrap();
         let values = [1, 13, 2].map(|n| Touchy(n, Arc::downgrade(&multiplexer)));
-        multiplexer.add_publisher(channel::from_iter(values)).unwrap();
+        multiplexer.add_publisher(flow::from_iter(values)).unwrap();
         assert_eq!(panic_text(|| multiplexer.run()), "unlucky");
         ecru::scope(|s| {
             s.spawn(|| multiplexer.run().unwrap());
-            let heard: Vec<_> = channel::take(&heard, 2).map(|value| value.unwrap().0).collect();
+            let heard: Vec<_> = flow::take(&heard, 2).map(|value| value.unwrap().0).collect();
             assert_eq!(heard, [1, 2]);
             multiplexer.close();
         });
@@ -296,7 +297,7 @@ fn hub_35_no_spinning() {
     let multiplexer = Multiplexer::<u32>::new();
     let (to, heard) = channel::unbounded();
     multiplexer.add_subscriber(to).unwrap();
-    multiplexer.add_publisher(channel::from_iter([1])).unwrap();
+    multiplexer.add_publisher(flow::from_iter([1])).unwrap();
     std::thread::scope(|s| {
         let spent = s.spawn(|| {
             let processor = ProcessorClock::of_this_thread();

@@ -1,0 +1,77 @@
+//! Pipelines, merges and hubs over the channels of [`ecru`].
+//!
+//! | purpose | see |
+//! |---|---|
+//! | move values | [`pipe`], [`send_all`], [`from_iter`] |
+//! | join and split channels | [`merge`], [`zip_with`], [`partition`] |
+//! | receive into one value | [`take`], [`fold`], [`try_fold`], [`collect`] |
+//! | process values | [`pipeline`], [`pipeline_unordered`]; on the way into a channel, [`transformed`] |
+//! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
+//!
+//! # Views, calls and hubs
+//! Nothing here runs by itself, and nothing starts a task that outlives a call. Each item is one of three things:
+//! - A *view* receives when it is read: [`merge`], [`zip_with`] and [`take`]. Values that are not read stay in their channels.
+//! - A *call* runs in the calling task until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fold`], [`collect`]. So does
+//!   [`pipeline`], whose own tasks have ended when it returns. To run a call beside other work, spawn a task for it. To stop it, cancel
+//!   that task.
+//! - A *hub* is a value that several tasks use at once: [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`]. One task calls its `run`, which
+//!   is a call as above. Requests of the other tasks, such as a new subscriber, are handled before any value, even while a slow reader
+//!   holds the hub up.
+//!
+//! A [`transformed`] channel needs no task: its senders do the work.
+//!
+//! # Senders by value or by reference
+//! Calls take receivers and senders by value or by reference. A sender that is passed by value is dropped when the call returns. If it was
+//! the last one, its channel is disconnected. A sender that is passed by reference stays open.
+//!
+//! If the target of a call closes, or the call is cancelled, the error holds the value that has been received and not sent.
+//!
+//! # Examples
+//! ```
+//! use ecru::channel;
+//!
+//! ecru::run(|| {
+//!     let (sender, squares) = channel::unbounded();
+//!     ecru_flow::pipeline(4, |n: u32| [n * n]).run(ecru_flow::from_iter(1..=5), sender).unwrap();
+//!     assert_eq!(ecru_flow::collect(squares), Ok(vec![1, 4, 9, 16, 25]));
+//! });
+//! ```
+
+mod calls;
+mod fanout;
+mod fold;
+mod mailbox;
+mod merge;
+mod mixer;
+mod multiplexer;
+mod pending;
+mod pipeline;
+mod pub_sub;
+mod take;
+pub mod transform;
+mod transformed;
+mod zip_with;
+
+pub use calls::{from_iter, partition, pipe, send_all};
+pub use fanout::Fanout;
+pub use fold::{collect, fold, try_fold};
+pub use merge::{Merge, MergeIter, merge};
+pub use mixer::{Mixer, SoloMode, Toggle};
+pub use multiplexer::{Closed, Multiplexer};
+pub use pipeline::{NoHandler, OnPanic, Pipeline, PipelineUnordered, pipeline, pipeline_unordered};
+pub use pub_sub::{PubSub, Subscription};
+pub use take::{Take, take};
+pub use transform::Transform;
+pub use transformed::{TransformSender, transformed};
+pub use zip_with::{IntoReceiver, Lockstep, ZipWith, zip_with};
+
+/// The private half of [`Lockstep`].
+#[doc(hidden)]
+pub mod lockstep {
+    pub use super::zip_with::{Column, Columns, Filled, Pulled};
+}
+
+/// The README's example runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

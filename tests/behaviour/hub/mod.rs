@@ -1,6 +1,0 @@
-//! Rows of `doc/behaviour/hub.md`.
-
-mod fanout;
-mod mixer;
-mod multiplexer;
-mod topics;

@@ -1,0 +1,458 @@
+//! Rows of `doc/behaviour/start.md`.
+
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+
+use ecru::channel;
+use ecru::{CancelReason, JoinError, Source, StartError, Started};
+
+use crate::support::{
+    Counted, OnDrop, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
+};
+
+/// What `start` said of a caller that was cancelled.
+fn is_caller_cancelled<T, U>(started: &Result<T, StartError<U>>) -> bool {
+    matches!(started, Err(StartError::Join(JoinError::CallerCancelled)))
+}
+
+/// The value comes first, the result later; both may borrow.
+#[test]
+fn start_01_ready() {
+    each_run(|| {
+        let (text, release) = (String::from("ready"), AtomicBool::new(false));
+        ecru::scope(|s| {
+            let (value, task) = s
+                .start(|started| {
+                    started.ready(text.as_str());
+                    until(|| release.load(SeqCst));
+                    text.len()
+                })
+                .unwrap();
+            assert_eq!(value, "ready");
+            assert!(!task.is_finished());
+            release.store(true, SeqCst);
+            assert_eq!(task.join().unwrap(), 5);
+            // Both at once.
+            let (value, task) = s.start(|started| started.ready(1)).unwrap();
+            assert_eq!((value, task.join().unwrap()), (1, ()));
+        });
+    });
+}
+
+/// A task that ends without having been ready says what it returned.
+#[test]
+fn start_02_ended_first() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let dropped = s.start(|started: Started<u8>| {
+                drop(started);
+                ecru::yield_now().unwrap();
+                "dropped"
+            });
+            assert!(matches!(dropped, Err(StartError::Ended("dropped"))));
+            let forgotten = s.start(|started: Started<u8>| {
+                let _ = ManuallyDrop::new(started);
+                "forgotten"
+            });
+            assert!(matches!(forgotten, Err(StartError::Ended("forgotten"))));
+            let Err(StartError::Ended(started)) = s.start(|started: Started<u8>| started) else {
+                panic!("it was never ready");
+            };
+            started.ready(1);
+            let error = s.start(|_: Started<u8>| ()).unwrap_err();
+            assert_eq!(error.to_string(), "the task ended before it was ready");
+        });
+    });
+}
+
+/// A panic before is the error of `start`, one after is that of `join`.
+#[test]
+fn start_03_panics_first() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let before = s.start(|_: Started<u8>| quiet_panic("before"));
+            let Err(StartError::Join(JoinError::Panicked(payload))) = before else {
+                panic!("{before:?}");
+            };
+            assert_eq!(payload.message(), Some("before"));
+            let (value, task) = s
+                .start(|started| {
+                    started.ready(2);
+                    quiet_panic("after")
+                })
+                .unwrap();
+            let after: Result<(), _> = task.join();
+            assert!(matches!((value, after), (2, Err(JoinError::Panicked(_)))));
+        });
+    });
+}
+
+/// Whoever has the `Started` may call it, at any time.
+#[test]
+fn start_04_sent_elsewhere() {
+    each_run(|| {
+        let (give, given) = channel::unbounded::<Started<&str>>();
+        ecru::scope(|s| {
+            s.spawn(|| given.recv().unwrap().ready("from a sibling"));
+            let (value, task) = s
+                .start(|started| {
+                    give.send(started).unwrap();
+                    forever().reason()
+                })
+                .unwrap();
+            assert_eq!(value, "from a sibling");
+            task.cancel();
+            assert_eq!(task.join().unwrap(), CancelReason::Explicit);
+            // The child waits for the thread, so it has not ended before.
+            let (value, _) = s
+                .start(|started| {
+                    ecru::unblock(|| {
+                        thread::scope(|t| {
+                            t.spawn(move || started.ready("from a thread"));
+                        });
+                    });
+                })
+                .unwrap();
+            assert_eq!(value, "from a thread");
+        });
+        // Beyond the scope there is nobody to hear of it.
+        let dropped = AtomicUsize::new(0);
+        let kept = Mutex::new(None);
+        ecru::scope(|s| {
+            let ended = s.start(|started: Started<Counted<'_>>| {
+                *kept.lock().unwrap() = Some(started);
+            });
+            assert!(matches!(ended, Err(StartError::Ended(()))));
+        });
+        let late = kept.lock().unwrap().take().unwrap();
+        late.ready(Counted(&dropped));
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+/// In the places where nothing may wait.
+#[test]
+fn start_05_ready_never_waits() {
+    each_run(|| {
+        ecru::scope(|s| {
+            let in_callback = s.start(|started| {
+                let (tx, rx) = channel::unbounded::<u8>();
+                let subscription = rx.on_ready(move |value| started.ready(value));
+                tx.send(3).unwrap();
+                drop(subscription);
+            });
+            assert_eq!(in_callback.unwrap().0, Ok(3));
+            let in_predicate = s.start(|started| {
+                let (tx, rx) = channel::unbounded::<u8>();
+                let started = Mutex::new(Some(started));
+                let picky = (&rx).filter(|n| {
+                    if let Some(started) = started.lock().unwrap().take() {
+                        started.ready(*n);
+                    }
+                    true
+                });
+                tx.send(4).unwrap();
+                picky.wait().unwrap()
+            });
+            let (value, task) = in_predicate.unwrap();
+            assert_eq!((value, task.join().unwrap()), (4, Ok(4)));
+            let (value, task) = s
+                .start(|started: Started<u8>| {
+                    let unwound = catch_unwind(AssertUnwindSafe(|| {
+                        let mut started = Some(started);
+                        let _on_drop = OnDrop(|| started.take().unwrap().ready(5));
+                        quiet_panic("in between")
+                    }));
+                    unwound.is_err()
+                })
+                .unwrap();
+            assert_eq!((value, task.join().unwrap()), (5, true));
+            let quiet = s.start(|started| ecru::no_suspend(|| started.ready(6)));
+            assert_eq!(quiet.unwrap().0, 6);
+            let taken = s.start(|started| {
+                let (tx, rx) = channel::bounded::<u8>(1);
+                ecru::select! {
+                    send(tx, { started.ready(7); 8 }) -> sent => sent.unwrap(),
+                }
+                rx.recv()
+            });
+            let (value, task) = taken.unwrap();
+            assert_eq!((value, task.join().unwrap()), (7, Ok(8)));
+        });
+    });
+}
+
+/// The child of a caller that was cancelled has ended when `start` returns.
+#[test]
+fn start_06_caller_cancelled() {
+    each_run(|| {
+        let (ended, dropped) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let (parked, both) = (AtomicBool::new(false), Counted(&dropped));
+        ecru::scope(|s| {
+            let (ended, dropped, parked) = (&ended, &dropped, &parked);
+            let caller = s.spawn(move || {
+                let started = s.start(move |started| {
+                    let result = both;
+                    parked.store(true, SeqCst);
+                    assert_eq!(forever().reason(), CancelReason::Explicit);
+                    // Too late: the caller has left.
+                    started.ready(Counted(dropped));
+                    assert_eq!(dropped.load(SeqCst), 1);
+                    ecru::shield(|| ecru::sleep(ms(2))).unwrap();
+                    ended.store(true, SeqCst);
+                    result
+                });
+                assert!(ended.load(SeqCst), "the child was awaited");
+                assert_eq!(dropped.load(SeqCst), 2);
+                is_caller_cancelled(&started) && ecru::is_cancelled()
+            });
+            until(|| parked.load(SeqCst));
+            caller.cancel();
+            assert!(caller.join().unwrap());
+        });
+    });
+}
+
+/// Nothing is spawned for a caller that has been cancelled.
+#[test]
+fn start_07_cancelled_before() {
+    each_run(|| {
+        let dropped = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            ecru::cancel_scope(|c| {
+                c.cancel();
+                let counted = Counted(&dropped);
+                let started = s.start(move |_: Started<u8>| {
+                    let _counted = counted;
+                    unreachable!()
+                });
+                let started: Result<_, StartError<()>> = started;
+                assert!(is_caller_cancelled(&started));
+                assert_eq!(dropped.load(SeqCst), 1);
+                // In a shield it is as if there were no request.
+                let (value, _) = ecru::shield(|| s.start(|started| started.ready(1))).unwrap();
+                assert_eq!(value, 1);
+            });
+        });
+    });
+}
+
+/// A time limit is a cancellation, and is the error of the `timeout`.
+#[test]
+fn start_08_time_limit() {
+    each_run(|| {
+        let ended = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let limited = ecru::timeout(ms(2), || {
+                let started = s.start(|_: Started<u8>| {
+                    // Not the limit's: the child belongs to a scope outside.
+                    let reason = forever().reason();
+                    ended.store(true, SeqCst);
+                    reason
+                });
+                assert!(is_caller_cancelled(&started));
+            });
+            assert!(limited.is_err());
+            assert!(ended.load(SeqCst));
+            // The scope goes on.
+            assert_eq!(s.start(|started| started.ready(1)).unwrap().0, 1);
+        });
+    });
+}
+
+/// `s.cancel()` reaches the child, and not the body that waits for it.
+#[test]
+fn start_09_scope_cancelled() {
+    each_run(|| {
+        for ready_at_last in [false, true] {
+            let parked = AtomicBool::new(false);
+            ecru::scope(|s| {
+                // Cancels from outside of the scope.
+                let other = ecru::scope(|outer| {
+                    let _cancel = outer.spawn(|| {
+                        until(|| parked.load(SeqCst));
+                        s.cancel();
+                    });
+                    s.start(|started: Started<u8>| {
+                        parked.store(true, SeqCst);
+                        let reason = forever().reason();
+                        if ready_at_last {
+                            started.ready(1);
+                        }
+                        reason
+                    })
+                });
+                match other {
+                    Ok((value, task)) => {
+                        assert!(ready_at_last);
+                        assert_eq!((value, task.join().unwrap()), (1, CancelReason::Explicit));
+                    }
+                    Err(StartError::Ended(reason)) => {
+                        assert!(!ready_at_last);
+                        assert_eq!(reason, CancelReason::Explicit);
+                    }
+                    Err(other) => panic!("{other:?}"),
+                }
+                assert!(!ecru::is_cancelled());
+                // It is sticky.
+                let unbegun = s.start(|_: Started<u8>| -> u8 { unreachable!() });
+                assert!(matches!(unbegun, Err(StartError::Join(JoinError::Cancelled))));
+            });
+        }
+    });
+}
+
+/// A child that a daemon started is a child like any other.
+#[test]
+fn start_10_scope_ends() {
+    each_run(|| {
+        let (parked, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (got, refused) = (AtomicUsize::new(0), AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                let started = s.start(|started| {
+                    parked.store(true, SeqCst);
+                    until(|| over.load(SeqCst));
+                    started.ready(7);
+                });
+                // The child may have ended by now, and this daemon have been cancelled.
+                got.store(started.unwrap().0, SeqCst);
+                forever();
+                let late = s.start(|_: Started<u8>| unreachable!());
+                let late: Result<_, StartError<()>> = late;
+                refused.store(is_caller_cancelled(&late), SeqCst);
+            });
+            until(|| parked.load(SeqCst));
+            let _over = OnDrop(|| over.store(true, SeqCst));
+        });
+        assert_eq!((got.load(SeqCst), refused.load(SeqCst)), (7, true));
+    });
+}
+
+/// Whoever is first: the value is given to one of them, once.
+#[test]
+fn start_11_ready_meets_cancel() {
+    run_on(2, || {
+        let (mut won, mut lost) = (0, 0);
+        for _ in 0..300 {
+            let (dropped, parked) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let go = AtomicBool::new(false);
+            ecru::scope(|s| {
+                let (dropped, parked, go) = (&dropped, &parked, &go);
+                let caller = s.spawn(move || {
+                    let started = s.start(move |started| {
+                        parked.store(true, SeqCst);
+                        while !go.load(SeqCst) {
+                            let _ = ecru::yield_now();
+                        }
+                        started.ready(Counted(dropped));
+                        ecru::is_cancelled()
+                    });
+                    match started {
+                        Ok((value, task)) => {
+                            assert_eq!(dropped.load(SeqCst), 0);
+                            drop(value);
+                            // Nobody but its caller would have cancelled it.
+                            assert!(!ecru::shield(|| task.join()).unwrap());
+                            true
+                        }
+                        started => {
+                            assert!(is_caller_cancelled(&started));
+                            false
+                        }
+                    }
+                });
+                until(|| parked.load(SeqCst));
+                go.store(true, SeqCst);
+                caller.cancel();
+                if caller.join().unwrap() {
+                    won += 1
+                } else {
+                    lost += 1
+                }
+                assert_eq!(dropped.load(SeqCst), 1);
+            });
+        }
+        assert_eq!(won + lost, 300);
+    });
+}
+
+/// In a `try_scope` a failure is the scope's.
+#[test]
+fn start_12_try_scope() {
+    each_run(|| {
+        let sum = ecru::try_scope(|s| {
+            let (value, task) = s
+                .start(|started| {
+                    started.ready(1);
+                    Ok::<_, String>(2)
+                })
+                .unwrap();
+            let ended = s.start(|_: Started<u8>| Ok(3));
+            assert!(matches!(ended, Err(StartError::Ended(3))));
+            Ok(value + task.join().unwrap())
+        });
+        assert_eq!(sum, Ok(3));
+        let failed: Result<(), _> = ecru::try_scope(|s| {
+            let failed = s.start(|_: Started<u8>| Err::<(), _>("no such host"));
+            assert!(matches!(failed, Err(StartError::Join(_))));
+            Ok(())
+        });
+        assert_eq!(failed, Err("no such host"));
+    });
+}
+
+/// Where `spawn` panics, or a wait does, so does `start`.
+#[test]
+fn start_13_needs_a_task() {
+    each_run(|| {
+        let dropped = AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let attempt = || {
+                let counted = Counted(&dropped);
+                panic_text(|| {
+                    s.start(move |_: Started<u8>| {
+                        let _counted = counted;
+                        unreachable!()
+                    })
+                    .map(|(value, _): (_, ecru::JoinHandle<'_, ()>)| value)
+                })
+            };
+            let text = thread::scope(|t| t.spawn(attempt).join().unwrap());
+            assert!(text.contains("runs no tasks"), "{text}");
+            assert_eq!(dropped.load(SeqCst), 1);
+            let text = ecru::no_suspend(attempt);
+            assert!(text.contains("no_suspend"), "{text}");
+            assert_eq!(dropped.load(SeqCst), 2);
+        });
+    });
+}
+
+/// A panic is not lost, whoever was cancelled.
+#[test]
+fn start_14_panics_when_cancelled() {
+    each_run(|| {
+        let parked = AtomicBool::new(false);
+        ecru::scope(|s| {
+            let parked = &parked;
+            let caller = s.spawn(move || {
+                let started = s.start(move |_: Started<u8>| {
+                    parked.store(true, SeqCst);
+                    forever();
+                    quiet_panic("when cancelled")
+                });
+                let started: Result<_, StartError<()>> = started;
+                let Err(StartError::Join(JoinError::Panicked(payload))) = started else {
+                    panic!("{started:?}");
+                };
+                payload.message().map(str::to_owned)
+            });
+            until(|| parked.load(SeqCst));
+            caller.cancel();
+            assert_eq!(caller.join().unwrap().as_deref(), Some("when cancelled"));
+        });
+    });
+}
