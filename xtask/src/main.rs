@@ -5,13 +5,13 @@
 mod behaviour;
 mod drivers;
 mod layers;
-mod lexer;
 mod numbers;
 mod outcome;
 mod paths;
 mod process;
 mod seeds;
 mod steps;
+mod syntax;
 mod table;
 mod tree;
 mod twins;
