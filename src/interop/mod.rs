@@ -1,5 +1,5 @@
 //! Layer 11: futures in direct style. (Sources as futures are [`source`](crate::source)'s: see
-//! [`Source::into_future`](crate::Source::into_future).)
+//! [`Source::into_future`].)
 
 use std::pin::pin;
 use std::sync::Arc;

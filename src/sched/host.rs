@@ -192,7 +192,7 @@ pub(super) fn interrupt(header: &Header) {
 /// Sets a timer of the current worker; false where there is none (a plain thread).
 ///
 /// # Safety
-/// W1: as [`Timers::set`].
+/// W1: as [`Timers::set`](super::timers::Timers::set).
 #[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {

@@ -2,16 +2,16 @@
 //!
 //! # Who runs
 //! Nothing here starts a task that outlives a call, and nothing runs by itself. So each of these is one of three things:
-//! - A *view* needs nobody to run it: it pulls when it is read. [`merge`], [`zip_with`] and [`take`] are such, with `recv` and iteration as
+//! - A *view* needs nobody to run it: it pulls when it is read. [`fn@merge`], [`fn@zip_with`] and [`fn@take`] are such, with `recv` and iteration as
 //!   receivers have them; what is not pulled stays in the channels.
-//! - A *call* runs in the task that calls it until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fold`], [`collect`]; and
-//!   [`pipeline`], which has tasks of its own, all of which have ended when it returns. To have one run beside something else, spawn it
+//! - A *call* runs in the task that calls it until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fn@fold`], [`collect`]; and
+//!   [`fn@pipeline`], which has tasks of its own, all of which have ended when it returns. To have one run beside something else, spawn it
 //!   in a scope; cancelling that task ends it.
 //! - A *hub* is a value that several tasks use at once: [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`]. One of them calls its `run`, which
 //!   is a call as above. What the others ask of it is told to the one that runs, before it does anything else, even while a slow
 //!   reader holds it up.
 //!
-//! A channel with a transform, [`transformed`], needs nobody either: its senders do the work.
+//! A channel with a transform, [`fn@transformed`], needs nobody either: its senders do the work.
 //!
 //! What a hub has for a channel without room is an offer, as that of a select's `send`: `recv` and selects take it, `try_recv` on a channel
 //! without a buffer does not see it.

@@ -53,7 +53,7 @@ struct Life {
 /// - A transform that wants no more values closes the channel. Those who wait to send succeed, and their values are dropped.
 /// - A panic in the transform is the sender's, whose value is lost; or see [`on_panic`](Transform::on_panic).
 ///
-/// The transform runs under [`no_suspend`](crate::no_suspend): it cannot wait. If the *receiver* closes the channel, what the
+/// The transform runs under [`no_suspend`]: it cannot wait. If the *receiver* closes the channel, what the
 /// transform has kept is dropped.
 ///
 /// # Panics
