@@ -1,5 +1,5 @@
 //! Sending and receiving without a deadline, which tasks do most: at once where that is possible, else as a wait in two halves (see
-//! [`task::away`](crate::task::away)).
+//! [`task::away`]).
 //!
 //! Only what is done at once and the switch become a part of the user's function.
 #![expect(unsafe_code, reason = "registers waits on the user's stack")]

@@ -131,7 +131,7 @@ impl<'scope, 'env, T, S> JoinSet<'scope, 'env, T, S>
 where
     S: AnyScope<'scope, 'env>,
 {
-    /// Creates a set without tasks. Its tasks will be those of the scope: a [`Scope`](crate::Scope) or a [`TryScope`].
+    /// Creates a set without tasks. Its tasks will be those of the scope: a [`Scope`] or a [`TryScope`].
     #[must_use]
     pub fn new(scope: &'scope S) -> Self {
         JoinSet {

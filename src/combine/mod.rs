@@ -2,9 +2,9 @@
 //!
 //! | | waits for | gives | the others |
 //! |---|---|---|---|
-//! | [`zip`] | all, or the first failure | a tuple or `Vec` of values, or that failure | left alone |
+//! | [`fn@zip`] | all, or the first failure | a tuple or `Vec` of values, or that failure | left alone |
 //! | [`try_join_all`] | the same | the same | cancelled, not awaited |
-//! | [`first_ok`] | the first success, or all | that value, or the last failure | cancelled and awaited |
+//! | [`fn@first_ok`] | the first success, or all | that value, or the last failure | cancelled and awaited |
 //! | [`first_ok_keep`] | the same | the same | left alone |
 //! | [`join_all`] | all | a `Vec` of results | |
 //! | [`JoinSet`] | one after another | results in the order in which they come | |

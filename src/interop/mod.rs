@@ -1,5 +1,5 @@
 //! Layer 11: futures in direct style. (Sources as futures are [`source`](crate::source)'s: see
-//! [`Source::to_future`](crate::Source::to_future).)
+//! [`Source::to_future`].)
 
 use std::pin::pin;
 use std::sync::Arc;

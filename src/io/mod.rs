@@ -2,10 +2,10 @@
 //!
 //! `use ecru::io` takes the place of `use std::io`: the traits, buffers and errors are std's own, what waits is ours.
 //!
-//! - [`stdin`], [`stdout`], [`stderr`] are the process's standard streams, with buffers of their own: what std's have buffered
+//! - [`fn@stdin`], [`fn@stdout`], [`stderr`] are the process's standard streams, with buffers of their own: what std's have buffered
 //!   is not here. (Whoever mixes the two on one stream flushes in between.)
 //! - [`pipe()`] is a pipe of the system, as std's: it has two fds, and either end may be given to another process.
-//! - [`memory_pipe`] and [`duplex`] stay in the process: bytes from one task or thread to another, through a buffer of a given size.
+//! - [`fn@memory_pipe`] and [`fn@duplex`] stay in the process: bytes from one task or thread to another, through a buffer of a given size.
 //! - [`copy`] is std's; [`copy_bidirectional`] does it both ways at once and passes on the end of each, [`copy_bidirectional_idle`]
 //!   under a limit for silence.
 //! - [`EventFd`] is a notification with an fd, for event loops that know nothing of this library.

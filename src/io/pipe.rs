@@ -11,7 +11,7 @@ use super::stream::{Stream, stream_type};
 /// Makes a pipe: what is written at one end is read at the other. As [`std::io::pipe`].
 ///
 /// Reading gives `Ok(0)` when every [`PipeWriter`] has gone, with those that other processes have; writing fails with `BrokenPipe` when
-/// every [`PipeReader`] has. For a pipe inside of the process see [`memory_pipe`](super::memory_pipe).
+/// every [`PipeReader`] has. For a pipe inside of the process see [`memory_pipe`](fn@super::memory_pipe).
 ///
 /// # Errors
 /// The system's: no more descriptors.

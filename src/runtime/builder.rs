@@ -54,7 +54,7 @@ impl RuntimeBuilder {
     }
 
     /// The usable bytes of each task's stack, rounded up to whole pages. It is virtual memory: only what a task touches is
-    /// real. Default: [`STACK_DEFAULT`](crate::coroutine::STACK_DEFAULT), which is larger in debug builds. At least 16 KiB.
+    /// real. Default: [`STACK_DEFAULT`], which is larger in debug builds. At least 16 KiB.
     pub fn stack_size(mut self, bytes: usize) -> RuntimeBuilder {
         self.settings.stack_size = bytes;
         self

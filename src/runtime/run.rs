@@ -25,7 +25,7 @@ use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
 
 /// Workers, stacks and a blocking pool, for one run at a time.
 ///
-/// [`run`](crate::run) makes one for a single run; this is for other settings, and for several runs.
+/// [`run`] makes one for a single run; this is for other settings, and for several runs.
 ///
 /// # Examples
 /// ```
@@ -47,7 +47,7 @@ pub struct Runtime {
 /// The root task runs on the calling thread and on its own stack. Several threads may each be in a `run` of their own.
 ///
 /// # Panics
-/// With the panic of `root`, or when a task made by [`spawn`](crate::spawn) has panicked and nobody joined it; inside a task; and
+/// With the panic of `root`, or when a task made by [`spawn`] has panicked and nobody joined it; inside a task; and
 /// when the system refuses threads or memory.
 ///
 /// # Panic hooks
@@ -86,7 +86,7 @@ impl Runtime {
     /// every task has ended. A second run on the same runtime waits for the first.
     ///
     /// # Panics
-    /// As [`run`](crate::run).
+    /// As [`run`].
     ///
     /// # Examples
     /// ```

@@ -178,7 +178,7 @@ pub(crate) unsafe fn tell(task: *const Header) {
 /// Sets a timer of the current worker. Returns false on a plain thread, which has none.
 ///
 /// # Safety
-/// W1: as [`Timers::set`].
+/// W1: as [`Timers::set`](super::timers::Timers::set).
 #[inline]
 pub(crate) unsafe fn set_timer(timer: &Timer, deadline: Instant) -> bool {
     match current() {

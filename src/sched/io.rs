@@ -27,7 +27,7 @@ use crate::task::{self, Header};
 /// Carries an operation out, waiting as long as it takes.
 ///
 /// # Errors
-/// The operation's; a cancellation as an error of kind `Other` (see [`Cancelled`]).
+/// The operation's; a cancellation as an error of kind `Other` (see [`Cancelled`](crate::task::Cancelled)).
 ///
 /// # Safety
 /// S3: what the operation points to is valid, and nobody else touches it, until this returns.

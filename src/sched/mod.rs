@@ -1,7 +1,7 @@
 //! Layer 5: workers, and how tasks get onto them.
 //!
 //! # Words
-//! - A *worker* is an OS thread that runs tasks. [`Worker`] is what only that thread touches, [`WorkerShared`] the rest.
+//! - A *worker* is an OS thread that runs tasks. [`Worker`] is what only that thread touches, [`WorkerShared`](shared::WorkerShared) the rest.
 //! - A task is *started* on the worker that pops it and stays there (S2): see [`crate::task`].
 //! - The *scheduler* is the loop that picks the next task. On a background worker it runs on the thread's own stack; on the
 //!   thread that called `run`, whose own stack belongs to the root task, it runs on a coroutine, and "the root task is parked"

@@ -48,7 +48,7 @@ struct Outcome<E> {
 /// With the first panic of a task or of the body; outside a run; inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// As [`scope`](crate::scope): the wait at the end is no cancel point.
+/// As [`scope`](fn@crate::scope): the wait at the end is no cancel point.
 ///
 /// # Examples
 /// ```

@@ -35,7 +35,7 @@ pub trait Source {
     /// [`Cancelled`] when the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Inside [`no_suspend`].
     ///
     /// # Cancellation
     /// A cancel point. Nothing has been taken then: an item that had been handed over already wins over the cancellation.
@@ -90,7 +90,7 @@ pub trait Source {
     /// That the other side has gone is reported in any case, but only once there are no more values, as by the receiver itself. A value in the buffer that `accepts`
     /// refuses is one: until another receiver has taken it, the filter goes on waiting, even if all senders have gone.
     ///
-    /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`](crate::no_suspend) and while the channel is
+    /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`] and while the channel is
     /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. It may drop senders and receivers of the channel,
     /// and whatever waits on the channel or holds a place in it: subscriptions, futures, selected operations. Such a drop takes effect when the channel is
     /// unlocked. So do callbacks that become ready, or are made, inside `accepts`.
@@ -114,7 +114,7 @@ pub trait Source {
     }
 
     /// Calls `f` with an item, once, when there is one: now, if there is, and otherwise on whichever thread or task makes it so,
-    /// after that has let go of every lock. It must be quick, and must not wait: it runs under [`no_suspend`](crate::no_suspend), so
+    /// after that has let go of every lock. It must be quick, and must not wait: it runs under [`no_suspend`], so
     /// that it is `try_send` and not `send`. A panic in it goes no further, and is lost.
     ///
     /// Dropping the [`Subscription`] withdraws it: unless `f` has begun by then it never will, and nothing has been taken.

@@ -174,7 +174,7 @@ pub(crate) fn flagged_node() -> *const CancelNode {
 }
 
 /// Whether the running code has been asked to stop: true once a wait in its place would return
-/// [`Cancelled`](crate::Cancelled).
+/// [`Cancelled`].
 ///
 /// For long computations that want to end early; waits look by themselves.
 ///
@@ -202,7 +202,7 @@ pub fn is_cancelled() -> bool {
 /// Returns an error once the running code has been asked to stop, as a wait would, but never waits.
 ///
 /// # Errors
-/// [`Cancelled`](crate::Cancelled), with the reason.
+/// [`Cancelled`], with the reason.
 ///
 /// # Cancellation
 /// A cancel point. Like every cancelled wait it lets the other tasks run, so that a loop which ignores the error does not

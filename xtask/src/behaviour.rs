@@ -3,11 +3,14 @@
 //! A row's id reads `topic_07_words`, its topic being the file's name. A test belongs to the row with whose id its own name
 //! begins; one row may have several tests (other workers, other drivers). Other pages name rows that exist.
 
-use crate::lexer::{Kind, Token, lex};
 use crate::outcome::Outcome;
+use crate::syntax::{self, has_word};
 use crate::table;
 use crate::tree::Tree;
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use std::collections::BTreeMap;
+use syn::visit::{self, Visit};
+use syn::{Attribute, ItemFn, Macro, MacroDelimiter, Meta};
 
 const FOLDER: &str = "doc/behaviour/";
 const HEADING: [&str; 4] = ["id", "given", "when", "then"];
@@ -52,9 +55,14 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     }
     let mut tests = 0;
     for (file, source) in tree.matching("", ".rs") {
-        for test in carrying_ids(&lex(source).tokens) {
+        let mut carrying_ids = Tests::default();
+        match syntax::parse(file, source) {
+            Ok(parsed) => carrying_ids.visit_file(&parsed),
+            Err(problem) => problems.push(problem),
+        }
+        for test in carrying_ids.found {
             let place = format!("{file}:{}", test.line);
-            match number(test.name)
+            match number(&test.name)
                 .and_then(|key| rows.get_mut(key))
                 .filter(|(id, _)| test.name.starts_with(*id))
             {
@@ -86,10 +94,70 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     }
 }
 
-struct Test<'a> {
-    name: &'a str,
+/// The test functions that are named as rows are: those with a `test` attribute, and those inside a macro's braces, which
+/// put it there.
+#[derive(Default)]
+struct Tests {
+    found: Vec<Test>,
+    in_macro: bool,
+}
+
+struct Test {
+    name: String,
     line: usize,
     ignored: bool,
+}
+
+impl<'ast> Visit<'ast> for Tests {
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if self.in_macro || item.attrs.iter().any(|attribute| has(attribute, "test")) {
+            self.note(&item.sig.ident, item.attrs.iter().any(|attribute| has(attribute, "ignore")));
+        }
+        visit::visit_item_fn(self, item);
+    }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        let outside = self.in_macro;
+        self.in_macro |= matches!(called.delimiter, MacroDelimiter::Brace(_));
+        match called.parse_body::<syn::File>() {
+            Ok(items) => self.visit_file(&items),
+            Err(_) => self.tokens(&called.tokens),
+        }
+        self.in_macro = outside;
+    }
+}
+
+impl Tests {
+    fn note(&mut self, name: &Ident, ignored: bool) {
+        let line = syntax::line(name.span());
+        let name = name.to_string();
+        if number(&name).is_some() {
+            self.found.push(Test { name, line, ignored });
+        }
+    }
+
+    /// Searches a macro's arguments for functions if they are not plain items.
+    fn tokens(&mut self, tokens: &TokenStream) {
+        let trees = syntax::trees(tokens);
+        for (at, tree) in trees.iter().enumerate() {
+            match (tree, trees.get(at + 1)) {
+                (TokenTree::Group(group), _) => self.tokens(&group.stream()),
+                (TokenTree::Ident(word), Some(TokenTree::Ident(name)))
+                    if word == "fn" && self.in_macro =>
+                {
+                    self.note(name, false);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Returns true if an attribute has this name, or has it among its arguments.
+fn has(attribute: &Attribute, word: &str) -> bool {
+    let is_last = |path: &syn::Path| path.segments.last().is_some_and(|last| last.ident == word);
+    is_last(attribute.path())
+        || matches!(&attribute.meta, Meta::List(list) if has_word(&list.tokens, word))
 }
 
 /// `topic_07` of `topic_07_words`.
@@ -99,62 +167,6 @@ fn number(id: &str) -> Option<&str> {
     let is_topic = !topic.is_empty() && topic.bytes().all(|b| b.is_ascii_lowercase());
     let is_number = number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit());
     (is_topic && is_number && !words.is_empty()).then(|| &id[..topic.len() + 1 + number.len()])
-}
-
-/// The test functions that are named as rows are: those with a `test` attribute, and those inside a macro's braces, which
-/// put it there.
-fn carrying_ids<'a>(tokens: &[Token<'a>]) -> Vec<Test<'a>> {
-    let mut tests = vec![];
-    let mut braces = vec![];
-    let mut attributes: Vec<&str> = vec![];
-    let mut at = 0;
-    while at < tokens.len() {
-        match tokens[at].text {
-            "#" if tokens.get(at + 1).is_some_and(|t| t.text == "[") => {
-                let end = closing_bracket(tokens, at + 1);
-                attributes.extend(
-                    tokens[at..end].iter().filter(|t| t.kind == Kind::Word).map(|t| t.text),
-                );
-                at = end;
-                continue;
-            }
-            "{" => braces
-                .push(at > 1 && tokens[at - 1].text == "!" && tokens[at - 2].kind == Kind::Word),
-            "}" => drop(braces.pop()),
-            "fn" => {
-                let name = tokens.get(at + 1).map_or("", |t| t.text);
-                let is_test = attributes.contains(&"test") || braces.contains(&true);
-                if is_test && number(name).is_some() {
-                    tests.push(Test {
-                        name,
-                        line: tokens[at].line,
-                        ignored: attributes.contains(&"ignore"),
-                    });
-                }
-            }
-            "pub" | "unsafe" | "extern" | "const" => {
-                at += 1;
-                continue;
-            }
-            _ => {}
-        }
-        attributes.clear();
-        at += 1;
-    }
-    tests
-}
-
-fn closing_bracket(tokens: &[Token<'_>], open: usize) -> usize {
-    let mut depth = 0;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        match token.text {
-            "[" => depth += 1,
-            "]" if depth == 1 => return at + 1,
-            "]" => depth -= 1,
-            _ => {}
-        }
-    }
-    tokens.len()
 }
 
 #[cfg(test)]
@@ -212,6 +224,21 @@ mod tests {
     fn an_ignored_test_shows_nothing() {
         with(SCOPE, &TESTS.replace("#[test]", "#[test] #[ignore = \"slow\"] pub"))
             .complains("is ignored");
+        with(SCOPE, &TESTS.replace("#[test]", "#[test] #[cfg_attr(miri, ignore)]"))
+            .complains("is ignored");
+        with(SCOPE, &TESTS.replace("    fn", "    #[ignore] fn")).complains("is ignored");
+    }
+
+    #[test]
+    fn a_macro_of_any_form_is_read() {
+        let tests = TESTS.replace("    fn", "    drivers => { both: [fn helper()] } fn");
+        assert!(with(SCOPE, &tests).stands());
+        with(SCOPE, &tests.replace("helper", "net_01_x")).complains("that net_01_x begins with");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        with(SCOPE, "fn f() {\n}\n}").complains("tests/a.rs:3: ");
     }
 
     #[test]

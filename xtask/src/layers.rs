@@ -4,9 +4,9 @@
 //! What only one part of the library may touch (atomics, the clock, each third-party crate) has a row among the doors, which names
 //! the modules that do so and no others. Modules called `tests` may use it, too.
 
-use crate::lexer::lex;
 use crate::outcome::Outcome;
 use crate::paths::named;
+use crate::syntax;
 use crate::table;
 use crate::tree::{Tree, module_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,7 +100,14 @@ impl Check<'_> {
         for (file, source) in tree.library() {
             let module = module_of(file);
             let mut seen = BTreeSet::new();
-            for path in named(&lex(source), &module)
+            let parsed = match syntax::parse(file, source) {
+                Ok(parsed) => parsed,
+                Err(problem) => {
+                    self.problems.push(problem);
+                    continue;
+                }
+            };
+            for path in named(&parsed, &module)
                 .iter()
                 .filter(|path| seen.insert((path.line, path.segments.clone())))
             {

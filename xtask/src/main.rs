@@ -5,13 +5,15 @@
 mod behaviour;
 mod drivers;
 mod layers;
-mod lexer;
 mod numbers;
 mod outcome;
 mod paths;
 mod process;
+mod public;
+mod rustdoc;
 mod seeds;
 mod steps;
+mod syntax;
 mod table;
 mod tree;
 mod twins;
@@ -35,6 +37,9 @@ cargo xtask <check>
   examples    every example ends by itself and well
   ecosystem   the same for those with other people's crates, and real servers
   twins       what std's types have and ecru's have not, and why; --write writes the page, --refresh reads std's documentation again
+  public      the public items of each published package are those of the stored list; --write stores today's
+  deny        licences, sources and versions of the dependencies, by cargo-deny (.ci/prepare installs it)
+  typos       spelling, by typos (.ci/prepare installs it)
   numbers     the README's numbers are those of the newest results in bench/results/; --write writes them
   loom        the waiting protocols, model-checked
   abort       what works where panics abort
@@ -65,6 +70,10 @@ fn main() -> ExitCode {
         ["twins"] => vec![("twins", twins::check(root, false, false))],
         ["twins", "--write"] => vec![("twins", twins::check(root, true, false))],
         ["twins", "--refresh"] => vec![("twins", twins::check(root, true, true))],
+        ["public"] => vec![("public", public::check(root, &tree, false))],
+        ["public", "--write"] => vec![("public", public::check(root, &tree, true))],
+        ["deny"] => vec![("deny", steps::deny(root))],
+        ["typos"] => vec![("typos", steps::typos(root))],
         ["numbers"] => vec![("numbers", numbers::check(root, false))],
         ["numbers", "--write"] => vec![("numbers", numbers::check(root, true))],
         ["examples"] => vec![("examples", steps::examples(root, &tree))],

@@ -1,14 +1,14 @@
 //! Every path that a source file names, made absolute.
 //!
 //! `use` trees are taken apart, `self` and `super` resolved (inline modules included), and names brought in by `use` are
-//! followed, so that `use std::sync; sync::atomic::fence(..)` counts as naming `std::sync::atomic::fence`.
+//! followed, so that `use std::sync; sync::atomic::fence(..)` counts as naming `std::sync::atomic::fence`. The arguments of a
+//! macro or of an attribute have no syntax tree. There the tokens are searched for paths.
 
-use crate::lexer::{Kind, Lexed, Token};
+use crate::syntax::{is_punct, line, trees};
+use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
 use std::collections::HashMap;
-
-/// Words that may stand before a path with a leading `::`.
-const KEYWORDS: [&str; 10] =
-    ["as", "const", "dyn", "else", "for", "if", "impl", "in", "mut", "return"];
+use syn::visit::{self, Visit};
+use syn::{ItemMod, ItemUse, Macro, UseTree};
 
 /// A path as it stands in the source, made absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,64 +23,125 @@ pub(crate) struct Named {
 }
 
 /// All paths in a file that stands for `module` (its path from the crate root).
-pub(crate) fn named(lexed: &Lexed<'_>, module: &[String]) -> Vec<Named> {
-    let mut reader = Reader {
-        tokens: &lexed.tokens,
-        module: module.to_vec(),
-        found: vec![],
-        aliases: HashMap::new(),
-        in_use: false,
-    };
-    reader.read();
+pub(crate) fn named(file: &syn::File, module: &[String]) -> Vec<Named> {
+    let mut reader = Reader { module: module.to_vec(), found: vec![], aliases: HashMap::new() };
+    reader.visit_file(file);
     reader.follow_aliases()
 }
 
-struct Reader<'a> {
-    tokens: &'a [Token<'a>],
+struct Reader {
     module: Vec<String>,
     found: Vec<Named>,
     /// What a name brought in by `use` stands for, in its module.
     aliases: HashMap<(Vec<String>, String), Vec<String>>,
-    in_use: bool,
 }
 
-impl<'a> Reader<'a> {
-    fn text(&self, at: usize) -> &'a str {
-        self.tokens.get(at).map_or("", |t| t.text)
+impl<'ast> Visit<'ast> for Reader {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        item.attrs.iter().for_each(|attribute| self.visit_attribute(attribute));
+        self.visit_visibility(&item.vis);
+        self.module.push(item.ident.to_string());
+        item.content.iter().flat_map(|(_, items)| items).for_each(|item| self.visit_item(item));
+        self.module.pop();
     }
 
-    fn read(&mut self) {
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        item.attrs.iter().for_each(|attribute| self.visit_attribute(attribute));
+        self.visit_visibility(&item.vis);
+        self.use_tree(&item.tree, vec![]);
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.path(path.segments.iter().map(|segment| &segment.ident), false);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, called: &'ast Macro) {
+        self.path(called.path.segments.iter().map(|segment| &segment.ident), true);
+        self.visit_token_stream(&called.tokens);
+    }
+
+    fn visit_token_stream(&mut self, tokens: &'ast TokenStream) {
+        self.tokens(tokens);
+    }
+}
+
+impl Reader {
+    /// Notes a path outside a `use` item. A path of one segment is left out: its name is local, or a `use` item has named it.
+    fn path<'i>(&mut self, segments: impl Iterator<Item = &'i Ident>, is_macro: bool) {
+        let segments: Vec<&Ident> = segments.collect();
+        if let [first, _, ..] = segments[..] {
+            let path = segments.iter().map(|segment| segment.to_string()).collect();
+            self.note(path, line(first.span()), is_macro);
+        }
+    }
+
+    fn note(&mut self, path: Vec<String>, line: usize, is_macro: bool) -> Vec<String> {
+        let (segments, module) = (self.absolute(path), self.module.clone());
+        self.found.push(Named { segments: segments.clone(), line, is_macro, module });
+        segments
+    }
+
+    fn use_tree(&mut self, tree: &UseTree, mut path: Vec<String>) {
+        let (last, alias) = match tree {
+            UseTree::Path(step) => {
+                path.push(step.ident.to_string());
+                return self.use_tree(&step.tree, path);
+            }
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|tree| self.use_tree(tree, path.clone()));
+            }
+            UseTree::Glob(glob) => {
+                path.push("*".into());
+                self.note(path, line(glob.star_token.spans[0]), false);
+                return;
+            }
+            UseTree::Name(name) if name.ident == "self" => (&name.ident, path.last().cloned()),
+            UseTree::Name(name) => (&name.ident, Some(name.ident.to_string())),
+            UseTree::Rename(renamed) => (&renamed.ident, Some(renamed.rename.to_string())),
+        };
+        path.push(last.to_string());
+        let mut meaning = self.note(path, line(last.span()), false);
+        meaning.pop_if(|last| last == "self");
+        if let Some(alias) = alias.filter(|alias| alias != "_") {
+            self.aliases.insert((self.module.clone(), alias), meaning);
+        }
+    }
+
+    /// Searches tokens for `use` items, inline modules and paths.
+    fn tokens(&mut self, tokens: &TokenStream) {
+        let trees = trees(tokens);
         let mut at = 0;
-        let mut depth = 0;
-        let mut inline_modules = vec![];
-        while at < self.tokens.len() {
-            match self.text(at) {
-                "{" => depth += 1,
-                "}" => {
-                    depth -= 1;
-                    if inline_modules.last() == Some(&depth) {
-                        inline_modules.pop();
-                        self.module.pop();
+        while at < trees.len() {
+            match &trees[at..] {
+                [TokenTree::Group(group), ..] => self.tokens(&group.stream()),
+                [TokenTree::Ident(word), rest @ ..] if word == "use" => {
+                    let until = rest.iter().position(|tree| is_punct(tree, ';')).unwrap_or(0);
+                    // `$crate` means `crate` here.
+                    let item =
+                        trees[at..=at + 1 + until].iter().filter(|tree| !is_punct(tree, '$'));
+                    if let Ok(item) = syn::parse2::<ItemUse>(item.cloned().collect()) {
+                        self.visit_item_use(&item);
+                        at += until;
                     }
                 }
-                "mod" if self.text(at + 2) == "{" => {
-                    self.module.push(self.text(at + 1).to_owned());
-                    inline_modules.push(depth);
-                    depth += 1;
-                    at += 3;
-                    continue;
+                [TokenTree::Ident(word), TokenTree::Ident(name), TokenTree::Group(body), ..]
+                    if word == "mod" =>
+                {
+                    self.module.push(name.to_string());
+                    self.tokens(&body.stream());
+                    self.module.pop();
+                    at += 2;
                 }
-                "use" => {
-                    self.in_use = true;
-                    at += 1;
-                    at += usize::from(self.text(at) == "::");
-                    at = self.tree(at, vec![]);
-                    self.in_use = false;
-                    continue;
-                }
-                _ if self.begins_path(at) => {
-                    at = self.tree(at, vec![]);
-                    continue;
+                [TokenTree::Ident(first), rest @ ..] if is_segment(first) => {
+                    let more = segments(rest);
+                    let len = 3 * more.len();
+                    if !follows_separator(&trees[..at]) {
+                        let is_macro = matches!(&rest[len..],
+                            [bang, TokenTree::Group(_), ..] if is_punct(bang, '!'));
+                        self.path(std::iter::once(first).chain(more), is_macro);
+                    }
+                    at += len;
                 }
                 _ => {}
             }
@@ -88,90 +149,15 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn begins_path(&self, at: usize) -> bool {
-        if self.tokens[at].kind != Kind::Word || self.text(at + 1) != "::" {
-            return false;
-        }
-        if at == 0 || self.tokens[at - 1].kind != Kind::PathSeparator {
-            return true;
-        }
-        // `::name` begins a path only where nothing stands before the `::`.
-        let before = |back: usize| at.checked_sub(back).and_then(|i| self.tokens.get(i));
-        match before(2) {
-            Some(t) if t.text == ">" => before(3).is_some_and(|t| t.text == "-"),
-            Some(t) if t.kind == Kind::Word => KEYWORDS.contains(&t.text),
-            _ => true,
-        }
-    }
-
-    /// Reads a path or a `use` tree from `at`, and returns where it ends.
-    fn tree(&mut self, mut at: usize, mut path: Vec<String>) -> usize {
-        let line = self.tokens.get(at).map_or(0, |t| t.line);
-        loop {
-            match self.tokens.get(at) {
-                Some(t) if t.text == "{" => return self.group(at + 1, &path),
-                Some(t) if t.text == "*" => path.push("*".into()),
-                Some(t) if t.kind == Kind::Word => path.push(t.text.into()),
-                _ => break,
-            }
-            at += 1;
-            let goes_on = self
-                .tokens
-                .get(at + 1)
-                .is_some_and(|t| t.kind == Kind::Word || matches!(t.text, "{" | "*"));
-            if self.text(at) == "::" && goes_on {
-                at += 1;
-            } else {
-                break;
-            }
-        }
-        if path.is_empty() {
-            return at;
-        }
-        let mut alias = path.iter().rev().find(|s| *s != "self").cloned().unwrap_or_default();
-        if self.in_use && self.text(at) == "as" {
-            alias = self.text(at + 1).to_owned();
-            at += 2;
-        }
-        let segments = self.absolute(path);
-        if self.in_use && alias != "_" && alias != "*" {
-            self.aliases.insert((self.module.clone(), alias), segments.clone());
-        }
-        let is_macro = self.text(at) == "!";
-        self.found.push(Named { segments, line, is_macro, module: self.module.clone() });
-        at
-    }
-
-    fn group(&mut self, mut at: usize, prefix: &[String]) -> usize {
-        while at < self.tokens.len() {
-            match self.text(at) {
-                "}" => return at + 1,
-                "," => at += 1,
-                _ => {
-                    let end = self.tree(at, prefix.to_vec());
-                    at = end.max(at + 1);
-                }
-            }
-        }
-        at
-    }
-
     fn absolute(&self, path: Vec<String>) -> Vec<String> {
-        let root = || std::iter::once("crate".to_owned());
-        match path.first().map(String::as_str) {
-            Some("self") => {
-                root().chain(self.module.iter().cloned()).chain(path.into_iter().skip(1)).collect()
-            }
-            Some("super") => {
-                let ups = path.iter().take_while(|s| *s == "super").count();
-                let kept = self.module.len().saturating_sub(ups);
-                root()
-                    .chain(self.module[..kept].iter().cloned())
-                    .chain(path.into_iter().skip(ups))
-                    .collect()
-            }
-            _ => path,
-        }
+        let ups = match path.first().map(String::as_str) {
+            Some("self") => 0,
+            Some("super") => path.iter().take_while(|segment| *segment == "super").count(),
+            _ => return path,
+        };
+        let kept = self.module.len().saturating_sub(ups);
+        let own = std::iter::once("crate".to_owned()).chain(self.module[..kept].iter().cloned());
+        own.chain(path.into_iter().skip(ups.max(1))).collect()
     }
 
     fn follow_aliases(self) -> Vec<Named> {
@@ -198,14 +184,45 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Returns true for words that a path may consist of. Other keywords may precede a path with a leading `::`.
+fn is_segment(word: &Ident) -> bool {
+    let text = word.to_string();
+    ["crate", "self", "super"].contains(&text.as_str()) || syn::parse_str::<Ident>(&text).is_ok()
+}
+
+/// Returns true after generic arguments or a bracket and `::`, as before `new` in `Vec::<u8>::new`. There no path begins.
+fn follows_separator(before: &[TokenTree]) -> bool {
+    match before {
+        [.., TokenTree::Group(_), _, colon] => is_punct(colon, ':'),
+        [.., arrow, closing, _, colon] if is_punct(closing, '>') && is_punct(colon, ':') => {
+            !is_punct(arrow, '-') && !is_punct(arrow, '=')
+        }
+        _ => false,
+    }
+}
+
+/// Returns the further segments of a path. Each takes three trees, since `::` is two of them.
+fn segments(mut rest: &[TokenTree]) -> Vec<&Ident> {
+    let mut segments = vec![];
+    while let [TokenTree::Punct(one), other, TokenTree::Ident(segment), after @ ..] = rest
+        && one.as_char() == ':'
+        && one.spacing() == Spacing::Joint
+        && is_punct(other, ':')
+    {
+        segments.push(segment);
+        rest = after;
+    }
+    segments
+}
+
 #[cfg(test)]
 mod tests {
     use super::named;
-    use crate::lexer::lex;
 
     fn paths(source: &str, module: &[&str]) -> Vec<String> {
         let module: Vec<String> = module.iter().map(|&m| m.into()).collect();
-        named(&lex(source), &module).iter().map(|n| n.segments.join("::")).collect()
+        let file = syn::parse_file(source).unwrap();
+        named(&file, &module).iter().map(|n| n.segments.join("::")).collect()
     }
 
     #[test]
@@ -256,6 +273,48 @@ mod tests {
         assert_eq!(
             paths("use ::libc::c_int; fn f() -> ::libc::c_int { 0 }", &["a"]),
             ["libc::c_int", "libc::c_int"]
+        );
+        let source =
+            "m! { x => ::libc::a(), y as ::libc::b, fn f() -> ::libc::c, return ::libc::d }";
+        assert_eq!(paths(source, &["a"]), ["libc::a", "libc::b", "libc::c", "libc::d"]);
+    }
+
+    #[test]
+    fn code_in_comments_and_strings_is_not_code() {
+        let source = "fn f() { /* a::b */ \"c::d\"; m!(\"e::f\" /* g::h */); i::j } // k::l";
+        assert_eq!(paths(source, &["a"]), ["i::j"]);
+    }
+
+    #[test]
+    fn raw_identifiers_are_words() {
+        assert_eq!(paths("fn f() { r#type::r::br }", &["a"]), ["r#type::r::br"]);
+        assert_eq!(paths("m! { r#type::r::br }", &["a"]), ["r#type::r::br"]);
+    }
+
+    #[test]
+    fn the_tokens_of_macros_and_attributes_are_read() {
+        let source = "macro_rules! m { ($x:ident) => {
+            use $crate::{base::list, net::T as U};
+            pub mod deep { use super::super::Up; fn f() { super::g::<crate::task::T>(x) } }
+            $crate::park::go!(|| [U::new(), Vec::<u8>::with::a::zero(), $x::y]);
+        } }
+        #[cfg_attr(all(), expect(clippy::todo))]
+        fn f() { assert!(crate::sched::is() != std::mem::take(&mut self.x)) }";
+        assert_eq!(
+            paths(source, &["net", "tcp"]),
+            [
+                "crate::base::list",
+                "crate::net::T",
+                "crate::net::Up",
+                "crate::net::tcp::g",
+                "crate::task::T",
+                "crate::park::go",
+                "crate::net::T::new",
+                "x::y",
+                "clippy::todo",
+                "crate::sched::is",
+                "std::mem::take",
+            ]
         );
     }
 }

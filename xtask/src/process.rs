@@ -73,6 +73,11 @@ impl Said {
         self.lines.iter().rev().find_map(|line| before(line, word))
     }
 
+    /// How often these words were said.
+    pub(crate) fn times(&self, words: &str) -> usize {
+        self.lines.iter().map(|line| line.matches(words).count()).sum()
+    }
+
     /// How many lines hold these words.
     pub(crate) fn lines_with(&self, words: &str) -> usize {
         self.lines.iter().filter(|line| line.contains(words)).count()
@@ -113,5 +118,6 @@ mod tests {
         let said = run(Command::new("sh").args(["-c", "echo 7 slopes"])).unwrap();
         assert_eq!(said.number_before(" slopes"), Some(7));
         assert_eq!((said.lines_with("slopes"), said.lines_with("loops")), (1, 0));
+        assert_eq!((said.times("s"), said.times("x")), (2, 0));
     }
 }

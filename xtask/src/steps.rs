@@ -5,6 +5,7 @@ use crate::process::{Said, cargo, run, target_folder};
 use crate::tree::Tree;
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 /// `cargo xtask loom`: the models beside the protocols, in every interleaving with at most two preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
@@ -43,7 +44,7 @@ const FOR_MIRI: [&str; 7] = [
 /// a thread of its own, by the second backend. Needs a nightly toolchain with the component `miri`; not part of CI for that reason, and because it is slow.
 pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
     let topics = if topics.is_empty() { &FOR_MIRI[..] } else { topics };
-    let mut command = std::process::Command::new("rustup");
+    let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "miri", "test", "--test", "behaviour", "--"]);
     // Threads that never end are what the watchdog and the alarm are: "leaks". Tree borrows: a node of an intrusive list is found by its link, which the older
     // model does not allow.
@@ -69,6 +70,44 @@ pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
         run(gate.args(package).args(if bless { &["--", "--bless"][..] } else { &[] }))
     });
     outcome(ran.map(|said| (said.lines_with("instructions per operation"), "slopes")))
+}
+
+/// `cargo xtask deny`: licences, sources and bans of all dependencies, and no crate twice among those of the published packages.
+pub(crate) fn deny(root: &Path) -> Outcome {
+    let all = ["--workspace", "check", "-A", "duplicate", "bans", "licenses", "sources"];
+    let published = ["--workspace", "--exclude-unpublished", "--exclude-dev", "check"];
+    let mut once = tool(root, "cargo-deny");
+    // The bans name some users of banned crates that only the whole workspace has.
+    once.args(published).args(["-A", "unused-wrapper", "bans"]);
+    let ran = run(tool(root, "cargo-deny").args(all)).and_then(|all| Ok((all, run(&mut once)?)));
+    let ran =
+        ran.map(|(all, once)| (all.times(" ok") + once.times(" ok"), "checks of dependencies"));
+    outcome(ran.map_err(install))
+}
+
+/// `cargo xtask typos`: the spelling of all files.
+pub(crate) fn typos(root: &Path) -> Outcome {
+    let ran =
+        run(tool(root, "typos").args(["--format", "brief"])).map_err(install).and_then(|_| {
+            let files =
+                tool(root, "typos").arg("--files").output().map_err(|error| error.to_string())?;
+            Ok((files.stdout.split(|byte| *byte == b'\n').count() - 1, "files"))
+        });
+    outcome(ran)
+}
+
+/// Adds what to do to the error of a program that is missing.
+fn install(error: String) -> String {
+    let hint = if error.contains("could not be run") { "; .ci/prepare installs it" } else { "" };
+    error + hint
+}
+
+/// A program that `.ci/prepare` installs, or else the one that the path has.
+fn tool(root: &Path, name: &str) -> Command {
+    let installed = target_folder(root, "tools/bin").join(name);
+    let mut command = Command::new(if installed.exists() { installed } else { name.into() });
+    command.current_dir(root);
+    command
 }
 
 /// `cargo xtask examples`: each one ends by itself, well, and says something.
@@ -149,7 +188,7 @@ pub(crate) fn ordinary(root: &Path) -> Vec<(&'static str, Outcome)> {
 
 /// `cargo xtask ci`: what the project's server runs, here.
 pub(crate) fn ci(root: &Path) -> Outcome {
-    let ran = run(std::process::Command::new(root.join(".ci/run")).current_dir(root));
+    let ran = run(Command::new(root.join(".ci/run")).current_dir(root));
     outcome(ran.map(|said| (said.number_before(" passed, ").unwrap_or(0), "checks")))
 }
 

@@ -4,10 +4,11 @@
 //! alone (both are counted); ids are known, every one of them is cited somewhere, and the module, or one around it, opens with `#![expect(unsafe_code, ..)]` (a single item may carry it itself, where
 //! rustc sees to it that nothing else does). Elsewhere (benches, examples) the comment alone will do.
 
-use crate::lexer::{Kind, Lexed, Token, lex};
 use crate::outcome::Outcome;
+use crate::syntax::{self, inside, is_punct, trees};
 use crate::table;
 use crate::tree::{Tree, module_of};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 
 const INDEX: &str = "doc/unsafe.md";
@@ -27,15 +28,22 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
             check.problems.push(format!("{INDEX}:{line}: {} stands there twice", cells[0]));
         }
     }
-    for (file, source) in tree.library() {
-        if opened(&lex(source).tokens).last() == Some(&true) {
-            check.opened.insert(module_of(file));
+    let mut files = vec![];
+    for (file, source) in tree.matching("", ".rs").filter(|(file, source)| {
+        // In src/ the comments of other files count as well.
+        !file.ends_with("/loom_models.rs")
+            && (file.starts_with("src/") || source.contains("unsafe"))
+    }) {
+        match Code::read(file, source) {
+            Ok(code) => files.push((file, source, code)),
+            Err(problem) => check.problems.push(problem),
         }
     }
-    for (file, source) in
-        tree.matching("", ".rs").filter(|(file, _)| !file.ends_with("/loom_models.rs"))
-    {
-        check.file(file, source);
+    let library = files.iter().filter(|(file, ..)| file.starts_with("src/"));
+    check.opened =
+        library.filter(|(.., code)| code.opens).map(|(file, ..)| module_of(file)).collect();
+    for (file, source, code) in &files {
+        check.file(file, source, code);
     }
     for (id, _) in check.cited.iter().filter(|(_, count)| **count == 0) {
         check.problems.push(format!("{INDEX}: {id} is cited nowhere"));
@@ -70,56 +78,42 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn file(&mut self, file: &str, source: &str) {
-        let lexed = lex(source);
+    fn file(&mut self, file: &str, source: &str, code: &Code<'_>) {
         let lines: Vec<&str> = source.lines().collect();
         let in_library = file.starts_with("src/");
         self.all_files += usize::from(in_library);
         // A promise may also be named where it is asked for (`# Safety`) or explained.
-        for word in lexed.comments.iter().flat_map(|(_, text)| words(text)).filter(|_| in_library) {
+        for word in code.comments.values().flat_map(|text| words(text)).filter(|_| in_library) {
             if let Some(count) = self.cited.get_mut(word) {
                 *count += 1;
             }
         }
-        let opened = opened(&lexed.tokens);
         let module = module_of(file);
-        let around = (1..=module.len()).any(|len| self.opened.contains(&module[..len]))
-            || has_outer_opening(&lexed.tokens);
-        let mut has_unsafe = false;
-        for (at, token) in lexed.tokens.iter().enumerate().filter(|(_, t)| t.text == "unsafe") {
-            let next = lexed.tokens.get(at + 1).map_or("", |t| t.text);
-            let what = match next {
-                "{" => "unsafe block",
-                "impl" => "unsafe impl",
-                // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by themselves.
-                _ => continue,
-            };
-            has_unsafe = true;
-            let place = format!("{file}:{}", token.line);
+        let around = (1..=module.len()).any(|len| self.opened.contains(&module[..len]));
+        for found in &code.found {
+            let what = found.what;
+            let place = format!("{file}:{}", found.line);
             let counter = match (in_library, what) {
                 (false, _) => &mut self.elsewhere,
-                (true, "unsafe impl") => &mut self.impls,
+                (true, IMPL) => &mut self.impls,
                 _ => &mut self.blocks,
             };
             *counter += 1;
-            match reason_above(&lexed, &lines, token.line) {
+            match reason_above(&code.comments, &lines, found.line) {
                 None => self
                     .problems
                     .push(format!("{place}: this {what} has no SAFETY comment above it")),
                 Some(reason) if in_library => self.citations(&place, &reason),
                 Some(_) => {}
             }
-            if in_library && !around && !opened[at] {
+            if in_library && !around && !found.opened && !code.opens_an_item {
                 self.problems.push(format!(
                     "{place}: the module does not open with `#![expect(unsafe_code, reason = ..)]`"
                 ));
             }
         }
-        self.files += usize::from(in_library && has_unsafe);
-        if in_library
-            && (0..lexed.tokens.len())
-                .any(|at| texts(&lexed.tokens, at, ["allow", "(", "unsafe_code"]))
-        {
+        self.files += usize::from(in_library && !code.found.is_empty());
+        if in_library && code.allows {
             self.problems
                 .push(format!("{file}: unsafe_code is expected where it is, never allowed"));
         }
@@ -156,8 +150,7 @@ fn is_id(word: &str) -> bool {
 }
 
 /// The text of the SAFETY comment that belongs to the statement on this line.
-fn reason_above(lexed: &Lexed<'_>, lines: &[&str], line: usize) -> Option<String> {
-    let comments: BTreeMap<usize, &str> = lexed.comments.iter().copied().collect();
+fn reason_above(comments: &BTreeMap<usize, &str>, lines: &[&str], line: usize) -> Option<String> {
     let is_comment = |line: usize| {
         comments.contains_key(&line) && lines[line - 1].trim_start().starts_with(['/', '*'])
     };
@@ -181,35 +174,74 @@ fn reason_above(lexed: &Lexed<'_>, lines: &[&str], line: usize) -> Option<String
     reason.find("SAFETY:").map(|at| reason[at..].to_owned())
 }
 
-/// For each token, whether a module around it opens with `#![expect(unsafe_code`.
-fn opened(tokens: &[Token<'_>]) -> Vec<bool> {
-    let mut stack = vec![false];
-    let mut opened = vec![];
-    for (at, token) in tokens.iter().enumerate() {
-        match token.text {
-            "{" if token.kind == Kind::Punctuation => {
-                stack.push(stack.last().copied().unwrap_or(false))
-            }
-            "}" if token.kind == Kind::Punctuation && stack.len() > 1 => drop(stack.pop()),
-            "#" if texts(tokens, at, ["#", "!", "[", "expect", "(", "unsafe_code"]) => {
-                if let Some(last) = stack.last_mut() {
-                    *last = true;
-                }
-            }
-            _ => {}
-        }
-        opened.push(stack.last().copied().unwrap_or(false));
+const BLOCK: &str = "unsafe block";
+const IMPL: &str = "unsafe impl";
+
+/// The unsafe code of a file and its comments. It is read from tokens, so that macros are included.
+#[derive(Default)]
+struct Code<'a> {
+    /// By line.
+    comments: BTreeMap<usize, &'a str>,
+    found: Vec<Unsafe>,
+    /// The file opens with `#![expect(unsafe_code`.
+    opens: bool,
+    /// A single item is expected to contain unsafe code.
+    opens_an_item: bool,
+    allows: bool,
+}
+
+struct Unsafe {
+    what: &'static str,
+    line: usize,
+    /// A module around it opens with `#![expect(unsafe_code`.
+    opened: bool,
+}
+
+impl<'a> Code<'a> {
+    fn read(file: &str, source: &'a str) -> Result<Code<'a>, String> {
+        let tokens = syntax::tokens(file, source)?;
+        let comments = syntax::comments(source, &tokens).into_iter().collect();
+        let mut code = Code { comments, ..Code::default() };
+        code.opens = code.tokens(&tokens, false);
+        Ok(code)
     }
-    opened
+
+    /// Reads the trees between two brackets. Returns true if they open with the expectation.
+    fn tokens(&mut self, tokens: &TokenStream, mut opened: bool) -> bool {
+        let trees = trees(tokens);
+        for at in 0..trees.len() {
+            // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by themselves.
+            match &trees[at..] {
+                [TokenTree::Ident(word), next, ..] if word == "unsafe" => {
+                    let what = match next {
+                        TokenTree::Group(body) if body.delimiter() == Delimiter::Brace => BLOCK,
+                        TokenTree::Ident(word) if word == "impl" => IMPL,
+                        _ => continue,
+                    };
+                    let line = syntax::line(word.span());
+                    self.found.push(Unsafe { what, line, opened });
+                }
+                [hash, bang, TokenTree::Group(attribute), ..]
+                    if is_punct(hash, '#') && is_punct(bang, '!') =>
+                {
+                    opened |= names_unsafe_code(&inside(attribute), "expect");
+                }
+                [hash, TokenTree::Group(attribute), ..] if is_punct(hash, '#') => {
+                    self.opens_an_item |= names_unsafe_code(&inside(attribute), "expect");
+                }
+                [TokenTree::Group(group), ..] => drop(self.tokens(&group.stream(), opened)),
+                rest => self.allows |= names_unsafe_code(rest, "allow"),
+            }
+        }
+        opened
+    }
 }
 
-/// True if a single item is expected to contain unsafe code.
-fn has_outer_opening(tokens: &[Token<'_>]) -> bool {
-    (0..tokens.len()).any(|at| texts(tokens, at, ["#", "[", "expect", "(", "unsafe_code"]))
-}
-
-fn texts<const N: usize>(tokens: &[Token<'_>], at: usize, texts: [&str; N]) -> bool {
-    tokens.len() >= at + N && tokens[at..at + N].iter().map(|t| t.text).eq(texts)
+/// Returns true if the trees begin with `level(unsafe_code`.
+fn names_unsafe_code(trees: &[TokenTree], level: &str) -> bool {
+    let [TokenTree::Ident(word), TokenTree::Group(list), ..] = trees else { return false };
+    let first = list.stream().into_iter().next();
+    word == level && matches!(first, Some(TokenTree::Ident(lint)) if lint == "unsafe_code")
 }
 
 #[cfg(test)]
@@ -270,6 +302,15 @@ unsafe impl Sync for T {{}}"
         assert!(local.stands() && local.summary.contains("1 argue from the lines"), "{local:?}");
         with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}"))
             .complains("S9 does not stand in");
+    }
+
+    #[test]
+    fn macros_are_read() {
+        let open = "#![expect(unsafe_code, reason = \"r\")]\n";
+        with(&format!("{open}macro_rules! m {{\n    () => {{ unsafe {{ g() }} }}\n}}"))
+            .complains("src/a.rs:3: this unsafe block has no SAFETY");
+        with(&format!("{open}m!($\nunsafe impl Send for $t {{}})"))
+            .complains("src/a.rs:3: this unsafe impl has no SAFETY");
     }
 
     #[test]

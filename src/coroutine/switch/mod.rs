@@ -2,7 +2,7 @@
 //!
 //! A [`Fiber`] is what coroutines and tasks are made of. There are two backends with the same interface:
 //! - [`native`] switches stacks, by `corosensei`: about a nanosecond;
-//! - [`baton`] gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and the thread sanitizer cannot
+//! - `baton` gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and the thread sanitizer cannot
 //!   follow a stack switch, but they can follow that. `--cfg ecru_baton` selects it. Rust's thread-locals differ there (each
 //!   fiber sees its own), the library's own ([`crate::base::local`]) are lent and so stay the same.
 //!

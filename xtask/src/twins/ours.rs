@@ -1,11 +1,11 @@
-//! ecru's side: what rustdoc says of the crate, in JSON. The format is an unstable one, of the compiler that `rust-toolchain` or CI names.
+//! ecru's side: what rustdoc says of the crate, in JSON.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::process::{cargo, run, target_folder};
+use crate::rustdoc;
 
 /// The crate as rustdoc sees it.
 pub(super) struct Ours {
@@ -38,12 +38,7 @@ pub(super) struct Names {
 
 impl Ours {
     pub(super) fn read(root: &Path) -> Result<Ours, String> {
-        let folder = target_folder(root, "twins");
-        let mut command = cargo(root, &["rustdoc", "--quiet", "--lib", "--package", "ecru"]);
-        command.args(["--", "-Z", "unstable-options", "--output-format", "json"]);
-        command.env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &folder);
-        run(&mut command)?;
-        let text = std::fs::read_to_string(folder.join("doc/ecru.json"))
+        let text = std::fs::read_to_string(rustdoc::json(root, "ecru")?)
             .map_err(|error| error.to_string())?;
         let mut json: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let root = json["root"].to_string();

@@ -45,7 +45,7 @@ pub(super) fn others(
     root: &Path,
     signatures: &[Signature],
 ) -> Result<Vec<(&'static str, BTreeSet<usize>)>, String> {
-    let folder = target_folder(root, "twins").join("signatures");
+    let folder = target_folder(root, "rustdoc").join("signatures");
     let text = |error: std::io::Error| error.to_string();
     std::fs::create_dir_all(folder.join("src")).map_err(text)?;
     let manifest = format!(
@@ -63,7 +63,7 @@ pub(super) fn others(
     }
     std::fs::write(folder.join("src/lib.rs"), library).map_err(text)?;
     let mut command = cargo(&folder, &["check", "--quiet", "--message-format", "json"]);
-    command.env("CARGO_TARGET_DIR", target_folder(root, "twins"));
+    command.env("CARGO_TARGET_DIR", target_folder(root, "rustdoc"));
     let output = command.output().map_err(text)?;
     let errors = errors(&String::from_utf8_lossy(&output.stdout))?;
     // Each module alone compiles or has errors with places; anything else is a failure of the check.

@@ -1,0 +1,118 @@
+//! `cargo xtask public`: the public items of each published package are those of the stored list.
+//!
+//! A list has one line for each item, written by the crate `public-api`: a function with its whole signature, a field, a variant, an
+//! implementation of a trait, `Send` and `Sync` among them. So a change of what users see is a change of a file, and is seen in review.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use public_api::{Builder, PublicApi};
+
+use crate::outcome::Outcome;
+use crate::rustdoc;
+use crate::tree::Tree;
+
+const FOLDER: &str = "xtask/data/public/";
+
+/// Compares the lists, or writes them.
+pub(crate) fn check(root: &Path, tree: &Tree, write: bool) -> Outcome {
+    let (mut cases, mut packages, mut problems) = (0, 0, vec![]);
+    for package in published(tree) {
+        match compare(root, package, write) {
+            Ok((items, differences)) => {
+                cases += items;
+                packages += 1;
+                problems.extend(differences);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        problems.push("if this is meant: cargo xtask public --write".into());
+    }
+    Outcome { cases, summary: format!("{cases} public items of {packages} packages"), problems }
+}
+
+/// Returns the names of the library and of the members below crates/.
+fn published(tree: &Tree) -> Vec<&str> {
+    let members = tree.matching("crates/", "/Cargo.toml");
+    let manifests = tree.text("Cargo.toml").into_iter().chain(members.map(|(_, text)| text));
+    manifests.filter_map(|manifest| manifest.split("name = \"").nth(1)?.split('"').next()).collect()
+}
+
+/// Returns how many items a package has, and how they differ from the stored ones.
+fn compare(root: &Path, package: &str, write: bool) -> Result<(usize, Vec<String>), String> {
+    let json = rustdoc::json(root, package)?;
+    // Blanket implementations are of std's and say nothing of the package.
+    let items = Builder::from_rustdoc_json(json).omit_blanket_impls(true).build();
+    let items = list(&items.map_err(|error| format!("{package}: {error}"))?);
+    let file = format!("{FOLDER}{package}.txt");
+    if write {
+        std::fs::create_dir_all(root.join(FOLDER)).map_err(|error| error.to_string())?;
+        std::fs::write(root.join(&file), &items).map_err(|error| format!("{file}: {error}"))?;
+        return Ok((items.lines().count(), vec![]));
+    }
+    let stored = std::fs::read_to_string(root.join(&file)).unwrap_or_default();
+    let differences = differences(&stored, &items);
+    let named = differences.into_iter().map(|difference| format!("{file}: {difference}")).collect();
+    Ok((items.lines().count(), named))
+}
+
+/// Returns a line for each item.
+fn list(items: &PublicApi) -> String {
+    let lines = items.items().map(|item| format!("{item}\n"));
+    lines.filter(|line| !is_private_to_std(line)).collect()
+}
+
+/// Returns true for implementations of traits that no program can name on a stable compiler.
+fn is_private_to_std(line: &str) -> bool {
+    ["core::marker::Freeze for ", "core::marker::UnsafeUnpin for "]
+        .iter()
+        .any(|private| line.starts_with("impl") && line.contains(private))
+}
+
+/// Returns the lines that only one of the lists has: `-` before those of the first, `+` before those of the second.
+fn differences(stored: &str, found: &str) -> Vec<String> {
+    let mut counts: BTreeMap<&str, i32> = BTreeMap::new();
+    for line in stored.lines() {
+        *counts.entry(line).or_default() -= 1;
+    }
+    for line in found.lines() {
+        *counts.entry(line).or_default() += 1;
+    }
+    let signed = |(line, count): (&str, i32)| match count {
+        0 => None,
+        1.. => Some(format!("+{line}")),
+        _ => Some(format!("-{line}")),
+    };
+    counts.into_iter().filter_map(signed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{differences, is_private_to_std, published};
+    use crate::tree::Tree;
+
+    #[test]
+    fn what_only_one_list_has_is_shown() {
+        assert_eq!(differences("a\nb\nb\nc\n", "a\nb\nd\n"), ["-b", "-c", "+d"]);
+        assert_eq!(differences("a\n", "a\n"), [""; 0]);
+    }
+
+    #[test]
+    fn published_packages_are_found() {
+        let tree = Tree::of(&[
+            ("Cargo.toml", "[package]\nname = \"one\"\n[workspace]"),
+            ("crates/two/Cargo.toml", "[package]\nname = \"two\"\n"),
+            ("bench/Cargo.toml", "[package]\nname = \"three\"\n"),
+        ]);
+        assert_eq!(published(&tree), ["one", "two"]);
+    }
+
+    #[test]
+    fn traits_that_cannot_be_named_are_left_out() {
+        assert!(is_private_to_std("impl<T> core::marker::Freeze for ecru::A<T>\n"));
+        assert!(!is_private_to_std("impl<T> core::marker::Send for ecru::A<T>\n"));
+        assert!(!is_private_to_std("impl !core::marker::Send for ecru::A<T>\n"));
+    }
+}
