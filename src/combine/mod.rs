@@ -2,10 +2,10 @@
 //!
 //! | | waits for | returns | the other tasks |
 //! |---|---|---|---|
-//! | [`zip`] | all, or the first failure | all values, or that failure | run on |
-//! | [`try_join_all`] | all, or the first failure | all values, or that failure | cancelled, not awaited |
-//! | [`first_ok`] | the first success, or all | that value, or the last failure | cancelled and awaited |
-//! | [`first_ok_keep`] | the first success, or all | that value, or the last failure | run on |
+//! | [`zip`] | all or the first failure | values or the failure | run on |
+//! | [`try_join_all`] | all or the first failure | values or the failure | cancelled, not awaited |
+//! | [`first_ok`] | the first success or all | value or the last failure | cancelled and awaited |
+//! | [`first_ok_keep`] | the first success or all | value or the last failure | run on |
 //! | [`join_all`] | all | a `Vec` of results | |
 //! | [`JoinSet`] | one after another | results in the order in which tasks end | |
 //! | [`join!`](crate::join) | all | a tuple of results | |

@@ -3,7 +3,7 @@
 //! | | running at a time | result | order |
 //! |---|---|---|---|
 //! | [`map`] | all | a `Vec`, when all have ended | of the input |
-//! | [`map_buffered`] or [`pmap`] | a sliding window | a `Vec`, when all have ended | of the input |
+//! | [`map_buffered`], [`pmap`] | a sliding window | a `Vec`, when all have ended | of the input |
 //! | [`for_each`] | a sliding window | nothing | |
 //! | [`Scope::map`] | all | an iterator | of the input |
 //! | [`Scope::map_buffered`] | a window | a lazy iterator | of the input |
