@@ -1,11 +1,12 @@
-//! The smallest event loop: closures that are run soon, on this thread.
+//! A minimal event loop, which runs queued closures on the current thread.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 
-/// A queue of closures, for programs that have a loop of their own (a frame of a game, a turn of a user interface) and want
-/// coroutines and callbacks to go on from there. It needs no runtime and starts no thread.
+/// A queue of closures for programs that have their own main loop, such as the frames of a game or
+/// the event loop of a user interface. From there coroutines and callbacks can be continued. It
+/// needs no runtime and starts no thread.
 ///
 /// # Examples
 /// ```
@@ -26,26 +27,27 @@ pub struct LocalRuntime {
 }
 
 impl LocalRuntime {
-    /// One with nothing queued.
+    /// Creates an empty queue.
     #[must_use]
     pub fn new() -> LocalRuntime {
         LocalRuntime::default()
     }
 
-    /// Queues a closure for the next [`tick`](LocalRuntime::tick). Closures that run may queue more.
+    /// Queues a closure for the next [`tick`](LocalRuntime::tick). A running closure may queue
+    /// more.
     pub fn run_soon(&self, closure: impl FnOnce() + 'static) {
         self.queue.borrow_mut().push_back(Box::new(closure));
     }
 
-    /// Runs what was queued before this call, in the order of queueing; what it queues itself waits for the next tick. Returns
-    /// whether there was anything to run.
+    /// Runs the closures that were queued before this call, in the order in which they were queued.
+    /// Closures that they queue wait for the next tick. Returns whether there was anything to run.
     ///
     /// # Panics
-    /// With the panic of a closure; those behind it stay queued.
+    /// Panics if a closure panics. The closures behind it stay queued.
     pub fn tick(&self) -> bool {
         let queued = self.queue.borrow().len();
         for _ in 0..queued {
-            // A closure may call `tick` itself, and so leave less than there was.
+            // A closure may itself call `tick`, and so leave fewer closures than there were.
             let Some(closure) = self.queue.borrow_mut().pop_front() else { break };
             closure();
         }
