@@ -27,8 +27,8 @@ pub(super) fn watch<'h, R>(
     task: &dyn Fn(usize) -> &'h Header,
     body: impl FnOnce(&Watch<'_>) -> R,
 ) -> R {
-    // User code runs below here: it converts errors and drops values. It must not suspend a
-    // coroutine out of this frame.
+    // User code runs below here: it converts errors and drops values. `OpenFrame` keeps it from
+    // suspending a coroutine over this frame.
     let _frame = OpenFrame::enter();
     let gathering = Gathering::of(count);
     let left = Cell::new(count);

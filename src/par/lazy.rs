@@ -8,7 +8,7 @@ use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
 impl<'scope> Scope<'scope, '_> {
     /// Calls `f` for every item, each in a task of the scope. This call launches all tasks. The
     /// iterator returns the results in the order of the items, and waits for each. If an item
-    /// fails, the error is at its place.
+    /// fails, the error takes its place.
     ///
     /// # Examples
     /// ```
@@ -246,7 +246,7 @@ type Spawn<'scope, T, R> = Box<dyn Fn(T) -> JoinHandle<'scope, R> + 'scope>;
 /// An iterator over the results of [`Scope::map_buffered`] and [`TryScope::map_buffered`].
 ///
 /// If the caller is cancelled, it returns [`JoinError::CallerCancelled`] once and then ends.
-#[must_use = "nothing starts before the first result is asked for"]
+#[must_use = "nothing starts before the first call of `next`"]
 pub struct MappedBuffered<'scope, I: Iterator, F, R> {
     items: I,
     spawn: Spawn<'scope, I::Item, R>,
@@ -308,7 +308,7 @@ impl<I: Iterator, F, R> std::fmt::Debug for MappedBuffered<'_, I, F, R> {
 ///
 /// If the caller is cancelled while it waits for a chunk, the iterator still returns the handles of
 /// that chunk and then ends. Some of their tasks may still be running.
-#[must_use = "nothing starts before the first handle is asked for"]
+#[must_use = "nothing starts before the first call of `next`"]
 pub struct Chunks<'scope, I: Iterator, F, R> {
     inner: MappedBuffered<'scope, I, F, R>,
 }

@@ -267,7 +267,7 @@ impl Command {
         self
     }
 
-    /// Replaces this process by the program. Returns only if that fails.
+    /// Replaces this process with the program. Returns only if that fails.
     #[must_use]
     pub fn exec(&mut self) -> io::Error {
         self.std.exec()

@@ -9,7 +9,7 @@
 //! # What a cancellation can lose
 //! | call | what is lost |
 //! |---|---|
-//! | [`Command::spawn`] | not a cancellation point |
+//! | [`Command::spawn`] | nothing: it is not a cancellation point |
 //! | [`Child::wait`], [`Exit`] | nothing: the child lives on and can be waited for again |
 //! | [`Child::wait_with_output`], [`Command::output`] | the output that has been read |
 //! | [`Command::status`] | the status |

@@ -74,10 +74,10 @@ impl Handle {
     /// Returns every scope and task of the current run: each task's name, where it was spawned,
     /// what it waits for, and where. The tree is empty if there is no run.
     ///
-    /// Each worker describes its own tasks between two of them. If a worker does not begin within
-    /// 100 ms because a task does not wait, it is listed as busy, with the name of that task and
-    /// the place where it was spawned. The call works from any thread, even if every task of the
-    /// run is stuck.
+    /// Each worker describes its own tasks before it runs its next one. If a worker does not begin
+    /// within 100 ms because a task does not wait, it is listed as busy, with the name of that task
+    /// and the place where it was spawned. The call works from any thread, even if every task of
+    /// the run is stuck.
     ///
     /// # Panics
     /// Panics if called inside [`no_suspend`](crate::no_suspend).

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use std::fmt;
 
 /// A queue of closures for programs that have their own main loop, such as the frames of a game or
-/// the event loop of a user interface. From there coroutines and callbacks can be continued. It
-/// needs no runtime and starts no thread.
+/// the event loop of a user interface. When that loop calls [`tick`](LocalRuntime::tick), the
+/// queued closures run, for example to resume coroutines. It needs no runtime and starts no thread.
 ///
 /// # Examples
 /// ```

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::jitter::{self, Jitter};
 
-/// How long a [`Retry`](super::Retry) pauses after a failure.
+/// The pause of a [`Retry`](super::Retry) after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delay {
     /// No pause. Other tasks run, and a cancellation is noticed.

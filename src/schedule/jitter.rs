@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::base::random;
 
-/// How much of a pause is random, so that tasks that failed at the same moment do not all retry at
-/// the same moment.
+/// The part of a pause that is random, so that tasks that failed at the same moment do not all
+/// retry at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Jitter {
     /// Nothing is random: each pause has its full length.

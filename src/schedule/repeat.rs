@@ -8,7 +8,7 @@ use super::until::Until;
 use crate::task::Cancelled;
 use crate::time;
 
-/// Runs something repeatedly: at once, and then again after each pause.
+/// A schedule by which something is run at once, and then again after each pause.
 ///
 /// A schedule is a value. It can be stored, cloned, and [run](Schedule::run) any number of times,
 /// and each time it begins with the first pause again. It does not look at what a run returns. The
@@ -180,7 +180,7 @@ impl Schedule {
     }
 
     /// Returns the pauses between the runs, before jitter. Their number is
-    /// [`max_runs`](Schedule::max_runs) minus one. If that is 0, the iterator has no end.
+    /// [`max_runs`](Schedule::max_runs) minus one. If `max_runs` is 0, the iterator has no end.
     #[must_use]
     pub fn pauses(&self) -> Pauses {
         Pauses::new(self.first, self.growth.clone(), self.max_runs)
@@ -208,8 +208,9 @@ impl Schedule {
     /// ecru::run(|| {
     ///     ecru::scope(|s| {
     ///         // Until the sender says stop.
-    ///         let report =
-    ///             s.spawn(|| Schedule::every(Duration::from_secs(60)).run(|| println!("still here")));
+    ///         let report = s.spawn(|| {
+    ///             Schedule::every(Duration::from_secs(60)).run(|| println!("still here"))
+    ///         });
     ///         ecru::yield_now().unwrap();
     ///         report.cancel();
     ///     });

@@ -7,14 +7,15 @@ use super::jitter::Jitter;
 use crate::task::{self, Cancelled};
 use crate::time;
 
-/// How often to retry what has failed, and how long to pause before each retry. By default there is
-/// no limit and no pause.
+/// A policy: how often to retry what has failed, and how long to pause before each retry. By
+/// default there is no limit and no pause.
 ///
 /// # What is not retried
-/// - A panic. It continues in the caller.
-/// - A failure because of a cancellation. Once the running code [has been
-///   cancelled](crate::is_cancelled), a failure is returned as it is. A time limit *inside* the
-///   closure does not count: once it has ended, the running code is no longer cancelled.
+/// - A panic is not retried. It continues in the caller.
+/// - A failure because of a cancellation is not retried. Once the running code
+///   [has been cancelled](crate::is_cancelled), a failure is returned as it is. A time limit
+///   *inside* the closure does not count: once it has ended, the running code is no longer
+///   cancelled.
 ///
 /// # Examples
 /// ```
@@ -38,7 +39,7 @@ use crate::time;
 /// assert_eq!(answer.unwrap(), 3);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "nothing is tried before `until_ok`"]
+#[must_use = "nothing runs before `until_ok` or `repeat`"]
 pub struct Retry {
     /// The number of consecutive failures that are retried. `None` if there is no limit.
     max_failures: Option<u32>,

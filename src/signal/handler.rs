@@ -54,7 +54,8 @@ fn slot(signal: c_int) -> Option<&'static Slot> {
     usize::try_from(signal).ok().and_then(|signal| SLOTS.get(signal))
 }
 
-/// Makes the next delivery ours. Only one thread at a time installs and restores actions.
+/// Arms the signal, so that our handler takes the next delivery. Only one thread at a time installs
+/// and restores actions.
 ///
 /// # Errors
 /// Returns the errors of sigaction(2).
@@ -85,7 +86,7 @@ pub(super) fn arm(signal: c_int) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes every delivery ours on behalf of the caller, or ends that on behalf of the caller.
+/// Counts the caller as a listener that wants every delivery, or no longer does so.
 pub(super) fn keep(signal: c_int, keep: bool) {
     let Some(slot) = slot(signal) else { return };
     if keep {

@@ -32,7 +32,8 @@
 //   does is to record the signal in atomics, to write to an eventfd, and to call the function that
 //   was installed before.
 // - A listener gets one signal or, if it belongs to a `Signal`, all signals while it exists. As
-//   long as there is one of the latter, every delivery is taken. The following is about the others.
+//   long as there is one of the latter, every delivery is taken. The following applies if there is
+//   none.
 // - Each new listener *arms* the signal, and the first delivery disarms it. A delivery that finds
 //   the signal not armed steps aside: it restores the previous action and raises the signal again.
 //   So a second Ctrl-C can end a program that does not finish after the first.

@@ -72,8 +72,7 @@ impl Latch {
         }
     }
 
-    /// Returns how many calls of [`count_down`](Latch::count_down) are missing until the latch
-    /// opens.
+    /// Returns how many more calls of [`count_down`](Latch::count_down) open the latch.
     #[must_use]
     pub fn count(&self) -> usize {
         self.left.load(Ordering::Acquire)

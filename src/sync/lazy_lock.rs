@@ -49,7 +49,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// value.
     ///
     /// # Cancellation
-    /// This is not a cancellation point. The closure may contain some.
+    /// This is not a cancellation point. The closure may contain cancellation points.
     ///
     /// # Examples
     /// ```

@@ -1,9 +1,9 @@
 //! A mutual exclusion lock.
 //!
 //! # State
-//! The word has two bits. `LOCKED` means that the lock is held. `WAITERS` means that there may be
-//! waiters in one of the two queues, so an unlock has to look. The queues have a lock of their own,
-//! the *inner* lock. `WAITERS` changes only while the inner lock is held.
+//! The state is a word with two bits. `LOCKED` means that the lock is held. `WAITERS` means that
+//! there may be waiters in one of the two queues, so an unlock has to look. The queues have a lock
+//! of their own, the *inner* lock. `WAITERS` changes only while the inner lock is held.
 //!
 //! # Protocol
 //! ```text
@@ -367,7 +367,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 
 /// A guard of a [`Mutex`], which gives access to the value. Dropping it unlocks the mutex. It stays
 /// on the task or thread that locked.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
     /// Not `Send`, like std's guard, so the task or thread that locks also unlocks.

@@ -7,7 +7,7 @@ use crate::park::WaitList;
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
 
-/// Tells a task or thread that something has happened.
+/// A notification for a task or thread that something has happened.
 ///
 /// A notification that finds no waiter is stored, and the next wait returns at once. Several stored
 /// notifications count as one. So a task that changes something and then notifies, and a task that

@@ -161,7 +161,7 @@ impl<T> OnceLock<T> {
     /// while there is no value.
     ///
     /// # Cancellation
-    /// This is not a cancellation point. `make` may contain some; see
+    /// This is not a cancellation point. `make` may contain cancellation points; see
     /// [`get_or_try_init`](OnceLock::get_or_try_init).
     #[inline]
     #[track_caller]
@@ -184,8 +184,8 @@ impl<T> OnceLock<T> {
     /// Panics in the same cases as `get_or_init`.
     ///
     /// # Cancellation
-    /// This is not a cancellation point. `make` may contain some: if it returns their errors, the
-    /// next waiter tries.
+    /// This is not a cancellation point. `make` may contain cancellation points: if it returns
+    /// their errors, the next waiter tries.
     ///
     /// # Examples
     /// ```

@@ -236,8 +236,8 @@ impl Permits {
                     return;
                 }
                 let wanted = ptr::without_provenance_mut(1);
-                // SAFETY: N1: the line is borrowed for `'a`. N2: the data is a number, and there is
-                // no predicate.
+                // SAFETY: N1: the queue is borrowed for `'a`. N2: the data is a number, and there
+                // is no predicate.
                 unsafe { arms.push(&self.line, &locked.queue, Role::Take, wanted, None) };
             }
         }

@@ -397,7 +397,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 /// A guard that gives read access to the value of an [`RwLock`]. Dropping it releases the shared
 /// lock. It stays on the task or thread that acquired it.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
     /// Not `Send`, like std's guard.
@@ -426,7 +426,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 
 /// A guard that gives write access to the value of an [`RwLock`]. Dropping it unlocks. It stays on
 /// the task or thread that acquired it.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
     /// Not `Send`, like std's guard.

@@ -207,7 +207,7 @@ impl Source for Semaphore {
 
 /// One or more permits of a [`Semaphore`]. Dropping it gives them back. That may happen on any task
 /// or thread.
-#[must_use = "dropped at once, it is given back at once"]
+#[must_use = "if unused, the permits are given back immediately"]
 pub struct Permit {
     permits: Arc<Permits>,
     count: usize,

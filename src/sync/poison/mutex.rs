@@ -238,7 +238,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 }
 
 /// A guard of a [`Mutex`], which gives access to the value. Dropping it unlocks the mutex.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct MutexGuard<'a, T: ?Sized> {
     watch: Watch<'a>,
     inner: sync::MutexGuard<'a, T>,

@@ -284,7 +284,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
 
 /// A guard that gives read access to the value of a [`RwLock`]. Dropping it releases the shared
 /// lock.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     inner: sync::RwLockReadGuard<'a, T>,
 }
@@ -310,7 +310,7 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
 }
 
 /// A guard that gives write access to the value of a [`RwLock`]. Dropping it unlocks.
-#[must_use = "dropped at once, it unlocks at once"]
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     watch: Watch<'a>,
     inner: sync::RwLockWriteGuard<'a, T>,
