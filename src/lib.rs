@@ -1,4 +1,5 @@
-// Where the front page's links lead in these pages; of two definitions the first counts.
+// Targets of the README's links in these pages. If a link is defined twice, the first definition
+// counts.
 //! [examples]: crate#functions
 //! [doc/behaviour]: crate#functions
 //! [scope]: crate::scope()
@@ -14,23 +15,27 @@
 #![doc = include_str!("../README.md")]
 //! # Where to find what
 //!
-//! | for | see |
+//! | topic | items |
 //! |---|---|
-//! | a run and its settings | [`run`], [`Runtime`], [`RuntimeBuilder`], [`RuntimeHandle`], [`DriverKind`], [`Placement`] |
-//! | tasks and their scopes | [`scope()`], [`try_scope`], [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
-//! | cancellation and time limits | [`timeout`], [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
+//! | a run | [`run`], [`Runtime`], [`RuntimeHandle`] |
+//! | settings of a run | [`RuntimeBuilder`], [`DriverKind`], [`Placement`] |
+//! | scopes of tasks | [`scope()`], [`try_scope`] |
+//! | tasks | [`spawn`], [`JoinHandle`], [`task`], [`task_local!`] |
+//! | cancellation | [`cancel_scope`], [`shield`], [`on_cancel`], [`checkpoint`], [`Cancelled`] |
+//! | time limits | [`timeout`], [`timeout_at`], [`try_timeout`], [`shield_for`] |
 //! | several tasks at once | [`combine`], [`JoinSet`], [`join!`], [`par`], [`par_for!`] |
 //! | channels | [`channel`], [`select!`] |
-//! | whatever can be waited on | [`source`], [`Source`] |
-//! | locks and events | [`sync`] |
-//! | sleeping, and trying again | [`time`], [`sleep`], [`sleep_until`], [`yield_now`], [`schedule`], [`Schedule`], [`Retry`] |
+//! | anything that can be waited on | [`source`], [`Source`] |
+//! | locks and other synchronization | [`sync`] |
+//! | sleeping | [`time`], [`sleep`], [`sleep_until`], [`yield_now`] |
+//! | repeating and retrying | [`schedule`], [`Schedule`], [`Retry`] |
 //! | sockets, files, programs, signals | [`net`], [`fs`], [`io`], [`process`], [`signal`] |
 //! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
 //! | futures | [`block_on`] |
 //! | coroutines and generators | [`coroutine`] |
-//! | what a run is doing | [`diag`], [`TaskTree`] |
+//! | diagnostics | [`diag`], [`TaskTree`] |
 
-#![deny(clippy::print_stderr)] // `base::report` holds nothing up
+#![deny(clippy::print_stderr)] // `base::report` prints instead: no full pipe can hang it
 
 mod base;
 pub mod channel;
@@ -72,7 +77,7 @@ pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};
 pub use time::{sleep, sleep_until, yield_now};
 
-/// What is promised, and why it holds. This module exists in the documentation only.
+/// What ecru guarantees, and why the guarantees hold. This module exists only in the documentation.
 #[cfg(doc)]
 #[doc = include_str!("../SOUNDNESS.md")]
 pub mod soundness {}

@@ -1,19 +1,21 @@
-//! All of several tasks.
+//! All results of several tasks.
 
 use super::handles::{Handles, List};
 use super::watch::{Watch, watch};
 use crate::scope::{Claimed, Internals, JoinError};
 use crate::task;
 
-/// Waits for all tasks and returns their results in the order in which they are listed: what joining one after another gives.
+/// Waits for all tasks and returns their results in the order of the handles, like joining one
+/// after another.
 ///
-/// When the caller is cancelled, those not joined until then give [`JoinError::CallerCancelled`]; no results: an empty `Vec`.
+/// If the caller is cancelled, the results that were not joined before that are
+/// [`JoinError::CallerCancelled`]. Without handles the result is an empty `Vec`.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point. Handles that were lent stay good.
+/// This is a cancellation point. Handles that were passed by reference can still be joined.
 ///
 /// # Examples
 /// ```
@@ -34,7 +36,7 @@ pub fn join_all<H: Handles>(handles: H) -> Vec<Result<H::Output, JoinError>> {
         let cancelled = matches!(result, Err(JoinError::CallerCancelled));
         results.push(result);
         if cancelled {
-            // The others would say the same, each after a turn of the other tasks.
+            // The other joins would return the same error, each after a yield to other tasks.
             results.resize_with(handles.count(), || Err(JoinError::CallerCancelled));
             break;
         }
@@ -42,18 +44,20 @@ pub fn join_all<H: Handles>(handles: H) -> Vec<Result<H::Output, JoinError>> {
     results
 }
 
-/// Waits until all tasks have succeeded and returns their values in the order in which they are listed; or until the first failure in
-/// time: then the others are cancelled, but not awaited (their scope does that).
+/// Waits until all tasks have succeeded, and returns their values in the order of the handles. The
+/// first failure in time cancels the other tasks and is returned. The call does not await the
+/// cancelled tasks; their scope does.
 ///
 /// # Errors
-/// The first failure; [`JoinError::CallerCancelled`] when the caller is cancelled, which cancels none of them;
-/// [`JoinError::Empty`] when there are none.
+/// Returns the first failure. Returns [`JoinError::CallerCancelled`] if the caller is cancelled,
+/// which cancels none of the tasks, and [`JoinError::Empty`] if there are no handles.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point. Handles that were lent stay good, those of tasks that have succeeded as well.
+/// This is a cancellation point. Handles that were passed by reference can still be joined,
+/// including those of tasks that have succeeded.
 ///
 /// # Examples
 /// ```
@@ -81,7 +85,7 @@ where
     collect(&handles, || cancel_all(&handles))
 }
 
-/// Waits for all values, or the first failure, of which `failed` is told.
+/// Waits for all values, or for the first failure. Calls `failed` before it returns a failure.
 #[track_caller]
 pub(super) fn collect<T, E, L>(handles: &L, failed: impl FnOnce()) -> Result<Vec<T>, E>
 where
@@ -105,7 +109,8 @@ where
     Ok(values.into_iter().map(keep).collect())
 }
 
-/// The first step of every combinator that fails: a cancel point, and a look whether there is anything to wait for.
+/// Begins a combinator that can fail: checks for cancellation, and that there is a task to wait
+/// for.
 #[track_caller]
 pub(super) fn begin(count: usize) -> Result<(), JoinError> {
     task::begin_wait()?;
@@ -117,7 +122,7 @@ pub(super) fn watch_all<L: List, R>(handles: &L, body: impl FnOnce(&Watch<'_>) -
     watch(handles.count(), &|index| handles.at(index).task().0, body)
 }
 
-/// Cancels all that have not ended. Their panics, should they come to that, are nobody's.
+/// Cancels all tasks that have not ended. If one of them panics, its scope ignores the panic.
 pub(super) fn cancel_all<L: List>(handles: &L) {
     for index in 0..handles.count() {
         let handle = handles.at(index);
@@ -126,7 +131,8 @@ pub(super) fn cancel_all<L: List>(handles: &L) {
     }
 }
 
-/// The `Ok` of a task that has ended well; it goes back into the handle unless it is kept. Else the failure.
+/// Returns the `Ok` of a task that has succeeded, or the failure. The `Ok` goes back into the
+/// handle unless it is kept.
 pub(super) fn success<H, T, E>(handle: &H) -> Result<Claimed<'_, H>, E>
 where
     H: Internals<Output = Result<T, E>> + ?Sized,
@@ -138,17 +144,17 @@ where
     }
     match claimed.keep() {
         Err(error) => Err(error),
-        Ok(_) => unreachable!("looked at just now"),
+        Ok(_) => unreachable!("checked to be an error just now"),
     }
 }
 
-/// The value, once all of them are there.
+/// Takes the value out, once all tasks have succeeded.
 pub(super) fn keep<H, T, E>(success: Option<Claimed<'_, H>>) -> T
 where
     H: Internals<Output = Result<T, E>> + ?Sized,
 {
     match success.map(Claimed::keep) {
         Some(Ok(value)) => value,
-        Some(Err(_)) | None => unreachable!("every task has ended, and well"),
+        Some(Err(_)) | None => unreachable!("every task has succeeded"),
     }
 }

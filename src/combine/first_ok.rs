@@ -1,23 +1,27 @@
-//! The first success of several tasks.
+//! The first success among several tasks.
 
 use super::all::{begin, cancel_all, keep, success, watch_all};
 use super::handles::{Handles, List};
 use super::watch::Watch;
 use crate::scope::JoinError;
 
-/// Waits for the first task that succeeds, cancels the others, waits until they have ended, and returns the value.
+/// Waits for the first task that succeeds, cancels the other tasks, waits until they have ended,
+/// and returns the value.
 ///
-/// If all fail, it returns the last failure. What the losers return stays in their handles, if those were lent.
+/// If all tasks fail, the last failure is returned. The results of the cancelled tasks stay in
+/// their handles if those were passed by reference.
 ///
 /// # Errors
-/// The last failure in time; [`JoinError::CallerCancelled`] when the caller is cancelled before one has succeeded, which cancels none
-/// of them; [`JoinError::Empty`] when there are none.
+/// Returns the last failure in time if all tasks fail. Returns [`JoinError::CallerCancelled`] if
+/// the caller is cancelled before a task has succeeded, which cancels none of the tasks. Returns
+/// [`JoinError::Empty`] if there are no handles.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point until the first success, which stands. The wait for the losers is none.
+/// This is a cancellation point until the first success, which is returned even if a cancellation
+/// follows. The wait for the other tasks is not a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -49,16 +53,16 @@ where
     })
 }
 
-/// [`first_ok`], but the others run on.
+/// Waits for the first task that succeeds, like [`first_ok`], but lets the other tasks run on.
 ///
 /// # Errors
-/// As `first_ok`.
+/// Returns the same errors as `first_ok`.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -84,7 +88,7 @@ where
     first(&handles.into_list(), |_| ())
 }
 
-/// The first success, after `won` has dealt with the others.
+/// Returns the first success. Calls `won` before that, to deal with the other tasks.
 #[track_caller]
 fn first<T, E, L>(handles: &L, won: impl FnOnce(&Watch<'_>)) -> Result<T, E>
 where
@@ -104,6 +108,6 @@ where
                 Err(error) => last = Some(error),
             }
         }
-        Err(last.unwrap_or_else(|| unreachable!("there was at least one")))
+        Err(last.unwrap_or_else(|| unreachable!("there is at least one handle")))
     })
 }

@@ -1,36 +1,36 @@
-//! Lists of handles, in the shapes that they come in.
+//! The shapes in which a list of handles can be passed.
 
 use std::{array, iter, slice, vec};
 
 use crate::scope::{Internals, Joinable};
 
-/// Handles of tasks that return the same: a tuple of up to 8, an array, a `Vec`, a slice; or one of the iterators that come up most,
-/// the iterators of these and [`map`](Iterator::map)ped ones.
+/// Handles of tasks that return the same type: a tuple of up to 8, an array, a `Vec`, or a slice.
+/// The iterators of these and [`map`](Iterator::map)ped iterators are accepted, too.
 ///
-/// Nothing else can be.
+/// The trait is sealed.
 pub trait Handles: IntoList {}
 
 impl<L: IntoList> Handles for L {}
 
-/// Keeps the methods away from users.
+/// Keeps the methods of the list out of the public API.
 #[expect(unnameable_types, reason = "seals `Handles`")]
 pub trait IntoList {
-    /// What the tasks return.
+    /// The type that the tasks return.
     type Output;
     /// The handles in memory.
     type List: List<Output = Self::Output>;
-    /// Makes a list of them.
+    /// Collects the handles into a list.
     fn into_list(self) -> Self::List;
 }
 
-/// Handles in memory.
-#[expect(unnameable_types, reason = "part of what is sealed")]
+/// A list of handles in memory.
+#[expect(unnameable_types, reason = "part of the sealed trait `Handles`")]
 pub trait List {
-    /// What the tasks return.
+    /// The type that the tasks return.
     type Output;
-    /// How many they are.
+    /// Returns the number of handles.
     fn count(&self) -> usize;
-    /// One of them.
+    /// Returns the handle at `index`.
     fn at(&self, index: usize) -> &dyn Internals<Output = Self::Output>;
 }
 

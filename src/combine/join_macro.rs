@@ -1,19 +1,21 @@
-//! Several expressions at once.
+//! Several expressions evaluated concurrently.
 
 use crate::scope::{self, JoinError, JoinHandle, Scope};
 
-/// Evaluates several expressions at once, each in a task of its own, waits for all of them, and gives a tuple of
-/// `Result<_, JoinError>`s: `Ok` with the value, or how it panicked.
+/// Evaluates several expressions concurrently, each in its own task, and waits for all of
+/// them. The result is a tuple of `Result<_, JoinError>`: `Ok` with the value, or the panic of the
+/// expression.
 ///
-/// Every expression is evaluated, whether another one panics or the caller is cancelled: waits in it then fail, which is for the
-/// expression to report. Expressions may borrow and move what is around them, as the closures of a scope's tasks may, and evaluate to
-/// anything that is `Send`.
+/// Every expression is evaluated, even if another one panics or the caller is cancelled. If the
+/// caller is cancelled, waits in the expressions fail, and the expressions decide what that means.
+/// Expressions may borrow and move their surroundings, like the closures of a scope's tasks. Their
+/// values have to be `Send`.
 ///
 /// # Panics
-/// Outside a run; inside [`no_suspend`](crate::no_suspend).
+/// Panics outside a run and inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// No cancel point itself; a cancellation reaches the expressions.
+/// The macro itself is not a cancellation point. A cancellation reaches the expressions.
 ///
 /// # Examples
 /// ```
@@ -33,7 +35,8 @@ use crate::scope::{self, JoinError, JoinHandle, Scope};
 #[doc(alias = "concurrently")]
 #[macro_export]
 macro_rules! join {
-    // All are launched before the first is waited for. Each step's `handle` is a name of its own.
+    // All expressions are launched before the first is waited for. Hygiene makes each step's
+    // `handle` a separate variable.
     (@launch $scope:ident [$($handle:ident)*]) => { ($($crate::combine::__outcome(&$handle),)*) };
     (@launch $scope:ident [$($handles:ident)*] $expression:expr, $($rest:expr,)*) => {{
         let handle = $crate::combine::__launch($scope, || $expression);
@@ -44,7 +47,7 @@ macro_rules! join {
     };
 }
 
-/// Launches one expression. Public for the macro's sake.
+/// Launches one expression. It is public only for the macro.
 #[track_caller]
 pub fn __launch<'scope, F, U>(
     scope: &'scope Scope<'scope, '_>,
@@ -57,10 +60,11 @@ where
     scope.spawn_always(expression)
 }
 
-/// What one expression gave. Public for the macro's sake.
+/// Returns the result of one expression. It is public only for the macro.
 ///
 /// # Errors
-/// As [`JoinHandle::join`], but never the caller's cancellation: the scope would wait anyway.
+/// Returns the errors of [`JoinHandle::join`] except the caller's cancellation, because the scope
+/// waits in any case.
 pub fn __outcome<U>(handle: &JoinHandle<'_, U>) -> Result<U, JoinError> {
     scope::shield(|| handle.join())
 }

@@ -1,4 +1,4 @@
-//! Tasks one after another, as they end.
+//! Results of tasks in the order in which they end.
 #![expect(unsafe_code, reason = "owns entries that tasks point to")]
 
 use std::fmt;
@@ -13,9 +13,11 @@ use crate::park::{Entry, Gathering, Mode};
 use crate::scope::{Internals, JoinError, JoinHandle, Scope, TryScope};
 use crate::task;
 
-/// Tasks of a scope whose results are read one after another, in the order in which they end. More can be spawned meanwhile.
+/// Tasks of a scope whose results are read in the order in which the tasks end. More tasks can be
+/// spawned meanwhile.
 ///
-/// Dropping it does not matter to the tasks: they are their scope's. It may be shared: each result goes to one reader.
+/// Dropping the set does not affect the tasks, because they belong to the scope. A set may be
+/// shared; each result goes to one reader.
 ///
 /// # Examples
 /// ```
@@ -38,7 +40,8 @@ use crate::task;
 /// });
 /// ```
 ///
-/// In a [`TryScope`] its tasks return `Result`: an `Err` fails the scope, and is given as [`JoinError::Failed`].
+/// In a [`TryScope`] the tasks return `Result`. An `Err` fails the scope, and the set returns
+/// [`JoinError::Failed`] for that task.
 ///
 /// ```
 /// use ecru::{JoinError, JoinSet};
@@ -59,49 +62,53 @@ use crate::task;
 /// ```
 pub struct JoinSet<'scope, 'env, T, S = Scope<'scope, 'env>> {
     scope: &'scope S,
-    /// Not part of this value: if that is forgotten, tasks may still tell it.
+    /// Allocated separately: if the set is forgotten, tasks that end may still access the
+    /// gathering.
     gathering: Arc<Gathering>,
-    /// All that have not been read. Its lock is held while a member is being entered, so that no reader frees it meanwhile.
+    /// The members whose results have not been read. A new member is entered under this lock, so
+    /// that no reader frees it meanwhile.
     members: SpinLock<Pile>,
-    /// The last request that was reported to each reader that has been cancelled: the reader's identity and the request's number.
+    /// The last cancellation that was reported to each cancelled reader: the reader's identity and
+    /// the number of the request.
     reported: SpinLock<Vec<(u64, u32)>>,
     _handles: PhantomData<JoinHandle<'scope, T>>,
-    /// Results go in and come out: a set of results that live longer cannot pass for one of shorter-lived ones.
+    /// Makes the set invariant in `T`, because results are both put in and taken out.
     _invariant: PhantomData<fn(T) -> T>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// A scope that a [`JoinSet`] can belong to.
+/// A scope to which a [`JoinSet`] can belong.
 pub trait AnyScope<'scope, 'env>: sealed::Sealed {}
 impl<'scope, 'env> AnyScope<'scope, 'env> for Scope<'scope, 'env> {}
 impl<'scope, 'env, E> AnyScope<'scope, 'env> for TryScope<'scope, 'env, E> {}
 
 mod sealed {
-    #[expect(unnameable_types, reason = "so that only the scopes of this library are scopes")]
+    #[expect(unnameable_types, reason = "seals `AnyScope`")]
     pub trait Sealed {}
     impl Sealed for super::Scope<'_, '_> {}
     impl<E> Sealed for super::TryScope<'_, '_, E> {}
 }
 
-/// One task of a set; on the heap, because the task points to it.
+/// One task of a set. It is on the heap because the task points to it.
 #[repr(C)]
 struct Member<'scope, T> {
-    /// In the set's `members`.
+    /// The link in the set's `members`.
     link: Link,
     entry: Entry,
     handle: JoinHandle<'scope, T>,
 }
 
-// SAFETY: G1: the pile and its links are guarded by the lock; results move between threads, each to one.
+// SAFETY: G1: the lock guards the pile and its links. Results move between threads, each to one
+// reader.
 unsafe impl<T: Send, S: Sync> Sync for JoinSet<'_, '_, T, S> {}
-// SAFETY: G1, as above.
+// SAFETY: G1: the same holds for moving the whole set.
 unsafe impl<T: Send, S: Sync> Send for JoinSet<'_, '_, T, S> {}
 
 impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
-    /// Spawns a task of the scope whose result this set will give.
+    /// Spawns a task in the scope. The set will return its result.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics on a thread that runs no tasks.
     #[track_caller]
     pub fn spawn<F>(&self, f: F)
     where
@@ -113,10 +120,10 @@ impl<'scope, 'env, T> JoinSet<'scope, 'env, T> {
 }
 
 impl<'scope, 'env, T, E: Send> JoinSet<'scope, 'env, T, TryScope<'scope, 'env, E>> {
-    /// Spawns a task of the scope whose value this set will give. Its `Err` fails the scope.
+    /// Spawns a task in the scope. The set will return its value, and an `Err` fails the scope.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics on a thread that runs no tasks.
     #[track_caller]
     pub fn spawn<F>(&self, f: F)
     where
@@ -131,7 +138,8 @@ impl<'scope, 'env, T, S> JoinSet<'scope, 'env, T, S>
 where
     S: AnyScope<'scope, 'env>,
 {
-    /// Creates a set without tasks. Its tasks will be those of the scope: a [`Scope`] or a [`TryScope`].
+    /// Creates an empty set for tasks of `scope`, which is a [`Scope`](crate::Scope) or a
+    /// [`TryScope`].
     #[must_use]
     pub fn new(scope: &'scope S) -> Self {
         JoinSet {
@@ -151,29 +159,35 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     fn enter(&self, handle: JoinHandle<'scope, T>) {
         let entry = Entry::new(&self.gathering, std::ptr::null());
         let member = Box::into_raw(Box::new(Member { link: Link::new(), entry, handle }));
-        // SAFETY: G1: nobody else knows it yet, and nobody frees it before the lock below is free.
+        // SAFETY: G1: no other thread knows the member yet, and none frees it before the lock below
+        // is released.
         let task = unsafe { &(*member).handle }.task().0;
-        // SAFETY: G1, as above.
+        // SAFETY: G1: as for the line above.
         let entry = unsafe { &raw const (*member).entry };
-        // SAFETY: G1, as above.
+        // SAFETY: G1: as for the line above.
         unsafe { &*entry }.set_key(member.cast_const().cast());
         let members = self.members.lock();
-        // SAFETY: L3: in no list; it stays until it has been taken out under this lock.
+        // SAFETY: L3: the member is in no list, and stays in place until it has been taken out
+        // under this lock.
         unsafe { members.push(member.cast_const().cast()) };
-        // SAFETY: G1: both are on the heap, and stay until the entry has been read or `drop` has taken it out.
+        // SAFETY: G1: gathering and entry are on the heap, and stay until the entry has been read
+        // or `drop` has taken it out.
         unsafe { watch::enter(&self.gathering, task, entry) };
     }
 
-    /// The result of the next task that ends, or has ended; waits for it. None: there is no task whose result has not been given.
+    /// Returns the result of the next task that ends or has already ended, and waits for it.
+    /// Returns `None` if the results of all tasks have been returned.
     ///
-    /// A cancellation is reported once to each reader, as [`JoinError::CallerCancelled`]. As long as the same request lasts, further calls of this
-    /// reader return `None`, so a loop that reads to the end ends. No result is lost: outside the cancelled section, one can read on.
+    /// A cancellation is reported once to each reader, as [`JoinError::CallerCancelled`]. As long
+    /// as the same request is in force, further calls by this reader return `None`, so a loop that
+    /// reads to the end terminates. No result is lost: the reader can continue outside the
+    /// cancelled section.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point, see above.
+    /// This is a cancellation point, as described above.
     #[track_caller]
     pub fn join_next(&self) -> Option<Result<T, JoinError>> {
         let begun = task::begin_wait();
@@ -193,7 +207,9 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     fn report(&self) -> Option<Result<T, JoinError>> {
         let (reader, number) = (task::current_identity(), task::request_number());
         let mut reported = self.reported.lock();
-        // For each reader by itself: two cancelled readers would otherwise keep each other going. Numbers do not tell which request is newer.
+        // This is tracked for each reader separately. Otherwise two cancelled readers would
+        // overwrite each other's number and never end. The numbers do not tell which request is
+        // newer.
         let is_new = match reported.iter_mut().find(|(other, _)| *other == reader) {
             Some((_, last)) => mem::replace(last, number) != number,
             None => {
@@ -209,21 +225,21 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
     fn read(&self, key: *const ()) -> Result<T, JoinError> {
         {
             let members = self.members.lock();
-            // SAFETY: L3: it is in until its one reader takes it out, here.
+            // SAFETY: L3: the member is in the list until its only reader takes it out here.
             unsafe { members.remove(key.cast()) };
         }
-        // SAFETY: G1: nobody else knows it any more; `spawn` made it.
+        // SAFETY: G1: no other thread knows the member any more, and `enter` made it as a box.
         let member = unsafe { Box::from_raw(key.cast_mut().cast::<Member<'scope, T>>()) };
         member.handle.claim()
     }
 
-    /// How many tasks there are whose results have not been given.
+    /// Returns the number of tasks whose results have not been returned.
     #[must_use]
     pub fn len(&self) -> usize {
         self.gathering.len()
     }
 
-    /// Whether there is no such task.
+    /// Returns whether the results of all tasks have been returned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -235,22 +251,24 @@ impl<T, S> Drop for JoinSet<'_, '_, T, S> {
         let members = self.members.lock();
         let first = members.first();
         drop(members);
-        // First nobody points to any of them, then they go, one with all that its destructor may do.
+        // All members are unlinked from their tasks before the first is freed, because freeing one
+        // may run any destructor.
         each::<T>(first, |member| {
-            // SAFETY: G1: in the set, hence not freed.
+            // SAFETY: G1: the member is in the set, so it has not been freed.
             let member = unsafe { &*member };
             watch::leave(member.handle.task().0, &member.entry);
         });
         each::<T>(first, |member| {
-            // SAFETY: G1: out of its task's list, and nobody reads the gathering any more.
+            // SAFETY: G1: the member is not in its task's list now, and the gathering has no reader
+            // any more.
             drop(unsafe { Box::from_raw(member) });
         });
     }
 }
 
-/// Calls `visit` with each member from `link` on, which it may free.
+/// Calls `visit` with each member from `link` on. `visit` may free the member.
 fn each<'scope, T>(mut link: *const Link, mut visit: impl FnMut(*mut Member<'scope, T>)) {
-    // SAFETY: L3: the set is being dropped: nobody else changes the list.
+    // SAFETY: L3: the set is being dropped, so no other thread changes the list.
     while let Some(here) = unsafe { link.as_ref() } {
         let member = link.cast_mut().cast();
         link = here.next();

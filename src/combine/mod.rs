@@ -1,34 +1,39 @@
-//! Several tasks at once.
+//! Waiting for several tasks at once.
 //!
-//! | | waits for | gives | the others |
+//! | | waits for | returns | the other tasks |
 //! |---|---|---|---|
-//! | [`fn@zip`] | all, or the first failure | a tuple or `Vec` of values, or that failure | left alone |
-//! | [`try_join_all`] | the same | the same | cancelled, not awaited |
-//! | [`fn@first_ok`] | the first success, or all | that value, or the last failure | cancelled and awaited |
-//! | [`first_ok_keep`] | the same | the same | left alone |
+//! | [`fn@zip`] | all or the first failure | values or the failure | run on |
+//! | [`try_join_all`] | all or the first failure | values or the failure | cancelled, not awaited |
+//! | [`fn@first_ok`] | the first success or all | value or the last failure | cancelled and awaited |
+//! | [`first_ok_keep`] | the first success or all | value or the last failure | run on |
 //! | [`join_all`] | all | a `Vec` of results | |
-//! | [`JoinSet`] | one after another | results in the order in which they come | |
+//! | [`JoinSet`] | one after another | results in the order in which tasks end | |
 //! | [`join!`](crate::join) | all | a tuple of results | |
 //!
 //! # Words
-//! - The tasks of `zip`, `try_join_all` and `first_ok` return `Result<T, E>`; a *failure* is an `Err`, or that there is no result (the
-//!   task panicked, say), which `E` is made from: hence `E: From<JoinError>`. Asked about no tasks at all they fail with
+//! - The tasks of `zip`, `try_join_all` and `first_ok` return `Result<T, E>`. A *failure* is an
+//!   `Err`, or a task without a result, for example one that panicked. `E` is made from the latter,
+//!   hence the bound `E: From<JoinError>`. Without any handle these functions fail with
 //!   [`JoinError::Empty`](crate::JoinError::Empty).
-//! - *First* and *last* are meant in time. Of tasks that had ended before the call nobody knows who was first; they count in the order
-//!   in which they are listed.
+//! - *First* and *last* refer to time. The order of tasks that had ended before the call is
+//!   unknown, so they count in the order of the handles.
 //!
 //! # Handles
-//! They are taken by value or by reference ([`Joinable`]), in tuples of up to 8, arrays, `Vec`s, slices, and some iterators ([`Handles`]). A handle that
-//! was lent stays good: a result that is not returned is still in it afterwards. So is every result when the *caller* is cancelled,
-//! as with [`join`](crate::JoinHandle::join).
+//! Handles are passed by value or by reference ([`Joinable`]), in tuples of up to 8, arrays,
+//! `Vec`s, slices, and some iterators ([`Handles`]). A handle that was passed by reference can
+//! still be used: a result that is not returned is still in it afterwards. If the *caller* is
+//! cancelled, all results stay in their handles, as with [`join`](crate::JoinHandle::join).
 //!
 //! # Panics of tasks
-//! A panic that is waited for is a failure. One that comes later, of a task that was left alone, is its scope's, as if nobody had
-//! asked. One of a task that was cancelled for losing is nobody's any more, unless it is joined.
+//! A panic of a task that is waited for is a failure. If a task that runs on panics later, the
+//! panic goes to its scope, as if the task had not been passed to a combinator. The panic of a task
+//! that was cancelled because another one decided the outcome is ignored, unless the task is
+//! joined.
 
-// # How
-// Each task gets an entry of one gathering among those who wait for its end; the caller parks, and whoever ends wakes it. No
-// handle is polled, and each costs the same however many they are.
+// # Implementation
+// Each task gets an entry of one gathering in its list of joiners. The caller parks, and a task
+// that ends wakes it. No handle is polled, and the cost of each handle does not depend on their
+// number.
 
 mod all;
 mod first_ok;

@@ -1,5 +1,5 @@
 //! Waiting for several tasks in the order in which they end.
-#![expect(unsafe_code, reason = "puts entries on the stack into the lines of tasks")]
+#![expect(unsafe_code, reason = "puts entries on the stack into the queues of tasks")]
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -10,24 +10,25 @@ use crate::park::{Entry, Gathering, Mode, Node, Read, Role, WOKEN, Waiter};
 use crate::scope::JoinError;
 use crate::task::{self, Header};
 
-/// So many entries lie on the stack; more of them in memory of their own.
+/// The number of entries that are kept on the stack. Longer lists are allocated.
 const FEW: usize = 8;
 
-/// Some tasks that are being watched.
+/// Several tasks that are being watched.
 #[derive(Debug)]
 pub(super) struct Watch<'w> {
     gathering: &'w Gathering,
-    /// So many tasks have not been given yet.
+    /// The number of tasks that have not been returned yet.
     left: &'w Cell<usize>,
 }
 
-/// Opens a watch over so many tasks, which `task` names by index, for as long as `body` runs.
+/// Watches `count` tasks while `body` runs. `task` returns the task at an index.
 pub(super) fn watch<'h, R>(
     count: usize,
     task: &dyn Fn(usize) -> &'h Header,
     body: impl FnOnce(&Watch<'_>) -> R,
 ) -> R {
-    // Errors are converted and values dropped below here: by code of the user's, which must not leave this frame open.
+    // User code runs below here: it converts errors and drops values. `OpenFrame` keeps it from
+    // suspending a coroutine over this frame.
     let _frame = OpenFrame::enter();
     let gathering = Gathering::of(count);
     let left = Cell::new(count);
@@ -38,7 +39,8 @@ pub(super) fn watch<'h, R>(
         for (index, place) in few[..count].iter_mut().enumerate() {
             place.write(entry(index));
         }
-        // SAFETY: written just above. That they are not dropped is no loss: entries of a gathering own nothing.
+        // SAFETY: they were written just above. They are never dropped, which loses nothing,
+        // because entries of a gathering own nothing.
         unsafe { few[..count].assume_init_ref() }
     } else {
         many = (0..count).map(entry).collect();
@@ -46,14 +48,16 @@ pub(super) fn watch<'h, R>(
     };
     let _listed = Listed { task, entries, left: &left };
     for (index, entry) in entries.iter().enumerate() {
-        // SAFETY: G1, N1: they have all been read, or `Listed` takes them out, before this frame goes.
+        // SAFETY: G1, N1: before this frame ends, all entries have been read, or `Listed` takes
+        // them out.
         unsafe { put_in(&gathering, task(index), entry) };
     }
     body(&Watch { gathering: &gathering, left: &left })
 }
 
 impl Watch<'_> {
-    /// The index of the next task that ends, or has ended; none: all have been given.
+    /// Returns the index of the next task that ends or has already ended. Returns `None` if all
+    /// have been returned.
     pub(super) fn next(&self) -> Result<Option<usize>, JoinError> {
         match self.next_as(Mode::Cancellable) {
             Next::Ended(key) => Ok(Some(key.addr())),
@@ -62,7 +66,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits for all that have not been given; no cancel point.
+    /// Waits for all tasks that have not been returned. This is not a cancellation point.
     pub(super) fn rest(&self) {
         while matches!(self.next_as(Mode::Uninterruptible), Next::Ended(_)) {}
     }
@@ -80,7 +84,7 @@ impl Watch<'_> {
     }
 }
 
-/// Takes the entries out again, whatever happens, unless all have been read.
+/// Takes the entries out again when dropped, also while unwinding, unless all have been read.
 struct Listed<'w, 'h> {
     task: &'w dyn Fn(usize) -> &'h Header,
     entries: &'w [Entry],
@@ -98,38 +102,39 @@ impl Drop for Listed<'_, '_> {
     }
 }
 
-/// Lets a gathering know of a task's end.
+/// Registers an entry that the task's end appends to the gathering.
 ///
 /// # Safety
-/// G1: gathering and entry stay where they are until the entry has been read, or [`leave`] was called for it.
+/// G1: gathering and entry stay where they are until the entry has been read, or [`leave`] was
+/// called for it.
 pub(super) unsafe fn enter(gathering: &Gathering, task: &Header, entry: *const Entry) {
     gathering.open();
     // SAFETY: G1: the caller's promise.
     unsafe { put_in(gathering, task, entry) };
 }
 
-/// The same of an entry that has been counted.
+/// Registers an entry that the gathering counts as open already.
 ///
 /// # Safety
 /// G1: as [`enter`].
 unsafe fn put_in(gathering: &Gathering, task: &Header, entry: *const Entry) {
-    // SAFETY: N1: by G1, the caller's promise; a node of this role has no waiter.
+    // SAFETY: N1: this follows from G1, the caller's promise. A node of this role has no waiter.
     if !unsafe { task.add_joiner(entry.cast()) } {
-        // SAFETY: G1: the task has ended, and does not know the entry.
+        // SAFETY: G1: the task has ended and has no pointer to the entry.
         unsafe { gathering.note_late(entry) };
     }
 }
 
-/// Takes an entry out again.
+/// Takes an entry out of the task's list.
 pub(super) fn leave(task: &Header, entry: &Entry) {
     task.joiners.lock().remove(entry.node());
 }
 
-/// What [`next`] gives.
+/// The result of [`next`].
 pub(super) enum Next {
     /// The task whose entry has this key has ended.
     Ended(*const ()),
-    /// All have been given.
+    /// All tasks have been returned.
     Nobody,
     Cancelled,
 }
@@ -139,7 +144,8 @@ pub(super) fn next(gathering: &Gathering, mode: Mode) -> Next {
     loop {
         let waiter = Waiter::new();
         let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-        // SAFETY: N1: this frame stays until the node has been claimed, and that is acknowledged, or taken out.
+        // SAFETY: N1: this frame stays until the node has been claimed and the claim acknowledged,
+        // or until the node has been taken out.
         match unsafe { gathering.read(&reader) } {
             Read::Entry(key) => return Next::Ended(key),
             Read::Nothing => return Next::Nobody,

@@ -1,4 +1,4 @@
-//! All values, or the first failure.
+//! All values of several tasks, or the first failure.
 
 use std::{array, iter, slice, vec};
 
@@ -7,17 +7,21 @@ use super::handles::IntoList;
 use super::watch::watch;
 use crate::scope::{Claimed, JoinError, Joinable};
 
-/// Waits until all tasks have succeeded and returns their values: a tuple for a tuple of handles, whose tasks may return different
-/// types; a `Vec` for a list. Or until the first failure in time: then the others are neither awaited nor cancelled.
+/// Waits until all tasks have succeeded, and returns their values. For a tuple of handles the
+/// values are a tuple, and the tasks may return different types. For a list they are a `Vec`. The
+/// first failure in time is returned at once, and the other tasks are neither awaited nor
+/// cancelled.
 ///
 /// # Errors
-/// The first failure; [`JoinError::CallerCancelled`] when the caller is cancelled; [`JoinError::Empty`] when there are none.
+/// Returns the first failure. Returns [`JoinError::CallerCancelled`] if the caller is cancelled,
+/// and [`JoinError::Empty`] if there are no handles.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point. Handles that were lent stay good, those of tasks that have succeeded as well.
+/// This is a cancellation point. Handles that were passed by reference can still be joined,
+/// including those of tasks that have succeeded.
 ///
 /// # Examples
 /// ```
@@ -38,21 +42,21 @@ pub fn zip<Z: Zip>(handles: Z) -> Result<Z::Values, Z::Error> {
     handles.zipped()
 }
 
-/// What [`zip`] takes: tuples of up to 8 handles, and lists.
+/// The argument of [`zip`]: a tuple of up to 8 handles, or a list.
 ///
-/// Nothing else can be.
+/// The trait is sealed.
 pub trait Zip: Zipped {}
 
 impl<Z: Zipped> Zip for Z {}
 
-/// Keeps the method away from users.
+/// Keeps the method out of the public API.
 #[expect(unnameable_types, reason = "seals `Zip`")]
 pub trait Zipped {
-    /// A tuple or a `Vec`.
+    /// A tuple or a `Vec` of the values.
     type Values;
-    /// What the tasks fail with.
+    /// The type with which the tasks fail.
     type Error;
-    /// See [`zip`].
+    /// Does what [`zip`] documents.
     #[doc(hidden)]
     fn zipped(self) -> Result<Self::Values, Self::Error>;
 }

@@ -1,16 +1,20 @@
-//! What is done about a run that is stuck: see [`RuntimeBuilder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). Where the program
-//! leaves that open, a debug build says once that it seems to be stuck ([`noticed`]).
+//! What happens to a run that is stuck: see
+//! [`RuntimeBuilder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). If the program has not
+//! decided about that setting, a debug build prints one note that the run seems to be stuck
+//! ([`noticed`]).
 //!
 //! ```text
-//!   RUNS ---- all workers at rest ----> LOOKS ---- every task waits ----> CANCELLED ---- the run ends: it panics
-//!    ^                                    |                                   |
-//!    +---- a thread from outside has -----+                                   +---- all at rest again: the process
-//!          made a task ready after all                                              is aborted
+//!   RUNS -- all workers at rest --> LOOKS -- every task waits --> CANCELLED -- run ends: it panics
+//!    ^                                |                               |
+//!    +-- an outside thread has -------+                               +-- all at rest again:
+//!        made a task ready after all                                      the process is aborted
 //! ```
-//! A worker that finds the run stuck is about to sleep and runs no task. So it spawns one into the run, which looks, prints what it
-//! sees, and cancels the root. A root cannot be unwound by others, and may not return before its scopes have ended: so every wait
-//! that can be cancelled returns [`Cancelled`](crate::Cancelled), the tasks end in the way they do on any cancellation, and then `run`
-//! panics. If waits are left that cannot be cancelled, nothing sound is left to do but to say so and to abort.
+//! A worker that finds the run stuck is about to sleep and runs no task. So it spawns a task into
+//! the run. That task makes a dump, prints it, and cancels the root. No other task can unwind the
+//! root, and the root may not return before its scopes have ended. Therefore every wait that can be
+//! cancelled returns [`Cancelled`](crate::Cancelled), the tasks end as on any cancellation, and
+//! then `run` panics. If waits remain that cannot be cancelled, nothing sound is left to do but to
+//! report them and abort.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,7 +29,7 @@ fn state(pool: &Pool) -> MutexGuard<'_, Deadlock> {
     pool.deadlock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All workers are at rest. Called by one of them, outside of any task.
+/// Handles that all workers are at rest. A worker calls this outside of any task.
 pub(crate) fn found(pool: &Arc<Pool>) {
     let again = {
         let mut state = state(pool);
@@ -42,21 +46,21 @@ pub(crate) fn found(pool: &Arc<Pool>) {
     let spawned =
         spawn_hidden(pool, 0, move || if again { give_up(&own) } else { look(&own) }).is_some();
     if !spawned && !again {
-        // Without a run there is nobody to be stuck.
+        // There is no run that could be stuck.
         *state(pool) = Deadlock::Runs;
     }
 }
 
-/// How long all workers must have been at rest before [`noticed`] is called.
+/// Returns how long all workers must have been at rest before [`noticed`] is called.
 pub(crate) fn patience() -> Duration {
-    // For this library's own tests, which would otherwise take seconds.
+    // This library's own tests would otherwise take seconds.
     let shortened = std::env::var("ECRU_TEST_STUCK_AFTER_MS").ok();
     let shortened = shortened.and_then(|text| text.parse().ok());
     shortened.map_or(Duration::from_secs(1), Duration::from_millis)
 }
 
-/// All workers have been at rest for a while, and nothing is to be done about it: a thread from outside may yet wake a task.
-/// Called by one of them, outside of any task.
+/// Prints that all workers have been at rest for a while. Nothing else is done, because a thread
+/// outside the run may still wake a task. A worker calls this outside of any task.
 pub(crate) fn noticed() {
     report::say(
         "ecru: the program seems to be stuck: every task waits, no timer or I/O is pending, and only another thread could wake one. \
@@ -65,7 +69,7 @@ pub(crate) fn noticed() {
     );
 }
 
-/// How a run ends that was found stuck: the text to panic with. The next one begins anew.
+/// Returns the text to panic with if the run was found stuck. Resets the state for the next run.
 pub(crate) fn verdict(pool: &Pool) -> Option<String> {
     match std::mem::replace(&mut *state(pool), Deadlock::Runs) {
         Deadlock::Cancelled(tree) => Some(format!(
@@ -75,7 +79,7 @@ pub(crate) fn verdict(pool: &Pool) -> Option<String> {
     }
 }
 
-/// In a task of the run.
+/// Looks at all tasks, and cancels the root if every task waits. Runs in a task of the run.
 fn look(pool: &Arc<Pool>) {
     let tree = dump(pool);
     if !is_stuck(&tree) {
@@ -89,7 +93,7 @@ fn look(pool: &Arc<Pool>) {
     }
 }
 
-/// In a task of the run.
+/// Aborts the process if every task still waits. Runs in a task of the run.
 fn give_up(pool: &Arc<Pool>) {
     let tree = dump(pool);
     if is_stuck(&tree) {

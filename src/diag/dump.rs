@@ -1,4 +1,4 @@
-//! Asking the workers, and what each answers.
+//! Asking the workers, and the answer of each worker.
 #![expect(unsafe_code, reason = "spawns into the scope of the run")]
 
 use std::panic::Location;
@@ -15,15 +15,15 @@ use crate::sched::{self, Pool};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore, shield};
 use crate::task::{self, TaskId};
 
-/// How long a worker may take to begin with its answer.
+/// How long the workers may take to begin with their answers.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How many traces a worker takes: each costs it some ten microseconds.
+/// The maximum number of stack traces that a worker takes. Each takes about ten microseconds.
 const TRACES_MAX: usize = 1000;
 
-/// What a worker says of itself.
+/// The tasks of a worker, as described by that worker.
 struct Answer {
     tasks: Vec<TaskInfo>,
-    /// Tasks that have not begun and are not among those.
+    /// The number of tasks that have not begun and are not in `tasks`.
     uncounted: usize,
 }
 
@@ -32,7 +32,7 @@ struct Question {
     task: JoinHandle<'static, Answer>,
 }
 
-/// Every scope and task of the pool's run; empty if there is no run.
+/// Returns every scope and task of the pool's run. The tree is empty if there is no run.
 #[track_caller]
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     park::refuse_if_no_suspend();
@@ -40,7 +40,8 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
     let deadline = clock::now() + PATIENCE;
     let (mut said, mut busy, mut uncounted) = (Vec::new(), Vec::new(), 0);
-    // Not cut short by a cancellation: it may be the one whose effect is being looked at.
+    // A cancellation does not cut this short, because its effect may be what the caller wants to
+    // see.
     shield(|| {
         for (worker, question) in questions.into_iter().enumerate() {
             let left = deadline.saturating_duration_since(clock::now());
@@ -60,13 +61,13 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     TaskTree::new(said, busy, uncounted)
 }
 
-/// What a worker runs that has not answered.
+/// Returns the task that runs on a worker which has not answered.
 fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
     let seen = inspect::seen_on(pool, worker)?;
     (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
 }
 
-/// Puts a question to each worker; none: there is no run.
+/// Puts a question to each worker. Returns `None` if there is no run.
 fn ask(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
     let ask_one = |worker| {
         let begun = Arc::new(AtomicBool::new(false));
@@ -80,8 +81,8 @@ fn ask(pool: &Arc<Pool>, asker: Option<TaskId>) -> Option<Vec<Question>> {
     (0..pool.settings.workers).map(ask_one).collect()
 }
 
-/// Spawns a task into the run that may only start on one certain worker, begins even if it is cancelled, and is not shown in trees.
-/// None: there is no run.
+/// Spawns a task into the run that can start only on the given worker, begins even if it is
+/// cancelled, and is not shown in trees. Returns `None` if there is no run.
 pub(super) fn spawn_hidden<F, T>(
     pool: &Pool,
     worker: usize,
@@ -96,18 +97,18 @@ where
     let core = unsafe { run.cast::<ScopeCore>().as_ref() }?;
     let options = Options { always_begins: true, ..Options::default() };
     let task = core.allocate(Plain(body), options, here());
-    // SAFETY: T1: a new task; it is counted, so the run does not end before it.
+    // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::spawn_on(pool, worker, task) };
-    // SAFETY: T2: the handle's reference.
+    // SAFETY: T2: this is the handle's reference.
     Some(unsafe { JoinHandle::new(task) })
 }
 
-/// Where hidden tasks are spawned, by which they are told from those of the program.
+/// Returns the spawn location of hidden tasks, which distinguishes them from the program's tasks.
 fn here() -> &'static Location<'static> {
     Location::caller()
 }
 
-/// A worker's answer, in a task of its own.
+/// Makes the answer of a worker. Runs in a hidden task.
 fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
     let mut root_trace = inspect::trace_root().map(StackTrace::new);
     let mut traces = 0;

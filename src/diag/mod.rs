@@ -1,26 +1,30 @@
-//! What a program is doing: every scope and every task of a run, on whom each waits, and where.
+//! What a program is doing: every scope and every task of a run, what each task waits for, and
+//! where in the code.
 //!
-//! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which prints itself.
+//! [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) makes a [`TaskTree`], which can be printed.
 //!
-//! The workers answer one after another, while the others go on. A tree of a busy program may show a task as it was a moment ago.
-//! Of a program that is stuck it shows the truth.
+//! The workers answer one after another while the others continue. The tree of a busy program may
+//! therefore show a task as it was a moment ago. The tree of a program that is stuck is exact.
 
-// # How it is made
-// Started tasks belong to their workers, which touch them without locks. So nobody looks at another worker's tasks: whoever
-// wants a tree *asks* each worker, by a task that may only start there, and joins these tasks. They are tasks of the run, which
-// therefore does not end before they have; they are the only ones that a tree does not show.
+// # Implementation
+// Started tasks belong to their workers, which access them without locks. So no thread looks at
+// another worker's tasks. A caller that wants a tree *asks* each worker, through a task that may
+// only start on that worker, and joins these tasks. They are tasks of the run, so the run does not
+// end before they have ended. They are the only tasks that a tree does not show.
 //
 // ```text
-//   the asker                                        a worker
-//   -------------------------------------------      --------------------------------------------------
-//   a task for each worker, into its inbox     --->  at its next look around: begun <- true
-//   join each, for 100 ms in all                     describe its tasks: started, unstarted, the root
-//     began in time: join it, however long     <---  the description is the task's result
-//     has not begun: the worker counts as busy       (describes later, for nobody)
-//       and what it has noted of its task is shown
-//   put the descriptions together by scopes
+//   asker                                          worker
+//   ------------------------------------------     ------------------------------------------
+//   puts a task into the inbox of each worker -->  at its next check: begun <- true
+//   joins each task, within 100 ms in all          describes its tasks: started, unstarted,
+//     it has begun: joins it, however long <-----  the root; this is the task's result
+//       that takes
+//     it has not begun: the worker counts as       (describes them later; the result is
+//       busy, and the task that it has recorded      dropped)
+//       as running is shown
+//   combines the descriptions by scopes
 // ```
-// What a worker does for its part stands in `sched/inspect.rs`.
+// `sched/inspect.rs` contains the worker's part.
 
 mod deadlock;
 mod dump;

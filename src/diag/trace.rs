@@ -1,16 +1,17 @@
-//! The stack of a parked task, as text for people.
+//! Stack traces of parked tasks, as text.
 
 use std::backtrace::Backtrace;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a parked task stands in its code: its calls, innermost first, without those of this library by which it waits and by
-/// which it was started.
+/// The stack trace of a parked task: its calls, innermost first. The calls of this library by which
+/// the task waits and by which it was started are left out.
 ///
-/// Names and lines are looked up when it is printed, which takes a while the first time. A build without line tables, which a release is
-/// unless its profile says `debug = "line-tables-only"`, knows no lines, nor functions that the optimiser has put into others: there the
-/// trace may be a single call of this library's.
+/// Names and lines are looked up when the trace is printed, which takes a while the first time. A
+/// release build has no line tables unless its profile says `debug = "line-tables-only"`. Without
+/// them the trace shows no lines, and no functions that the optimizer has inlined into others. It
+/// may then consist of a single call of this library.
 #[derive(Clone)]
 pub struct StackTrace {
     captured: Arc<Backtrace>,
@@ -21,7 +22,7 @@ impl StackTrace {
         StackTrace { captured: Arc::new(captured) }
     }
 
-    /// The text of each frame, one line or more.
+    /// Returns the text of each frame, which has one line or more.
     fn frames(&self) -> Vec<String> {
         let mut frames: Vec<String> = Vec::new();
         for line in self.captured.to_string().lines() {
@@ -39,13 +40,14 @@ impl StackTrace {
     }
 }
 
-/// `  12: name` is the beginning of a frame.
+/// Returns the name if the line begins a frame: `  12: name`.
 fn without_number(line: &str) -> Option<&str> {
     let (number, name) = line.trim_start().split_once(": ")?;
     number.parse::<u32>().ok().map(|_| name)
 }
 
-/// Leaves out how the task waits and how it leaves its trace, and what runs its closure.
+/// Removes the frames by which the task waits, by which it leaves its trace, and by which it is
+/// run.
 fn trim(frames: &mut Vec<String>) {
     frames.retain(|frame| !is_own(frame, "base/short_trace.rs"));
     let left_it = frames.iter().position(|frame| is_own(frame, "sched/trace.rs"));
@@ -57,15 +59,16 @@ fn trim(frames: &mut Vec<String>) {
     frames.drain(..left_it.unwrap_or(0) + begin.unwrap_or(0));
     let starts = ["task/result.rs", "sched/running.rs", "sched/life.rs", "runtime/run.rs"];
     let end = frames.iter().position(|frame| starts.iter().any(|part| is_own(frame, part)));
-    // One is left in any case: the program's own may be a part of what runs it.
+    // One frame is always left, because the program's own frame may have been inlined into what
+    // runs it.
     frames.truncate(end.unwrap_or(frames.len()).max(1));
     while frames.len() > 1 && frames.last().is_some_and(|frame| is_plumbing(frame)) {
         frames.pop();
     }
 }
 
-/// Whether a frame's code is in a certain file or folder of this library. Without debug information there are only names, and with
-/// little of it only places.
+/// Returns whether a frame's code is in a given file or folder of this library. Without debug
+/// information a frame has only a name. With little debug information it has only a location.
 fn is_own(frame: &str, part: &str) -> bool {
     let (name, place) = frame.split_once("\nat ").unwrap_or((frame, ""));
     let module = part.trim_end_matches(".rs").trim_end_matches('/').replace('/', "::");
@@ -77,10 +80,11 @@ fn is_own(frame: &str, part: &str) -> bool {
     named || in_part(here, OWN, part) || (is_at_home() && in_part(here, "src", part))
 }
 
-/// This library's sources.
+/// The folder of this library's sources.
 const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
 
-/// Places below the working directory are printed from there.
+/// Whether the working directory is this package. Locations below the working directory are printed
+/// relative to it.
 fn is_at_home() -> bool {
     std::env::current_dir().is_ok_and(|at| at == Path::new(env!("CARGO_MANIFEST_DIR")))
 }
@@ -89,7 +93,7 @@ fn in_part(place: &Path, sources: &str, part: &str) -> bool {
     place.strip_prefix(sources).is_ok_and(|inside| inside.to_string_lossy().starts_with(part))
 }
 
-/// What stands between a task's closure and what runs it.
+/// Returns whether a frame lies between a task's closure and what runs it.
 fn is_plumbing(frame: &str) -> bool {
     is_own(frame, "scope/")
         || frame.starts_with("__rust_try")

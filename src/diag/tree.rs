@@ -1,4 +1,4 @@
-//! What came of a dump: tasks below the scopes that they belong to.
+//! The result of a dump: tasks below the scopes that they belong to.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,12 +9,13 @@ use super::trace::StackTrace;
 use crate::park::{About, Purpose};
 use crate::task::{Header, Seen, TaskId};
 
-/// Deeper trees than this are not indented any further.
+/// Tasks at greater depths than this are not indented any further.
 const INDENT_MAX: usize = 32;
 
-/// Every scope and task of a run, as [`RuntimeHandle::dump`](crate::RuntimeHandle::dump) found them.
+/// Every scope and task of a run, as found by [`RuntimeHandle::dump`](crate::RuntimeHandle::dump).
 ///
-/// `{}` prints a line for each scope and each task; `{:#}` adds the stack traces of the tasks that wait.
+/// `{}` prints one line for each scope and each task. `{:#}` adds the stack traces of the tasks
+/// that wait.
 ///
 /// # Examples
 /// ```
@@ -33,10 +34,10 @@ const INDENT_MAX: usize = 32;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskTree {
-    /// In the order of printing: a task, then what is below it.
+    /// The tasks in the order of printing: each task is followed by those below it.
     tasks: Arc<Vec<TaskInfo>>,
     busy: Vec<usize>,
-    /// What these workers ran, in their order.
+    /// What the busy workers were running, in the order of `busy`.
     busy_with: Vec<Option<BusyTask>>,
     uncounted: usize,
 }
@@ -60,19 +61,20 @@ pub struct TaskInfo {
     depth: usize,
 }
 
-/// What a task did when it was asked for.
+/// What a task was doing when its worker was asked.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum TaskState {
-    /// It is the one that asked.
+    /// The task is the one that asked.
     Running,
-    /// It goes on when its turn comes.
+    /// The task continues when it is its turn.
     Ready,
-    /// It has not begun.
+    /// The task has not begun.
     Unstarted,
-    /// It waits.
+    /// The task waits.
     Waiting(Wait),
-    /// Its worker was too busy to answer: known only because it has a task that another worker knew.
+    /// Its worker was too busy to answer. The task is known only because another worker has a task
+    /// below it.
     Unknown,
 }
 
@@ -85,7 +87,7 @@ pub struct Wait {
     fd: Option<i32>,
 }
 
-/// What a task is called.
+/// The identity of a task: its id, name and spawn location.
 #[derive(Clone, Debug)]
 pub(super) struct Label {
     id: TaskId,
@@ -97,13 +99,13 @@ pub(super) struct Label {
 #[derive(Clone, Debug)]
 pub(super) struct Opening {
     pub(super) at: &'static Location<'static>,
-    /// By which tasks of one scope are told from those of another.
+    /// Distinguishes the tasks of one scope from those of another.
     pub(super) scope: usize,
     pub(super) parent: Label,
 }
 
 impl TaskTree {
-    /// Puts together what the workers have said.
+    /// Combines the answers of the workers.
     pub(super) fn new(
         said: Vec<TaskInfo>,
         busy: Vec<(usize, Option<BusyTask>)>,
@@ -113,33 +115,34 @@ impl TaskTree {
         TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted }
     }
 
-    /// All tasks, each before those below it.
+    /// Returns all tasks, each before those below it.
     pub fn tasks(&self) -> impl Iterator<Item = &TaskInfo> {
         self.tasks.iter()
     }
 
-    /// The task with that number.
+    /// Returns the task with this id.
     #[must_use]
     pub fn task(&self, id: TaskId) -> Option<&TaskInfo> {
         self.tasks().find(|task| task.id() == id)
     }
 
-    /// Whether there is no task at all, as when no run is going on.
+    /// Returns whether there is no task at all, for example because there is no run.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tasks.is_empty() && self.busy.is_empty()
     }
 
-    /// Returns the workers that did not answer in time, counted from 0: each was busy with a task. Their tasks are not among
-    /// [`tasks`](TaskTree::tasks).
+    /// Returns the workers that did not answer in time because each was busy with a task. Workers
+    /// are counted from 0. Their tasks are not among [`tasks`](TaskTree::tasks).
     #[must_use]
     pub fn busy_workers(&self) -> &[usize] {
         &self.busy
     }
 
-    /// Returns the task that kept one of the [`busy_workers`](TaskTree::busy_workers) from answering: it computes, or blocks its thread.
+    /// Returns the task that kept one of the [`busy_workers`](TaskTree::busy_workers) from
+    /// answering. Such a task computes, or blocks its thread.
     ///
-    /// `None` if that worker has answered, or was not running a task when it was looked at.
+    /// Returns `None` if that worker has answered, or was not running a task when it was looked at.
     ///
     /// # Examples
     /// ```
@@ -171,7 +174,8 @@ impl TaskTree {
         self.busy_with[place].as_ref()
     }
 
-    /// How many tasks that have not begun are left out: those of workers that have more than 10,000 of them.
+    /// Returns how many tasks that have not begun are left out. A worker with more than 10,000 of
+    /// them only counts them.
     #[must_use]
     pub fn left_out(&self) -> usize {
         self.uncounted
@@ -183,19 +187,20 @@ impl BusyTask {
         BusyTask { seen }
     }
 
-    /// Returns the name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
+    /// Returns the name that was given to the task by [`TaskBuilder::name`](crate::TaskBuilder::name), if
+    /// any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.seen.name.as_deref()
     }
 
-    /// Returns where it was spawned; for the root, where the run began.
+    /// Returns where the task was spawned. For the root this is where the run began.
     #[must_use]
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.seen.spawned_at
     }
 
-    /// Returns whether it is the root of the run.
+    /// Returns whether the task is the root of the run.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.seen.is_root
@@ -215,13 +220,15 @@ impl fmt::Display for BusyTask {
     }
 }
 
-/// Each task after the one whose scope it belongs to, tasks of one scope together.
+/// Arranges the tasks so that each follows the task whose scope it belongs to, and tasks of one
+/// scope are together.
 fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     let mut known: Vec<TaskInfo> = Vec::with_capacity(said.len());
     let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(said.len());
     for task in said {
         match places.get(&task.id()) {
-            // Stolen between two answers: the later one has seen more.
+            // The task was stolen between two answers, so both contain it. The later one is more
+            // recent.
             Some(&place) if !matches!(task.state, TaskState::Unstarted) => known[place] = task,
             Some(_) => {}
             None => {
@@ -267,7 +274,7 @@ impl TaskInfo {
         TaskInfo { is_root: header.scope.is_null(), ..TaskInfo::stub(Label::of(header)) }
     }
 
-    /// A task of which nothing else is known.
+    /// Makes the entry of a task of which only the label is known.
     fn stub(label: Label) -> TaskInfo {
         TaskInfo {
             label,
@@ -281,7 +288,7 @@ impl TaskInfo {
         }
     }
 
-    /// What its worker says of it.
+    /// Adds what the task's worker has said about it.
     pub(super) fn describe(
         &mut self,
         worker: usize,
@@ -295,43 +302,45 @@ impl TaskInfo {
         self.opening = opening;
     }
 
-    /// Its number, unique in the process.
+    /// Returns the task's id, which is unique in the process.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.label.id
     }
 
-    /// The name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
+    /// Returns the name that was given to the task by [`TaskBuilder::name`](crate::TaskBuilder::name), if
+    /// any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.label.name.as_deref()
     }
 
-    /// Where it was spawned; for the root, where the run began.
+    /// Returns where the task was spawned. For the root this is where the run began.
     #[must_use]
     pub fn spawned_at(&self) -> &'static Location<'static> {
         self.label.spawned_at
     }
 
-    /// Whether it is the root of the run.
+    /// Returns whether the task is the root of the run.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.is_root
     }
 
-    /// The worker that it belongs to, counted from 0, which is the thread that called `run`; none: unknown.
+    /// Returns the worker to which the task belongs, or `None` if that is unknown. Workers are
+    /// counted from 0, which is the thread that called `run`.
     #[must_use]
     pub fn worker(&self) -> Option<usize> {
         self.worker
     }
 
-    /// What it did.
+    /// Returns what the task was doing.
     #[must_use]
     pub fn state(&self) -> &TaskState {
         &self.state
     }
 
-    /// What it waits for, if it does.
+    /// Returns what the task waits for, if it waits.
     #[must_use]
     pub fn waits_on(&self) -> Option<&Wait> {
         match &self.state {
@@ -340,25 +349,27 @@ impl TaskInfo {
         }
     }
 
-    /// Where it stands, if it waits and has stack enough left to tell (8 KiB). A worker tells it of a thousand tasks at most.
+    /// Returns the stack trace of a task that waits, if it has enough stack left to take one (8
+    /// KiB). A worker takes the traces of at most a thousand tasks.
     #[must_use]
     pub fn stack_trace(&self) -> Option<&StackTrace> {
         self.trace.as_ref()
     }
 
-    /// The task that opened the scope to which this one belongs; none for the root.
+    /// Returns the task that opened the scope to which this task belongs, or `None` for the root.
     #[must_use]
     pub fn parent(&self) -> Option<TaskId> {
         self.opening.as_ref().map(|opening| opening.parent.id)
     }
 
-    /// Where that scope was opened; for tasks of the run itself, where the run began.
+    /// Returns where that scope was opened. For tasks of the run itself this is where the run
+    /// began.
     #[must_use]
     pub fn scope_opened_at(&self) -> Option<&'static Location<'static>> {
         self.opening.as_ref().map(|opening| opening.at)
     }
 
-    /// The tasks of the scopes that it has open.
+    /// Returns the tasks in the scopes that this task has open.
     #[must_use]
     pub fn children(&self) -> &[TaskId] {
         &self.children
@@ -374,20 +385,21 @@ impl Wait {
         Wait { what: purpose.what, at: purpose.at, task, fd }
     }
 
-    /// Where the wait was called; none where that lies inside of this library, as it does for IO through `std`'s traits.
+    /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
+    /// for IO through the traits of `std`.
     #[must_use]
     pub fn at(&self) -> Option<&'static Location<'static>> {
         let own = file!().strip_suffix("diag/tree.rs").unwrap_or(file!());
         (!self.at.file().starts_with(own)).then_some(self.at)
     }
 
-    /// The task whose end is waited for, where it is one.
+    /// Returns the task that is waited for, if the wait is for the end of a task.
     #[must_use]
     pub fn task(&self) -> Option<TaskId> {
         self.task.as_ref().map(|task| task.id)
     }
 
-    /// The descriptor that is waited for, where it is one.
+    /// Returns the descriptor that is waited for, if the wait is for a descriptor.
     #[must_use]
     pub fn fd(&self) -> Option<i32> {
         self.fd
@@ -471,7 +483,7 @@ impl fmt::Display for TaskTree {
         let mut scopes: Vec<Option<usize>> = Vec::new();
         for task in self.tasks.iter() {
             let indent = 4 * task.depth.min(INDENT_MAX);
-            // One scope for each depth is open while the lines go down.
+            // While the lines are printed, at most one scope is open at each depth.
             scopes.resize(task.depth + 1, None);
             if let Some(opening) = &task.opening
                 && scopes[task.depth].replace(opening.scope) != Some(opening.scope)

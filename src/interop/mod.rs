@@ -1,5 +1,7 @@
-//! Layer 11: futures in direct style. (Sources as futures are [`source`](crate::source)'s: see
-//! [`Source::to_future`].)
+//! Layer 11: futures in direct style.
+//!
+//! The other direction, a source as a future, is part of [`source`](crate::source): see
+//! [`Source::to_future`](crate::Source::to_future).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,19 +12,21 @@ use crate::park::WaitList;
 use crate::source::Source;
 use crate::task::{Cancelled, checkpoint};
 
-/// Waits for a future, and returns what it gives: parks the task, or blocks the thread. The future is polled here, on the caller's
-/// own stack, and need not be `Send`.
+/// Waits for a future and returns its output. A task is parked, and a plain thread blocks. The
+/// future is polled here on the caller's own stack and need not be `Send`.
 ///
-/// A future that needs a runtime's timers or sockets needs that runtime still: this only polls it.
+/// This call only polls the future. A future that uses the timers or sockets of another runtime
+/// still needs that runtime.
 ///
 /// # Errors
-/// [`Cancelled`] when the wait is cancelled. The future has been dropped then.
+/// Returns [`Cancelled`] if the wait is cancelled. The future has been dropped in this case.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend), and when the future does.
+/// Panics inside [`no_suspend`](crate::no_suspend), and if the future panics.
 ///
 /// # Cancellation
-/// A cancel point, before the first poll and whenever the future is not ready. What is lost with the future is the future's affair.
+/// This is a cancellation point before the first poll and whenever the future is not ready. What
+/// dropping the future loses depends on the future.
 ///
 /// # Examples
 /// ```
@@ -44,9 +48,9 @@ pub fn block_on<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     }
 }
 
-/// What the wakers of one `block_on` point to. They are counted, and may outlive it.
+/// The target of the wakers of one `block_on`. It is reference-counted and may outlive the call.
 struct Calls {
-    /// To poll again.
+    /// Whether the future has to be polled again.
     called: AtomicBool,
     waiters: WaitList,
 }
@@ -57,7 +61,7 @@ impl Wake for Calls {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release: the next poll sees what was done before the call.
+        // Release: the next poll sees what was done before this wake-up.
         self.called.store(true, Ordering::Release);
         self.waiters.notify_one();
     }

@@ -1,26 +1,31 @@
 //! `par_for!`: nested loops whose bodies run as tasks.
 
-/// A parallel comprehension: loops, bindings and conditions run on the caller, in order; each combination that gets through
-/// becomes a task that runs the body, all at once; the results come in the order of the loops.
+/// A parallel comprehension: nested loops whose bodies run as tasks.
+///
+/// The loops, bindings and conditions run on the caller, in order. Each combination that passes the
+/// conditions becomes a task that runs the body. All tasks run concurrently. The results are in the
+/// order of the loops.
 ///
 /// ```text
 /// par_for!(x in xs, y in ys, let z = .., if condition, while condition => body)
 /// ```
-/// - `pattern in iterable`: a loop. Patterns are identifiers, or tuples of them.
-/// - `let pattern = expression`: a binding, for what stands to its right.
-/// - `if condition`: passes over the combination.
-/// - `while condition`: ends the loop to its left. Without a loop to its left it is an `if`.
+/// - `pattern in iterable` is a loop. A pattern is an identifier or a tuple of identifiers.
+/// - `let pattern = expression` is a binding for the clauses to its right.
+/// - `if condition` skips the combinations for which the condition is false.
+/// - `while condition` ends the loop to its left when the condition is false. Without a loop to its
+///   left it works like `if`.
 ///
-/// The values of the loops and bindings are cloned into each task. Every body is run, cancelled or not, as with
-/// [`par::map`](crate::par::map).
+/// The values of the loops and bindings are cloned into each task. Every body is run, even if the
+/// caller is cancelled, as in [`par::map`](crate::par::map).
 ///
 /// # Panics
-/// As [`par::map`](crate::par::map).
+/// Panics in the same cases as [`par::map`](crate::par::map).
 ///
 /// # Examples
 /// ```
 /// ecru::run(|| {
-///     let products = ecru::par_for!(a in 1..=3, b in 1..=3, if a != b, let c = a * b => (a, b, c));
+///     let products =
+///         ecru::par_for!(a in 1..=3, b in 1..=3, if a != b, let c = a * b => (a, b, c));
 ///     assert_eq!(products, [(1, 2, 2), (1, 3, 3), (2, 1, 2), (2, 3, 6), (3, 1, 3), (3, 2, 6)]);
 /// });
 /// ```
@@ -31,7 +36,8 @@ macro_rules! par_for {
     };
 }
 
-/// Splits the body off, then hands the clauses over to the two passes: one that says which variables there are, one that loops.
+/// Splits off the body and passes the clauses to two passes: one collects the variables, the other
+/// one loops.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __par_for {
@@ -75,7 +81,7 @@ macro_rules! __par_for {
         $crate::par::map(combinations, |($($vars,)*)| $body)
     }};
 
-    // Before the first loop: there is none that a `while` could end.
+    // Before the first loop there is nothing that a `while` could end.
     (@first $to:tt $vars:tt let $name:ident = $value:expr, $($rest:tt)*) => {
         { let $name = $value; $crate::__par_for!(@first $to $vars $($rest)*) }
     };

@@ -1,4 +1,4 @@
-//! The functions: they return when every item is done.
+//! The functions that return when all items are done.
 
 use std::panic;
 use std::sync::{Mutex, PoisonError};
@@ -8,15 +8,18 @@ use super::window::{Place, Window};
 use crate::base::clock;
 use crate::scope::{self, JoinError, JoinHandle, Scope};
 
-/// Calls `f` for every item, all at once, each in a task of its own, and returns the results in the order of the items.
+/// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
+/// the order of the items.
 ///
-/// Every item is run, cancelled or not: waits inside then fail, and what that means is up to `f`.
+/// Every item is run, even if the caller is cancelled. Waits inside the items then fail, and `f`
+/// decides what that means.
 ///
 /// # Panics
-/// With the panic of the first item, in the order of the input, that panicked, after all have ended; outside a run.
+/// Panics outside a run. If items panic, continues the panic of the first of them in input order,
+/// after all items have ended.
 ///
 /// # Cancellation
-/// No cancel point itself; a cancellation reaches the items.
+/// The call itself is not a cancellation point. A cancellation reaches the items.
 ///
 /// # Examples
 /// ```
@@ -42,16 +45,17 @@ where
     .collect()
 }
 
-/// Calls `f` for every item, at most `window` at a time, each in a task of its own, and returns the results in the order of the
-/// items. The window slides: as soon as one item is done the next one starts.
+/// Calls `f` for every item, at most `window` at a time, each in its own task. Returns the
+/// results in the order of the items. The window slides: as soon as one item is done, the next one
+/// starts.
 ///
-/// The items are taken from the iterator by the caller, one when there is a place for it.
+/// The caller takes an item from the iterator when there is room for it in the window.
 ///
 /// # Panics
-/// As [`map`]; when `window` is 0.
+/// Panics in the same cases as [`map`], and if `window` is 0.
 ///
 /// # Cancellation
-/// As [`map`].
+/// The call itself is not a cancellation point, like [`map`].
 ///
 /// # Examples
 /// ```
@@ -68,13 +72,13 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+    assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
     let (f, places) = (&f, &Window::new(window));
     scope::scope(|s| {
         let mut handles = Vec::new();
         let mut items = items.into_iter();
         loop {
-            // First the place, then the item: so that items are not taken before they can be run.
+            // The place comes before the item, so no item is taken before it can be run.
             places.enter();
             let place = Place(places);
             let Some(item) = items.next() else { break };
@@ -143,10 +147,10 @@ where
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own.
 ///
 /// # Panics
-/// As [`map_buffered`].
+/// Panics in the same cases as [`map_buffered`].
 ///
 /// # Cancellation
-/// As [`map_buffered`].
+/// The call itself is not a cancellation point, like [`map`].
 ///
 /// # Examples
 /// ```
@@ -166,9 +170,10 @@ where
     I: IntoIterator<Item: Send>,
     F: Fn(I::Item) + Sync,
 {
-    assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+    assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
     let (f, places) = (&f, &Window::new(window));
-    // One payload at most, and not a result for each item: there may be very many.
+    // Only one panic payload is kept, not a result for each item, because there may be very many
+    // items.
     let first_panic = &Mutex::new(None);
     scope::scope(|s| {
         let mut items = items.into_iter();
@@ -200,7 +205,7 @@ fn spawn<'scope, R: Send + 'scope>(
     s.spawn_always(f)
 }
 
-/// What an item gave, waiting for it even if the caller has been cancelled.
+/// Waits for the result of an item, even if the caller has been cancelled.
 fn value<R>(handle: &JoinHandle<'_, R>) -> Result<R, JoinError> {
     scope::shield(|| handle.join())
 }
@@ -210,7 +215,7 @@ fn or_resume<R>(result: Result<R, JoinError>) -> R {
         Ok(value) => value,
         Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
         Err(other) => {
-            unreachable!("an item that always begins, joined once under a shield: {other}")
+            unreachable!("an item always begins and is joined once under a shield: {other}")
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The iterators: methods of a scope that run ahead of whoever reads them.
+//! The methods of a scope that return iterators, whose tasks run ahead of the reader.
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
@@ -6,8 +6,9 @@ use std::iter::FusedIterator;
 use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
 
 impl<'scope> Scope<'scope, '_> {
-    /// Calls `f` for every item, each in a task of the scope's, all launched by this call. The iterator gives the results in the
-    /// order of the items, waiting for each; what went wrong with one item stands at that item's place.
+    /// Calls `f` for every item, each in a task of the scope. This call launches all tasks. The
+    /// iterator returns the results in the order of the items, and waits for each. If an item
+    /// fails, the error takes its place.
     ///
     /// # Examples
     /// ```
@@ -33,17 +34,19 @@ impl<'scope> Scope<'scope, '_> {
         Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
     }
 
-    /// Calls `f` for every item, each in a task of the scope's, at most `window` of them ahead of the reader. Nothing is taken from
-    /// `items`, and nothing starts, before the first result is asked for, so `items` may be endless.
+    /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
+    /// reader. No item is taken and no task starts before the first call of `next`, so `items` may
+    /// be endless.
     ///
     /// # Panics
-    /// When `window` is 0.
+    /// Panics if `window` is 0.
     ///
     /// # Examples
     /// ```
     /// ecru::run(|| {
     ///     ecru::scope(|s| {
-    ///         let first: Vec<_> = s.map_buffered(4, 1.., |n| n * n).take(3).map(Result::unwrap).collect();
+    ///         let first: Vec<_> =
+    ///             s.map_buffered(4, 1.., |n| n * n).take(3).map(Result::unwrap).collect();
     ///         assert_eq!(first, [1, 4, 9]);
     ///     });
     /// });
@@ -68,11 +71,12 @@ impl<'scope> Scope<'scope, '_> {
         MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
     }
 
-    /// Calls `f` for every item in chunks of `n`: an iterator of handles, lazy. A chunk starts when its first handle is asked for, and
-    /// that handle comes when the whole chunk has ended; the next chunk starts only when the reader gets there.
+    /// Calls `f` for every item, in chunks of `n`, and returns a lazy iterator of handles. A chunk
+    /// starts when its first handle is requested. That handle is returned when the whole chunk has
+    /// ended. The next chunk starts only when the reader gets there.
     ///
     /// # Panics
-    /// When `n` is 0.
+    /// Panics if `n` is 0.
     ///
     /// # Examples
     /// ```
@@ -98,17 +102,18 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        assert!(n > 0, "a chunk of 0 items would never start anything; ask for at least 1");
+        assert!(n > 0, "a chunk of 0 items would never start a task; pass at least 1");
         Chunks { inner: self.map_buffered(n, items, f) }
     }
 }
 
 impl<'scope, E: Send> TryScope<'scope, '_, E> {
-    /// Calls `f` for every item, each in a task of the scope's, all launched by this call. The iterator gives the results in the
-    /// order of the items, waiting for each.
+    /// Calls `f` for every item, each in a task of the scope. This call launches all tasks. The
+    /// iterator returns the results in the order of the items, and waits for each.
     ///
-    /// The first `Err` fails the scope and cancels its body. The iterator gives it as [`JoinError::Failed`] at its item's place, and
-    /// yields the cancellation once, as [`JoinError::CallerCancelled`], before it ends.
+    /// The first `Err` fails the scope and cancels its body. The iterator returns it as
+    /// [`JoinError::Failed`] at the place of its item. It reports the cancellation once, as
+    /// [`JoinError::CallerCancelled`], before it ends.
     ///
     /// # Examples
     /// ```
@@ -116,7 +121,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     ///
     /// ecru::run(|| {
     ///     let sum = ecru::try_scope(|s| {
-    ///         let numbers = s.map(["1", "2", "3"], |text| Ok::<i32, JoinError>(text.parse().unwrap()));
+    ///         let numbers =
+    ///             s.map(["1", "2", "3"], |text| Ok::<i32, JoinError>(text.parse().unwrap()));
     ///         numbers.sum::<Result<i32, _>>()
     ///     });
     ///     assert_eq!(sum.unwrap(), 6);
@@ -137,14 +143,15 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
     }
 
-    /// Calls `f` for every item, each in a task of the scope's, at most `window` of them ahead of the reader. Nothing is taken from
-    /// `items`, and nothing starts, before the first result is asked for, so `items` may be endless.
+    /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
+    /// reader. No item is taken and no task starts before the first call of `next`, so `items` may
+    /// be endless.
     ///
-    /// The first `Err` fails the scope and cancels its body, as with [`map`](TryScope::map). Items that have not been taken by then
-    /// stay in the iterator of the caller.
+    /// The first `Err` fails the scope and cancels its body, like [`map`](TryScope::map). Items
+    /// that have not been taken by then stay in the caller's iterator.
     ///
     /// # Panics
-    /// When `window` is 0.
+    /// Panics if `window` is 0.
     ///
     /// # Examples
     /// ```
@@ -187,9 +194,9 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     }
 }
 
-/// The results of [`Scope::map`] and of [`TryScope::map`].
+/// An iterator over the results of [`Scope::map`] and [`TryScope::map`].
 ///
-/// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
+/// If the caller is cancelled, it returns [`JoinError::CallerCancelled`] once and then ends.
 #[derive(Debug)]
 pub struct Mapped<'scope, R> {
     handles: VecDeque<JoinHandle<'scope, R>>,
@@ -215,13 +222,13 @@ impl<R> Iterator for Mapped<'_, R> {
 
 impl<R> FusedIterator for Mapped<'_, R> {}
 
-/// How an item becomes a task.
+/// A closure that spawns the task of an item.
 type Spawn<'scope, T, R> = Box<dyn Fn(T) -> JoinHandle<'scope, R> + 'scope>;
 
-/// The results of [`Scope::map_buffered`] and of [`TryScope::map_buffered`].
+/// An iterator over the results of [`Scope::map_buffered`] and [`TryScope::map_buffered`].
 ///
-/// When the caller is cancelled it yields that once, as [`JoinError::CallerCancelled`], and then ends.
-#[must_use = "nothing starts before the first result is asked for"]
+/// If the caller is cancelled, it returns [`JoinError::CallerCancelled`] once and then ends.
+#[must_use = "nothing starts before the first call of `next`"]
 pub struct MappedBuffered<'scope, I: Iterator, F, R> {
     items: I,
     spawn: Spawn<'scope, I::Item, R>,
@@ -234,12 +241,12 @@ pub struct MappedBuffered<'scope, I: Iterator, F, R> {
 impl<'scope, I: Iterator, F, R> MappedBuffered<'scope, I, F, R> {
     #[track_caller]
     fn new(window: usize, items: I, spawn: Spawn<'scope, I::Item, R>) -> Self {
-        assert!(window > 0, "a window of 0 would never start anything; ask for at least 1");
+        assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
         let (handles, _f) = (VecDeque::new(), std::marker::PhantomData);
         MappedBuffered { items, spawn, handles, window, ended: false, _f }
     }
 
-    /// Fills the window; stops at the first `None` of the items for good.
+    /// Fills the window. After the first `None` of the items it never takes another one.
     fn fill(&mut self) {
         while self.window > self.handles.len() {
             let Some(item) = self.items.next() else {
@@ -279,11 +286,11 @@ impl<I: Iterator, F, R> std::fmt::Debug for MappedBuffered<'_, I, F, R> {
     }
 }
 
-/// The handles of [`Scope::map_chunks`].
+/// An iterator over the handles of [`Scope::map_chunks`].
 ///
-/// When the caller is cancelled while it waits for a chunk, the iterator gives the chunk's handles all the same, some of
-/// them unfinished, and then ends.
-#[must_use = "nothing starts before the first handle is asked for"]
+/// If the caller is cancelled while it waits for a chunk, the iterator still returns the handles of
+/// that chunk and then ends. Some of their tasks may still be running.
+#[must_use = "nothing starts before the first call of `next`"]
 pub struct Chunks<'scope, I: Iterator, F, R> {
     inner: MappedBuffered<'scope, I, F, R>,
 }
@@ -296,7 +303,7 @@ impl<'scope, I: Iterator, F, R> Iterator for Chunks<'scope, I, F, R> {
             self.inner.fill();
             for handle in &self.inner.handles {
                 if handle.wait_finished().is_err() {
-                    // No further chunk.
+                    // No further chunk is started.
                     self.inner.window = 0;
                     break;
                 }

@@ -1,4 +1,5 @@
-//! A bounded number of children at a time: the caller waits for a place, and a child that ends gives its place back.
+//! A bounded number of concurrent children: the caller waits for a place, and a child that ends
+//! gives its place back.
 #![expect(unsafe_code, reason = "wakes a waiter on another stack")]
 
 use crate::base::sync::SpinLock;
@@ -7,7 +8,7 @@ use crate::park::{About, Mode, Waiter};
 use crate::task;
 use std::ptr;
 
-/// Places for children. One task takes them, any number of children give them back.
+/// Places for children. One task takes places, and any number of children give them back.
 #[derive(Debug)]
 pub(super) struct Window {
     state: SpinLock<State>,
@@ -16,7 +17,7 @@ pub(super) struct Window {
 #[derive(Debug)]
 struct State {
     free: usize,
-    /// The caller's wait for a place.
+    /// The caller's wait for a place, or null.
     waiter: AtomicPtr<Waiter>,
 }
 
@@ -27,7 +28,7 @@ impl Window {
         }
     }
 
-    /// Takes a place, waiting for one. No cancel point.
+    /// Takes a place, and waits for one if necessary. This is not a cancellation point.
     pub(super) fn enter(&self) {
         let waiter = Waiter::new();
         waiter.set_purpose("a place in the window", About::Nothing);
@@ -42,7 +43,7 @@ impl Window {
         task::wait(&waiter, None, Mode::Uninterruptible);
     }
 
-    /// Gives a place back, or hands it to the caller who waits for one.
+    /// Gives a place back, or hands it to the waiting caller.
     pub(super) fn leave(&self) {
         let waiter = {
             let mut state = self.state.lock();
@@ -53,13 +54,14 @@ impl Window {
             waiter
         };
         if !waiter.is_null() {
-            // SAFETY: S4: taken out under the lock, so nobody else has it; the wait cannot be interrupted.
+            // SAFETY: S4: this thread took the waiter out under the lock, so no other thread has
+            // it, and the wait cannot be interrupted.
             unsafe { Waiter::wake(waiter) };
         }
     }
 }
 
-/// Gives a place back when dropped, also by a panic.
+/// Gives a place back when dropped, also while unwinding.
 #[derive(Debug)]
 pub(super) struct Place<'w>(pub(super) &'w Window);
 

@@ -1,4 +1,4 @@
-//! A child process, and its pipes.
+//! A child process and its pipes.
 
 use std::fmt;
 use std::io;
@@ -12,10 +12,12 @@ use super::exit::Exit;
 use super::running::Running;
 use crate::io::{Stream, stream_type};
 
-/// A process that was started by [`Command::spawn`](super::Command::spawn): as [`std::process::Child`].
+/// A process that was started by [`Command::spawn`](super::Command::spawn), like
+/// [`std::process::Child`].
 ///
-/// Dropping it does not end the process, unless [`kill_on_drop`](super::Command::kill_on_drop) was set; it is not waited for, and leaves no
-/// zombie behind.
+/// Dropping a `Child` does not end the process, unless
+/// [`kill_on_drop`](super::Command::kill_on_drop) was set. The drop does not wait for the process,
+/// and no zombie is left behind.
 ///
 /// # Examples
 /// ```
@@ -33,25 +35,26 @@ use crate::io::{Stream, stream_type};
 /// });
 /// ```
 pub struct Child {
-    /// What the child reads, if it was [piped](super::Stdio::piped). To take it out and drop it ends the child's input.
+    /// The child's standard input, if it was [piped](super::Stdio::piped). Taking it out and
+    /// dropping it ends the child's input.
     pub stdin: Option<ChildStdin>,
-    /// What the child writes, if it was piped.
+    /// The child's standard output, if it was piped.
     pub stdout: Option<ChildStdout>,
-    /// What the child complains of, if it was piped.
+    /// The child's standard error, if it was piped.
     pub stderr: Option<ChildStderr>,
     running: Arc<Running>,
     kill_on_drop: bool,
 }
 
-/// The standard input of a [`Child`], to be written.
+/// The writing end of a [`Child`]'s standard input.
 #[derive(Debug)]
 pub struct ChildStdin(Stream);
 
-/// The standard output of a [`Child`], to be read.
+/// The reading end of a [`Child`]'s standard output.
 #[derive(Debug)]
 pub struct ChildStdout(Stream);
 
-/// The standard error of a [`Child`], to be read.
+/// The reading end of a [`Child`]'s standard error.
 #[derive(Debug)]
 pub struct ChildStderr(Stream);
 
@@ -64,7 +67,8 @@ impl Child {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let running = Arc::new(Running::new(child));
-        // First the child, so that it is looked after whatever happens next.
+        // The `Child` is made first, so that its drop takes care of the process if a later step
+        // fails.
         let mut child = Child { stdin: None, stdout: None, stderr: None, running, kill_on_drop };
         child.stdin =
             stdin.map(|pipe| Stream::sole(OwnedFd::from(pipe)).map(ChildStdin)).transpose()?;
@@ -75,28 +79,30 @@ impl Child {
         Ok(child)
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.running.id()
     }
 
-    /// Ends the process by `SIGKILL`. For one that has been waited for nothing happens.
+    /// Ends the process by `SIGKILL`. Does nothing if the process has been waited for.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the errors of the system call.
     pub fn kill(&mut self) -> io::Result<()> {
         self.running.kill()
     }
 
-    /// Waits until the process has ended. Its input is closed first, so that it does not wait for us; and once it has ended, the
-    /// same status is given again and again.
+    /// Waits until the process has ended. Closes the child's standard input first, so that the
+    /// child does not wait for input from this process. Once the process has ended, each call
+    /// returns the same status.
     ///
     /// # Errors
-    /// The system's, such as that the process's parent ignores `SIGCHLD`, so that nobody knows the status; a cancellation.
+    /// Returns the errors of the system call. One of them occurs if this process ignores `SIGCHLD`,
+    /// because the system then discards the status. Also returns a cancellation.
     ///
     /// # Cancellation
-    /// A cancel point. The process lives on, and may be waited for again.
+    /// This is a cancellation point. The process lives on and can be waited for again.
     ///
     /// # Examples
     /// ```
@@ -115,22 +121,25 @@ impl Child {
         self.running.wait()
     }
 
-    /// The status, if the process has ended. Never waits, and leaves its input open.
+    /// Returns the status if the process has ended. Never waits, and leaves the child's standard
+    /// input open.
     ///
     /// # Errors
-    /// The system's.
+    /// Returns the errors of the system call.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         self.running.try_wait()
     }
 
-    /// Closes the process's input, reads its output and its complaints, as far as they were piped and not taken, both at
-    /// once until they end, and waits until the process has ended.
+    /// Waits until the process has ended, and returns its status and output. Closes the child's
+    /// standard input first. Then reads its standard output and standard error concurrently until
+    /// they end, if they were piped and have not been taken out.
     ///
     /// # Errors
-    /// The system's; a cancellation.
+    /// Returns the errors of the system calls, or a cancellation.
     ///
     /// # Cancellation
-    /// A cancel point. What has been read is lost. The process lives on, unless [`kill_on_drop`](super::Command::kill_on_drop) was set.
+    /// This is a cancellation point. What has been read is lost. The process lives on, unless
+    /// [`kill_on_drop`](super::Command::kill_on_drop) was set.
     pub fn wait_with_output(mut self) -> io::Result<Output> {
         drop(self.stdin.take());
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
@@ -141,22 +150,22 @@ impl Child {
         Ok(Output { status: self.running.wait()?, stdout, stderr })
     }
 
-    /// The end of the process as a [`Source`](crate::Source) of its status, to be waited for together with other things. It does not close the
-    /// process's input.
+    /// Returns the end of the process as a [`Source`](crate::Source) that yields its status. It can
+    /// be waited for together with other sources. It does not close the child's standard input.
     #[must_use]
     pub fn exit(&self) -> Exit {
         Exit::new(Arc::clone(&self.running))
     }
 }
 
-// As std's: what it shares is behind locks that nothing panics under.
+// Like std's type. The shared state is behind locks under which no code panics.
 impl UnwindSafe for Child {}
 impl RefUnwindSafe for Child {}
 
 impl Drop for Child {
     fn drop(&mut self) {
         if self.kill_on_drop {
-            // It fails for one that has ended, which is as well.
+            // This fails if the process has ended, which is fine.
             let _ = self.running.kill();
         }
         self.running.orphan();

@@ -1,7 +1,8 @@
-//! Reading two pipes to their ends at once, as a child fills them.
+//! Reading two pipes concurrently to their ends while a child fills them.
 //!
-//! A child that writes to both waits for whoever reads until the one that it is writing to has room. So neither may be left alone. An epoll
-//! descriptor over the two is readable when either is, and can itself be waited for like any other.
+//! A child that writes to a full pipe waits until the pipe is read. So neither pipe may be left
+//! unread while the other one is waited for. An epoll descriptor over both pipes is readable when
+//! one of them is, and can itself be waited for like any other descriptor.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -13,27 +14,27 @@ use crate::io::Stream;
 use crate::sched::io::wait_until_ready;
 use crate::task;
 
-/// What a pipe holds, by default.
+/// The default capacity of a pipe.
 const CHUNK: usize = 64 * 1024;
-/// How often one pipe is read before the other's turn comes.
+/// How often one pipe is read before it is the other one's turn.
 const READS: usize = 8;
 
-/// A pipe, and what has come through it.
+/// A pipe and the bytes that were read from it.
 struct Side<'a> {
     stream: Option<&'a Stream>,
     bytes: Vec<u8>,
-    /// So many of them: the rest is room.
+    /// How many of the bytes are filled. The rest is free space.
     filled: usize,
 }
 
-/// What a turn has left.
+/// What is left to read after a turn.
 #[derive(PartialEq, Eq)]
 enum Left {
-    /// It has ended.
+    /// Nothing: the pipe has ended.
     Nothing,
-    /// There may be more at once.
+    /// There may be more bytes right now.
     Some,
-    /// It has to be waited for.
+    /// More bytes have to be waited for.
     Later,
 }
 
@@ -68,7 +69,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// Reads both to their ends.
+/// Reads both pipes to their ends.
 pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Vec<u8>, Vec<u8>)> {
     task::begin_wait()?;
     let either = OwnedDescriptor::new(epoll::create(CreateFlags::CLOEXEC)?);
@@ -81,7 +82,7 @@ pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Ve
         for side in &mut sides {
             let stream = side.stream;
             match (side.turn()?, stream) {
-                // It would be ready for ever.
+                // An ended pipe would always be ready.
                 (Left::Nothing, Some(ended)) => epoll::delete(&either, ended.as_fd())?,
                 (Left::Nothing, None) => {}
                 (Left::Later, _) if left == Left::Nothing => left = Left::Later,

@@ -1,4 +1,4 @@
-//! The end of a child, as a source.
+//! The end of a child process as a source.
 
 use std::io;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -10,10 +10,12 @@ use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source};
 use crate::task::{self, Cancelled};
 
-/// The end of a child process, as a [`Source`] of its status: from [`Child::exit`](super::Child::exit).
+/// The end of a child process as a [`Source`] that yields its status, returned by
+/// [`Child::exit`](super::Child::exit).
 ///
-/// It owns what it needs, so it may be kept in a select, given to another task, or outlive the [`Child`](super::Child). Once the child
-/// has ended, everybody who asks gets the status, again and again. A clone is the same one.
+/// It owns what it needs, so it may be used in a select, passed to another task, or kept after the
+/// [`Child`](super::Child) was dropped. Once the child has ended, the status can be taken any
+/// number of times. A clone refers to the same child.
 ///
 /// # Examples
 /// ```
@@ -38,14 +40,14 @@ impl Exit {
         Exit { running }
     }
 
-    /// The number of the process.
+    /// Returns the id of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.running.id()
     }
 }
 
-// As the child's own.
+// Unwind safe like `Child`.
 impl UnwindSafe for Exit {}
 impl RefUnwindSafe for Exit {}
 
@@ -61,7 +63,7 @@ impl Source for Exit {
         each(&self.running.waiters);
     }
 
-    /// By the worker's driver, or poll(2), without the thread that watches for others.
+    /// Waits through the worker's driver or poll(2), without the thread that watches descriptors.
     fn wait(&self) -> Result<io::Result<ExitStatus>, Cancelled> {
         match self.running.wait() {
             Err(error) => match Cancelled::find(&error) {

@@ -1,12 +1,15 @@
-//! One child process: its number, its status once it is known, and what tells when it has ended.
+//! The state of one child process: its id, its status once that is known, and the descriptor that
+//! signals its end.
 //!
-//! # Whose number is it
-//! The system gives the number of a child to another process once its status has been fetched. So everything that uses the number happens
-//! under the lock of std's `Child`, which knows whether that has been done: to ask, to kill, to open the pidfd. From then on the pidfd, or what
-//! stands for it, names this child and no other.
+//! # Ownership of the id
+//! Once the status of a child has been fetched, the system may give the child's id to another
+//! process. So everything that uses the id happens under the lock of std's `Child`, which knows
+//! whether the status has been fetched. This applies to querying, killing, and opening the pidfd. A
+//! pidfd, or the pipe that replaces it, names this child and no other from then on.
 //!
 //! # Orphans
-//! Those whose [`Child`](super::Child) was dropped before anybody asked for their status. The thread that watches descriptors fetches it.
+//! An orphan is a child whose [`Child`](super::Child) was dropped before its status was fetched.
+//! The thread that watches descriptors fetches the status.
 
 use std::fmt;
 use std::io;
@@ -27,14 +30,15 @@ use crate::sched::io::wait_until_ready;
 use crate::task;
 use crate::time::sleep;
 
-/// See the module.
+/// The state of one child process. See the module.
 pub(super) struct Running {
     id: u32,
     child: Mutex<process::Child>,
-    /// Readable when the child has ended. Opened when somebody has to wait.
+    /// A descriptor that becomes readable when the child has ended. It is opened when a caller has
+    /// to wait.
     ended: OnceLock<OwnedDescriptor>,
     pub(super) waiters: WaitList,
-    /// For whoever waits in the list.
+    /// Wakes the waiters in the list.
     watch: Watch,
     orphaned: AtomicBool,
 }
@@ -65,12 +69,12 @@ impl Running {
         lock(&self.child).kill()
     }
 
-    /// The status, if it has ended.
+    /// Returns the status if the child has ended.
     pub(super) fn try_wait(&self) -> io::Result<Option<ExitStatus>> {
         lock(&self.child).try_wait()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the child has ended.
     pub(super) fn wait(&self) -> io::Result<ExitStatus> {
         task::begin_wait()?;
         loop {
@@ -82,10 +86,10 @@ impl Running {
         }
     }
 
-    /// The status, or the fd that will be readable.
+    /// Returns the status, or the descriptor that will become readable.
     ///
     /// # Errors
-    /// Nobody will ever know the status.
+    /// Returns an error if the status can never be fetched.
     fn look(&self, open: impl FnOnce(u32) -> io::Result<OwnedFd>) -> io::Result<Found<'_>> {
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
@@ -94,19 +98,20 @@ impl Running {
         if let Some(sign) = self.ended.get() {
             return Ok(Found::Runs(sign));
         }
-        // It has not been asked for its status, so the number is still its own.
+        // The status has not been fetched, so the id still belongs to this child.
         match open(self.id).or_else(|_| wait_on_a_thread(self.id)) {
             Ok(fd) => Ok(Found::Runs(self.ended.get_or_init(|| OwnedDescriptor::new(fd)))),
             Err(_) => Ok(Found::RunsUnseen),
         }
     }
 
-    /// Has those in the list told when it ends, at once if it has (false).
+    /// Has the waiters in the list notified when the child ends. If it has ended already, notifies
+    /// them now and returns false.
     pub(super) fn arm(self: &Arc<Running>) -> bool {
         let sign = match self.look(open_pidfd) {
             Ok(Found::Runs(sign)) => Some(sign),
             Ok(Found::RunsUnseen) => None,
-            // Whoever is about to wait looks once more before he does.
+            // A caller that is about to wait checks the status once more before it parks.
             Ok(Found::Ended(_)) | Err(_) => {
                 self.waiters.notify_all();
                 return false;
@@ -117,7 +122,7 @@ impl Running {
         true
     }
 
-    /// The `Child` has been dropped: nobody may ever ask for the status.
+    /// Handles the drop of the `Child`, after which the status may never be asked for.
     pub(super) fn orphan(self: &Arc<Running>) {
         if !matches!(self.try_wait(), Ok(None)) {
             return;
@@ -125,12 +130,12 @@ impl Running {
         self.orphaned.store(true, Ordering::Release);
         lock(&ORPHANS).push(Arc::clone(self));
         if !self.arm() {
-            // It has ended meanwhile.
+            // The child has ended meanwhile.
             drop(self.adopt());
         }
     }
 
-    /// Takes it out of the orphans, if it is among them.
+    /// Removes this child from the orphans, if it is among them.
     fn adopt(&self) -> Option<Arc<Running>> {
         let mut orphans = lock(&ORPHANS);
         let own = orphans.iter().position(|orphan| ptr::eq(&raw const **orphan, self));
@@ -141,18 +146,18 @@ impl Running {
 enum Found<'a> {
     Ended(ExitStatus),
     Runs(&'a OwnedDescriptor),
-    /// There is neither a descriptor nor a thread for it.
+    /// The child runs, but neither a descriptor nor a thread is available to signal its end.
     RunsUnseen,
 }
 
-/// How long to wait then before one looks again.
+/// How long to wait between two checks if neither is available.
 const PAUSE: Duration = Duration::from_millis(10);
 
 impl Ring for Running {
     fn ring(&self) {
         self.waiters.notify_all();
         if self.orphaned.load(Ordering::Acquire) {
-            // If it runs still, it begins anew.
+            // If the child is still running, it becomes an orphan again.
             if let Some(own) = self.adopt() {
                 own.orphan();
             }
@@ -180,8 +185,9 @@ fn open_pidfd(id: u32) -> io::Result<OwnedFd> {
     Ok(rustix::process::pidfd_open(pid(id)?, PidfdFlags::empty())?)
 }
 
-/// What stands for a pidfd where there is none: the end of a pipe, which a thread closes the other end of. The thread leaves the status for
-/// whoever asks. If that has been done before the thread begins, there is nothing left to wait for, and it says so at once.
+/// Makes a replacement for a pidfd: the reading end of a pipe whose other end a thread closes when
+/// the child ends. The thread does not fetch the status. If the status has been fetched before the
+/// thread begins, there is nothing to wait for, and the thread closes the pipe at once.
 fn wait_on_a_thread(id: u32) -> io::Result<OwnedFd> {
     let pid = pid(id)?;
     let (sign, closed_at_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
@@ -210,7 +216,7 @@ mod tests {
 
     #[test]
     fn where_pidfds_are_refused_a_thread_waits() {
-        // It ends with its input, which is there until the child is killed or let go.
+        // The program ends when its input does. The input stays open until the test drops it.
         let running = start("read line; exit 7");
         let Ok(Found::Runs(sign)) = running.look(without_pidfds) else {
             panic!("it cannot have ended")

@@ -1,4 +1,4 @@
-//! Settings of a runtime.
+//! The settings of a runtime.
 
 use std::io;
 use std::num::NonZero;
@@ -11,7 +11,7 @@ use crate::diag;
 use crate::driver::DriverKind;
 use crate::sched::{Placement, Settings, WORKERS_MAX};
 
-/// Settings of a [`Runtime`], from [`Runtime::builder`].
+/// The settings of a [`Runtime`], made by [`Runtime::builder`].
 ///
 /// # Examples
 /// ```
@@ -23,7 +23,7 @@ use crate::sched::{Placement, Settings, WORKERS_MAX};
 #[must_use = "a builder does nothing before `build`"]
 pub struct RuntimeBuilder {
     settings: Settings,
-    /// None: the environment decides.
+    /// `None` if the environment decides.
     detect_deadlock: Option<bool>,
 }
 
@@ -46,22 +46,25 @@ impl RuntimeBuilder {
         }
     }
 
-    /// How many OS threads run tasks; the thread that calls `run` is one of them. Default: as many as there are cores available
-    /// to the process. At most 1024.
+    /// Sets the number of OS threads that run tasks. The thread that calls `run` is one of them.
+    /// The default is the number of cores that are available to the process. The maximum is 1024.
     pub fn workers(mut self, workers: usize) -> RuntimeBuilder {
         self.settings.workers = workers;
         self
     }
 
-    /// The usable bytes of each task's stack, rounded up to whole pages. It is virtual memory: only what a task touches is
-    /// real. Default: [`STACK_DEFAULT`], which is larger in debug builds. At least 16 KiB.
+    /// Sets the usable size of each task's stack in bytes, rounded up to whole pages. This is
+    /// virtual memory: only the pages that a task touches use physical memory. The default is
+    /// [`STACK_DEFAULT`], which is larger in debug builds. The
+    /// minimum is 16 KiB.
     pub fn stack_size(mut self, bytes: usize) -> RuntimeBuilder {
         self.settings.stack_size = bytes;
         self
     }
 
-    /// How to talk to the kernel. Default: [`DriverKind::Auto`], for which the environment or the kernel decides. The driver is opened at the
-    /// first operation that needs it. Any other kind is used and no other, whatever the environment says.
+    /// Sets how the runtime talks to the kernel. The default is [`DriverKind::Auto`], with which
+    /// the environment or the kernel decides. Any other kind is used without an alternative,
+    /// whatever the environment says. The driver is opened at the first operation that needs it.
     ///
     /// # Examples
     /// ```
@@ -76,16 +79,18 @@ impl RuntimeBuilder {
         self
     }
 
-    /// What the threads are called: `NAME-1` and so on for the workers, `NAME-unblock` in the blocking pool. Default: `ecru`.
+    /// Sets the names of the threads: `NAME-1` and so on for the workers, and `NAME-unblock` in the
+    /// blocking pool. The default is `ecru`.
     pub fn name(mut self, name: impl Into<String>) -> RuntimeBuilder {
         self.settings.name = name.into();
         self
     }
 
-    /// Sets where tasks start. Default: [`Placement::Auto`].
+    /// Sets where tasks start. The default is [`Placement::Auto`].
     ///
-    /// A started task stays on its worker until it ends, so this decides how the work of a program is divided among the cores. Single
-    /// tasks that talk much to their spawner are kept beside it by [`near`](crate::TaskBuilder::near).
+    /// A started task stays on its worker until it ends. So this setting decides how the work of a
+    /// program is distributed over the cores. To keep a single task beside its spawner because the
+    /// two communicate much, use [`near`](crate::TaskBuilder::near).
     ///
     /// # Examples
     /// ```
@@ -100,12 +105,15 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Whether a Ctrl-C (SIGINT) cancels the root of a run and with it everything in it, with the reason
-    /// [`Shutdown`](crate::CancelReason::Shutdown), so that a program can end in order. Default: no.
+    /// Sets whether Ctrl-C (SIGINT) cancels the root of a run, and with it everything in the run,
+    /// with the reason [`Shutdown`](crate::CancelReason::Shutdown). The program can then end in
+    /// order. The default is false.
     ///
-    /// The first Ctrl-C of a run is taken; a second one does what it would have done without this setting, which is to end the
-    /// process. Nothing is installed before the run begins, and what was there before is put back when it ends. A function that
-    /// had been installed for the signal is called all the same, both times. With several such runs at once, each is cancelled.
+    /// Only the first Ctrl-C of a run does this. A second one has the effect that it would have
+    /// without this setting, which is to end the process. No handler is installed before the run
+    /// begins, and the previous action is restored when the run ends. A function that was installed
+    /// for the signal before is still called, both times. If several such runs are active, each is
+    /// cancelled.
     ///
     /// # Examples
     /// ```no_run
@@ -119,15 +127,17 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Sets whether SIGTERM cancels the root of a run, as [`cancel_on_ctrl_c`](RuntimeBuilder::cancel_on_ctrl_c) does at SIGINT.
-    /// Default: no.
+    /// Sets whether SIGTERM cancels the root of a run, as
+    /// [`cancel_on_ctrl_c`](Builder::cancel_on_ctrl_c) does for SIGINT. The default is false.
     ///
-    /// SIGTERM is what service managers, containers and kill(1) send to a program that is to end. The two settings are independent
-    /// of each other, and each signal's second delivery during a run ends the process.
+    /// SIGTERM is what service managers, containers and kill(1) send to a program that has to end.
+    /// The two settings are independent of each other. The second delivery of either signal during
+    /// a run ends the process.
     ///
     /// # Examples
     /// ```no_run
-    /// let service = ecru::Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build()?;
+    /// let service =
+    ///     ecru::Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build()?;
     /// service.run(|| {
     ///     while ecru::sleep(std::time::Duration::from_secs(1)).is_ok() {
     ///         println!("at work");
@@ -142,20 +152,25 @@ impl RuntimeBuilder {
         self
     }
 
-    /// Sets whether a run that is stuck is ended instead of hanging. A run is stuck if every task waits, and none for a timer, an
-    /// operation of the kernel or a closure of [`unblock`](crate::unblock).
+    /// Sets whether a run that is stuck is ended instead of hanging. A run is stuck if every task
+    /// waits, and none of them waits for a timer, an operation of the kernel or a closure of
+    /// [`unblock`](crate::unblock).
     ///
-    /// A run that is found stuck prints what each task waits for, with stack traces, to standard error, and is cancelled with the reason
-    /// [`Shutdown`](crate::CancelReason::Shutdown): its waits return [`Cancelled`](crate::Cancelled), its tasks end. Then `run`
-    /// panics with a text that begins with `deadlock: ` and names the tasks. As the report has been printed by then, this panic calls no
-    /// panic hook. If waits are left that cannot be cancelled, in a [`shield`](crate::shield) say, the process is aborted after it has
-    /// printed those too. If standard error cannot be written to, because it is a pipe that nothing reads, the report is left out after
-    /// half a second.
+    /// A run that is found stuck prints to standard error what each task waits for, with stack
+    /// traces. Then it is cancelled with the reason [`Shutdown`](crate::CancelReason::Shutdown):
+    /// its waits return [`Cancelled`](crate::Cancelled), and its tasks end. Finally `run` panics
+    /// with a text that begins with `deadlock: ` and names the tasks. This panic calls no panic
+    /// hook, because the report has been printed by then.
     ///
-    /// Without this setting the environment variable `ECRU_DETECT_DEADLOCK` decides: a run is checked if it is set, and neither empty
-    /// nor `0`. Otherwise a run is not ended, because a thread outside of it could still wake a task. A debug build then prints one line
-    /// if every task has waited for a second. Programs that rely on such a thread set `detect_deadlock(false)`, which turns
-    /// this line off too.
+    /// If waits remain that cannot be cancelled, for example in a [`shield`](crate::shield), these
+    /// are printed too, and the process is aborted. If standard error cannot be written to, because
+    /// it is a pipe that no process reads, the report is given up after half a second.
+    ///
+    /// Without this setting the environment variable `ECRU_DETECT_DEADLOCK` decides: a run is
+    /// checked if the variable is set and neither empty nor `0`. If neither enables the check, a
+    /// run is not ended, because a thread outside the run could still wake a task. A debug build
+    /// then prints one line if every task has waited for a second. Programs that rely on such a
+    /// thread set `detect_deadlock(false)`, which also turns this line off.
     ///
     /// # Examples
     /// ```
@@ -177,8 +192,9 @@ impl RuntimeBuilder {
     /// Builds the runtime. Its threads start with its first run.
     ///
     /// # Errors
-    /// A setting that makes no sense (kind `InvalidInput`), the environment variable `ECRU_DRIVER` included; io_uring was asked for by name and
-    /// is not to be had (`Unsupported` or `PermissionDenied`). The text says what to do.
+    /// Returns an error of kind `InvalidInput` if a setting, or the environment variable
+    /// `ECRU_DRIVER`, has an invalid value. Returns `Unsupported` or `PermissionDenied` if io_uring
+    /// was requested by name and is not available. The text of the error says what to do.
     ///
     /// # Examples
     /// ```
@@ -189,19 +205,19 @@ impl RuntimeBuilder {
         let Settings { workers, stack_size, driver, .. } = self.settings;
         if workers == 0 {
             return Err(invalid(
-                "workers(0): a runtime needs at least 1 worker; leave the setting out for one a core",
+                "workers(0): a runtime needs at least 1 worker; leave the setting out for one worker per core",
             ));
         }
         if workers > WORKERS_MAX {
             let text = format!(
-                "workers({workers}): more than the limit of {WORKERS_MAX}; a worker a core is enough"
+                "workers({workers}): the maximum is {WORKERS_MAX}; one worker per core is enough"
             );
             return Err(invalid(text));
         }
         if stack_size < STACK_FLOOR {
             let text = format!(
-                "stack_size({stack_size}): below the floor of {STACK_FLOOR} bytes (16 KiB), which a panic with a backtrace \
-                 needs; ask for more, or leave the setting out"
+                "stack_size({stack_size}): below the minimum of {STACK_FLOOR} bytes (16 KiB), which a panic with a \
+                 backtrace needs; pass a larger value, or leave the setting out"
             );
             return Err(invalid(text));
         }

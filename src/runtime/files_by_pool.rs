@@ -1,4 +1,5 @@
-//! Files on a worker whose driver does not carry them: everything that waits is on a thread of the pool.
+//! Files on a worker whose driver does not support them: every operation that waits runs on a
+//! thread of the pool.
 
 use crate::fs::{self, File, OpenOptions};
 use crate::runtime::Runtime;
@@ -6,12 +7,12 @@ use crate::sched::io::files_by_pool;
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::PathBuf;
 
-/// On the disk that the system is on, as nothing of a tmpfs would go elsewhere.
+/// Creates a folder on the system's disk. On a tmpfs no operation would go to the pool.
 fn in_a_folder(body: impl FnOnce(&PathBuf)) {
     let folder = PathBuf::from(format!("/var/tmp/ecru-by-pool-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     files_by_pool::set(true);
-    // One worker: this thread, for which the switch is set.
+    // With one worker, tasks run on this thread, for which the switch is set.
     Runtime::builder().workers(1).build().unwrap().run(|| body(&folder));
     files_by_pool::set(false);
     std::fs::remove_dir_all(&folder).unwrap();
@@ -39,7 +40,7 @@ fn a_pool_carries_what_the_driver_does_not() {
             ErrorKind::IsADirectory
         );
 
-        // A FIFO's bytes are waited for by readiness, so a cancellation takes the wait back.
+        // Bytes of a FIFO are waited for by readiness, so a cancellation can end the wait.
         let fifo = folder.join("fifo");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();

@@ -1,4 +1,4 @@
-//! A runtime, seen from outside.
+//! A runtime as seen by other threads.
 
 use std::sync::{Arc, Weak};
 use std::{error, fmt};
@@ -7,15 +7,16 @@ use crate::diag::{self, TaskTree};
 use crate::sched::{self, Pool};
 use crate::scope::JoinHandle;
 
-/// Spawns tasks into a runtime's run from any thread.
+/// A handle to a runtime, with which any thread can spawn tasks into its run.
 ///
 /// # Examples
 /// ```
 /// use std::thread;
 ///
 /// ecru::run(|| {
-///     let handle = ecru::RuntimeHandle::current();
-///     let joined = ecru::unblock(|| thread::spawn(move || handle.spawn(|| 5).unwrap().join()).join());
+///     let handle = ecru::Handle::current();
+///     let joined =
+///         ecru::unblock(|| thread::spawn(move || handle.spawn(|| 5).unwrap().join()).join());
 ///     assert_eq!(joined.unwrap().unwrap(), 5);
 /// });
 /// ```
@@ -24,13 +25,13 @@ pub struct RuntimeHandle {
     pool: Weak<Pool>,
 }
 
-/// The error of [`RuntimeHandle::spawn`]: the runtime has no run going on.
+/// The error of [`RuntimeHandle::spawn`]: the runtime is not running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRunning(());
 
 impl fmt::Display for NotRunning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime has no run going on; spawn while `run` is, or start one")
+        f.write_str("the runtime has no run; call `spawn` while `Runtime::run` is active")
     }
 }
 
@@ -41,10 +42,10 @@ impl RuntimeHandle {
         RuntimeHandle { pool: Arc::downgrade(pool) }
     }
 
-    /// The handle of the run that the calling task belongs to.
+    /// Returns the handle of the run to which the calling task belongs.
     ///
     /// # Panics
-    /// Outside a run.
+    /// Panics outside a run.
     #[must_use]
     #[track_caller]
     pub fn current() -> RuntimeHandle {
@@ -52,16 +53,16 @@ impl RuntimeHandle {
             Some(pool) => RuntimeHandle::new(&pool),
             None => {
                 panic!(
-                    "`RuntimeHandle::current` called outside a run; take `Runtime::handle` instead"
+                    "`RuntimeHandle::current` called outside a run; use `Runtime::handle` instead"
                 )
             }
         }
     }
 
-    /// Spawns a task into the run that is going on. The run does not end before the task has.
+    /// Spawns a task into the current run. The run does not end before the task has ended.
     ///
     /// # Errors
-    /// [`NotRunning`] when there is no run; the closure is dropped without having been called.
+    /// Returns [`NotRunning`] if there is no run. The closure is dropped without being called.
     #[track_caller]
     pub fn spawn<F, U>(&self, f: F) -> Result<JoinHandle<'static, U>, NotRunning>
     where
@@ -72,17 +73,19 @@ impl RuntimeHandle {
         super::run::spawn_into(&pool, f).ok_or(NotRunning(()))
     }
 
-    /// Every scope and task of the run that is going on: what each is called, where it was spawned, what it waits for, and where.
-    /// Empty when there is no run.
+    /// Returns every scope and task of the current run: each task's name, where it was spawned,
+    /// what it waits for, and where. The tree is empty if there is no run.
     ///
-    /// Each worker describes its own tasks between two of them. One that does not come to it within 100 ms, because a task of its
-    /// does not wait, is named as busy, with that task's name and the place where it was spawned. Asking works from any thread, also when every task of the run is stuck.
+    /// Each worker describes its own tasks before it runs its next one. If a worker does not begin
+    /// within 100 ms because a task does not wait, it is listed as busy, with the name of that task
+    /// and the place where it was spawned. The call works from any thread, even if every task of
+    /// the run is stuck.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// Not a cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```

@@ -1,10 +1,11 @@
-//! Layer 13: where a run begins and ends.
+//! Layer 13: the beginning and the end of a run.
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `builder` | settings, and what is wrong with them |
+//! | `builder` | settings and their validation |
 //! | `run` | the root task, and the end of a run |
-//! | `handle` | a runtime seen from outside |
+//! | `handle` | a runtime as seen by other threads |
+//! | `local` | a minimal event loop |
 
 mod builder;
 #[cfg(test)]

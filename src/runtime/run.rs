@@ -1,8 +1,8 @@
 //! The root task, and the end of a run.
 //!
-//! A run is a scope around the root task: `ecru::spawn` and [`RuntimeHandle::spawn`](super::RuntimeHandle::spawn) put their tasks into it. The
-//! runtime publishes that scope for as long as tasks may be added; it is withdrawn, under a lock, only when the count says
-//! that nobody is left.
+//! A run is a scope around the root task. `ecru::spawn` and [`RuntimeHandle::spawn`](super::RuntimeHandle::spawn)
+//! put their tasks into that scope. The runtime publishes the scope as long as tasks may be added.
+//! It is withdrawn under a lock, and only when the scope's count shows that no task is left.
 #![expect(unsafe_code, reason = "publishes a scope that lives on the stack of `run`")]
 
 use std::io;
@@ -23,9 +23,10 @@ use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
 use crate::signal::{self, Listening};
 use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
 
-/// Workers, stacks and a blocking pool, for one run at a time.
+/// A runtime: workers, stacks and a blocking pool, for one run at a time.
 ///
-/// [`run`] makes one for a single run; this is for other settings, and for several runs.
+/// [`run`](crate::run) makes a runtime for a single run. This type is for other settings, and for
+/// several runs.
 ///
 /// # Examples
 /// ```
@@ -37,23 +38,26 @@ use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
 #[derive(Debug)]
 pub struct Runtime {
     pool: Arc<Pool>,
-    /// Held for the length of a run.
+    /// Held for the duration of a run.
     turn: Mutex<()>,
 }
 
-/// Runs `root` as the root task of a new runtime with a worker for each core, and returns what it returned once every task has
-/// ended.
+/// Runs `root` as the root task of a new runtime that has a worker for each core. Returns the value
+/// of `root` once every task has ended.
 ///
-/// The root task runs on the calling thread and on its own stack. Several threads may each be in a `run` of their own.
+/// The root task runs on the calling thread and on its stack. Several threads may each call `run`
+/// at the same time.
 ///
 /// # Panics
-/// With the panic of `root`, or when a task made by [`spawn`] has panicked and nobody joined it; inside a task; and
-/// when the system refuses threads or memory.
+/// Panics if `root` panics, or if a task made by [`spawn`](crate::spawn) has panicked and was not
+/// joined. Also panics inside a task, and if the system refuses threads or memory.
 ///
 /// # Panic hooks
-/// The first run in a process installs a panic hook. If a task panics, it prints one line that names the task and where it was spawned,
-/// and then calls the hook that was installed before. A hook that is set later replaces it, unless it calls the one that
-/// [`take_hook`](std::panic::take_hook) returned. Backtraces leave out the frames of this library, unless `RUST_BACKTRACE=full`.
+/// The first run in a process installs a panic hook. If a task panics, the hook prints one line
+/// that names the task and where it was spawned, and then calls the hook that was installed before.
+/// A hook that is set later replaces it, unless it calls the one that
+/// [`take_hook`](std::panic::take_hook) returned. Backtraces leave out the frames of this library,
+/// unless `RUST_BACKTRACE=full` is set.
 ///
 /// # Examples
 /// ```
@@ -73,7 +77,7 @@ pub fn run<T>(root: impl FnOnce() -> T) -> T {
 }
 
 impl Runtime {
-    /// Starts to describe a runtime.
+    /// Returns a builder for the settings of a runtime.
     pub fn builder() -> RuntimeBuilder {
         RuntimeBuilder::new()
     }
@@ -82,11 +86,12 @@ impl Runtime {
         Ok(Runtime { pool: Pool::new(settings)?, turn: Mutex::new(()) })
     }
 
-    /// Runs `root` as the root task, on the calling thread, which is one of the workers for as long; returns what it returned once
-    /// every task has ended. A second run on the same runtime waits for the first.
+    /// Runs `root` as the root task on the calling thread, which is one of the workers during the
+    /// run. Returns the value of `root` once every task has ended. A second run on the same runtime
+    /// waits for the first.
     ///
     /// # Panics
-    /// As [`run`].
+    /// Panics in the same cases as [`run`](crate::run).
     ///
     /// # Examples
     /// ```
@@ -103,19 +108,20 @@ impl Runtime {
         let mut body = || value = root.take().map(short_trace::begin);
         let verdict = self.__rust_end_short_backtrace(&mut body, at);
         if let Some(text) = verdict {
-            // What the tasks made of their cancellation matters less than the cause.
+            // The cause matters more than the value that the root returned after its cancellation.
             task::drop_quietly(value);
             // A task may have held the lock of standard error until just now.
             report::flush();
-            // The report has been printed. A hook would print it once more, and may hang where that is what the report could not be: on
-            // a pipe that nothing reads.
+            // The report has been printed. A hook would print it once more, and might hang where
+            // the report was given up: on a pipe that no process reads.
             panic::resume_unwind(Box::new(text));
         }
         value.expect("the body has returned")
     }
 
-    /// [`Runtime::run_body`]. By the name of this function std's backtraces know that what is further out is worth printing again; see
-    /// [`short_trace`]. It has no closures: their names contain its own.
+    /// Calls [`Runtime::run_body`]. The name of this function tells std's backtraces that the
+    /// frames further out are worth printing again; see [`short_trace`]. It contains no closures,
+    /// because their names would contain its own.
     #[inline(never)]
     #[track_caller]
     fn __rust_end_short_backtrace(
@@ -126,7 +132,8 @@ impl Runtime {
         self.run_body(root, at)
     }
 
-    /// The part of a run that is the same for all bodies, so that it is compiled once. Gives the text to panic with if the run was stuck.
+    /// Runs the part of a run that does not depend on the body's type, so it is compiled once.
+    /// Returns the text to panic with if the run was stuck.
     #[track_caller]
     fn run_body(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
         assert!(
@@ -170,9 +177,10 @@ impl Runtime {
         }
     }
 
-    /// The root task's body and its scope.
+    /// Runs the root task's body and its scope.
     fn root(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
-        // Gone before the root's header is: no request comes to it afterwards.
+        // These guards are dropped before the root's header is, so no cancellation arrives after
+        // that.
         let settings = &self.pool.settings;
         let _ctrl_c = settings.cancel_on_ctrl_c.then(|| cancel_at(signal::CTRL_C, "Ctrl-C"));
         let _terminate =
@@ -188,7 +196,7 @@ impl Runtime {
             core.finish();
             let mut published = self.published();
             if core.is_over() {
-                // Nobody can add a task any more.
+                // No task can be added any more.
                 *published = ptr::null();
                 break;
             }
@@ -202,7 +210,8 @@ impl Runtime {
         }
         match (result, unclaimed) {
             (Err(payload), unclaimed) => {
-                // Not while the other one unwinds: a second panic would end the process.
+                // It must not be dropped while the other panic unwinds, because a second panic
+                // would abort the process.
                 task::drop_quietly(unclaimed);
                 panic::resume_unwind(payload)
             }
@@ -219,9 +228,11 @@ impl Runtime {
         *self.published() = core.cast();
     }
 
-    /// Which driver its tasks use for what has to wait: [`Uring`](DriverKind::Uring) or [`Poll`](DriverKind::Poll). If it has not been needed
-    /// yet, this finds out what it will be. [`Auto`](DriverKind::Auto) says that this cannot be told at the moment, as when the process has
-    /// no file descriptors left to try.
+    /// Returns the driver that this runtime's tasks use for what has to wait:
+    /// [`Uring`](DriverKind::Uring) or [`Poll`](DriverKind::Poll). If no driver has been needed
+    /// yet, this call finds out which one it will be. It returns [`Auto`](DriverKind::Auto) if that
+    /// cannot be determined at the moment, for example because the process has no file descriptors
+    /// left.
     ///
     /// # Examples
     /// ```
@@ -236,24 +247,25 @@ impl Runtime {
         self.pool.driver().map_or(DriverKind::Auto, |choice| choice.kind)
     }
 
-    /// A handle by which other threads can spawn tasks into this runtime's run.
+    /// Returns a handle with which other threads can spawn tasks into this runtime's run.
     #[must_use]
     pub fn handle(&self) -> RuntimeHandle {
         RuntimeHandle::new(&self.pool)
     }
 }
 
-/// Cancels the running root, and with it everything, when the signal comes next, until the guard is dropped. That must be before the
-/// root ends.
+/// Cancels the running root, and with it the whole run, when the signal arrives next. The guard has
+/// to be dropped before the root ends.
 fn cancel_at(signal: i32, name: &str) -> Listening {
     struct Root(*const Header);
-    // SAFETY: Z1/K1: used only while the guard is there, which goes before the header; its node may be flagged from any thread.
+    // SAFETY: Z1/K1: it is used only while the guard exists, and the guard is dropped before the
+    // header. The header's node may be flagged from any thread.
     unsafe impl Send for Root {}
-    // SAFETY: Z1/K1, as above.
+    // SAFETY: Z1/K1: as for `Send`.
     unsafe impl Sync for Root {}
     impl Root {
         fn cancel(&self) {
-            // SAFETY: Z1: the guard is there, and so is the root.
+            // SAFETY: Z1: the guard exists, and so does the root.
             cancel::cancel(&unsafe { &*self.0 }.node, CancelReason::Shutdown);
         }
     }
@@ -270,10 +282,11 @@ impl Drop for Runtime {
     }
 }
 
-/// Spawns a task that belongs to the run itself: like a task of a scope around the whole of it, awaited at its end.
+/// Spawns a task that belongs to the run itself. It is like a task of a scope around the whole run,
+/// and is awaited when the run ends.
 ///
 /// # Panics
-/// Outside a task.
+/// Panics outside a task.
 ///
 /// # Examples
 /// ```
@@ -298,13 +311,13 @@ where
     let Some(core) = (unsafe { published.cast::<ScopeCore>().as_ref() }) else {
         drop(published);
         panic!(
-            "`ecru::spawn` called when the run was over; destructors of what it leaves behind cannot spawn"
+            "`ecru::spawn` called after the end of the run; destructors of values that outlive it cannot spawn"
         )
     };
     core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
 }
 
-/// Puts a task into the run of a pool, from any thread; the closure is dropped if there is none.
+/// Puts a task into the run of a pool, from any thread. Drops the closure if there is no run.
 #[track_caller]
 pub(super) fn spawn_into<F, U>(pool: &Arc<Pool>, f: F) -> Option<JoinHandle<'static, U>>
 where
@@ -315,16 +328,18 @@ where
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
     let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     if sched::current_pool().is_some_and(|current| Arc::ptr_eq(&current, pool)) {
-        // From within the run itself: as `spawn`, without a detour through somebody's inbox.
+        // The caller is in the run itself, so the task is spawned as by `spawn`, without going
+        // through a worker's inbox.
         return Some(core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere));
     }
     task::hear_of_hook();
     let task = core.allocate(Plain(f), Options::default(), Location::caller());
-    // SAFETY: T1: a new task; it is counted, so the run does not end before it.
+    // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
     unsafe { sched::Remote::new(pool).spawn(task) };
-    // SAFETY: T2: the handle's reference.
+    // SAFETY: T2: this is the handle's reference.
     Some(unsafe { JoinHandle::new(task) })
 }
 
-/// The root task has no box: it is never queued before it runs, joined or freed.
+/// The root task has no box, because it is not queued before it runs, and never joined or
+/// freed.
 const ROOT: VTable = VTable::bare(sched::tell);

@@ -1,31 +1,32 @@
-//! How long to pause after a failure.
+//! The length of the pause after a failure.
 
 use std::time::Duration;
 
 use super::jitter::{self, Jitter};
 
-/// How long a [`Retry`](super::Retry) pauses after a failure.
+/// The pause of a [`Retry`](super::Retry) after a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Delay {
-    /// Not at all. The other tasks have their turn, and a cancellation is seen.
+    /// No pause. Other tasks run, and a cancellation is noticed.
     #[default]
     None,
-    /// The same each time.
+    /// The same pause each time.
     Constant(Duration),
-    /// Longer by a factor with each failure in a row.
+    /// A pause that grows by a factor with each consecutive failure.
     Backoff {
-        /// After the first failure.
+        /// The pause after the first failure.
         start: Duration,
-        /// Never longer than this, jitter included.
+        /// The longest pause, jitter included.
         max: Duration,
         /// The factor; at least 1.
         mult: u32,
     },
-    /// Left to chance: at least as long as the last pause, at most that times a factor. So those who began together soon drift apart.
+    /// A random pause between the last pause and a multiple of it. Tasks that began together soon
+    /// drift apart.
     Decorrelated {
         /// The longest pause after the first failure.
         start: Duration,
-        /// Never longer than this.
+        /// The longest pause.
         max: Duration,
         /// The factor; at least 1.
         mult: u32,
@@ -33,7 +34,8 @@ pub enum Delay {
 }
 
 impl Delay {
-    /// How long to pause after so many failures in a row, when the pause before was `last`. No failure: after a success.
+    /// Returns the pause after `failures` consecutive failures, if the pause before it was `last`.
+    /// Zero failures means that the pause follows a success.
     ///
     /// | | failures | pause |
     /// |---|---|---|
@@ -41,10 +43,11 @@ impl Delay {
     /// | `Constant(d)` | any | `d`, with jitter |
     /// | `Backoff` | 0 or 1 | `start`, with jitter, but at most `max` |
     /// | | n > 1 | `start * mult^(n - 1)`, with jitter, but at most `max` |
-    /// | `Decorrelated` | 0 or 1, or `last` is zero | anything from zero to `start`, but at most `max` |
-    /// | | n > 1 | anything from `last` to `last * mult`, but at most `max` |
+    /// | `Decorrelated` | 0 or 1, or `last` is 0 | random from zero to `start`, but at most `max` |
+    /// | | n > 1 | random from `last` to `last * mult`, but at most `max` |
     ///
-    /// Jitter does not apply to `Decorrelated`, which is chance already. What is too long for a `Duration` is as long as it can be.
+    /// Jitter does not apply to `Decorrelated`, which is random already. A pause that is too long
+    /// for a `Duration` becomes `Duration::MAX`.
     ///
     /// # Examples
     /// ```
@@ -66,7 +69,8 @@ impl Delay {
                 let grown = jitter::saturating(start.as_nanos().saturating_mul(factor));
                 jitter.apply(grown).min(max)
             }
-            // A pause of zero times any factor is zero: without the second condition one unlucky draw would mean no pause ever again.
+            // Zero times any factor is zero. Without the second condition, a single random pause of
+            // zero would end all pauses.
             Delay::Decorrelated { start, max, .. } if failures <= 1 || last.is_zero() => {
                 jitter::between(Duration::ZERO, start.min(max))
             }
@@ -77,7 +81,7 @@ impl Delay {
         }
     }
 
-    /// The factor, where there is one.
+    /// Returns the factor of a delay that grows.
     pub(super) fn factor(&self) -> Option<u32> {
         match *self {
             Delay::None | Delay::Constant(_) => None,

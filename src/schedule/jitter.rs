@@ -1,23 +1,25 @@
-//! Chance in the length of a pause.
+//! Randomness in the length of a pause.
 
 use std::time::Duration;
 
 use crate::base::random;
 
-/// How much of a pause is left to chance, so that many who failed at the same moment do not all come back at the same moment.
+/// The part of a pause that is random, so that tasks that failed at the same moment do not all
+/// retry at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Jitter {
-    /// Nothing: a pause is as long as it says.
+    /// Nothing is random: each pause has its full length.
     #[default]
     None,
-    /// All of it: any length from none to the whole.
+    /// The whole pause is random: any length from zero to the full length.
     Full,
-    /// Half of it: any length from half to the whole.
+    /// Half of the pause is random: any length from half to the full length.
     Equal,
 }
 
 impl Jitter {
-    /// A pause of this length after chance has had its share: never longer, and each possible length as likely as any other.
+    /// Returns `pause` with jitter. The result is never longer than `pause`, and all possible
+    /// lengths are equally likely.
     ///
     /// # Examples
     /// ```
@@ -39,13 +41,13 @@ impl Jitter {
     }
 }
 
-/// Any length from `least` to `most`, both included.
+/// Returns a random duration from `least` to `most`, both included.
 pub(super) fn between(least: Duration, most: Duration) -> Duration {
     let room = most.saturating_sub(least).as_nanos();
     saturating(least.as_nanos() + random::up_to(room))
 }
 
-/// As many nanoseconds, or as many as there can be.
+/// Converts nanoseconds to a `Duration`, at most `Duration::MAX`.
 pub(super) fn saturating(nanoseconds: u128) -> Duration {
     Duration::from_nanos_u128(nanoseconds.min(Duration::MAX.as_nanos()))
 }

@@ -1,9 +1,9 @@
-//! The pauses of a schedule, one after another.
+//! The sequence of pauses of a schedule.
 
 use std::iter::FusedIterator;
 use std::time::Duration;
 
-/// How one pause follows from those before it.
+/// How a pause is computed from those before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Constant,
@@ -16,18 +16,19 @@ pub(super) enum Growth {
     },
 }
 
-/// The pauses of a schedule, before jitter: see [`Schedule::pauses`](super::Schedule::pauses).
+/// An iterator over the pauses of a schedule, before jitter: see
+/// [`Schedule::pauses`](super::Schedule::pauses).
 #[derive(Clone, Debug)]
 pub struct Pauses {
     next: Duration,
     growth: Growth,
-    /// None: without end.
+    /// The number of pauses that are left, or `None` if there is no limit.
     left: Option<u32>,
 }
 
 impl Pauses {
     pub(super) fn new(first: Duration, growth: Growth, max_runs: u32) -> Pauses {
-        // Pauses lie between runs; and 0 runs stands for no bound.
+        // There is one pause less than runs. `max_runs` of 0 means that there is no limit.
         Pauses { next: first, growth, left: max_runs.checked_sub(1) }
     }
 }

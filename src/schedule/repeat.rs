@@ -1,4 +1,4 @@
-//! Running something again and again, whatever it returns.
+//! Running something repeatedly, whatever it returns.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::until::Until;
 use crate::task::Cancelled;
 use crate::time;
 
-/// When to run something again: the first time at once, then after a pause each.
+/// A schedule by which something is run at once, and then again after each pause.
 ///
-/// A schedule is a value: it can be kept, cloned and [run](Schedule::run) as often as one likes, and each run of it begins with
-/// the first pause again. `Ok` and `Err` are the same to it; for the kinds that look, see [`Schedule::until_ok`] and
-/// [`Schedule::until_err`].
+/// A schedule is a value. It can be stored, cloned, and [run](Schedule::run) any number of times,
+/// and each time it begins with the first pause again. It does not look at what a run returns. The
+/// schedules made by [`Schedule::until_ok`] and [`Schedule::until_err`] do.
 ///
 /// # Examples
 /// ```
@@ -40,10 +40,11 @@ impl Schedule {
         Schedule { first, growth, max_runs: 0, jitter: Jitter::None }
     }
 
-    /// The same pause each time. It lies between the end of one run and the beginning of the next.
+    /// Creates a schedule with the same pause each time. The pause lies between the end of one run
+    /// and the beginning of the next.
     ///
     /// # Panics
-    /// When `pause` is zero: such a schedule would never rest.
+    /// Panics if `pause` is zero, because such a schedule would never rest.
     ///
     /// # Examples
     /// ```
@@ -59,11 +60,12 @@ impl Schedule {
         Schedule::new(pause, Growth::Constant)
     }
 
-    /// Pauses that grow by a factor of 2, or the [`base`](Schedule::base): `first`, 2 `first`, 4 `first` .. A pause that would be
-    /// longer than a `Duration` can say is as long as it can.
+    /// Creates a schedule whose pauses grow by a factor of 2, or of [`base`](Schedule::base):
+    /// `first`, 2 `first`, 4 `first` .. A pause that is too long for a `Duration` becomes
+    /// `Duration::MAX`.
     ///
     /// # Panics
-    /// When `first` is zero: all of them would be.
+    /// Panics if `first` is zero, because all pauses would be zero.
     ///
     /// # Examples
     /// ```
@@ -79,11 +81,11 @@ impl Schedule {
         Schedule::new(first, Growth::Exponential { base: 2 })
     }
 
-    /// Pauses that grow like Fibonacci's numbers: 1, 1, 2, 3, 5, 8 .. times `unit`. A pause that would be longer than a `Duration` can
-    /// say is as long as it can.
+    /// Creates a schedule whose pauses grow like the Fibonacci numbers: 1, 1, 2, 3, 5, 8 .. times
+    /// `unit`. A pause that is too long for a `Duration` becomes `Duration::MAX`.
     ///
     /// # Panics
-    /// When `unit` is zero: all pauses would be.
+    /// Panics if `unit` is zero, because all pauses would be zero.
     ///
     /// # Examples
     /// ```
@@ -99,8 +101,9 @@ impl Schedule {
         Schedule::new(unit, Growth::Fibonacci { after: unit })
     }
 
-    /// Runs something that returns a `Result` until it is `Ok`, with the same pause each time. The pause may be zero: then the other
-    /// tasks have their turn between two runs, and no more.
+    /// Creates a schedule for something that returns a `Result`. It runs until that is `Ok`, with
+    /// the same pause each time. If the pause is zero, it only lets other tasks run between two
+    /// runs.
     ///
     /// # Examples
     /// ```
@@ -118,7 +121,8 @@ impl Schedule {
         Until::new(pause, true)
     }
 
-    /// Runs something that returns a `Result` until it is `Err`; otherwise as [`until_ok`](Schedule::until_ok).
+    /// Creates a schedule for something that returns a `Result`. It runs until that is `Err`, and
+    /// otherwise works like [`until_ok`](Schedule::until_ok).
     ///
     /// # Examples
     /// ```
@@ -133,10 +137,11 @@ impl Schedule {
         Until::new(pause, false)
     }
 
-    /// The factor by which the pauses of an [`exponential`](Schedule::exponential) schedule grow.
+    /// Sets the factor by which the pauses of an [`exponential`](Schedule::exponential) schedule
+    /// grow.
     ///
     /// # Panics
-    /// When it is less than 2, or the schedule is of another kind.
+    /// Panics if `base` is less than 2, or if the schedule is of another kind.
     ///
     /// # Examples
     /// ```
@@ -149,47 +154,51 @@ impl Schedule {
     #[track_caller]
     pub fn base(mut self, base: u32) -> Schedule {
         let Growth::Exponential { base: mine } = &mut self.growth else {
-            panic!("only `Schedule::exponential` has a base")
+            panic!(
+                "`base` was called on a schedule that is not `Schedule::exponential`; only that one has a base"
+            )
         };
         assert!(
             base >= 2,
-            "a base of {base} does not make the pauses grow; ask for at least 2, or use `Schedule::every`"
+            "a base of {base} does not make the pauses grow; pass at least 2, or use `Schedule::every`"
         );
         *mine = base;
         self
     }
 
-    /// At most so many runs, the first one included. 0, as from the start: no bound.
+    /// Sets the maximum number of runs, including the first one. The default is 0, which means that
+    /// there is no limit.
     pub fn max_runs(mut self, runs: u32) -> Schedule {
         self.max_runs = runs;
         self
     }
 
-    /// What chance does to each pause.
+    /// Sets the jitter of each pause.
     pub fn jitter(mut self, jitter: Jitter) -> Schedule {
         self.jitter = jitter;
         self
     }
 
-    /// The pauses that lie between the runs, before jitter. There are as many as [`max_runs`](Schedule::max_runs) says, less one; or
-    /// they have no end.
+    /// Returns the pauses between the runs, before jitter. Their number is
+    /// [`max_runs`](Schedule::max_runs) minus one. If `max_runs` is 0, the iterator has no end.
     #[must_use]
     pub fn pauses(&self) -> Pauses {
         Pauses::new(self.first, self.growth.clone(), self.max_runs)
     }
 
-    /// Runs `body` at once, then again after each pause, and returns what the last run returned. What the others returned is dropped
-    /// before the pause that follows them.
+    /// Runs `body` at once, then again after each pause, and returns what the last run returned.
+    /// The results of the other runs are dropped before the pause that follows them.
     ///
     /// # Errors
-    /// [`Cancelled`] when a pause is.
+    /// Returns [`Cancelled`] if a pause is cancelled.
     ///
     /// # Panics
-    /// When `body` does: there is no further run. When it comes to a pause inside [`no_suspend`](crate::no_suspend).
+    /// Panics if `body` panics; there are no further runs then. Also panics if a pause is reached
+    /// inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// Each pause is a cancel point. What `body` does about a cancellation is its own affair: it is run at least once, and a run
-    /// is never cut short from here.
+    /// Each pause is a cancellation point. The schedule never interrupts a run: `body` is run at
+    /// least once, and decides itself how it reacts to a cancellation.
     ///
     /// # Examples
     /// ```
@@ -198,8 +207,10 @@ impl Schedule {
     ///
     /// ecru::run(|| {
     ///     ecru::scope(|s| {
-    ///         // Until somebody says stop.
-    ///         let report = s.spawn(|| Schedule::every(Duration::from_secs(60)).run(|| println!("still here")));
+    ///         // Until the sender says stop.
+    ///         let report = s.spawn(|| {
+    ///             Schedule::every(Duration::from_secs(60)).run(|| println!("still here"))
+    ///         });
     ///         ecru::yield_now().unwrap();
     ///         report.cancel();
     ///     });
@@ -213,7 +224,8 @@ impl Schedule {
         self.run_until(body, |_| false)
     }
 
-    /// The same, but also over as soon as a result `ends` it.
+    /// Runs like [`Schedule::run`], but also ends with the first result for which `ends` returns
+    /// true.
     #[track_caller]
     pub(super) fn run_until<R>(
         &self,
@@ -227,7 +239,8 @@ impl Schedule {
                 return Ok(result);
             }
             let Some(pause) = pauses.next() else { return Ok(result) };
-            // It may hold a connection, say.
+            // The result is dropped before the pause because it may hold a resource such as a
+            // connection.
             drop(result);
             time::sleep(self.jitter.apply(pause))?;
         }
@@ -238,6 +251,6 @@ impl Schedule {
 fn refuse_zero(kind: &str, pause: Duration) {
     assert!(
         !pause.is_zero(),
-        "`Schedule::{kind}` with a pause of zero would never rest; ask for at least a millisecond or so"
+        "`Schedule::{kind}` with a pause of zero would never rest; pass a pause of at least a millisecond or so"
     );
 }

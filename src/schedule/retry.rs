@@ -1,4 +1,4 @@
-//! Trying again what has failed.
+//! Retrying what has failed.
 
 use std::time::Duration;
 
@@ -7,12 +7,15 @@ use super::jitter::Jitter;
 use crate::task::{self, Cancelled};
 use crate::time;
 
-/// How often to try again what has failed, and how long to pause before. From the start: without end, and without pauses.
+/// A policy: how often to retry what has failed, and how long to pause before each retry. By
+/// default there is no limit and no pause.
 ///
-/// # What is not tried again
-/// - A panic: it goes on to the caller.
-/// - A failure because of a cancellation: once the running code [has been asked to stop](crate::is_cancelled), a failure is
-///   returned as it is. A time limit *inside* the closure is no such thing: when it is over, nobody asks any more.
+/// # What is not retried
+/// - A panic is not retried. It continues in the caller.
+/// - A failure because of a cancellation is not retried. Once the running code
+///   [has been cancelled](crate::is_cancelled), a failure is returned as it is. A time limit
+///   *inside* the closure does not count: once it has ended, the running code is no longer
+///   cancelled.
 ///
 /// # Examples
 /// ```
@@ -24,7 +27,11 @@ use crate::time;
 /// let mut tries = 0;
 /// let answer: io::Result<u32> = Retry::new()
 ///     .max_failures(5)
-///     .delay(Delay::Backoff { start: Duration::from_micros(50), max: Duration::from_millis(1), mult: 2 })
+///     .delay(Delay::Backoff {
+///         start: Duration::from_micros(50),
+///         max: Duration::from_millis(1),
+///         mult: 2,
+///     })
 ///     .jitter(Jitter::Equal)
 ///     .until_ok(|| {
 ///         tries += 1;
@@ -33,21 +40,22 @@ use crate::time;
 /// assert_eq!(answer.unwrap(), 3);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "nothing is tried before `until_ok`"]
+#[must_use = "nothing runs before `until_ok` or `repeat`"]
 pub struct Retry {
-    /// None: no bound.
+    /// The number of consecutive failures that are retried. `None` if there is no limit.
     max_failures: Option<u32>,
     delay: Delay,
     jitter: Jitter,
 }
 
 impl Retry {
-    /// Without end, and without pauses.
+    /// Creates a retry policy without a limit and without pauses.
     pub fn new() -> Retry {
         Retry::default()
     }
 
-    /// Puts up with so many failures in a row; one more is returned. So 0 means that nothing is tried again.
+    /// Sets the number of consecutive failures that are retried. The failure after these is
+    /// returned. With 0 nothing is retried.
     ///
     /// # Examples
     /// ```
@@ -73,21 +81,21 @@ impl Retry {
         self
     }
 
-    /// How long to pause after a failure.
+    /// Sets how long to pause after a failure.
     ///
     /// # Panics
-    /// When a factor is 0: the second pause, and all after it, would be zero.
+    /// Panics if `mult` is 0, because the second pause and all later ones would be zero.
     #[track_caller]
     pub fn delay(mut self, delay: Delay) -> Retry {
         assert!(
             delay.factor() != Some(0),
-            "a delay whose `mult` is 0 would not pause after the second failure; ask for at least 1, or use `Delay::None`"
+            "a delay whose `mult` is 0 would not pause after the second failure; pass at least 1, or use `Delay::None`"
         );
         self.delay = delay;
         self
     }
 
-    /// What chance does to each pause; see [`Delay::pause_after`].
+    /// Sets the jitter of each pause; see [`Delay::pause_after`].
     pub fn jitter(mut self, jitter: Jitter) -> Retry {
         self.jitter = jitter;
         self
@@ -96,14 +104,16 @@ impl Retry {
     /// Runs `op` until it succeeds, and returns its value.
     ///
     /// # Errors
-    /// The failure that was one too many; the one that came after the caller had been asked to stop; or what the error type makes of
-    /// [`Cancelled`] when a pause was cancelled.
+    /// Returns the failure that exceeded the limit, or a failure that occurred after the caller had
+    /// been cancelled. If a pause is cancelled, returns [`Cancelled`] converted to the error type.
     ///
     /// # Panics
-    /// When `op` does: a panic is not tried again. When it comes to a pause inside [`no_suspend`](crate::no_suspend).
+    /// Panics if `op` panics; it is not retried then. Also panics if a pause is reached inside
+    /// [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// Each pause is a cancel point. A success stands, however late it comes.
+    /// Each pause is a cancellation point. A success is returned even if a cancellation came before
+    /// it.
     #[track_caller]
     pub fn until_ok<T, E, F>(&self, mut op: F) -> Result<T, E>
     where
@@ -119,19 +129,19 @@ impl Retry {
         }
     }
 
-    /// Runs `op` again and again, after a success too, until it has failed once too often in a row: for what should go on for ever,
-    /// such as serving. A success ends the row of failures, and the pause after it is the one after no failure.
+    /// Runs `op` repeatedly, also after a success, until the consecutive failures exceed the limit.
+    /// This is meant for what should go on forever, such as serving. A success resets the count of
+    /// failures, and the pause after it is the one for zero failures. With `max_failures(0)` it
+    /// runs until the first failure.
     ///
-    /// With `max_failures(0)` that means until the first failure.
-    ///
-    /// Returns the failure that was one too many; the one that came after the caller had been asked to stop; or what the error type
-    /// makes of [`Cancelled`] when a pause was cancelled.
+    /// Returns the failure that exceeded the limit, or a failure that occurred after the caller had
+    /// been cancelled. If a pause is cancelled, returns [`Cancelled`] converted to the error type.
     ///
     /// # Panics
-    /// As [`until_ok`](Retry::until_ok).
+    /// Panics in the same cases as [`until_ok`](Retry::until_ok).
     ///
     /// # Cancellation
-    /// Each pause is a cancel point.
+    /// Each pause is a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -167,7 +177,7 @@ impl Retry {
         }
     }
 
-    /// Gives a failure back if it is the last one, or pauses.
+    /// Returns the failure if it is not retried, or pauses.
     #[track_caller]
     fn failed<E: From<Cancelled>>(&self, row: &mut Row, error: E) -> Result<(), E> {
         row.failures = row.failures.saturating_add(1);
@@ -186,7 +196,7 @@ impl Retry {
     }
 }
 
-/// Failures in a row, and the pause after the last of them.
+/// The number of consecutive failures, and the length of the last pause.
 #[derive(Debug, Default)]
 struct Row {
     failures: u32,

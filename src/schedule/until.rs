@@ -1,4 +1,4 @@
-//! Running something again until it succeeds, or until it fails.
+//! Running something repeatedly until it succeeds, or until it fails.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use super::pauses::{Growth, Pauses};
 use super::repeat::Schedule;
 use crate::task::Cancelled;
 
-/// A schedule that looks at what each run returns: see [`Schedule::until_ok`] and [`Schedule::until_err`].
+/// A schedule that ends when a run returns `Ok`, or when it returns `Err`: see
+/// [`Schedule::until_ok`] and [`Schedule::until_err`].
 ///
 /// # Examples
 /// ```
@@ -33,35 +34,37 @@ impl Until {
         Until { schedule: Schedule::new(pause, Growth::Constant), ends_with_ok }
     }
 
-    /// At most so many runs, the first one included. 0, as from the start: no bound.
+    /// Sets the maximum number of runs, including the first one. The default is 0, which means that
+    /// there is no limit.
     pub fn max_runs(mut self, runs: u32) -> Until {
         self.schedule = self.schedule.max_runs(runs);
         self
     }
 
-    /// What chance does to each pause.
+    /// Sets the jitter of each pause.
     pub fn jitter(mut self, jitter: Jitter) -> Until {
         self.schedule = self.schedule.jitter(jitter);
         self
     }
 
-    /// The pauses that lie between the runs if none of them ends it, before jitter.
+    /// Returns the pauses between the runs if no run ends the schedule, before jitter.
     #[must_use]
     pub fn pauses(&self) -> Pauses {
         self.schedule.pauses()
     }
 
-    /// Runs `body` at once, then again after each pause, until it returns what this schedule waits for, or has been run
-    /// [`max_runs`](Until::max_runs) times. Returns what the last run returned.
+    /// Runs `body` at once, then again after each pause, until it returns a result that ends this
+    /// schedule, or has been run [`max_runs`](Until::max_runs) times. Returns what the last run
+    /// returned.
     ///
     /// # Errors
-    /// [`Cancelled`] when a pause is. What `body` returned is inside the `Ok`.
+    /// Returns [`Cancelled`] if a pause is cancelled. The result of `body` is inside the `Ok`.
     ///
     /// # Panics
-    /// As [`Schedule::run`].
+    /// Panics in the same cases as [`Schedule::run`].
     ///
     /// # Cancellation
-    /// As [`Schedule::run`].
+    /// Each pause is a cancellation point, as in [`Schedule::run`].
     #[track_caller]
     pub fn run<T, E, F>(&self, body: F) -> Result<Result<T, E>, Cancelled>
     where

@@ -1,9 +1,9 @@
-//! Which signal.
+//! Kinds of signals.
 
 use std::fmt;
 use std::io;
 
-/// Which signal: by one of these functions, or by its number (`libc::SIGTERM`).
+/// A kind of signal, made by one of these functions or from a number (`libc::SIGTERM`).
 ///
 /// # Examples
 /// ```
@@ -43,53 +43,54 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// `SIGALRM`: a timer of the system's has run out.
+    /// `SIGALRM`: a timer of the system has expired.
     alarm SIGALRM;
-    /// `SIGCHLD`: a child has ended, or stopped.
+    /// `SIGCHLD`: a child process has ended or stopped.
     child SIGCHLD;
-    /// `SIGHUP`: the terminal has gone. Services read their settings anew.
+    /// `SIGHUP`: the terminal was closed. Services reload their settings.
     hangup SIGHUP;
     /// `SIGINT`: Ctrl-C at the terminal.
     interrupt SIGINT;
     /// `SIGIO`: a descriptor is ready.
     io SIGIO;
-    /// `SIGPIPE`: nobody reads what was written. (Rust's programs ignore it and get an error instead.)
+    /// `SIGPIPE`: a pipe was written to that no process reads. (Rust programs ignore it and get an
+    /// error instead.)
     pipe SIGPIPE;
     /// `SIGQUIT`: Ctrl-\ at the terminal.
     quit SIGQUIT;
-    /// `SIGTERM`: the process is asked to end.
+    /// `SIGTERM`: a request to end the process.
     terminate SIGTERM;
-    /// `SIGUSR1`: whatever the program makes of it.
+    /// `SIGUSR1`: defined by the program.
     user_defined1 SIGUSR1;
-    /// `SIGUSR2`: whatever the program makes of it.
+    /// `SIGUSR2`: defined by the program.
     user_defined2 SIGUSR2;
-    /// `SIGWINCH`: the terminal's window has another size.
+    /// `SIGWINCH`: the size of the terminal's window has changed.
     window_change SIGWINCH;
 }
 
 impl SignalKind {
-    /// The one with this number.
+    /// Makes a kind from the signal's number.
     #[must_use]
     pub const fn from_raw(signal: i32) -> SignalKind {
         SignalKind(signal)
     }
 
-    /// Its number.
+    /// Returns the signal's number.
     #[must_use]
     pub const fn as_raw_value(self) -> i32 {
         self.0
     }
 
-    /// Refuses what cannot be listened to.
+    /// Returns an error if the signal cannot be listened to.
     pub(super) fn check(self) -> io::Result<()> {
         let why = match self.0 {
             libc::SIGKILL | libc::SIGSTOP => "the system does not let a process catch it",
             libc::SIGSEGV | libc::SIGBUS | libc::SIGFPE | libc::SIGILL => {
-                "it is about a fault of the very instruction that a thread is at, which cannot go on"
+                "it reports a fault of the instruction that a thread is executing, and the thread cannot continue"
             }
             1..=31 => return Ok(()),
             32.. => {
-                "only the signals with numbers up to 31 are; those for real time are queued, not noted"
+                "only signals with numbers up to 31 are supported; real-time signals are queued and counted"
             }
             _ => "there is no such signal",
         };

@@ -24,16 +24,16 @@ struct State {
 }
 
 static STATE: Mutex<State> = Mutex::new(State { listeners: Vec::new(), next_id: 0, runs: false });
-/// The thread that calls them.
+/// The thread that calls the listeners.
 static SERVER: OnceLock<ThreadId> = OnceLock::new();
-/// A listener has been called.
+/// Notified after a listener has been called.
 static FIRED: Condvar = Condvar::new();
 
 fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A closure is called when a signal comes, until this is dropped.
+/// A guard: a closure is called when a signal arrives, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Listening {
     id: u64,
@@ -41,11 +41,12 @@ pub(crate) struct Listening {
     stays: bool,
 }
 
-/// Calls `call` on a thread of this module when the signal comes next. The one after that is left to whatever was installed before,
-/// unless somebody has begun to listen meanwhile.
+/// Calls `call` on this module's thread when the signal arrives next. The delivery after that goes
+/// to the action that was installed before, unless another listener has been added meanwhile.
 ///
 /// # Errors
-/// The system's: no descriptor or thread to be had, or a signal that cannot be caught.
+/// Returns the system's error if no descriptor or thread is available, or if the signal cannot be
+/// caught.
 pub(crate) fn listen(
     signal: i32,
     call: impl Fn() + Send + Sync + 'static,
@@ -53,10 +54,11 @@ pub(crate) fn listen(
     begin(signal, Arc::new(call), false)
 }
 
-/// The same for each time that the signal comes: none is left to whatever was installed before.
+/// Calls `call` each time the signal arrives. No delivery goes to the action that was installed
+/// before.
 ///
 /// # Errors
-/// As [`listen`].
+/// Returns the same errors as [`listen`].
 pub(super) fn listen_for_all(
     signal: i32,
     call: impl Fn() + Send + Sync + 'static,
@@ -72,7 +74,8 @@ fn begin(signal: i32, call: Arc<dyn Fn() + Send + Sync>, stays: bool) -> io::Res
     }
     let id = state.next_id;
     state.next_id += 1;
-    // First the listener: a signal that comes at once finds it, as soon as the lock is free.
+    // The listener is added first, so a signal that arrives at once finds it as soon as the lock is
+    // free.
     state.listeners.push(Listener { id, signal, call, firing: false });
     if stays {
         handler::keep(signal, true);
@@ -96,7 +99,8 @@ impl Drop for Listening {
             let Some(at) = state.listeners.iter().position(|other| other.id == self.id) else {
                 return;
             };
-            // What is called on the signals' own thread may drop the very guard that it is called for, or the next one's.
+            // A closure that is called on the signal thread may drop its own guard, or the guard of
+            // a listener that is called after it. Such a drop must not wait.
             if !state.listeners[at].firing || SERVER.get() == Some(&thread::current().id()) {
                 state.listeners.swap_remove(at);
                 break;
@@ -120,7 +124,7 @@ fn start_thread() -> io::Result<()> {
     Ok(())
 }
 
-/// The thread's life, which is the process's.
+/// The signal thread's main loop, which runs as long as the process.
 fn serve(events: OwnedFd) {
     let _ = SERVER.set(thread::current().id());
     let mut events = File::from(events);
@@ -129,8 +133,8 @@ fn serve(events: OwnedFd) {
         if let Err(error) = events.read_exact(&mut count)
             && error.kind() != io::ErrorKind::Interrupted
         {
-            report::say(format!("ecru: signals are not heard any more: {error}"));
-            // The handler may still write to it.
+            report::say(format!("ecru: signals are no longer received: {error}"));
+            // The handler may still write to the eventfd, so it stays open.
             let _ = std::mem::ManuallyDrop::new(events);
             return;
         }
@@ -150,11 +154,12 @@ fn tell(signal: i32) {
     }
     drop(state);
     for (id, call) in told {
-        // Nobody but those called before it, on this thread, has not waited for it.
+        // A guard that is dropped waits for its listener, except on this thread. So only a closure
+        // that was called just before this one can have removed the listener.
         if lock().listeners.iter().all(|listener| listener.id != id) {
             continue;
         }
-        // What a listener does is its own business, and must not end the others'.
+        // A listener that panics must not keep the others from being called.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call()));
         drop(call);
         let mut state = lock();

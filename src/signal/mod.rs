@@ -1,6 +1,6 @@
-//! Signals that other processes, or a terminal, send to this one.
+//! Signals from other processes or from a terminal.
 //!
-//! [`ctrl_c`] and [`Signal`] are [sources](crate::Source) of the signals that come:
+//! [`ctrl_c`] and [`Signal`] are [sources](crate::Source) of the signals that arrive:
 //!
 //! ```no_run
 //! use ecru::Source;
@@ -17,35 +17,40 @@
 //! # Ok(())
 //! # }
 //! ```
-//! A run that is to be cancelled by a Ctrl-C or by SIGTERM needs neither: see
+//! A run that only has to be cancelled by Ctrl-C or SIGTERM needs neither: see
 //! [`cancel_on_ctrl_c`](crate::RuntimeBuilder::cancel_on_ctrl_c) and
 //! [`cancel_on_terminate`](crate::RuntimeBuilder::cancel_on_terminate).
 //!
-//! Nothing is installed before somebody listens, and what was there before is put back when the last listener has gone.
+//! No handler is installed before there is a listener. When the last listener is dropped, the
+//! previous action is restored.
 
 // # Words and protocol
-// - A *listener* is a closure that is called when its signal comes, on a thread of this module's own. It is named by a guard; once
-//   the guard is gone, the closure is not running and never will (Z1).
-// - The *handler* runs on whichever thread the kernel chooses, between any two instructions. All it does is to note the signal in
-//   atomics, to write to an eventfd, and to go on with what was installed before.
-// - A listener hears one signal or, as those of `Signal` do, all that come while it is there. While there is one of these, every
-//   delivery is taken; the rest is about the others.
-// - A signal is *armed* by each new listener, and the first delivery takes that. A delivery that finds it not armed steps aside: it
-//   puts back what was installed before and raises the signal again. So a program that does not get on with ending
-//   can be ended by a second Ctrl-C.
-// - Who installs a handler after ours may *pass on* to it. Then ours is not the one that is installed, never steps aside, and does not
-//   answer while it is calling that very handler.
+// - A *listener* is a closure that is called when its signal arrives, on this module's own thread.
+//   It is represented by a guard. Once the guard has been dropped, the closure is not running and
+//   will not run again (Z1).
+// - The *handler* runs on any thread that the kernel chooses, between any two instructions. All it
+//   does is to record the signal in atomics, to write to an eventfd, and to call the function that
+//   was installed before.
+// - A listener gets one signal or, if it belongs to a `Signal`, all signals while it exists. As
+//   long as there is one of the latter, every delivery is taken. The following applies if there is
+//   none.
+// - Each new listener *arms* the signal, and the first delivery disarms it. A delivery that finds
+//   the signal not armed steps aside: it restores the previous action and raises the signal again.
+//   So a second Ctrl-C can end a program that does not finish after the first.
+// - A program that installs a handler over ours may *pass on* signals to ours. Then ours is not the
+//   installed one and never steps aside. It also does nothing while it is itself calling that very
+//   handler.
 //
 // ```text
-//   handler                                 thread "ecru-signal"                  guard
-//   take the arm (else step aside)
+//   handler                           thread "ecru-signal"            guard
+//   disarm (or else step aside)
 //   pending |= signal
-//   write to the eventfd              --->  take `pending`
-//   call the function that was              mark its listeners as firing          dropped: waits while it is firing,
-//     installed before, if it is one        call them, without the lock             takes itself off; the last one
-//                                           unmark, tell the guards                 restores the action
+//   write to the eventfd       --->   take `pending`
+//   call the function that was        mark its listeners as firing    dropped: waits while it is
+//     installed before, if it         call them, without the lock     firing, removes itself; the
+//     is one                          unmark them, notify the guards  last one restores the action
 // ```
-// The eventfd and the thread come with the first listener, and stay.
+// The eventfd and the thread are created with the first listener, and stay.
 
 mod handler;
 mod kind;
@@ -57,8 +62,8 @@ pub use source::{Signal, ctrl_c};
 
 pub(crate) use listen::{Listening, listen};
 
-/// The signal of a Ctrl-C.
+/// The signal that Ctrl-C sends.
 pub(crate) const CTRL_C: i32 = libc::SIGINT;
 
-/// What kill(1) and service managers send.
+/// The signal that kill(1) and service managers send.
 pub(crate) const TERMINATE: i32 = libc::SIGTERM;

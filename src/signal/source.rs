@@ -11,17 +11,19 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park::WaitList;
 use crate::source::Source;
 
-/// Listens to a signal from now on, until it is dropped: a [`Source`] of `()`, one for each time that the signal has come since the last was
-/// taken.
+/// A listener for a signal, from its creation until it is dropped. It is a [`Source`] of `()`: an
+/// item is available if the signal has arrived since the last item was taken.
 ///
-/// - As signals are, it is noted and not counted: one that comes before the last was taken is the same one.
-/// - Each `Signal` hears every one; of several that wait for one `Signal`, one gets it.
-/// - While there is one, the signal does not do what it does by default: Ctrl-C does not end the process, not even the second one. A function
-///   that was installed before is called all the same.
-/// - When the last one for this signal has gone, what was installed before is put back.
+/// - Signals are recorded but not counted. A signal that arrives before the last one was taken
+///   merges with it.
+/// - Every `Signal` receives each signal. If several waiters wait for one `Signal`, one of them
+///   gets it.
+/// - While there is a `Signal`, the default action of the signal is disabled: Ctrl-C does not end
+///   the process, not even the second one. A function that was installed before is still called.
+/// - When the last `Signal` of a kind is dropped, the previous action is restored.
 ///
-/// A run with [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock) is not taken for stuck while there is a `Signal` in the process: one
-/// may come.
+/// A run with [`detect_deadlock`](crate::RuntimeBuilder::detect_deadlock) never counts as stuck
+/// while there is a `Signal` in the process, because a signal may arrive.
 ///
 /// # Examples
 /// ```
@@ -42,17 +44,19 @@ pub struct Signal {
 }
 
 struct Inner {
-    /// Release and acquire: whoever takes it sees what was done before it was told.
+    /// Whether the signal has arrived. Release and acquire: a caller that takes it sees what was
+    /// done before the listener was called.
     came: AtomicBool,
     waiters: WaitList,
 }
 
 impl Signal {
-    /// Listens to a signal: a [`SignalKind`] or its number.
+    /// Starts to listen to a signal, given as a [`SignalKind`] or as its number.
     ///
     /// # Errors
-    /// `InvalidInput` for signals that cannot be caught (`SIGKILL`, `SIGSTOP`), for those that are about a fault of a thread (`SIGSEGV`, `SIGBUS`,
-    /// `SIGFPE`, `SIGILL`), and for numbers above 31; the system's: no descriptor or thread to be had.
+    /// Returns `InvalidInput` for signals that cannot be caught (`SIGKILL`, `SIGSTOP`), for those
+    /// that report a fault of a thread (`SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`), and for numbers
+    /// above 31. Returns the system's error if no descriptor or thread is available.
     pub fn new(kind: impl Into<SignalKind>) -> io::Result<Signal> {
         let kind = kind.into();
         kind.check()?;
@@ -65,17 +69,18 @@ impl Signal {
         Ok(Signal { kind, inner, _listening: listening, _expectation: Expectation::new() })
     }
 
-    /// Which signal it is.
+    /// Returns the kind of the signal.
     #[must_use]
     pub fn kind(&self) -> SignalKind {
         self.kind
     }
 }
 
-/// Listens to Ctrl-C from now on: `ctrl_c()?.wait()?` waits for the next one. See [`Signal`] for what becomes of the others.
+/// Starts to listen to Ctrl-C: `ctrl_c()?.wait()?` waits for the next one. [`Signal`] documents
+/// what happens to the others.
 ///
 /// # Errors
-/// The system's: no descriptor or thread to be had.
+/// Returns the system's error if no descriptor or thread is available.
 ///
 /// # Examples
 /// ```no_run

@@ -1,4 +1,4 @@
-//! Waiting for each other.
+//! A barrier at which several tasks or threads wait for each other.
 
 use std::fmt;
 
@@ -7,10 +7,11 @@ use crate::base::sync::SpinLock;
 use crate::park::{Mode, Queue, Role, Woken};
 use crate::task::{self, Cancelled};
 
-/// A place where so many wait until all of them are there. Then all go on, and it begins again.
+/// A barrier: tasks or threads wait at it until a fixed number of parties has arrived. Then all of
+/// them continue, and the barrier can be used again.
 ///
-/// As `std::sync::Barrier`, except that a wait is a cancel point: who is cancelled leaves, and somebody else has to come in its
-/// place.
+/// It works like `std::sync::Barrier`, except that a wait is a cancellation point. A cancelled
+/// waiter leaves the barrier, which then needs another party.
 ///
 /// # Examples
 /// ```
@@ -19,33 +20,34 @@ use crate::task::{self, Cancelled};
 /// ecru::run(|| {
 ///     let all_here = Barrier::new(3);
 ///     let leaders = ecru::scope(|s| {
-///         let tasks: Vec<_> = (0..3).map(|_| s.spawn(|| all_here.wait().unwrap().is_leader())).collect();
+///         let tasks: Vec<_> =
+///             (0..3).map(|_| s.spawn(|| all_here.wait().unwrap().is_leader())).collect();
 ///         tasks.iter().filter(|task| task.join().unwrap()).count()
 ///     });
 ///     assert_eq!(leaders, 1);
 /// });
 /// ```
 pub struct Barrier {
-    /// How many have to come.
+    /// The number of parties.
     count: usize,
     arrivals: SpinLock<Arrivals>,
 }
 
 struct Arrivals {
-    /// Those of the present generation who are there.
+    /// The number of parties of the current generation that have arrived.
     here: usize,
     generation: usize,
     line: Queue,
 }
 
-/// What a wait at a [`Barrier`] gives.
+/// The result of a wait at a [`Barrier`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierWaitResult {
     is_leader: bool,
 }
 
 impl BarrierWaitResult {
-    /// Whether this one was the last to come; one of each generation is.
+    /// Returns whether this party arrived last. Exactly one party of each generation is the leader.
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.is_leader
@@ -53,7 +55,8 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    /// One for so many. For none or one, nobody waits.
+    /// Creates a barrier for `count` parties. If `count <= 1`, [`wait`](Barrier::wait) returns at
+    /// once.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(count: usize) -> Barrier {
@@ -61,7 +64,8 @@ impl Barrier {
         Barrier { count, arrivals: SpinLock::new(arrivals) }
     }
 
-    /// One for so many. For none or one, nobody waits.
+    /// Creates a barrier for `count` parties. If `count <= 1`, [`wait`](Barrier::wait) returns at
+    /// once.
     #[must_use]
     #[cfg(loom)]
     pub fn new(count: usize) -> Barrier {
@@ -69,17 +73,17 @@ impl Barrier {
         Barrier { count, arrivals: SpinLock::new(arrivals) }
     }
 
-    /// Waits until so many are here as the barrier is for.
+    /// Waits until all parties have arrived.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled before they are.
+    /// Returns [`Cancelled`] if the wait is cancelled before the last party arrives.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. Who is cancelled does not count any more: the others need one more to come. Once the last has come, all go on,
-    /// cancelled or not.
+    /// This is a cancellation point. A cancelled waiter leaves the barrier, which then needs
+    /// another party. Once the last party has arrived, all of them continue, cancelled or not.
     ///
     /// # Examples
     /// ```
@@ -111,7 +115,8 @@ impl Barrier {
             || self.arrivals.lock(),
         );
         if let Ended::Cancelled(mut arrivals) = ended
-            // Otherwise the last came before this one had left, and counted on it.
+            // If the generation has changed, the last party arrived before this one left and
+            // counted it.
             && arrivals.generation == generation
         {
             arrivals.here -= 1;

@@ -1,4 +1,4 @@
-//! Waiting for what somebody changes under a lock.
+//! A condition variable.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -9,10 +9,12 @@ use crate::base::clock;
 use crate::park::{Mode, Role, WaitList};
 use crate::task::{self, Cancelled};
 
-/// A line of those who have given a [`Mutex`](super::Mutex) back until somebody says that its value has changed.
+/// A condition variable for a [`Mutex`](super::Mutex): a waiter unlocks the mutex until it is
+/// notified that the value may have changed.
 ///
-/// As `std::sync::Condvar`, except that a wait borrows the guard, and is a cancel point. It has the lock again when it returns,
-/// however it ended. It may end without a notification: look at the value, or use [`wait_while`](Condvar::wait_while).
+/// It works like `std::sync::Condvar`, except that a wait borrows the guard and is a cancellation
+/// point. The lock is held again when a wait returns, however the wait ended. A wait may return
+/// without a notification, so check the value again or use [`wait_while`](Condvar::wait_while).
 ///
 /// # Examples
 /// ```
@@ -35,14 +37,14 @@ pub struct Condvar {
     line: WaitList,
 }
 
-/// Whether a wait with a time limit came to its end.
+/// The result of a wait with a time limit: whether it timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult {
     pub(super) timed_out: bool,
 }
 
 impl WaitTimeoutResult {
-    /// Whether the time was up.
+    /// Returns whether the wait ended because its time limit had passed.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.timed_out
@@ -50,32 +52,33 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// One that nobody waits for.
+    /// Creates a condition variable without waiters.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
         Condvar { line: WaitList::new() }
     }
 
-    /// One that nobody waits for.
+    /// Creates a condition variable without waiters.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> Condvar {
         Condvar { line: WaitList::new() }
     }
 
-    /// Gives the lock back, waits for a notification, and takes the lock again. No notification is missed from the moment on in which
-    /// others can have the lock.
+    /// Unlocks the mutex, waits for a notification, and locks the mutex again. A notification that
+    /// is sent after the mutex has been unlocked is not missed.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled; the lock has been taken again.
+    /// Returns [`Cancelled`] if the wait is cancelled. The lock is held again in this case, too.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point, up to the notification; taking the lock again is none. A notification that had come already wins, so none is
-    /// lost on one that has been cancelled.
+    /// This is a cancellation point until the notification arrives. Locking the mutex again is not.
+    /// If a notification arrived before the cancellation, the wait returns `Ok`, so a cancelled
+    /// wait never consumes a notification.
     ///
     /// # Examples
     /// ```
@@ -98,16 +101,17 @@ impl Condvar {
         self.wait_until(guard, None, Mode::Cancellable).map(drop)
     }
 
-    /// [`wait`](Condvar::wait), for at most `timeout`. Taking the lock again may take longer.
+    /// Waits like [`wait`](Condvar::wait), for at most `timeout`. Locking the mutex again may take
+    /// longer.
     ///
     /// # Errors
-    /// As `wait`.
+    /// Returns the same errors as `wait`.
     ///
     /// # Panics
-    /// As `wait`.
+    /// Panics in the same cases as `wait`.
     ///
     /// # Cancellation
-    /// As `wait`.
+    /// This is a cancellation point, like `wait`.
     ///
     /// # Examples
     /// ```
@@ -124,20 +128,21 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         timeout: Duration,
     ) -> Result<WaitTimeoutResult, Cancelled> {
-        // A duration that leads past the end of time is none at all.
+        // If the deadline is not representable, the wait has no time limit.
         self.wait_until(guard, clock::now().checked_add(timeout), Mode::Cancellable)
     }
 
-    /// Waits as long as `condition` holds. It is asked with the lock held.
+    /// Waits while `condition` returns true. The lock is held during each call of `condition`.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Returns the same errors as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As `wait`, and when `condition` does.
+    /// Panics in the same cases as `wait`, and if `condition` panics.
     ///
     /// # Cancellation
-    /// As `wait`; no cancel point if the condition does not hold.
+    /// This is a cancellation point, like `wait`, unless the first call of `condition` returns
+    /// false.
     #[track_caller]
     pub fn wait_while<T: ?Sized>(
         &self,
@@ -150,16 +155,17 @@ impl Condvar {
         Ok(())
     }
 
-    /// [`wait_while`](Condvar::wait_while), for at most `timeout`; timed out: the time is up, and the condition still holds.
+    /// Waits like [`wait_while`](Condvar::wait_while), for at most `timeout`. The result is timed
+    /// out if the time has passed and `condition` still returns true.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Returns the same errors as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As `wait_while`.
+    /// Panics in the same cases as `wait_while`.
     ///
     /// # Cancellation
-    /// As `wait_while`.
+    /// This is a cancellation point, like `wait_while`.
     #[track_caller]
     pub fn wait_timeout_while<T: ?Sized>(
         &self,
@@ -190,28 +196,29 @@ impl Condvar {
         line::begin(mode)?;
         let mutex = guard.raw();
         let wait = Wait { deadline, ..Wait::new("a notification", Role::Notify, mode) };
-        // The line is entered before the lock is given back: who changes the value after that finds this wait in it.
+        // The waiter enters the queue before it unlocks the mutex. A change of the value after
+        // that, and the notification that follows it, therefore find this waiter in the queue.
         let ended =
             wait.in_line(self.line.lock(), |line| line, || mutex.unlock(), || self.line.lock());
         let timed_out = matches!(ended, Ended::TimedOut(_));
         let cancelled = matches!(ended, Ended::Cancelled(_));
-        // The line's lock goes before the mutex is taken again.
+        // The queue's lock is released before the mutex is locked again.
         drop(ended);
         mutex.lock_again();
         if cancelled { Err(task::cancelled_wait()) } else { Ok(WaitTimeoutResult { timed_out }) }
     }
 
-    /// Lets the one go on who has waited longest.
+    /// Wakes the waiter that has waited longest. Does nothing if there is no waiter.
     ///
     /// # Examples
     /// ```
-    /// ecru::sync::Condvar::new().notify_one(); // nobody waits: nothing happens, nothing is remembered
+    /// ecru::sync::Condvar::new().notify_one(); // no waiter: nothing happens, nothing is stored
     /// ```
     pub fn notify_one(&self) {
         self.line.notify_one();
     }
 
-    /// Lets everybody go on who waits.
+    /// Wakes all waiters.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! What the guards of all locks have in common: each is shown as the value that it guards.
+//! `Debug` and `Display` of all lock guards: each is formatted as the value that it guards.
 
 use std::fmt;
 

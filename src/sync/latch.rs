@@ -1,4 +1,4 @@
-//! Waiting for a number of things to have happened.
+//! A latch: waiting until a number of events has happened.
 
 use std::fmt;
 
@@ -8,9 +8,10 @@ use crate::park::{Mode, Role, WaitList};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
-/// A count that goes down to zero, and those who wait for that. Then it is open, for ever.
+/// A count that goes down to zero. Waiters continue when it gets there, and from then on the latch
+/// stays open.
 ///
-/// It is a [`Source`] that always has something once it is open.
+/// It is a [`Source`] that always has an item once it is open.
 ///
 /// # Examples
 /// ```
@@ -33,21 +34,24 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// One that opens after so many [`count_down`](Latch::count_down)s; after none: it is open.
+    /// Creates a latch that opens after `count` calls of [`count_down`](Latch::count_down). If
+    /// `count` is 0, it is open from the start.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(count: usize) -> Latch {
         Latch { left: AtomicUsize::new(count), line: WaitList::new() }
     }
 
-    /// One that opens after so many [`count_down`](Latch::count_down)s; after none: it is open.
+    /// Creates a latch that opens after `count` calls of [`count_down`](Latch::count_down). If
+    /// `count` is 0, it is open from the start.
     #[must_use]
     #[cfg(loom)]
     pub fn new(count: usize) -> Latch {
         Latch { left: AtomicUsize::new(count), line: WaitList::new() }
     }
 
-    /// One less to wait for. If it is open already nothing happens.
+    /// Decrements the count, and wakes all waiters if it reaches zero. Does nothing if the latch is
+    /// open already.
     ///
     /// # Examples
     /// ```
@@ -57,37 +61,39 @@ impl Latch {
     /// assert_eq!(latch.count(), 0);
     /// ```
     pub fn count_down(&self) {
-        // Release and acquire: who sees it open sees what was done before each call.
+        // Acquire and release: a waiter that sees the latch open sees everything that happened
+        // before each of these calls.
         let down = |left: usize| left.checked_sub(1);
         let before = self.left.fetch_update(Ordering::AcqRel, Ordering::Relaxed, down);
         if before == Ok(1) {
-            // Who gets in line looks once more under its lock: it sees the zero, or is found here.
+            // A waiter checks the count again under the queue's lock. It either sees zero, or this
+            // call finds it in the queue.
             self.line.notify_all();
         }
     }
 
-    /// How many are left to wait for.
+    /// Returns how many more calls of [`count_down`](Latch::count_down) open the latch.
     #[must_use]
     pub fn count(&self) -> usize {
         self.left.load(Ordering::Acquire)
     }
 
-    /// Whether there is nothing left to wait for.
+    /// Returns whether the count has reached zero.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.count() == 0
     }
 
-    /// Waits until it is open.
+    /// Waits until the latch is open.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point; there is nothing to lose.
+    /// This is a cancellation point. A cancelled wait loses nothing.
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> Result<(), Cancelled> {

@@ -1,4 +1,4 @@
-//! A value that is made when it is first used.
+//! A value that is computed on first use.
 
 use std::fmt;
 use std::ops::Deref;
@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::once_lock::OnceLock;
 
-/// A value that `make` makes when it is first used, once, whoever comes first.
+/// A value that is initialized by a closure on first use.
 ///
-/// As `std::sync::LazyLock`, for tasks and threads. If the closure panics there is nobody left to make the value: that use panics, and
-/// so does every later one.
+/// It works like `std::sync::LazyLock`, for tasks and threads. The closure is called at most once.
+/// If it panics, that use panics and so does every later one, because no closure is left to call.
 ///
 /// # Examples
 /// ```
@@ -20,33 +20,36 @@ use super::once_lock::OnceLock;
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// The closure, until it is called. Nobody waits for this lock: it is held for a move.
+    /// The closure, until it is called. This lock is held only for the moment in which the closure
+    /// is moved out, so no wait for it is noticeable.
     make: Mutex<Option<F>>,
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    /// One whose value `make` will make.
+    /// Creates a lazy value that `make` initializes on first use.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(make: F) -> LazyLock<T, F> {
         LazyLock { value: OnceLock::new(), make: Mutex::new(Some(make)) }
     }
 
-    /// One whose value `make` will make.
+    /// Creates a lazy value that `make` initializes on first use.
     #[must_use]
     #[cfg(loom)]
     pub fn new(make: F) -> LazyLock<T, F> {
         LazyLock { value: OnceLock::new(), make: Mutex::new(Some(make)) }
     }
 
-    /// The value, which is made now unless it has been. While somebody else is making it this waits. The same as dereferencing.
+    /// Returns the value, and initializes it if that has not happened yet. Waits while another task
+    /// or thread initializes it. Dereferencing does the same.
     ///
     /// # Panics
-    /// When the closure panics, or has; when it uses the value that it is making; inside [`no_suspend`](crate::no_suspend) while there is
-    /// no value.
+    /// Panics if the closure panics or has panicked before, or if the closure uses the value that
+    /// it is computing. Also panics inside [`no_suspend`](crate::no_suspend) while there is no
+    /// value.
     ///
     /// # Cancellation
-    /// No cancel point, but the closure may have some.
+    /// This is not a cancellation point. The closure may contain cancellation points.
     ///
     /// # Examples
     /// ```
@@ -58,7 +61,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[inline]
     #[track_caller]
     pub fn force(this: &LazyLock<T, F>) -> &T {
-        /// The closure has panicked.
+        /// The error of a value whose closure has panicked before.
         struct Poisoned;
         let made = this.value.get_or_try_init(|| {
             let make = this.make.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -66,7 +69,8 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         });
         match made {
             Ok(value) => value,
-            // std's words, and what they mean. Here, so that the place is the caller's.
+            // The message begins with std's words and then explains them. The panic is raised here
+            // so that its location is the caller's.
             Err(Poisoned) => panic!(
                 "LazyLock instance has previously been poisoned: its closure has panicked, so it has no value and never will"
             ),
@@ -75,7 +79,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
 }
 
 impl<T, F> LazyLock<T, F> {
-    /// The value, if it has been made. Never waits, and never makes it.
+    /// Returns the value if it is initialized. Never waits and never calls the closure.
     ///
     /// # Examples
     /// ```
@@ -91,7 +95,7 @@ impl<T, F> LazyLock<T, F> {
         this.value.get()
     }
 
-    /// The value, if it has been made, to change it.
+    /// Returns a mutable reference to the value if it is initialized.
     #[inline]
     pub fn get_mut(this: &mut LazyLock<T, F>) -> Option<&mut T> {
         this.value.get_mut()
@@ -99,10 +103,10 @@ impl<T, F> LazyLock<T, F> {
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    /// The value, to change it; it is made now unless it has been.
+    /// Returns a mutable reference to the value, and initializes it if that has not happened yet.
     ///
     /// # Panics
-    /// As [`LazyLock::force`].
+    /// Panics in the same cases as [`LazyLock::force`].
     ///
     /// # Examples
     /// ```
@@ -115,7 +119,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[track_caller]
     pub fn force_mut(this: &mut LazyLock<T, F>) -> &mut T {
         LazyLock::force(this);
-        this.value.get_mut().expect("made just now")
+        this.value.get_mut().expect("initialized just now")
     }
 }
 

@@ -1,5 +1,5 @@
-//! Waiting in line: the steps that all the types here have in common.
-#![expect(unsafe_code, reason = "registers waits on this stack")]
+//! Waiting in a queue: the steps that all types of this module have in common.
+#![expect(unsafe_code, reason = "registers waiters that live on this stack")]
 
 use std::ptr;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::park::{self, About, CANCELLED, LOOK_AGAIN, Mode, Node, Queue, Role, TIMED_OUT, Waiter};
 use crate::task::{self, Cancelled};
 
-/// The first step of a wait that cannot fail: it has no cancellation to answer.
+/// Begins a wait that cannot fail. Such a wait does not check for cancellation.
 #[inline]
 #[track_caller]
 pub(super) fn begin_uninterruptible() {
@@ -15,7 +15,7 @@ pub(super) fn begin_uninterruptible() {
     task::spend_budget();
 }
 
-/// The first step of either kind of wait.
+/// Begins a wait of either kind.
 #[inline]
 #[track_caller]
 pub(super) fn begin(mode: Mode) -> Result<(), Cancelled> {
@@ -26,27 +26,28 @@ pub(super) fn begin(mode: Mode) -> Result<(), Cancelled> {
     Ok(())
 }
 
-/// How a wait in line is to be.
+/// The parameters of a wait in a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wait {
-    /// What for, in a dump.
+    /// What the waiter waits for, as shown in a dump.
     pub(super) what: &'static str,
     pub(super) role: Role,
-    /// For whoever serves the line: the node's data.
+    /// A number that the code which serves the queue can read: the node's data.
     pub(super) tag: usize,
     pub(super) deadline: Option<Instant>,
     pub(super) mode: Mode,
 }
 
-/// How it ended. Where nobody from the line ended it, it has been taken out of the line, whose lock is held again.
+/// How a wait ended. In every variant but `Woken`, the node has been removed from the queue, and
+/// the queue's lock is held again.
 #[derive(Debug)]
 pub(super) enum Ended<L> {
-    /// Whoever serves the line has claimed it.
+    /// The waiter was claimed through the queue.
     Woken,
-    /// It was told to look again.
+    /// The waiter was told to look again.
     Again(L),
     TimedOut(L),
-    /// The caller has yet to say so with `task::cancelled_wait`.
+    /// The caller has to report it with `task::cancelled_wait`.
     Cancelled(L),
 }
 
@@ -55,7 +56,8 @@ impl Wait {
         Wait { what, role, tag: 0, deadline: None, mode }
     }
 
-    /// Waits in the line that `line` finds in what is locked. Calls `unlocked` before it parks.
+    /// Waits in the queue that `line` finds in the locked state `locked`. Calls `unlocked` after
+    /// releasing that lock and before parking.
     #[track_caller]
     pub(super) fn in_line<L>(
         self,
@@ -68,8 +70,9 @@ impl Wait {
         waiter.set_purpose(self.what, About::Nothing);
         let tag = ptr::without_provenance_mut(self.tag);
         let node = Node::new(&raw const waiter, 0, self.role, tag);
-        // SAFETY: N1: this frame stays until the wait is over and the node is out of the line: who claims it takes it out, and
-        // otherwise that is done below. N2: the data is a number.
+        // SAFETY: N1: this frame stays until the wait is over and the node is out of the queue. A
+        // claim through the queue takes the node out. In all other cases it is removed below. N2:
+        // the data is a number.
         unsafe { line(&locked).push(&raw const node) };
         drop(locked);
         unlocked();
@@ -86,7 +89,8 @@ impl Wait {
     }
 }
 
-/// The number that a node in one of these lines carries.
+/// Returns the number in the data of a node that was pushed by [`Wait::in_line`] or by a wait for
+/// permits.
 #[inline]
 pub(super) fn tag(node: &Node) -> usize {
     node.data.addr()

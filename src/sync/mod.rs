@@ -1,24 +1,27 @@
-//! std's twins for what tasks and threads share: locks, and events to wait for.
+//! Locks and other synchronization primitives that tasks and threads share.
 //!
-//! Tasks and plain threads may use the same one, and no runtime is needed on threads. A task that waits is parked: its worker goes
-//! on with others. A guard may be held across waits, for a started task stays on its thread.
+//! A primitive may be used by tasks and plain threads at the same time. On plain threads no runtime
+//! is needed. A task that waits is parked, and its worker runs other tasks meanwhile. A guard may
+//! be held across waits, because a started task stays on its thread.
 //!
-//! | type | what is waited for | cancel point |
+//! | type | a wait ends with | cancellation point |
 //! |---|---|---|
-//! | [`Mutex`], [`RwLock`] | the lock | with `.._cancellable` |
-//! | [`Condvar`] | a notification, about what a [`Mutex`] guards | yes |
+//! | [`Mutex`], [`RwLock`] | the lock | only the `.._cancellable` methods |
+//! | [`Condvar`] | a notification about what a [`Mutex`] guards | yes |
 //! | [`Semaphore`] | permits | yes |
-//! | [`Notify`] | a notification, which is remembered | yes |
-//! | [`Barrier`] | the others | yes |
-//! | [`Latch`] | that it has been counted down | yes |
+//! | [`Notify`] | a notification, which is stored until a waiter takes it | yes |
+//! | [`Barrier`] | the arrival of the other parties | yes |
+//! | [`Latch`] | the count reaching zero | yes |
 //! | [`SetOnce`] | a value | yes |
-//! | [`OnceLock`], [`LazyLock`] | whoever makes the value | no |
+//! | [`OnceLock`], [`LazyLock`] | a value that another task or thread is computing | no |
 //!
-//! Nothing is poisoned by a panic, except a [`LazyLock`] whose closure is gone. Those who wait are served in the order in which they
-//! came; [`Mutex`] says where others may be faster. Inside [`no_suspend`](crate::no_suspend) every call that may wait panics; what a [`OnceLock`] or
-//! a [`LazyLock`] has made is there for good, and may be used.
+//! A panic poisons nothing, except a [`LazyLock`] whose closure has panicked. Waiters are served in
+//! the order in which they arrived; [`Mutex`] documents its exception. Inside
+//! [`no_suspend`](crate::no_suspend) every call that may wait panics. The value of an initialized
+//! [`OnceLock`] or [`LazyLock`] stays available there.
 //!
-//! [`poison`] has std's exact signatures instead, for code that is to change its import and nothing else.
+//! The module [`poison`] has the exact signatures of `std`, for code that changes its import and
+//! nothing else.
 //!
 //! [`Semaphore`], [`Notify`], [`Latch`] and [`SetOnce`] are [`Source`](crate::Source)s.
 

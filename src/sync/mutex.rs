@@ -1,21 +1,27 @@
-//! A lock.
+//! A mutual exclusion lock.
 //!
 //! # State
-//! A word of two bits. `LOCKED`: somebody has the lock. `WAITERS`: somebody may be in one of the two lines, and whoever unlocks looks.
-//! The lines have a lock of their own (the *inner* lock); `WAITERS` changes under it only.
+//! The state is a word with two bits. `LOCKED` means that the lock is held. `WAITERS` means that
+//! there may be waiters in one of the two queues, so an unlock has to look. The queues have a lock
+//! of their own, the *inner* lock. `WAITERS` changes only while the inner lock is held.
 //!
 //! # Protocol
 //! ```text
-//!   lock                                             unlock
-//!   --------------------------------------------     ------------------------------------------------
-//!   LOCKED: 0 -> 1, or else, under the inner lock:   word LOCKED -> 0, or else, under the inner lock:
-//!     LOCKED: 0 -> 1, or set WAITERS and get in line   somebody in `passed_over`? claim it: the lock is its
-//!   park                                               else LOCKED: 1 -> 0, and claim the first in `fresh`
-//!   woken from `fresh`: from the top, but for
-//!     `passed_over`; from there: has the lock
+//!   lock                                           unlock
+//!   -------------------------------------------    -------------------------------------------
+//!   LOCKED: 0 -> 1, or else, under the inner       word LOCKED -> 0, or else, under the inner
+//!   lock:                                          lock:
+//!     LOCKED: 0 -> 1, or set WAITERS and queue       claim the first in `passed_over`, which
+//!     up                                             then holds the lock
+//!   park                                             or else LOCKED: 1 -> 0, and claim the
+//!   woken from `fresh`: start again, but queue       first in `fresh`
+//!     up in `passed_over`
+//!   woken from `passed_over`: holds the lock
 //! ```
-//! So the one who is woken for the first time has to be faster than others who come by, which keeps the lock busy while it is
-//! on its way; and if it is not, the next unlock is for it. Nobody waits for more than the holders before it and one more round.
+//! A waiter that is woken for the first time competes with newcomers for the lock. So the lock
+//! stays in use while the woken waiter is on its way. If the waiter loses, the next unlock hands
+//! the lock over to it. A waiter therefore waits for the holders before it and for at most one more
+//! round.
 #![expect(unsafe_code, reason = "hands out the guarded value")]
 
 use std::cell::UnsafeCell;
@@ -40,9 +46,9 @@ pub(super) struct RawMutex {
 }
 
 struct Lines {
-    /// Those who have not been woken yet.
+    /// Waiters that have not been woken yet.
     fresh: Queue,
-    /// Those who were woken once, and found that somebody else had been faster.
+    /// Waiters that were woken once and found the lock taken by a newcomer.
     passed_over: Queue,
 }
 
@@ -60,7 +66,8 @@ impl Lines {
     }
 }
 
-/// Looks before somebody gets in line: a holder on another worker may be done in a moment.
+/// How often a waiter looks at the lock before it queues up. A holder on another worker may unlock
+/// in a moment.
 #[cfg(not(loom))]
 const SPINS: u32 = 16;
 #[cfg(loom)]
@@ -84,11 +91,12 @@ impl RawMutex {
         if self.try_lock() { Ok(()) } else { self.lock_slowly(mode) }
     }
 
-    /// Without the first step of a wait: for a condition variable, which has made it.
+    /// Locks without the first step of a wait, for a condition variable, which has taken that step
+    /// already.
     pub(super) fn lock_again(&self) {
         if !self.try_lock() {
             let locked = self.lock_slowly(Mode::Uninterruptible);
-            debug_assert!(locked.is_ok(), "nobody cancels it");
+            debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         }
     }
 
@@ -100,7 +108,7 @@ impl RawMutex {
         taken || self.try_lock_before_others()
     }
 
-    /// Others are in line, perhaps, and nobody has the lock, perhaps.
+    /// Takes the lock if it is free, even if there are waiters in the queues.
     fn try_lock_before_others(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & LOCKED == 0 {
@@ -151,7 +159,8 @@ impl RawMutex {
         }
     }
 
-    /// Under the inner lock: takes the lock, or makes sure that its holder looks into the lines.
+    /// Takes the lock, or sets `WAITERS` so that the holder looks into the queues. The caller holds
+    /// the inner lock.
     fn try_lock_or_announce(&self) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -165,7 +174,7 @@ impl RawMutex {
         }
     }
 
-    /// Release: pairs with the acquire of whoever locks next.
+    /// Release: pairs with the acquire of the next lock holder.
     #[inline]
     pub(super) fn unlock(&self) {
         if self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -181,7 +190,7 @@ impl RawMutex {
         if !handed_over {
             lines.fresh.claim_first(&mut woken);
         }
-        // Nobody else changes the word: it is locked, and this is the inner lock's holder.
+        // No other thread changes the word now: it is locked, and this thread holds the inner lock.
         let locked = if handed_over { LOCKED } else { 0 };
         let waiters = if lines.are_empty() { 0 } else { WAITERS };
         self.word.store(locked | waiters, Ordering::Release);
@@ -189,16 +198,17 @@ impl RawMutex {
     }
 }
 
-/// A lock around a value: one at a time reaches it.
+/// A mutual exclusion lock around a value.
 ///
-/// As `std::sync::Mutex`, with these differences: a task that waits for it is parked, and so the guard may be held across other
-/// waits; there is no poisoning, so [`lock`](Mutex::lock) gives the guard itself; and [`lock_cancellable`](Mutex::lock_cancellable)
-/// is a cancel point.
+/// It works like `std::sync::Mutex`, with these differences:
+/// - A task that waits for the lock is parked, so a guard may be held across other waits.
+/// - There is no poisoning, so [`lock`](Mutex::lock) returns the guard itself.
+/// - [`lock_cancellable`](Mutex::lock_cancellable) is a cancellation point.
 ///
-/// Those who wait are woken in the order in which they came. One who comes by while somebody has been woken may be faster; but
-/// nobody is overtaken so twice: the lock is then handed over.
+/// Waiters are woken in the order in which they arrived. A newcomer may take the lock while a woken
+/// waiter is on its way. This happens to a waiter at most once: then the lock is handed over to it.
 ///
-/// Locking it again while having it waits for ever.
+/// A task or thread that locks a mutex which it has already locked waits forever.
 ///
 /// # Examples
 /// ```
@@ -220,27 +230,27 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: Y1: one guard at a time reaches the value, from whichever thread.
+// SAFETY: Y1: at most one guard at a time reaches the value, on any thread.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}
 // SAFETY: Y1: the lock owns its value.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 
 impl<T> Mutex<T> {
-    /// A lock around `value`, which nobody has.
+    /// Creates an unlocked mutex around `value`.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Mutex<T> {
         Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
     }
 
-    /// A lock around `value`, which nobody has.
+    /// Creates an unlocked mutex around `value`.
     #[must_use]
     #[cfg(loom)]
     pub fn new(value: T) -> Mutex<T> {
         Mutex { raw: RawMutex::new(), value: UnsafeCell::new(value) }
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value.into_inner()
@@ -248,13 +258,13 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until nobody else has the lock, and takes it. Dropping the guard gives it back.
+    /// Acquires the lock, and waits until it is free. Dropping the guard unlocks it.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// No cancel point: it waits in a cancelled task, too, and in one that unwinds.
+    /// This is not a cancellation point. It waits also in a task that is cancelled or unwinding.
     ///
     /// # Examples
     /// ```
@@ -266,20 +276,21 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let locked = self.raw.lock(Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "nobody cancels it");
+        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         self.guard()
     }
 
-    /// [`lock`](Mutex::lock), as a cancel point.
+    /// Acquires the lock like [`lock`](Mutex::lock), as a cancellation point.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point, also while nobody has the lock. A lock that had been handed over already wins over the cancellation.
+    /// This is a cancellation point, even if the lock is free. If the lock was handed over before
+    /// the cancellation, the call returns the guard.
     ///
     /// # Examples
     /// ```
@@ -287,7 +298,8 @@ impl<T: ?Sized> Mutex<T> {
     ///
     /// let number = ecru::sync::Mutex::new(6);
     /// let _guard = number.lock();
-    /// let second = ecru::timeout(Duration::from_millis(1), || number.lock_cancellable().map(drop));
+    /// let second =
+    ///     ecru::timeout(Duration::from_millis(1), || number.lock_cancellable().map(drop));
     /// assert!(second.is_err());
     /// ```
     #[inline]
@@ -297,13 +309,13 @@ impl<T: ?Sized> Mutex<T> {
         Ok(self.guard())
     }
 
-    /// Takes the lock if nobody has it. Never waits.
+    /// Acquires the lock if it is free. Never waits.
     ///
     /// # Errors
-    /// [`TryLockError`] when somebody has it.
+    /// Returns [`TryLockError`] if the lock is held.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -317,12 +329,13 @@ impl<T: ?Sized> Mutex<T> {
         if self.raw.try_lock() { Ok(self.guard()) } else { Err(TryLockError::WouldBlock) }
     }
 
-    /// The value, which nobody else can reach now.
+    /// Returns a mutable reference to the value. The mutex is borrowed mutably, so no locking takes
+    /// place.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// The lock has just been taken.
+    /// Makes the guard after the lock has been taken.
     #[inline]
     fn guard(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, _stays: PhantomData }
@@ -352,15 +365,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The right to the value of a [`Mutex`]; dropping it unlocks. It stays with the task or thread that locked.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard of a [`Mutex`], which gives access to the value. Dropping it unlocks the mutex. It stays
+/// on the task or thread that locked.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// Not `Send`: as std's, and so that a guard says who is to unlock.
+    /// Not `Send`, like std's guard, so the task or thread that locks also unlocks.
     _stays: PhantomData<*const ()>,
 }
 
-// SAFETY: Y1: a shared guard gives nothing but a shared value.
+// SAFETY: Y1: a shared guard gives only shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
@@ -394,17 +408,18 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// Why a `try_` call of a [`Mutex`] or an [`RwLock`](super::RwLock) came to nothing. Unlike std's there is nothing about poison.
+/// The error of a `try_` call of a [`Mutex`] or an [`RwLock`](super::RwLock). Unlike std's error it
+/// has no variant for poisoning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TryLockError {
-    /// Somebody has the lock.
+    /// The lock cannot be acquired without waiting.
     WouldBlock,
 }
 
 impl fmt::Display for TryLockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("somebody else has the lock")
+        f.write_str("the lock cannot be acquired without waiting")
     }
 }
 

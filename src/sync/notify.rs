@@ -1,4 +1,4 @@
-//! One notification, which waits for whoever comes for it.
+//! A notification that is stored until a waiter takes it.
 
 use std::fmt;
 
@@ -7,11 +7,12 @@ use crate::park::WaitList;
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
 
-/// Tells a task or thread that something has happened.
+/// A notification for a task or thread that something has happened.
 ///
-/// A notification that finds nobody waiting is remembered, and the next wait returns at once; more of them are remembered as one. So
-/// whoever changes something, then notifies, and whoever looks, then waits, do not miss each other. Those who wait are notified in the
-/// order in which they came.
+/// A notification that finds no waiter is stored, and the next wait returns at once. Several stored
+/// notifications count as one. So a task that changes something and then notifies, and a task that
+/// looks and then waits, do not miss each other. Waiters are notified in the order in which they
+/// arrived.
 ///
 /// It is a [`Source`] of notifications.
 ///
@@ -26,35 +27,36 @@ use crate::task::Cancelled;
 /// assert!(ecru::Source::try_take(&news).is_none());
 /// ```
 pub struct Notify {
-    // One permit is a notification.
+    // A permit stands for a notification.
     permits: Permits,
 }
 
 impl Notify {
-    /// One without a notification.
+    /// Creates a `Notify` without a stored notification.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> Notify {
         Notify { permits: Permits::new(0) }
     }
 
-    /// One without a notification.
+    /// Creates a `Notify` without a stored notification.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> Notify {
         Notify { permits: Permits::new(0) }
     }
 
-    /// Waits for a notification, and takes it.
+    /// Waits for a notification and takes it.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. No notification has been taken then; one that had come to this wait already wins over the cancellation.
+    /// This is a cancellation point. A cancelled wait has taken no notification. If this wait was
+    /// notified before the cancellation, it returns `Ok`.
     ///
     /// # Examples
     /// ```
@@ -70,12 +72,13 @@ impl Notify {
         self.permits.acquire(1)
     }
 
-    /// Notifies the one who has waited longest, or whoever waits next.
+    /// Notifies the waiter that has waited longest. If there is no waiter, the notification is
+    /// stored for the next wait.
     pub fn notify_one(&self) {
         self.permits.release_one_at_most();
     }
 
-    /// Notifies everybody who waits now. Nothing is remembered.
+    /// Notifies all current waiters. No notification is stored.
     ///
     /// # Examples
     /// ```

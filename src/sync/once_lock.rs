@@ -1,16 +1,17 @@
-//! A value that is made once, by whoever comes first.
+//! A value that is written once, by the first caller that provides it.
 //!
 //! # State
-//! `EMPTY`, `BUSY` (somebody is making the value, whose name is in `maker`), `DONE`.
+//! The state is `EMPTY`, `BUSY` (the task or thread in `maker` is computing the value) or `DONE`.
 //!
 //! # Protocol
 //! ```text
-//!   EMPTY --(one CAS)--> BUSY --(the value is written)--> DONE     everybody in both lines goes on
+//!   EMPTY --(one CAS)--> BUSY --(the value is written)--> DONE   all waiters in both queues go on
 //!     ^                   |
-//!     +--(error, panic)---+                                        the first of `makers` goes on, and tries
+//!     +--(error, panic)---+                    the first of `makers` goes on, and tries to make it
 //! ```
-//! Whoever finds `BUSY` gets in line under the lines' lock, having looked once more. Who leaves `BUSY` takes that lock after the state
-//! has changed: so the one sees the other's state, or is seen in its line.
+//! A caller that finds `BUSY` takes the lock of the queues, checks the state again, and enters a
+//! queue. A maker that leaves `BUSY` changes the state first and takes that lock afterwards. So
+//! either the waiter sees the new state, or the maker finds it in its queue.
 #![expect(unsafe_code, reason = "hands out the value")]
 
 use std::cell::UnsafeCell;
@@ -27,10 +28,11 @@ const EMPTY: u32 = 0;
 const BUSY: u32 = 1;
 const DONE: u32 = 2;
 
-/// A place for a value that is set, or made, once.
+/// A cell that is written once, with a given or a computed value.
 ///
-/// As `std::sync::OnceLock`, for tasks and threads: those who want the value while somebody is making it wait, and there is one maker at
-/// a time. If it fails, panics, or is cancelled and gives up, the next of those who wait is the maker.
+/// It works like `std::sync::OnceLock`, for tasks and threads. One caller at a time computes the
+/// value, and the others wait for it. If that computation fails, panics, or gives up because it is
+/// cancelled, the next waiter computes the value.
 ///
 /// # Examples
 /// ```
@@ -57,26 +59,26 @@ const DONE: u32 = 2;
 /// ```
 pub struct OnceLock<T> {
     state: AtomicU32,
-    /// The task or thread that is making the value, by [`task::current_identity`]; 0: nobody.
+    /// The [`task::current_identity`] of the task or thread that is computing the value, or 0.
     maker: AtomicU64,
     lines: SpinLock<Lines>,
     value: UnsafeCell<Option<T>>,
 }
 
 struct Lines {
-    /// Those who would make the value themselves.
+    /// Waiters that would compute the value themselves.
     makers: Queue,
-    /// Those who wait for it only.
+    /// Waiters that only need the value.
     readers: Queue,
 }
 
-// SAFETY: Y2: the value is written by one, and only read by any number after that.
+// SAFETY: Y2: the value is written once and only read after that, by any number of threads.
 unsafe impl<T: Send + Sync> Sync for OnceLock<T> {}
-// SAFETY: Y2: it owns its value.
+// SAFETY: Y2: the lock owns its value.
 unsafe impl<T: Send> Send for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
-    /// One without a value.
+    /// Creates an empty cell.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> OnceLock<T> {
@@ -88,7 +90,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// One without a value.
+    /// Creates an empty cell.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> OnceLock<T> {
@@ -100,7 +102,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// One that has its value already.
+    /// Creates a cell that already has its value.
     fn with_value(value: T) -> OnceLock<T> {
         let mut lock = OnceLock::new();
         lock.value = UnsafeCell::new(Some(value));
@@ -108,7 +110,7 @@ impl<T> OnceLock<T> {
         lock
     }
 
-    /// The value, if it is there. Never waits.
+    /// Returns the value if it is set. Never waits.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
@@ -116,25 +118,26 @@ impl<T> OnceLock<T> {
         if self.state.load(Ordering::Acquire) != DONE {
             return None;
         }
-        // SAFETY: Y2: written, and not changed any more.
+        // SAFETY: Y2: the value has been written and does not change any more.
         unsafe { &*self.value.get() }.as_ref()
     }
 
-    /// The value, if it is there.
+    /// Returns a mutable reference to the value if it is set.
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.value.get_mut().as_mut()
     }
 
-    /// Sets the value. Waits while somebody is making one.
+    /// Sets the value. Waits while another task or thread computes one.
     ///
     /// # Errors
-    /// With `value`, when there is one already.
+    /// Returns `Err(value)` if the cell already has a value.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend) while there is no value, and where this very task or thread is making it.
+    /// Panics inside [`no_suspend`](crate::no_suspend) while there is no value. Also panics if this
+    /// very task or thread is computing the value.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -145,18 +148,21 @@ impl<T> OnceLock<T> {
     #[track_caller]
     pub fn set(&self, value: T) -> Result<(), T> {
         let mut value = Some(value);
-        self.get_or_init(|| value.take().expect("asked for it once"));
+        self.get_or_init(|| value.take().expect("called once"));
         value.map_or(Ok(()), Err)
     }
 
-    /// The value. If there is none yet it is what `make` returns, or what somebody else is making already: for that this waits.
+    /// Returns the value. If there is none yet, calls `make` and stores the result. If another task
+    /// or thread is already computing the value, waits for it.
     ///
     /// # Panics
-    /// When `make` does; then the next who wants it makes it. When `make` comes back here: it would wait for itself. Inside
-    /// [`no_suspend`](crate::no_suspend) while there is no value.
+    /// Panics if `make` panics; then the next waiter computes the value. Also panics if `make` uses
+    /// this cell, because it would wait for itself, and inside [`no_suspend`](crate::no_suspend)
+    /// while there is no value.
     ///
     /// # Cancellation
-    /// No cancel point, but `make` may have some. See [`get_or_try_init`](OnceLock::get_or_try_init).
+    /// This is not a cancellation point. `make` may contain cancellation points; see
+    /// [`get_or_try_init`](OnceLock::get_or_try_init).
     #[inline]
     #[track_caller]
     pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
@@ -167,17 +173,19 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// [`get_or_init`](OnceLock::get_or_init) for what may fail. An error goes to the caller whose `make` it was; the next one who waits
-    /// tries with its own.
+    /// Returns the value like [`get_or_init`](OnceLock::get_or_init), for a `make` that may fail.
+    /// An error is returned to the caller whose `make` failed, and the next waiter tries with its
+    /// own.
     ///
     /// # Errors
-    /// What `make` returns.
+    /// Returns the error that `make` returned.
     ///
     /// # Panics
-    /// As `get_or_init`.
+    /// Panics in the same cases as `get_or_init`.
     ///
     /// # Cancellation
-    /// No cancel point, but `make` may have some: return their errors, and the next one tries.
+    /// This is not a cancellation point. `make` may contain cancellation points: if it returns
+    /// their errors, the next waiter tries.
     ///
     /// # Examples
     /// ```
@@ -188,7 +196,8 @@ impl<T> OnceLock<T> {
     #[inline]
     #[track_caller]
     pub fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
-        // A value that is there stays: from then on this is no call that may wait, and a predicate may use it.
+        // A value that is set stays set. From then on this call never waits, so a predicate may use
+        // it.
         if let Some(value) = self.get() {
             return Ok(value);
         }
@@ -204,7 +213,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// Becomes the one who makes the value; none: somebody is, or has been.
+    /// Becomes the maker of the value. Returns `None` if there already is a maker or a value.
     fn begin(&self) -> Option<Making<'_, T>> {
         let begun = self.state.compare_exchange(EMPTY, BUSY, Ordering::Acquire, Ordering::Relaxed);
         begun.ok()?;
@@ -212,7 +221,7 @@ impl<T> OnceLock<T> {
         Some(Making { lock: self })
     }
 
-    /// Waits until the state may have changed; false: cancelled.
+    /// Waits until the state may have changed. Returns false if the wait was cancelled.
     #[cold]
     #[track_caller]
     fn wait_in(&self, line: impl Fn(&Lines) -> &Queue, mode: Mode, would_make: bool) -> bool {
@@ -220,12 +229,13 @@ impl<T> OnceLock<T> {
         match self.state.load(Ordering::Acquire) {
             DONE => return true,
             EMPTY if would_make => return true,
-            // Only its own thread can have written that it is the maker.
+            // Only this task or thread can have stored its own identity, so a relaxed load is
+            // enough.
             BUSY if self.maker.load(Ordering::Relaxed) == task::current_identity() => {
                 drop(lines);
                 panic!(
-                    "a `OnceLock` or `LazyLock` was used by what is making its value; \
-                     it would wait for itself: let the value be made without it"
+                    "a `OnceLock` or `LazyLock` was used by the closure that computes its value; \
+                     it would wait for itself; compute the value without using it"
                 );
             }
             _ => {}
@@ -235,14 +245,16 @@ impl<T> OnceLock<T> {
         !matches!(ended, Ended::Cancelled(_))
     }
 
-    /// Waits until the value is there, without making it.
+    /// Waits until the value is set, without computing it.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend) while there is no value, and where this very task or thread is making it.
+    /// Panics inside [`no_suspend`](crate::no_suspend) while there is no value. Also panics if this
+    /// very task or thread is computing the value.
     ///
     /// # Cancellation
-    /// No cancel point, as std's has no way to say so; [`wait_cancellable`](OnceLock::wait_cancellable) is one, and
-    /// [`SetOnce`](super::SetOnce) has it from the start.
+    /// This is not a cancellation point, because std's signature has no room for an error.
+    /// [`wait_cancellable`](OnceLock::wait_cancellable) is one, and so are the waits of
+    /// [`SetOnce`](super::SetOnce).
     ///
     /// # Examples
     /// ```
@@ -266,16 +278,16 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// [`wait`](OnceLock::wait), as a cancel point.
+    /// Waits like [`wait`](OnceLock::wait), as a cancellation point.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// As `wait`.
+    /// Panics in the same cases as `wait`.
     ///
     /// # Cancellation
-    /// A cancel point; there is nothing to lose.
+    /// This is a cancellation point. A cancelled wait loses nothing.
     #[track_caller]
     pub fn wait_cancellable(&self) -> Result<&T, Cancelled> {
         task::begin_wait()?;
@@ -289,19 +301,20 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The value, if it is there.
+    /// Returns the value if it is set.
     #[must_use]
     pub fn into_inner(self) -> Option<T> {
         self.value.into_inner()
     }
 
-    /// Takes the value out, if it is there: there is none then, as at the beginning.
+    /// Takes the value out if it is set. The cell is empty after that, as if it were new.
     pub fn take(&mut self) -> Option<T> {
         std::mem::take(self).into_inner()
     }
 }
 
-/// The right to write the value. If it is dropped without, by an error or a panic, the next one gets it.
+/// The right to write the value. If an error or a panic drops it before the value is written, the
+/// next waiter gets the right.
 struct Making<'a, T> {
     lock: &'a OnceLock<T>,
 }
@@ -309,7 +322,8 @@ struct Making<'a, T> {
 impl<'a, T> Making<'a, T> {
     fn finish(self, value: T) -> &'a T {
         let lock = ManuallyDrop::new(self).lock;
-        // SAFETY: Y2: the state is `BUSY`, and this one alone made it so; nobody reads before `DONE`.
+        // SAFETY: Y2: the state is `BUSY`, which only this maker set, and no thread reads the value
+        // before `DONE`.
         let place = unsafe { &mut *lock.value.get() };
         *place = Some(value);
         lock.maker.store(0, Ordering::Relaxed);

@@ -1,21 +1,27 @@
-//! A number of permits, and a line of those who want some: under [`Semaphore`](super::Semaphore) and [`Notify`](super::Notify).
+//! A number of permits and a queue of waiters for them. [`Semaphore`](super::Semaphore) and
+//! [`Notify`](super::Notify) are built on it.
 //!
 //! # State
-//! A word: twice the number of free permits, plus `WAITERS`: somebody may be in line. While that is set, the word changes under the
-//! line's lock only. Strangers get in line by themselves; they look once more after that, with [`Permits::try_take`], which sets it
-//! for them.
+//! The word is twice the number of free permits, plus `WAITERS` if there may be waiters in the
+//! queue. While that bit is set, the word changes only under the queue's lock. Sources written by
+//! users put their nodes into the queue without setting the bit. They look once more after that,
+//! with [`Permits::try_take`], which sets the bit for them.
 //!
 //! # Protocol
-//! Permits that come free go to the first in line, even while they are fewer than it wants: its node keeps them, in `reserved`. So
-//! while anybody is in line none are free, those who come by cannot overtake, and who wants many is not starved by those who want
-//! few. Who leaves the line gives back what its node has.
+//! Released permits go to the first waiter in the queue, even if they are fewer than it wants. Its
+//! node stores them in `reserved`. So no permits are free while there are waiters, and newcomers
+//! cannot overtake. A waiter that wants many permits is not starved by waiters that want few. A
+//! waiter that leaves the queue gives back what is in its node.
 //!
-//! | role of a node | who | claimed with |
+//! | role of a node | waiter | claimed with |
 //! |---|---|---|
-//! | `Slot` | a wait for permits alone | `WOKEN`: it has them all; `LOOK_AGAIN` by a notification, which gives nothing |
-//! | `Take` | an arm of a wait for one of many | its permit in `reserved`; nothing there: it is to look again |
-//! | `Notify` | somebody's wrapper that knows no better | nothing; one permit is left free for it |
-#![expect(unsafe_code, reason = "registers waits on this stack")]
+//! | `Slot` | a wait for permits alone | `WOKEN`: it has all permits; `LOOK_AGAIN`: notified |
+//! | `Take` | an arm of a select or race | its permit in `reserved`; if 0, it looks again |
+//! | `Notify` | a source written by a user | nothing; one permit is left free for it |
+//!
+//! A notification through the wait list grants no permit. A source written by a user can only be
+//! told to look again.
+#![expect(unsafe_code, reason = "registers waiters that live on this stack")]
 
 use std::ptr;
 
@@ -29,7 +35,7 @@ use crate::task::{self, Cancelled};
 const WAITERS: usize = 1;
 const ONE: usize = 2;
 
-/// So many permits there may be.
+/// The greatest number of permits.
 pub(super) const MAX: usize = usize::MAX >> 3;
 
 pub(super) struct Permits {
@@ -37,7 +43,8 @@ pub(super) struct Permits {
     line: WaitList,
 }
 
-/// The permits while the line's lock is held, and `WAITERS` set. What is free then is written back at the end.
+/// The permits while the queue's lock is held and `WAITERS` is set. Dropping it writes the number
+/// of free permits back.
 struct Locked<'a> {
     word: &'a AtomicUsize,
     free: usize,
@@ -63,14 +70,14 @@ impl Permits {
         self.word.load(Ordering::Acquire) / ONE
     }
 
-    /// Acquire: pairs with the release of whoever gave the permits back.
+    /// Acquire: pairs with the release in [`Permits::release`].
     fn lock(&self) -> Locked<'_> {
         let queue = self.line.lock();
         let free = self.word.fetch_or(WAITERS, Ordering::Acquire) / ONE;
         Locked { word: &self.word, free, queue }
     }
 
-    /// Acquire, as [`Permits::lock`].
+    /// Acquire, like [`Permits::lock`].
     #[inline]
     pub(super) fn try_acquire(&self, count: usize) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -88,7 +95,8 @@ impl Permits {
         self.lock().take(count)
     }
 
-    /// [`Permits::try_acquire`] of one for whoever may be in line as a stranger: if none is free, whoever gives one back finds it there.
+    /// Takes one permit, for a source whose node may be in the queue without `WAITERS` being set.
+    /// If no permit is free, this sets the bit, so the next release finds the node in the queue.
     pub(super) fn try_take(&self) -> bool {
         self.lock().take(1)
     }
@@ -110,14 +118,16 @@ impl Permits {
             let node = Node::new(&raw const waiter, 0, Role::Slot, wanted);
             let mut woken = Woken::none();
             let mut locked = self.lock();
-            // Some may be free although others wait: who was notified has left them.
+            // Permits may be free although there are waiters, because a notified source has left
+            // them.
             locked.serve(&mut woken);
             let first = locked.queue.is_empty();
             if first && locked.take(count) {
                 return Ok(());
             }
-            // SAFETY: N1: this frame stays until the wait is over and the node is out of the line: who claims it takes it out, and
-            // otherwise that is done below. N2: the data is a number.
+            // SAFETY: N1: this frame stays until the wait is over and the node is out of the queue.
+            // A claim through the queue takes the node out. In all other cases it is removed below.
+            // N2: the data is a number.
             unsafe { locked.queue.push(&raw const node) };
             if first {
                 node.reserved.set(std::mem::take(&mut locked.free));
@@ -141,10 +151,10 @@ impl Permits {
         }
     }
 
-    /// Release: pairs with the acquire of whoever takes them next.
+    /// Gives back `count` permits. Release: pairs with the acquire of the next taker.
     ///
     /// # Panics
-    /// When there are more than [`MAX`] then.
+    /// Panics if there would be more than [`MAX`] permits.
     #[inline]
     #[track_caller]
     pub(super) fn release(&self, count: usize) {
@@ -170,8 +180,8 @@ impl Permits {
         drop(locked);
     }
 
-    /// Gives one permit to whoever is first in line; if nobody is, there is one free afterwards, however many times this is called.
-    /// Release, as [`Permits::release`].
+    /// Gives one permit to the first waiter. If there is no waiter, one permit is free afterwards,
+    /// however often this is called. Release, like [`Permits::release`].
     pub(super) fn release_one_at_most(&self) {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & WAITERS == 0 {
@@ -187,7 +197,7 @@ impl Permits {
         } else {
             locked.free += 1;
             locked.serve(&mut woken);
-            // Where nobody in line was still waiting.
+            // All waiters in the queue were gone already.
             if locked.queue.is_empty() {
                 locked.free = locked.free.min(1);
             }
@@ -195,11 +205,11 @@ impl Permits {
         drop(locked);
     }
 
-    /// Lets everybody in line go on as if each had been given what it wants.
+    /// Grants each waiter in the queue what it wants.
     pub(super) fn admit_all(&self) {
         let mut woken = Woken::none();
         let mut locked = self.lock();
-        // For those who can be told to look only.
+        // Permits for the nodes with the role `Notify`, which can only be told to look again.
         let mut left = 0;
         while let Some(node) = locked.queue.first() {
             locked.queue.remove(node);
@@ -213,7 +223,7 @@ impl Permits {
         drop(locked);
     }
 
-    /// What a source over these does in each pass of a wait.
+    /// Does what a source of permits has to do in each pass of a wait.
     pub(super) fn register<'a>(&'a self, arms: &mut Arms<'a>) {
         match arms.pass() {
             Pass::Count => arms.count(),
@@ -226,13 +236,14 @@ impl Permits {
                     return;
                 }
                 let wanted = ptr::without_provenance_mut(1);
-                // SAFETY: N1: the line is borrowed for `'a`. N2: the data is a number, and there is no predicate.
+                // SAFETY: N1: the queue is borrowed for `'a`. N2: the data is a number, and there
+                // is no predicate.
                 unsafe { arms.push(&self.line, &locked.queue, Role::Take, wanted, None) };
             }
         }
     }
 
-    /// Whether the wait that ended so has a permit of these.
+    /// Returns whether the wait that ended in this way has one of these permits.
     pub(super) fn finish(&self, won: &Won<'_>) -> bool {
         if !won.is_of(&self.line) {
             return false;
@@ -246,7 +257,7 @@ fn sum(free: usize, more: usize) -> usize {
     match free.checked_add(more) {
         Some(sum) if sum <= MAX => sum,
         _ => {
-            panic!("more permits than a semaphore can count; `Semaphore::MAX_PERMITS` is the most")
+            panic!("too many permits for a semaphore; the maximum is `Semaphore::MAX_PERMITS`")
         }
     }
 }
@@ -260,9 +271,9 @@ impl Locked<'_> {
         enough
     }
 
-    /// Gives what is free to those in line.
+    /// Gives the free permits to the waiters in the queue.
     fn serve(&mut self, woken: &mut Woken) {
-        // For those who were notified and will look.
+        // Permits that stay free for notified sources, which look again.
         let mut left = 0;
         while self.free > left {
             let Some(node) = self.queue.first() else { break };
@@ -284,7 +295,8 @@ impl Locked<'_> {
                 if node.claim() {
                     woken.push(node);
                 } else {
-                    // It has left: an arm of a wait that took something else does not come back for this.
+                    // The waiter is gone. An arm of a wait that took another source's item does not
+                    // come back for these permits.
                     self.free += node.reserved.replace(0);
                 }
             }

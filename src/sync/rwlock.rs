@@ -1,14 +1,16 @@
-//! A lock for one who writes, or many who read.
+//! A lock for one writer or many readers.
 //!
 //! # State
-//! A word: the number of readers, the bit `WRITER`, and the bit `WAITERS`: somebody may be in line. While that is set nobody gets in but
-//! through the line, and of what others do to the word without the line's lock there is one thing only: readers who are not
-//! the last leave.
+//! The word holds the number of readers, the bit `WRITER`, and the bit `WAITERS`, which means that
+//! there may be waiters in the queue. While `WAITERS` is set, the lock is only acquired through the
+//! queue. Two changes are then still made to the word without the queue's lock: a reader that is
+//! not the last one unlocks, and a writer becomes a reader.
 //!
 //! # Protocol
-//! Who cannot get in sets `WAITERS` and gets in line. Who leaves last, if `WAITERS` is set, serves the line under its lock: the first in
-//! it, and if that is a reader, the readers next to it too. Those are in when they wake. So it is first come, first served, and
-//! neither writers nor readers starve.
+//! A caller that cannot acquire the lock sets `WAITERS` and enters the queue. If `WAITERS` is set,
+//! the last holder to unlock serves the queue under the queue's lock. It claims the first waiter,
+//! and if that is a reader, also the readers directly behind it. A claimed waiter holds the lock
+//! when it wakes. So the order is first come, first served, and neither writers nor readers starve.
 #![expect(unsafe_code, reason = "hands out the guarded value")]
 
 use std::cell::UnsafeCell;
@@ -28,7 +30,8 @@ const WRITER: usize = 1;
 const WAITERS: usize = 2;
 const READER: usize = 4;
 
-/// What somebody wants, and the number that its node in the line carries.
+/// The kind of access that a waiter wants. Its number is the data of the waiter's node in the
+/// queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
     Read = READER as isize,
@@ -36,7 +39,7 @@ enum Access {
 }
 
 impl Access {
-    /// Whether it goes together with what the word says.
+    /// Returns whether this access is compatible with the current holders.
     #[inline]
     fn fits(self, word: usize) -> bool {
         match self {
@@ -70,7 +73,7 @@ impl RawRwLock {
         if self.try_lock(access) { Ok(()) } else { self.lock_slowly(access, mode) }
     }
 
-    /// Acquire: pairs with the release of those who leave.
+    /// Acquire: pairs with the release in [`RawRwLock::unlock`].
     #[inline]
     fn try_lock(&self, access: Access) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -93,7 +96,7 @@ impl RawRwLock {
             let line = self.line.lock();
             let word = self.word.fetch_or(WAITERS, Ordering::Acquire);
             if line.is_empty() && access.fits(word) {
-                // From here on, and until the bit is cleared, nobody else gets in.
+                // `WAITERS` is set, so no other caller acquires the lock until the bit is cleared.
                 self.word.fetch_add(access as usize, Ordering::Relaxed);
                 self.word.fetch_and(!WAITERS, Ordering::Relaxed);
                 return Ok(());
@@ -104,7 +107,8 @@ impl RawRwLock {
                 Ended::Woken => return Ok(()),
                 Ended::Cancelled(line) => {
                     let mut woken = Woken::none();
-                    // Who was behind it may go together with those who are in.
+                    // The waiters behind the cancelled one may be compatible with the current
+                    // holders.
                     self.serve(&line, &mut woken);
                     drop(line);
                     drop(woken);
@@ -115,10 +119,12 @@ impl RawRwLock {
         }
     }
 
-    /// Lets those in whose turn it is. Under the line's lock, with `WAITERS` set.
+    /// Grants the lock to the waiters whose turn it is. The caller holds the queue's lock, and
+    /// `WAITERS` is set.
     fn serve(&self, line: &Queue, woken: &mut Woken) {
         while let Some(node) = line.first() {
-            // Acquire: the one who gets in sees what those who left did; its unpark passes that on.
+            // Acquire: the new holder sees what the previous holders did. Its unpark passes that
+            // on.
             let word = self.word.load(Ordering::Acquire);
             let access = if line::tag(node) == Access::Write as usize {
                 Access::Write
@@ -138,7 +144,7 @@ impl RawRwLock {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
     }
 
-    /// Release: pairs with the acquire of whoever gets in next.
+    /// Release: pairs with the acquire of the next holder.
     #[inline]
     fn unlock(&self, access: Access) {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -157,13 +163,14 @@ impl RawRwLock {
     fn unlock_slowly(&self, access: Access) {
         let mut woken = Woken::none();
         let line = self.line.lock();
-        // Acquire as well: the last reader sees what the others did, for whoever it lets in.
+        // Acquire as well: the last reader sees what the other readers did, on behalf of the waiter
+        // to which it grants the lock.
         self.word.fetch_sub(access as usize, Ordering::AcqRel);
         self.serve(&line, &mut woken);
         drop(line);
     }
 
-    /// The writer becomes a reader, and lets in the readers whose turn it is.
+    /// Turns the writer into a reader, and admits the waiting readers whose turn it is.
     fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
@@ -175,10 +182,12 @@ impl RawRwLock {
     }
 }
 
-/// A lock around a value: one at a time reaches it to change it, or any number to read it.
+/// A lock around a value that allows one writer or any number of readers at a time.
 ///
-/// As `std::sync::RwLock`, with the differences that [`Mutex`](super::Mutex) has. Who comes first is served first: a reader who comes
-/// after a waiting writer waits for it. So whoever reads already must not read again while a writer may wait.
+/// It works like `std::sync::RwLock`, with the differences that [`Mutex`](super::Mutex) lists.
+/// Waiters are served in the order in which they arrived, so a reader waits behind a writer that
+/// arrived earlier. A task that holds a read lock must therefore not acquire another one while a
+/// writer may be waiting.
 ///
 /// # Examples
 /// ```
@@ -197,27 +206,27 @@ pub struct RwLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: Y1: one guard that writes, or guards that read, reach the value, from whichever thread.
+// SAFETY: Y1: either one write guard or any number of read guards reach the value, on any thread.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 // SAFETY: Y1: the lock owns its value.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 
 impl<T> RwLock<T> {
-    /// A lock around `value`, which nobody has.
+    /// Creates an unlocked lock around `value`.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new(value: T) -> RwLock<T> {
         RwLock { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// A lock around `value`, which nobody has.
+    /// Creates an unlocked lock around `value`.
     #[must_use]
     #[cfg(loom)]
     pub fn new(value: T) -> RwLock<T> {
         RwLock { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
     }
 
-    /// The value.
+    /// Returns the value.
     #[must_use]
     pub fn into_inner(self) -> T {
         self.value.into_inner()
@@ -225,13 +234,13 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes, nor waits to write since before, and reads.
+    /// Acquires a shared lock. Waits behind writers that arrived earlier.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// No cancel point: it waits in a cancelled task, too, and in one that unwinds.
+    /// This is not a cancellation point. It waits also in a task that is cancelled or unwinding.
     ///
     /// # Examples
     /// ```
@@ -242,20 +251,21 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let locked = self.raw.lock(Access::Read, Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "nobody cancels it");
+        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         self.read_guard()
     }
 
-    /// [`read`](RwLock::read), as a cancel point.
+    /// Acquires a shared lock like [`read`](RwLock::read), as a cancellation point.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// As `read`.
+    /// Panics in the same cases as `read`.
     ///
     /// # Cancellation
-    /// A cancel point, also while nobody has the lock. A lock that had been handed over already wins over the cancellation.
+    /// This is a cancellation point, even if the lock is free. If the lock was handed over before
+    /// the cancellation, the call returns the guard.
     #[inline]
     #[track_caller]
     pub fn read_cancellable(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
@@ -263,13 +273,13 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.read_guard())
     }
 
-    /// Reads if nobody writes, nor waits to. Never waits.
+    /// Acquires a shared lock if there is neither a writer nor a waiter. Never waits.
     ///
     /// # Errors
-    /// [`TryLockError`] when somebody does.
+    /// Returns [`TryLockError`] if the lock cannot be acquired without waiting.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     #[inline]
     pub fn try_read(&self) -> Result<RwLockReadGuard<'_, T>, TryLockError> {
         if self.raw.try_lock(Access::Read) {
@@ -279,13 +289,14 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Waits until nobody else has the lock, and whoever waited before has had it, and writes.
+    /// Acquires the exclusive lock. Waits for the current holders and behind waiters that arrived
+    /// earlier.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As [`read`](RwLock::read).
+    /// This is not a cancellation point, like [`read`](RwLock::read).
     ///
     /// # Examples
     /// ```
@@ -297,20 +308,20 @@ impl<T: ?Sized> RwLock<T> {
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let locked = self.raw.lock(Access::Write, Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "nobody cancels it");
+        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         self.write_guard()
     }
 
-    /// [`write`](RwLock::write), as a cancel point.
+    /// Acquires the exclusive lock like [`write`](RwLock::write), as a cancellation point.
     ///
     /// # Errors
-    /// As [`read_cancellable`](RwLock::read_cancellable).
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// As `write`.
+    /// Panics in the same cases as `write`.
     ///
     /// # Cancellation
-    /// As [`read_cancellable`](RwLock::read_cancellable).
+    /// This is a cancellation point, like [`read_cancellable`](RwLock::read_cancellable).
     #[inline]
     #[track_caller]
     pub fn write_cancellable(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
@@ -318,13 +329,13 @@ impl<T: ?Sized> RwLock<T> {
         Ok(self.write_guard())
     }
 
-    /// Writes if nobody has the lock. Never waits.
+    /// Acquires the exclusive lock if there is neither a holder nor a waiter. Never waits.
     ///
     /// # Errors
-    /// [`TryLockError`] when somebody has.
+    /// Returns [`TryLockError`] if the lock cannot be acquired without waiting.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -342,18 +353,19 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// The value, which nobody else can reach now.
+    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes
+    /// place.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
 
-    /// A reader has just got in.
+    /// Makes the guard after a shared lock has been acquired.
     #[inline]
     fn read_guard(&self) -> RwLockReadGuard<'_, T> {
         RwLockReadGuard { lock: self, _stays: PhantomData }
     }
 
-    /// A writer has.
+    /// Makes the guard after the exclusive lock has been acquired.
     #[inline]
     fn write_guard(&self) -> RwLockWriteGuard<'_, T> {
         RwLockWriteGuard { lock: self, _stays: PhantomData }
@@ -383,15 +395,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// The right to read the value of an [`RwLock`]; dropping it gives it back. It stays with the task or thread that got it.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard that gives read access to the value of an [`RwLock`]. Dropping it releases the shared
+/// lock. It stays on the task or thread that acquired it.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
-    /// Not `Send`, as std's.
+    /// Not `Send`, like std's guard.
     _stays: PhantomData<*const ()>,
 }
 
-// SAFETY: Y1: a shared guard gives nothing but a shared value.
+// SAFETY: Y1: a shared guard gives only shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockReadGuard<'_, T> {}
 
 impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
@@ -399,7 +412,7 @@ impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: Y1: while there is this guard there is none that writes.
+        // SAFETY: Y1: while this guard exists there is no write guard.
         unsafe { &*self.lock.value.get() }
     }
 }
@@ -411,19 +424,20 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     }
 }
 
-/// The right to change the value of an [`RwLock`]; dropping it gives it back. It stays with the task or thread that got it.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard that gives write access to the value of an [`RwLock`]. Dropping it unlocks. It stays on
+/// the task or thread that acquired it.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
-    /// Not `Send`, as std's.
+    /// Not `Send`, like std's guard.
     _stays: PhantomData<*const ()>,
 }
 
-// SAFETY: Y1: a shared guard gives nothing but a shared value.
+// SAFETY: Y1: a shared guard gives only shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Goes on as a reader, without letting a writer in between.
+    /// Turns the exclusive lock into a shared one, without another writer in between.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! So many at a time.
+//! A counting semaphore.
 
 use std::error;
 use std::fmt;
@@ -9,10 +9,11 @@ use crate::park::WaitList;
 use crate::source::{Arms, Source, Won};
 use crate::task::Cancelled;
 
-/// A number of permits: to limit how many do something at a time.
+/// A counting semaphore, which limits how many tasks or threads do something at the same time.
 ///
-/// A semaphore is a handle: a clone is of the same permits. A [`Permit`] gives itself back when it is dropped, wherever it is by then. Those
-/// who wait are served in the order in which they came, whatever number of permits they want.
+/// A semaphore is a handle: a clone shares the same permits. A [`Permit`] is given back when it is
+/// dropped, on whatever task or thread that happens. Waiters are served in the order in which they
+/// arrived, however many permits they want.
 ///
 /// A semaphore is a [`Source`] of permits: it can be one arm of a race or a select.
 ///
@@ -43,19 +44,19 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// The greatest number of permits.
+    /// The greatest number of permits of a semaphore.
     pub const MAX_PERMITS: usize = permits::MAX;
 
-    /// One with so many permits.
+    /// Creates a semaphore with `permits` free permits.
     ///
     /// # Panics
-    /// When they are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
+    /// Panics if `permits` is greater than [`MAX_PERMITS`](Semaphore::MAX_PERMITS).
     #[must_use]
     #[track_caller]
     pub fn new(permits: usize) -> Semaphore {
         assert!(
             permits <= Semaphore::MAX_PERMITS,
-            "a semaphore of {permits} permits: more than `Semaphore::MAX_PERMITS`"
+            "a semaphore cannot have {permits} permits; the maximum is `Semaphore::MAX_PERMITS`"
         );
         Semaphore { permits: Arc::new(Permits::new(permits)) }
     }
@@ -63,13 +64,14 @@ impl Semaphore {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. No permit has been taken then; one that had been handed over already wins over the cancellation.
+    /// This is a cancellation point. A cancelled wait has taken no permit. If the permit was handed
+    /// over before the cancellation, the call returns it.
     ///
     /// # Examples
     /// ```
@@ -85,16 +87,18 @@ impl Semaphore {
         self.acquire_many(1)
     }
 
-    /// Waits for so many permits and takes them together. For more than will ever be there it waits for ever.
+    /// Waits for `count` permits and takes them together. If there are never that many, the call
+    /// waits forever.
     ///
     /// # Errors
-    /// As [`acquire`](Semaphore::acquire).
+    /// Returns the same errors as [`acquire`](Semaphore::acquire).
     ///
     /// # Panics
-    /// As `acquire`; and for more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS), which can never be there.
+    /// Panics in the same cases as `acquire`, and if `count` is greater than
+    /// [`MAX_PERMITS`](Semaphore::MAX_PERMITS), because that many permits can never be free.
     ///
     /// # Cancellation
-    /// As `acquire`.
+    /// This is a cancellation point, like `acquire`.
     ///
     /// # Examples
     /// ```
@@ -107,7 +111,7 @@ impl Semaphore {
     pub fn acquire_many(&self, count: usize) -> Result<Permit, Cancelled> {
         assert!(
             count <= Semaphore::MAX_PERMITS,
-            "a wait for {count} permits: more than `Semaphore::MAX_PERMITS` will never be there"
+            "{count} permits can never be free; the maximum is `Semaphore::MAX_PERMITS`"
         );
         self.permits.acquire(count)?;
         Ok(self.permit(count))
@@ -116,10 +120,10 @@ impl Semaphore {
     /// Takes a permit if one is free. Never waits.
     ///
     /// # Errors
-    /// [`TryAcquireError`] when none is.
+    /// Returns [`TryAcquireError`] if no permit is free.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -131,13 +135,13 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes so many permits if they are free. Never waits.
+    /// Takes `count` permits if they are free. Never waits.
     ///
     /// # Errors
-    /// [`TryAcquireError`] when fewer are free.
+    /// Returns [`TryAcquireError`] if fewer are free.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     pub fn try_acquire_many(&self, count: usize) -> Result<Permit, TryAcquireError> {
         if self.permits.try_acquire(count) {
             Ok(self.permit(count))
@@ -146,16 +150,17 @@ impl Semaphore {
         }
     }
 
-    /// How many are free. Those that are being kept for somebody who wants more are not.
+    /// Returns the number of free permits. Permits that are reserved for a waiter that wants more
+    /// are not counted.
     #[must_use]
     pub fn available_permits(&self) -> usize {
         self.permits.free()
     }
 
-    /// Adds so many permits.
+    /// Adds `count` permits.
     ///
     /// # Panics
-    /// When there are more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) then.
+    /// Panics if there would be more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS) permits.
     ///
     /// # Examples
     /// ```
@@ -168,7 +173,7 @@ impl Semaphore {
         self.permits.release(count);
     }
 
-    /// They have just been taken.
+    /// Makes the handle of permits that have been taken.
     fn permit(&self, count: usize) -> Permit {
         Permit { permits: Arc::clone(&self.permits), count }
     }
@@ -200,21 +205,22 @@ impl Source for Semaphore {
     }
 }
 
-/// The right that a [`Semaphore`] gives: one of its permits, or several. Dropping it gives them back, once, from any task or thread.
-#[must_use = "dropped at once, it is given back at once"]
+/// One or more permits of a [`Semaphore`]. Dropping it gives them back. That may happen on any task
+/// or thread.
+#[must_use = "if unused, the permits are given back immediately"]
 pub struct Permit {
     permits: Arc<Permits>,
     count: usize,
 }
 
 impl Permit {
-    /// How many permits it stands for.
+    /// Returns the number of permits.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Does not give them back: the semaphore has so many fewer from now on.
+    /// Consumes the permits without giving them back. The semaphore has fewer permits from then on.
     ///
     /// # Examples
     /// ```
@@ -226,7 +232,8 @@ impl Permit {
         self.count = 0;
     }
 
-    /// Takes so many of its permits out, as a value of their own; none: it has fewer.
+    /// Splits off `count` permits as a value of their own. Returns `None` if there are fewer than
+    /// `count`.
     ///
     /// # Examples
     /// ```
@@ -257,7 +264,7 @@ impl fmt::Debug for Permit {
     }
 }
 
-/// Why a `try_acquire` came to nothing.
+/// The error of `try_acquire` and `try_acquire_many`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TryAcquireError {

@@ -1,4 +1,4 @@
-//! A value that comes once.
+//! A value that is set once and can be waited for.
 #![expect(unsafe_code, reason = "hands out the value")]
 
 use std::cell::UnsafeCell;
@@ -10,10 +10,11 @@ use crate::park::{Mode, Role, WaitList};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
-/// A place for a value that somebody sets once, and for which any number may wait, for ever.
+/// A cell whose value is set once, and for which any number of tasks and threads may wait.
 ///
-/// Unlike [`OnceLock`](super::OnceLock) it does not make its value, and its waits are cancel points. It is a [`Source`] of clones of
-/// the value, which always has one once it is set.
+/// Unlike [`OnceLock`](super::OnceLock) it does not compute its value, and its waits are
+/// cancellation points. It is a [`Source`] of clones of the value. Once the value is set, the
+/// source always has an item.
 ///
 /// # Examples
 /// ```
@@ -30,19 +31,19 @@ use crate::task::{self, Cancelled};
 /// });
 /// ```
 pub struct SetOnce<T> {
-    /// Whether the value is there. Set under the line's lock.
+    /// Whether the value is set. It changes under the queue's lock.
     is_set: AtomicBool,
     value: UnsafeCell<Option<T>>,
     line: WaitList,
 }
 
-// SAFETY: Y2: the value is written by one, and only read by any number after that.
+// SAFETY: Y2: the value is written once and only read after that, by any number of threads.
 unsafe impl<T: Send + Sync> Sync for SetOnce<T> {}
-// SAFETY: Y2: it owns its value.
+// SAFETY: Y2: the cell owns its value.
 unsafe impl<T: Send> Send for SetOnce<T> {}
 
 impl<T> SetOnce<T> {
-    /// One without a value.
+    /// Creates an empty cell.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> SetOnce<T> {
@@ -53,7 +54,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// One without a value.
+    /// Creates an empty cell.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> SetOnce<T> {
@@ -64,33 +65,34 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// Sets the value, and lets everybody go on who waits for it. Never waits.
+    /// Sets the value and wakes all waiters. Never waits.
     ///
     /// # Errors
-    /// With `value`, when there is one already.
+    /// Returns `Err(value)` if the cell already has a value.
     pub fn set(&self, value: T) -> Result<(), T> {
         {
             let _line = self.line.lock();
             if self.is_set() {
                 return Err(value);
             }
-            // SAFETY: Y2: nobody reads before `is_set`, and the lock keeps other writers out.
+            // SAFETY: Y2: no thread reads the value before `is_set`, and the lock excludes other
+            // writers.
             unsafe { *self.value.get() = Some(value) };
-            // Release: pairs with the acquire of whoever reads.
+            // Release: pairs with the acquire in `is_set`.
             self.is_set.store(true, Ordering::Release);
         }
         self.line.notify_all();
         Ok(())
     }
 
-    /// The value, if it has been set.
+    /// Returns the value if it is set.
     #[inline]
     #[must_use]
     pub fn get(&self) -> Option<&T> {
         if !self.is_set() {
             return None;
         }
-        // SAFETY: Y2: written, and not changed any more.
+        // SAFETY: Y2: the value has been written and does not change any more.
         unsafe { &*self.value.get() }.as_ref()
     }
 
@@ -99,16 +101,16 @@ impl<T> SetOnce<T> {
         self.is_set.load(Ordering::Acquire)
     }
 
-    /// Waits until the value has been set.
+    /// Waits until the value is set.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point; there is nothing to lose.
+    /// This is a cancellation point. A cancelled wait loses nothing.
     ///
     /// # Examples
     /// ```
@@ -138,7 +140,7 @@ impl<T> SetOnce<T> {
         }
     }
 
-    /// The value, if it has been set.
+    /// Returns the value if it is set.
     #[must_use]
     pub fn into_inner(self) -> Option<T> {
         self.value.into_inner()

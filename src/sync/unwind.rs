@@ -1,5 +1,6 @@
-//! What may be shared with code whose panic is caught: everything here. Each type's own state is whole whenever user code runs, and
-//! that a panic leaves what a lock guards half changed is what going without poisoning means.
+//! Unwind safety of the types of this module: all of them may be shared with code whose panic is
+//! caught. The state of each type is consistent whenever user code runs. A lock without poisoning
+//! accepts that a panic may leave the guarded value half changed.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 

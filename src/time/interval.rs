@@ -1,4 +1,4 @@
-//! Ticks at regular distances.
+//! Ticks at regular intervals.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,9 +10,9 @@ use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source, Won};
 use crate::task::Cancelled;
 
-/// From [`interval`].
+/// A source of ticks at regular intervals, made by [`interval`].
 ///
-/// Each tick is taken by one of those who wait. A clone is the same interval.
+/// Each tick is taken by one waiter. A clone is a handle to the same interval.
 #[derive(Clone)]
 pub struct Interval {
     inner: Arc<Inner>,
@@ -25,30 +25,34 @@ struct Inner {
 }
 
 struct Schedule {
-    /// None: past the end of time.
+    /// When the next tick is due. `None` if that time is not representable.
     next: Option<Instant>,
-    /// For those who have got hold of the list.
+    /// Wakes waiters that are registered in the wait list itself and so have no deadline of their
+    /// own.
     alarm: Option<Alarm>,
 }
 
 impl Ring for Inner {
     fn ring(&self) {
-        // All: whoever finds nothing waits again, and so says that there is to be another alarm.
+        // All waiters are notified. A waiter that finds no tick registers again, which sets the
+        // next alarm.
         self.waiters.notify_all();
     }
 }
 
-/// A tick that is taken so much later than it was due counts as missed (of a short period a quarter), as in tokio.
+/// How late a tick may be taken before it counts as missed, as in tokio. For periods below four
+/// times this, a quarter of the period counts.
 const LATE: Duration = Duration::from_millis(5);
 
-/// Ticks every `period`, the first at once.
+/// Creates an interval that ticks every `period`. The first tick is due at once.
 ///
-/// Ticks are `period` after one another, however long it takes to handle each, as long as they are taken in time. One that is taken
-/// late (by more than 5 ms, or a quarter of a shorter period) moves those after it: the next comes a `period` later. So what was
-/// missed is not made up for in a burst.
+/// Ticks are due `period` after one another, however long it takes to handle each, as long as they
+/// are taken in time. A tick is late if it is taken more than 5 ms after it was due, or more than a
+/// quarter of the period if that is shorter. The tick after a late one comes a `period` after the
+/// late one was taken. So missed ticks are not made up for in a burst.
 ///
 /// # Panics
-/// If `period` is zero.
+/// Panics if `period` is zero.
 ///
 /// # Examples
 /// ```
@@ -64,7 +68,10 @@ const LATE: Duration = Duration::from_millis(5);
 #[must_use]
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    assert!(!period.is_zero(), "an interval of zero would never let anybody wait; use `yield_now`");
+    assert!(
+        !period.is_zero(),
+        "an interval with a period of zero would never wait; use `yield_now`"
+    );
     let schedule = Schedule { next: Some(clock::now()), alarm: None };
     let inner = Inner { period, schedule: Mutex::new(schedule), waiters: WaitList::new() };
     Interval { inner: Arc::new(inner) }
@@ -75,22 +82,22 @@ impl Interval {
         self.inner.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next tick; returns when it was due.
+    /// Waits for the next tick and returns the time at which it was due.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. The tick is still there for the next.
+    /// This is a cancellation point. A cancelled wait leaves the tick for the next waiter.
     #[track_caller]
     pub fn tick(&self) -> Result<Instant, Cancelled> {
         self.wait()
     }
 
-    /// The distance of the ticks.
+    /// Returns the time between two ticks.
     #[must_use]
     pub fn period(&self) -> Duration {
         self.inner.period

@@ -12,7 +12,7 @@ use crate::task::{self, Cancelled};
 pub use interval::{Interval, interval};
 pub use timer::{Timer, TimerStartError, TimerState};
 
-/// The current time.
+/// Returns the current time.
 ///
 /// # Examples
 /// ```
@@ -24,17 +24,17 @@ pub fn now() -> Instant {
     clock::now()
 }
 
-/// Waits for `duration`: never less, and on an idle machine at most about 0.2 ms more. Zero lets the other tasks run that are
-/// ready.
+/// Waits for `duration`. The wait is never shorter, and on an idle machine at most about 0.2 ms
+/// longer. A duration of zero only lets other tasks run that are ready.
 ///
 /// # Errors
-/// [`Cancelled`] when the wait is cancelled.
+/// Returns [`Cancelled`] if the wait is cancelled.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point; there is nothing to lose.
+/// This is a cancellation point. A cancelled wait loses nothing.
 ///
 /// # Examples
 /// ```
@@ -49,16 +49,17 @@ pub fn sleep(duration: Duration) -> Result<(), Cancelled> {
     sleep_inner(clock::now().checked_add(duration))
 }
 
-/// Waits until `deadline`. For one that has passed it only lets the other tasks run that are ready, and is a cancel point still.
+/// Waits until `deadline`. If it has passed, the call only lets other tasks run that are ready. It
+/// is a cancellation point in this case, too.
 ///
 /// # Errors
-/// [`Cancelled`] when the wait is cancelled.
+/// Returns [`Cancelled`] if the wait is cancelled.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point; there is nothing to lose.
+/// This is a cancellation point. A cancelled wait loses nothing.
 ///
 /// # Examples
 /// ```
@@ -73,13 +74,14 @@ pub fn sleep_until(deadline: Instant) -> Result<(), Cancelled> {
     sleep_inner(Some(deadline))
 }
 
-/// None: past the end of time, for ever.
+/// Sleeps until `deadline`. `None` stands for a time that is not representable: the wait ends only
+/// if it is cancelled.
 #[track_caller]
 fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
     task::look_at_the_clock();
     task::begin_wait()?;
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
-        // A loop around it must not starve the others.
+        // A loop around an expired sleep must not starve the other tasks.
         yield_now()?;
         return Ok(());
     }
@@ -91,19 +93,20 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
     }
 }
 
-/// Lets the other tasks of this worker that are ready run first. On a plain thread: lets other threads run.
+/// Lets the other ready tasks of this worker run first. On a plain thread, lets other threads run.
 ///
-/// A turn for others is not a meeting with one of them: a task that was spawned before may have begun elsewhere, or not at all, when
-/// this returns. Who needs its work [joins](crate::JoinHandle::join) it, or waits for something that it does.
+/// Yielding does not wait for any particular task. A task that was spawned earlier may not have
+/// begun when this returns, or may be running on another worker. Code that needs the work of a task
+/// [joins](crate::JoinHandle::join) it, or waits for something that the task does.
 ///
 /// # Errors
-/// [`Cancelled`] when the task has been cancelled; the others run in that case too.
+/// Returns [`Cancelled`] if the task has been cancelled. The other tasks run in this case, too.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics if called inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -132,11 +135,11 @@ pub fn yield_now() -> Result<(), Cancelled> {
     Ok(())
 }
 
-/// The same on a thread that unwinds; the running task itself may not.
+/// Yields on a thread that is unwinding. The running task may not be the one that unwinds.
 #[cold]
 fn yield_unwinding() -> Result<(), Cancelled> {
     if task::is_unwinding() {
-        // As every wait then: see `task::begin_wait`.
+        // In a task that unwinds, every wait returns this: see `task::begin_wait`.
         return Err(task::cancelled_wait());
     }
     if !task::while_parked(crate::sched::try_yield) {

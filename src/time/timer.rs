@@ -1,4 +1,4 @@
-//! A timer that is started, and may be cancelled.
+//! A timer that can be started and cancelled.
 
 use std::error::Error;
 use std::fmt;
@@ -10,26 +10,27 @@ use crate::base::clock;
 use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source, Won};
 
-/// What a [`Timer`] is doing.
+/// The state of a [`Timer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimerState {
-    /// It has not been started.
+    /// The timer has not been started.
     Ready,
-    /// It has been started, and its time has not come.
+    /// The timer has been started, and its time has not come yet.
     Ticking,
-    /// Its time has come.
+    /// The timer's time has come.
     Rung,
-    /// It has been cancelled, whatever it was before.
+    /// The timer has been cancelled, whatever its state was before.
     Cancelled,
 }
 
-/// Rings once, so long after it was started, for everybody who waits for it.
+/// A timer that rings once for all its waiters, a fixed duration after it was started.
 ///
-/// A timer is a [`Source`] of one `bool`, which from then on it has for ever: `true` once it has rung; `false` once it was cancelled
-/// without having rung. What has rung stays rung: to cancel it afterwards changes its [`state`](Timer::state), not its item.
+/// A timer is a [`Source`] of one `bool`: `true` once it has rung, `false` if it was cancelled
+/// before that. Once the item is there, it stays there. Cancelling a timer that has rung changes
+/// its [`state`](Timer::state) but not its item.
 ///
-/// A clone is the same timer. No thread or task is needed for it to ring, and nothing happens when it does but that those who wait
-/// go on.
+/// A clone is a handle to the same timer. Ringing needs neither a thread nor a task, and all it
+/// does is to wake the waiters.
 ///
 /// # Examples
 /// ```
@@ -61,7 +62,8 @@ struct Inner {
 
 struct Progress {
     stage: Stage,
-    /// Somebody has got hold of the list: nobody may know when to wake him.
+    /// Whether a caller has obtained the wait list itself. Its waiters have no deadline, so an
+    /// alarm has to wake them.
     watched: bool,
     alarm: Option<Alarm>,
 }
@@ -69,7 +71,7 @@ struct Progress {
 #[derive(Clone, Copy)]
 enum Stage {
     Ready,
-    /// None: past the end of time.
+    /// When the timer rings. `None` if that time is not representable.
     Started(Option<Instant>),
     Cancelled {
         rung: bool,
@@ -94,7 +96,7 @@ impl Ring for Inner {
 }
 
 impl Timer {
-    /// A timer that will ring `duration` after it is started.
+    /// Creates a timer that rings `duration` after it is started.
     #[must_use]
     pub fn new(duration: Duration) -> Timer {
         let progress = Progress { stage: Stage::Ready, watched: false, alarm: None };
@@ -106,10 +108,11 @@ impl Timer {
         self.inner.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts it. One whose time would be past the end of time never rings.
+    /// Starts the timer. If its time is not representable, it never rings.
     ///
     /// # Errors
-    /// [`TimerStartError`], which says what it is doing, unless it is [`Ready`](TimerState::Ready).
+    /// Returns [`TimerStartError`] with the timer's state if that is not
+    /// [`Ready`](TimerState::Ready).
     ///
     /// # Examples
     /// ```
@@ -131,12 +134,12 @@ impl Timer {
             self.set_alarm(&mut progress);
         }
         drop(progress);
-        // Those who wait already learn until when.
+        // The present waiters learn their deadline.
         self.inner.waiters.notify_all();
         Ok(())
     }
 
-    /// Cancels it. Who waits for it gets `false`, unless it has rung.
+    /// Cancels the timer. Its waiters get `false`, unless it has rung.
     pub fn cancel(&self) {
         let mut progress = self.progress();
         let rung = match progress.stage {
@@ -150,19 +153,19 @@ impl Timer {
         self.inner.waiters.notify_all();
     }
 
-    /// What it is doing.
+    /// Returns the state of the timer.
     #[must_use]
     pub fn state(&self) -> TimerState {
         self.progress().stage.state()
     }
 
-    /// How long it takes from its start.
+    /// Returns the duration from start to ringing.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.inner.duration
     }
 
-    /// Makes the list be notified when the time comes.
+    /// Sets an alarm that notifies the wait list when the time comes.
     fn set_alarm(&self, progress: &mut Progress) {
         if let Stage::Started(Some(due)) = progress.stage
             && progress.alarm.is_none()
@@ -215,14 +218,14 @@ impl fmt::Debug for Timer {
     }
 }
 
-/// A timer could not be started, because it was before, or has been cancelled.
+/// The error of starting a timer that was started or cancelled before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimerStartError {
     state: TimerState,
 }
 
 impl TimerStartError {
-    /// What the timer was doing: anything but [`Ready`](TimerState::Ready).
+    /// Returns the state of the timer, which is never [`Ready`](TimerState::Ready).
     #[must_use]
     pub fn state(&self) -> TimerState {
         self.state
@@ -237,7 +240,7 @@ impl fmt::Display for TimerStartError {
             TimerState::Rung => "the timer has rung already",
             TimerState::Cancelled => "the timer has been cancelled",
         })?;
-        f.write_str("; a timer is started once, make a new one")
+        f.write_str("; a timer can be started only once, create a new one")
     }
 }
 

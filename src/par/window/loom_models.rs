@@ -1,4 +1,4 @@
-//! A caller who waits for places, and children who give theirs back.
+//! Models of a caller that waits for places and of children that give places back.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -10,7 +10,7 @@ struct Work(Arc<(Window, UnsafeCell<u32>)>);
 unsafe impl Send for Work {}
 
 impl Work {
-    /// What a child does in its only place.
+    /// Does the work of a child while it holds the only place.
     fn run(self) {
         let place = Place(&self.0.0);
         self.0.1.with_mut(|running| unsafe { *running += 1 });

@@ -1,5 +1,6 @@
-//! One at a time, nobody forgotten, and who gives up takes nothing along. A lost wake-up is a deadlock, which loom reports. A time limit
-//! is over as soon as somebody has to wait.
+//! Models of mutual exclusion, of handing over, and of a waiter that gives up. A lost wake-up is a
+//! deadlock, which loom reports. A time limit counts as expired as soon as a wait would have to
+//! park.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

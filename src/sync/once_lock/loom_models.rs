@@ -1,4 +1,5 @@
-//! One maker at a time, and the next one after it has failed. A lost wake-up is a deadlock, which loom reports.
+//! Models of one maker at a time and of the next one after a failure. A lost wake-up is a deadlock,
+//! which loom reports.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -6,7 +7,7 @@ use std::sync::Arc;
 
 use super::OnceLock;
 
-/// Loom sees who writes and who reads what is in it.
+/// A cell through which loom checks reads and writes for races.
 struct Value(UnsafeCell<u32>);
 unsafe impl Send for Value {}
 unsafe impl Sync for Value {}

@@ -1,5 +1,6 @@
-//! No permit is lost and none is there twice, whoever gives up at which moment. A lost wake-up is a deadlock, which loom reports. A time
-//! limit is over as soon as somebody has to wait.
+//! Models that no permit is lost or duplicated, whichever waiter gives up at whichever moment. A
+//! lost wake-up is a deadlock, which loom reports. A time limit counts as expired as soon as a wait
+//! would have to park.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -32,7 +33,7 @@ fn what_the_last_holder_did_is_seen_by_the_next() {
     });
 }
 
-/// The cell is reached by one at a time.
+/// The permits let only one thread at a time reach the cell.
 struct Held(Arc<(Permits, UnsafeCell<u32>)>);
 unsafe impl Send for Held {}
 
@@ -93,7 +94,7 @@ fn a_race_takes_from_one() {
     });
 }
 
-/// As users write them: it is notified, and looks.
+/// A source as users write it: it is notified and then looks.
 struct Stranger(Semaphore);
 
 impl Source for Stranger {

@@ -1,10 +1,11 @@
-//! `Barrier` as std has it.
+//! `Barrier` with the signatures of `std`.
 
 use super::BarrierWaitResult;
 use crate::park::Mode;
 use crate::sync;
 
-/// A place where several tasks or threads wait for each other: [`std::sync::Barrier`], on which a wait parks the task.
+/// A barrier for several tasks or threads: [`std::sync::Barrier`], except that a wait parks the
+/// task.
 ///
 /// # Examples
 /// ```
@@ -25,7 +26,8 @@ use crate::sync;
 /// ```
 ///
 /// # Cancellation
-/// A wait is no cancel point. [`ecru::sync::Barrier`](crate::sync::Barrier) has one that is.
+/// A wait is not a cancellation point. The wait of [`ecru::sync::Barrier`](crate::sync::Barrier) is
+/// one.
 #[derive(Debug)]
 pub struct Barrier(sync::Barrier);
 
@@ -52,10 +54,11 @@ impl Barrier {
         Barrier(sync::Barrier::new(n))
     }
 
-    /// Waits until all parties are here. One of them is the [leader](BarrierWaitResult::is_leader).
+    /// Waits until all parties have arrived. One of them is the
+    /// [leader](BarrierWaitResult::is_leader).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! `Condvar` as std has it.
+//! `Condvar` with the signatures of `std`.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,12 @@ use crate::base::clock;
 use crate::park::Mode;
 use crate::sync;
 
-/// A condition variable for a [`Mutex`](super::Mutex): [`std::sync::Condvar`], on which a wait parks the task.
+/// A condition variable for a [`Mutex`](super::Mutex): [`std::sync::Condvar`], except that a wait
+/// parks the task.
 ///
 /// # Cancellation
-/// A wait is no cancel point. [`ecru::sync::Condvar`](crate::sync::Condvar) has waits that are.
+/// A wait is not a cancellation point. The waits of [`ecru::sync::Condvar`](crate::sync::Condvar)
+/// are.
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);
 
@@ -37,13 +39,15 @@ impl Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Unlocks the guard's mutex, waits for a notification, and locks the mutex again. It may also return without a notification.
+    /// Unlocks the guard's mutex, waits for a notification, and locks the mutex again. The call may
+    /// also return without a notification.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the guard, if the mutex is poisoned when it is locked again.
+    /// Returns [`PoisonError`](super::PoisonError) with the guard if the mutex is poisoned when it
+    /// is locked again.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Examples
     /// ```
@@ -71,13 +75,13 @@ impl Condvar {
         self.wait_until(guard, None).0
     }
 
-    /// Waits, as [`wait`](Condvar::wait) does, again and again while the condition is true.
+    /// Waits repeatedly, like [`wait`](Condvar::wait), while the condition is true.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Returns the same errors as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), if it waits at all.
+    /// Panics in the same cases as [`wait`](Condvar::wait), if it waits at all.
     ///
     /// # Examples
     /// ```
@@ -112,13 +116,13 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// Waits, as [`wait`](Condvar::wait) does, for at most `dur`.
+    /// Waits like [`wait`](Condvar::wait), for at most `dur`.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Returns the same errors as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait).
+    /// Panics in the same cases as [`wait`](Condvar::wait).
     ///
     /// # Examples
     /// ```
@@ -152,7 +156,7 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         dur: Duration,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        // A duration that leads past the end of time is no limit.
+        // If the deadline is not representable, the wait has no time limit.
         let (guard, result) = self.wait_until(guard, clock::now().checked_add(dur));
         with(guard, result)
     }
@@ -160,10 +164,10 @@ impl Condvar {
     /// Waits while the condition is true, for at most `dur` in all.
     ///
     /// # Errors
-    /// As [`wait`](Condvar::wait).
+    /// Returns the same errors as [`wait`](Condvar::wait).
     ///
     /// # Panics
-    /// As [`wait`](Condvar::wait), if it waits at all.
+    /// Panics in the same cases as [`wait`](Condvar::wait), if it waits at all.
     ///
     /// # Examples
     /// ```
@@ -183,7 +187,9 @@ impl Condvar {
     ///
     /// let (lock, cvar) = &*pair;
     /// let result = cvar
-    ///     .wait_timeout_while(lock.lock().unwrap(), Duration::from_millis(100), |&mut pending| pending)
+    ///     .wait_timeout_while(lock.lock().unwrap(), Duration::from_millis(100), |&mut pending| {
+    ///         pending
+    ///     })
     ///     .unwrap();
     /// if result.1.timed_out() {
     ///     // timed out without the condition ever turning false
@@ -280,7 +286,7 @@ impl Condvar {
     }
 }
 
-/// The result beside the guard, poisoned or not.
+/// Puts the result beside the guard, poisoned or not.
 fn with<G>(guard: LockResult<G>, result: WaitTimeoutResult) -> LockResult<(G, WaitTimeoutResult)> {
     match guard {
         Ok(guard) => Ok((guard, result)),

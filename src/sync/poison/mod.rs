@@ -1,7 +1,9 @@
-//! std's locks to the letter: the same signatures, poisoning included, on which a wait parks the task.
+//! The locks of `std` with the same signatures, including poisoning, except that a wait parks the
+//! task.
 //!
-//! Code that was written for [`std::sync`] compiles with this module in its place. [`Mutex`], [`RwLock`], [`Condvar`] and [`Barrier`]
-//! wrap those of [`ecru::sync`](crate::sync), whose own signatures are shorter. What needs no twin is std's: [`Arc`], [`Weak`] and the
+//! Code that was written for [`std::sync`] compiles with this module in its place. [`Mutex`],
+//! [`RwLock`], [`Condvar`] and [`Barrier`] wrap the types of [`ecru::sync`](crate::sync), whose own
+//! signatures are shorter. The other items are those of `std` itself: [`Arc`], [`Weak`] and the
 //! errors of locking.
 //!
 //! ```
@@ -22,14 +24,19 @@
 //! ```
 //!
 //! # Poisoning
-//! A lock is poisoned when a task or thread panics while it holds a guard that writes. Each later call on that lock returns a
-//! [`PoisonError`], which holds the guard. A suspended [`Coroutine`](crate::coroutine::Coroutine) that holds such a guard does not panic
-//! when it is dropped, and poisons the lock only if the code that drops it panics. There is one exception: while a task or a coroutine waits in
-//! a destructor that its panic has called, panics on the same thread do not poison, because they cannot be told from that one.
+//! A lock is poisoned when a task or thread panics while it holds a guard that can write. Each
+//! later call on that lock returns a [`PoisonError`], which holds the guard. A suspended
+//! [`Coroutine`](crate::coroutine::Coroutine) that holds such a guard does not panic when it is
+//! dropped. It poisons the lock only if the code that drops it panics.
+//!
+//! There is one exception. A panicking task or coroutine may wait in a destructor that its panic
+//! has called. During that wait, other panics on the same thread do not poison locks, because they
+//! cannot be told from the first one.
 //!
 //! # Cancellation
-//! std's signatures leave no room for a cancellation, so no wait here is a cancel point: a cancelled task waits on. Code that is to
-//! be cancelled while it waits for a condition uses [`ecru::sync::Condvar`](crate::sync::Condvar).
+//! The signatures of `std` leave no room for a cancellation, so no wait here is a cancellation
+//! point: a cancelled task continues to wait. Code that has to be cancelled while it waits for a
+//! condition uses [`ecru::sync::Condvar`](crate::sync::Condvar).
 
 mod barrier;
 mod condvar;
@@ -47,7 +54,8 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::coroutine::panics;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-/// Whether a lock is poisoned. Relaxed throughout: the lock itself orders what its holders do.
+/// Whether a lock is poisoned. All accesses are relaxed, because the lock itself orders what its
+/// holders do.
 struct Flag(AtomicBool);
 
 impl Flag {
@@ -69,7 +77,7 @@ impl Flag {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// What was locked, as std gives it out.
+    /// Returns the result of locking: `locked`, inside an error if the lock is poisoned.
     fn around<T>(&self, locked: T) -> LockResult<T> {
         if self.is_set() { Err(PoisonError::new(locked)) } else { Ok(locked) }
     }
@@ -80,14 +88,15 @@ impl Flag {
     }
 }
 
-/// The part of a guard that poisons. It stands before the part that unlocks, and so is dropped before.
+/// The part of a guard that poisons the lock. It is declared before the part that unlocks, so it is
+/// dropped first.
 struct Watch<'a> {
     flag: &'a Flag,
     panicked_before: bool,
 }
 
 impl Watch<'_> {
-    /// Ends without poisoning.
+    /// Ends the watch without poisoning the lock.
     fn end(mut self) {
         self.panicked_before = true;
     }

@@ -1,4 +1,4 @@
-//! `Mutex` as std has it.
+//! `Mutex` with the signatures of `std`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use super::{Flag, LockResult, TryLockError, TryLockResult, Watch};
 use crate::sync;
 
-/// A mutual exclusion lock with poisoning: [`std::sync::Mutex`], on which a wait parks the task.
+/// A mutual exclusion lock with poisoning: [`std::sync::Mutex`], except that a wait parks the task.
 ///
 /// # Examples
 /// ```
@@ -32,7 +32,7 @@ use crate::sync;
 /// ```
 ///
 /// # Cancellation
-/// Locking is no cancel point.
+/// Locking is not a cancellation point.
 pub struct Mutex<T: ?Sized> {
     poison: Flag,
     inner: sync::Mutex<T>,
@@ -64,7 +64,7 @@ impl<T> Mutex<T> {
     /// Takes the value out of the lock.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the value, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the value if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -80,13 +80,13 @@ impl<T> Mutex<T> {
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Acquires the mutex, and waits until it can.
+    /// Acquires the mutex. Waits until it is free.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the guard, if the mutex is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the guard if the mutex is poisoned.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Examples
     /// ```
@@ -108,10 +108,11 @@ impl<T: ?Sized> Mutex<T> {
         self.guard(self.inner.lock())
     }
 
-    /// Acquires the mutex if that needs no wait.
+    /// Acquires the mutex if it is free. Never waits.
     ///
     /// # Errors
-    /// [`WouldBlock`](TryLockError::WouldBlock) if it is locked, [`Poisoned`](TryLockError::Poisoned) with the guard if it is poisoned.
+    /// Returns [`WouldBlock`](TryLockError::WouldBlock) if the mutex is locked, and
+    /// [`Poisoned`](TryLockError::Poisoned) with the guard if it is poisoned.
     ///
     /// # Examples
     /// ```
@@ -161,7 +162,7 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.is_set()
     }
 
-    /// Clears the poisoned state. The value should have been made whole before.
+    /// Clears the poisoned state. The caller should have made the value consistent before.
     ///
     /// # Examples
     /// ```
@@ -190,10 +191,11 @@ impl<T: ?Sized> Mutex<T> {
         self.poison.clear();
     }
 
-    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes place.
+    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes
+    /// place.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the reference, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the reference if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -235,8 +237,8 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
     }
 }
 
-/// The right to use what a [`Mutex`] guards. Dropping it unlocks.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard of a [`Mutex`], which gives access to the value. Dropping it unlocks the mutex.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct MutexGuard<'a, T: ?Sized> {
     watch: Watch<'a>,
     inner: sync::MutexGuard<'a, T>,
@@ -269,12 +271,12 @@ impl<T: ?Sized + fmt::Display> fmt::Display for MutexGuard<'_, T> {
 }
 
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
-    /// The guard underneath, for a wait that gives the lock back meanwhile.
+    /// Returns the inner guard, for a wait that unlocks the mutex meanwhile.
     pub(super) fn inner(&mut self) -> &mut sync::MutexGuard<'a, T> {
         &mut self.inner
     }
 
-    /// The guard after such a wait, during which the mutex may have been poisoned.
+    /// Returns the guard after such a wait. The mutex may have been poisoned during the wait.
     pub(super) fn again(self) -> LockResult<MutexGuard<'a, T>> {
         let flag = self.watch.flag;
         flag.around(self)

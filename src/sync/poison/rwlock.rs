@@ -1,4 +1,4 @@
-//! `RwLock` as std has it.
+//! `RwLock` with the signatures of `std`.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,7 +6,8 @@ use std::ops::{Deref, DerefMut};
 use super::{Flag, LockResult, TryLockError, TryLockResult, Watch};
 use crate::sync;
 
-/// A lock for one writer or many readers, with poisoning: [`std::sync::RwLock`], on which a wait parks the task.
+/// A lock for one writer or many readers, with poisoning: [`std::sync::RwLock`], except that a wait
+/// parks the task.
 ///
 /// # Examples
 /// ```
@@ -31,7 +32,7 @@ use crate::sync;
 /// ```
 ///
 /// # Cancellation
-/// Locking is no cancel point.
+/// Locking is not a cancellation point.
 pub struct RwLock<T: ?Sized> {
     poison: Flag,
     inner: sync::RwLock<T>,
@@ -63,7 +64,7 @@ impl<T> RwLock<T> {
     /// Takes the value out of the lock.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the value, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the value if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -79,13 +80,13 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Acquires a shared lock, and waits until it can.
+    /// Acquires a shared lock. Waits until it is available.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the guard, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the guard if the lock is poisoned.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Examples
     /// ```
@@ -113,7 +114,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Acquires a shared lock if that needs no wait.
     ///
     /// # Errors
-    /// [`WouldBlock`](TryLockError::WouldBlock) if it does, [`Poisoned`](TryLockError::Poisoned) with the guard if the lock is poisoned.
+    /// Returns [`WouldBlock`](TryLockError::WouldBlock) if it would have to wait, and
+    /// [`Poisoned`](TryLockError::Poisoned) with the guard if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -133,13 +135,13 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Acquires the exclusive lock, and waits until it can.
+    /// Acquires the exclusive lock. Waits until it is available.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the guard, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the guard if the lock is poisoned.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if called inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Examples
     /// ```
@@ -160,7 +162,8 @@ impl<T: ?Sized> RwLock<T> {
     /// Acquires the exclusive lock if that needs no wait.
     ///
     /// # Errors
-    /// [`WouldBlock`](TryLockError::WouldBlock) if it does, [`Poisoned`](TryLockError::Poisoned) with the guard if the lock is poisoned.
+    /// Returns [`WouldBlock`](TryLockError::WouldBlock) if it would have to wait, and
+    /// [`Poisoned`](TryLockError::Poisoned) with the guard if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -201,7 +204,7 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.is_set()
     }
 
-    /// Clears the poisoned state. The value should have been made whole before.
+    /// Clears the poisoned state. The caller should have made the value consistent before.
     ///
     /// # Examples
     /// ```
@@ -230,10 +233,11 @@ impl<T: ?Sized> RwLock<T> {
         self.poison.clear();
     }
 
-    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes place.
+    /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes
+    /// place.
     ///
     /// # Errors
-    /// [`PoisonError`](super::PoisonError) with the reference, if the lock is poisoned.
+    /// Returns [`PoisonError`](super::PoisonError) with the reference if the lock is poisoned.
     ///
     /// # Examples
     /// ```
@@ -278,8 +282,9 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-/// The right to read what a [`RwLock`] guards. Dropping it gives that back.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard that gives read access to the value of a [`RwLock`]. Dropping it releases the shared
+/// lock.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     inner: sync::RwLockReadGuard<'a, T>,
 }
@@ -304,8 +309,8 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
     }
 }
 
-/// The right to change what a [`RwLock`] guards. Dropping it unlocks.
-#[must_use = "dropped at once, it unlocks at once"]
+/// A guard that gives write access to the value of a [`RwLock`]. Dropping it unlocks.
+#[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     watch: Watch<'a>,
     inner: sync::RwLockWriteGuard<'a, T>,

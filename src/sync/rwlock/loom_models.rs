@@ -1,4 +1,5 @@
-//! One who writes or some who read, and nobody is forgotten: that would be a deadlock, which loom reports.
+//! Models of one writer or several readers at a time. A lost wake-up is a deadlock, which loom
+//! reports.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use super::{RwLock, RwLockWriteGuard};
 use crate::scope::timeout;
 
-/// Loom sees who writes and who reads what is in it.
+/// A cell through which loom checks reads and writes for races.
 struct Value(UnsafeCell<u32>);
 unsafe impl Send for Value {}
 unsafe impl Sync for Value {}

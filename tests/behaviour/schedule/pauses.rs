@@ -74,7 +74,7 @@ fn schedule_20_zero_pause() {
     for (kind, make) in kinds {
         let text = panic_text(|| make(NONE));
         assert!(text.contains(&format!("Schedule::{kind}")), "{text}");
-        assert!(text.contains("ask for at least"), "{text}");
+        assert!(text.contains("pass a pause of at least"), "{text}");
         // The shortest there is will do.
         drop(make(Duration::from_nanos(1)));
     }

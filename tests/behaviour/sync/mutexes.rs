@@ -124,7 +124,7 @@ fn sync_06_try_lock() {
             assert_eq!(*lock.try_lock().unwrap(), 7);
         });
     });
-    assert_eq!(TryLockError::WouldBlock.to_string(), "somebody else has the lock");
+    assert_eq!(TryLockError::WouldBlock.to_string(), "the lock cannot be acquired without waiting");
 }
 
 #[test]
