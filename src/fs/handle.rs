@@ -265,7 +265,7 @@ impl Handle {
     /// Transfers in one call: at once if the file lives in memory and the length is small.
     ///
     /// # Safety
-    /// S3, as [`perform_file`].
+    /// S3: the caller must uphold the contract of [`perform_file`].
     unsafe fn at_once_or_elsewhere(&self, op: FileOp, length: usize) -> io::Result<usize> {
         task::begin_wait()?;
         let place = self.place()?;
@@ -295,7 +295,7 @@ impl Handle {
     /// If that is nothing, waits.
     ///
     /// # Safety
-    /// S3, as [`Handle::transfer`].
+    /// S3: the caller must uphold the contract of [`Handle::transfer`].
     unsafe fn stream(
         &self,
         place: Place,
@@ -330,7 +330,7 @@ impl Handle {
     /// that the file cannot tell.
     ///
     /// # Safety
-    /// S3, as [`perform_file`].
+    /// S3: the caller must uphold the contract of [`perform_file`].
     unsafe fn wait_for_stream(&self, place: Place, op: FileOp) -> io::Result<usize> {
         let interest = match op {
             FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
@@ -406,7 +406,7 @@ unsafe fn part(
 }
 
 /// # Safety
-/// S3, as [`perform_file`].
+/// S3: the caller must uphold the contract of [`perform_file`].
 unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
     let mut manner = FileManner::Thread;
     if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {

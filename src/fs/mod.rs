@@ -58,7 +58,7 @@
 //! |---|---|
 //! | `read`, `read_at`, vectored | nothing: the bytes are returned, the cursor is behind them |
 //! | `write`, `write_at`, vectored | nothing: their number is returned, the cursor is behind them |
-//! | `read_exact`, `read_to_end`, .. | nothing: the bytes are in the buffer, the cursor behind them |
+//! | `read_exact`, `read_to_end`, .. | nothing: bytes are in the buffer, the cursor behind them |
 //! | `write_all` and similar | the number of bytes written |
 //! | [`fs::read`](read()), [`read_to_string`] | the bytes read so far, which the file still has |
 //! | [`fs::write`](write()) | the file may be empty or incomplete, as after any error |

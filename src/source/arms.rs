@@ -358,13 +358,13 @@ impl<'a> Arms<'a> {
         for place in &self.room[..self.used] {
             // SAFETY: N1: the node is in no list any more, so no other code looks at it.
             let place = unsafe { &mut *place.get() };
-            // SAFETY: N1: written.
+            // SAFETY: N1: this place has been written.
             let entry = unsafe { place.assume_init_mut() };
             // The payload is user data without an owner now.
             if let Some(payload) = entry.node.panic.take() {
                 drop_quietly(payload);
             }
-            // SAFETY: N1: written.
+            // SAFETY: N1: this place has been written.
             unsafe { place.assume_init_drop() };
         }
         self.used = 0;
