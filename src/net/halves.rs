@@ -146,7 +146,7 @@ impl<S> AsRef<S> for OwnedReadHalf<S> {
 
 impl<S: Split> AsRef<S> for OwnedWriteHalf<S> {
     fn as_ref(&self) -> &S {
-        self.stream.as_deref().expect("only a half that is being dropped has none")
+        self.stream.as_deref().expect("it is taken out only while the half is dropped")
     }
 }
 

@@ -151,8 +151,8 @@ impl<'l, L: Listener> Server<'l, L> {
     }
 
     /// Passes panics of connections to `handler`. Without a handler, [`serve`](Server::serve)
-    /// resumes the first panic after everything else has ended, as [`std::thread::scope`] does. The
-    /// other connections continue in both cases.
+    /// resumes the first panic after everything else has ended, which is when
+    /// [`std::thread::scope`] panics as well. The other connections continue in both cases.
     pub fn on_panic(
         self,
         handler: impl Fn(PanicPayload, L::Peer) + Send + Sync + 'l,

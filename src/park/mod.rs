@@ -53,9 +53,8 @@
 //! - A wait that is ended by a claim of another party is unparked exactly once, and `park` returns
 //!   only after that, even if the claim came before `park`. A claim by the owner itself needs no
 //!   unpark. These are `ABORTED`, a `CANCELLED` before parking, and a `TIMED_OUT` of a thread.
-//! - Orderings: the winner's CAS is AcqRel. `unpark` releases, and the return from `park` acquires.
-//!   So the winner sees what the owner wrote before it registered, and the owner sees what the
-//!   winner wrote.
+//! - Orderings: the winner sees what the owner wrote before it registered, and the owner sees what
+//!   the winner wrote before `unpark`. The next section says how.
 //! - A task's wait with a single node in a single line is claimed only under the line's lock or by
 //!   the task's own worker. A thread that is that worker and holds that lock has no rival, so it
 //!   claims without a CAS: see [`Waiter::claim_in_line`].
@@ -63,6 +62,17 @@
 //!   that would have to run the task anyway. A canceller on another thread sets the flag and then
 //!   sends a message to that worker. So the flag and the parked state are never examined by two
 //!   threads at once. No fence is needed on the way into a wait, and no cancellation is lost.
+//!
+//! # Orderings
+//! | operation | ordering | it pairs with |
+//! |---|---|---|
+//! | `claim`, successful | AcqRel | acquire: registration, as the list's lock does; release: `outcome` |
+//! | `claim`, failed | Relaxed | nothing is read after it |
+//! | `claim_in_line` on the owner's worker | Relaxed load, Release store | `outcome` |
+//! | `outcome` | Acquire | the claim |
+//! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `park` |
+//! | `unpark` of a task from another thread | SeqCst push to its worker | that worker's Acquire |
+//! | `unpark` of a task from its own worker | none | the same thread continues the task |
 
 mod gathering;
 mod host;

@@ -317,11 +317,12 @@ impl Queue {
         self.claim_looking(woken, true);
     }
 
-    /// Claims the waiters that can be told to look again, and takes them out. If `all` is false,
-    /// stops at the first one that takes items. Nothing is given. The owner of a `Slot` node that
-    /// is claimed with [`WOKEN`] would read a value that was not written, so such a node is claimed
-    /// with [`LOOK_AGAIN`]. Nodes with other roles are left alone. Only the line's owner can give
-    /// them what they wait for, while any code with access to a channel's list may notify it.
+    /// Claims the waiters that can be told to look again, and takes them out. If `all` is false, it
+    /// stops after the first claimed node that is neither `Look` nor `Peek`. Nothing is given. The
+    /// owner of a `Slot` node that is claimed with [`WOKEN`] would read a value that was not
+    /// written, so such a node is claimed with [`LOOK_AGAIN`]. Nodes with other roles are left
+    /// alone. Only the line's owner can give them what they wait for, while any code with access to
+    /// a channel's list may notify it.
     fn claim_looking(&self, woken: &mut Woken, all: bool) {
         self.seek(|node| {
             let outcome = match node.role {

@@ -153,7 +153,8 @@ impl Waiter {
     /// Claims the waiter like [`Waiter::claim`], for a wait that can be ended only by its task's
     /// own worker and by the holder of one certain lock, which the caller holds. If the caller runs
     /// on that worker, it has no rival. Then an atomic exchange is saved, which takes six
-    /// nanoseconds.
+    /// nanoseconds: the lock orders this claim among those of other lock holders, and the worker's
+    /// own claims are made by this thread.
     #[inline]
     pub(crate) fn claim_in_line(&self, outcome: u32) -> bool {
         let home = self.home;
@@ -167,7 +168,7 @@ impl Waiter {
         true
     }
 
-    /// Returns how the wait ended, or [`PENDING`].
+    /// Returns how the wait ended, or [`PENDING`]. Acquire: it pairs with the release of the claim.
     #[inline]
     pub(crate) fn outcome(&self) -> u32 {
         self.claim.load(Ordering::Acquire)

@@ -4,7 +4,7 @@
 //! ```text
 //!   the owner                                      the code that ends the wait
 //!   -------------------------------------------    ---------------------------------------------
-//!   allocates a frame with two references: its     claims the waiter under the lock of a list,
+//!   makes a heap frame with two references: its    claims the waiter under the lock of a list,
 //!     own, and that of the registrations             gives, takes the node out, unlocks
 //!   registers as every wait does (see `choose`)    unpark: sets `rung`, rings the bell, releases
 //!   ..                                               the registrations' reference
@@ -286,7 +286,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
             std::thread::yield_now();
         }
     }
-    unreachable!("a thread that yields so often is alone")
+    unreachable!("a wait does not take 2^32 rounds")
 }
 
 fn count<S: Source>(source: &S) -> usize {
