@@ -199,7 +199,7 @@ impl<'l, L: Listener> Server<'l, L> {
         F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
     {
         if self.limit == 0 {
-            let text = "a server's limit is 0 connections; pass at least 1 to `limit(..)`";
+            let text = "a limit of 0 connections serves nothing; pass at least 1 to `limit(..)`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let Server { listener, limit, grace, stop, on_error, on_panic } = self;

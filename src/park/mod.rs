@@ -66,7 +66,7 @@
 //! # Orderings
 //! | operation | ordering | it pairs with |
 //! |---|---|---|
-//! | `claim`, successful | AcqRel | acquire: registration, as the list's lock does; release: `outcome` |
+//! | `claim`, successful | AcqRel | the registration, as the list's lock does, and `outcome` |
 //! | `claim`, failed | Relaxed | nothing is read after it |
 //! | `claim_in_line` on the owner's worker | Relaxed load, Release store | `outcome` |
 //! | `outcome` | Acquire | the claim |

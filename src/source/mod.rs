@@ -17,7 +17,7 @@
 //! let (sender, letters) = channel::unbounded();
 //! sender.send("first").unwrap();
 //!
-//! The item that arrives first wins; the other source loses nothing.
+//! // The item that arrives first wins; the other source loses nothing.
 //! let winner = source::either(&letters, channel::after(Duration::from_secs(3600)));
 //! match winner.wait().unwrap() {
 //!     source::Either::Left(letter) => assert_eq!(letter, Ok("first")),
