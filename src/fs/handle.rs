@@ -83,6 +83,8 @@ impl Handle {
         unsafe { self.read_raw(buffer.as_mut_ptr(), buffer.len(), offset) }
     }
 
+    /// Reads into raw memory.
+    ///
     /// # Safety
     /// The memory is valid for writes of that length, and is not accessed by other code until this
     /// returns.
@@ -178,8 +180,8 @@ impl Handle {
         self.with_std_unless(|| false, call)
     }
 
-    /// Makes a call of std's as [`Handle::with_std`] does, but on a thread that may block if it
-    /// takes long.
+    /// Makes a call of std's as [`Handle::with_std`] does. If `takes_long` returns true, the call
+    /// is made on a thread that may block even for a file in memory.
     fn with_std_unless<T: Send>(
         &self,
         takes_long: impl FnOnce() -> bool,
@@ -337,7 +339,8 @@ impl Handle {
             _ => Interest::Write,
         };
         while !carries_files()? && !is_in_nonblocking_mode(self.raw()) {
-            // If the driver does not carry files, wait for readiness first.
+            // The driver does not perform file ops, and the fd is in blocking mode. So this waits
+            // for readiness first.
             // SAFETY: S3: the fd is borrowed by `self`.
             if let Err(error) = unsafe { perform(Op::Readiness { fd: self.fd.name(), interest }) }
                 && task::cancelled().is_some()
@@ -405,6 +408,8 @@ unsafe fn part(
     }
 }
 
+/// Attempts a short transfer at once. Otherwise performs the op in the manner that fits.
+///
 /// # Safety
 /// S3: the caller must uphold the contract of [`perform_file`].
 unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {

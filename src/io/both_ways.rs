@@ -229,7 +229,7 @@ fn on_threads(
         let back = thread::Builder::new().spawn_scoped(s, under_limit)?;
         let there = there();
         let back = back.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
-        // The time limit is the caller's, so the caller's thread checks it again.
+        // The time limit belongs to the caller, so this thread reports its expiry.
         task::begin_wait()?;
         Ok((there?, back?))
     })

@@ -67,6 +67,8 @@ impl Standard {
         if_closed(outcome, bytes.len())
     }
 
+    /// Performs an op. For a regular file, only an attempt is made on this thread.
+    ///
     /// # Safety
     /// The caller must uphold the contract of [`perform`].
     unsafe fn transfer(&self, op: Op) -> io::Result<usize> {
@@ -94,6 +96,8 @@ struct Plain(Op);
 unsafe impl Send for Plain {}
 
 impl Plain {
+    /// Performs the op by a system call that may block.
+    ///
     /// # Safety
     /// The caller must uphold the contract of [`perform`].
     unsafe fn call(self) -> io::Result<usize> {

@@ -21,8 +21,8 @@ impl Read for Input {
     }
 }
 
-/// Returns a handle to the standard input of the process, like [`std::io::stdin`], with a separate
-/// buffer. A task that waits for input is parked, and its worker runs other tasks.
+/// Returns a handle to the standard input of the process, like [`std::io::stdin`]. Its buffer is
+/// separate from std's. A task that waits for input is parked, and its worker runs other tasks.
 ///
 /// The open file keeps the mode in which it was inherited, because other processes share it.
 ///

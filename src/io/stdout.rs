@@ -158,9 +158,9 @@ extern "C" fn flush_at_exit() {
     }
 }
 
-/// Returns a handle to the standard output of the process, like [`std::io::stdout`], with a
-/// separate buffer. The buffer is written at the end of each line and when the process exits. A
-/// task that waits for space, for instance in a pipe that is not read, is parked.
+/// Returns a handle to the standard output of the process, like [`std::io::stdout`]. Its buffer is
+/// separate from std's, and is written at the end of each line and when the process exits. A task
+/// that waits for space, for instance in a pipe that is not read, is parked.
 ///
 /// # Cancellation
 /// Writing to the stream is a cancellation point. So is waiting for the lock, except in

@@ -396,6 +396,8 @@ impl Calls {
         woken.push(unsafe { &(*at).node });
     }
 
+    /// Makes the calls and frees the allocation.
+    ///
     /// # Safety
     /// N1: `owner` is the allocation that `chain` made.
     unsafe fn make(owner: *const ()) {

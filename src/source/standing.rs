@@ -10,14 +10,14 @@
 //!   ..                                               the registrations' reference
 //!   finish: takes the other nodes out, fetches
 //!   or give_up: claims the waiter itself; if
-//!     that fails, returns what it was given
+//!     that fails, passes on what it was given
 //! ```
 //! - N1: registrations point to the frame and to the source's lists. The frame stays until its last
 //!   reference is dropped. The source stays in place until `finish` or `give_up` has taken the
 //!   nodes out. If the owner is forgotten, its frame and its source are leaked, both on the heap.
 //! - A giver has given everything before it releases the lock under which it claimed. After a
 //!   claim, the owner takes each of these locks when it takes its nodes out. So it may then fetch
-//!   the item, or return it, without waiting for the unpark. The unpark may come much later,
+//!   the item, or pass it on, without waiting for the unpark. The unpark may come much later,
 //!   because other waiters are unparked first and may run user code.
 //! - If a source becomes ready at a known time (`Arms::ends_at`), an alarm is set, because no
 //!   thread sleeps until then.
@@ -336,13 +336,13 @@ impl<B: Bell> Standing<B> {
         self.frame.arms().each_asking(|list, _| drop(list.lock()));
     }
 
-    /// Ends the wait, and returns what it was given so that other waits get it. If this thread runs
-    /// a predicate of a channel in whose line the wait is, the wait leaves that line when the
-    /// channel is unlocked. The source may have been dropped by then.
+    /// Ends the wait. An item that it was given goes to other waits. If this thread runs a
+    /// predicate of a channel in whose line the wait is, the wait leaves that line when the channel
+    /// is unlocked. The source may have been dropped by then.
     pub(super) fn give_up<S: Source>(self, source: &S) {
         let aborted = Frame::abort(&self.frame);
         Frame::withdraw(&self.frame);
-        // This guard runs after the item has been returned below. The item is kept under the
+        // This guard runs after the item has been passed on below. The item is kept under the
         // address of a node, so the node must not be reused before that.
         let _later = WithdrawLater(&self.frame);
         if aborted {

@@ -195,8 +195,8 @@ pub trait Source {
         if own { self.try_take() } else { None }
     }
 
-    /// Returns what the wait brought that ended through `won`, because it is not wanted. Other
-    /// waiters get it. A waiter that was only notified has nothing to return.
+    /// Passes on what the wait that ended through `won` brought, because it is not wanted. Other
+    /// waiters get it. A waiter that was only notified has nothing to pass on.
     #[doc(hidden)]
     fn __give_back(&self, won: &Won<'_>) {
         if won.role() == Role::Take {

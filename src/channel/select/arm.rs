@@ -183,7 +183,7 @@ pub(in crate::channel) fn finish_offer<'s, T>(
     sender.reserved_for(won.node()).or_else(|| sender.try_reserve())
 }
 
-/// The right to send one value. A drop returns it.
+/// The right to send one value. Dropping it releases the reservation.
 pub struct Grant<'a, T> {
     /// `None` if the select was cancelled.
     reservation: Option<Reservation<'a, T>>,

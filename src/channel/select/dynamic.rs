@@ -29,7 +29,7 @@ trait Operation: Sync {
     /// Returns whether the operation is possible now.
     fn is_ready(&self) -> bool;
     fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>);
-    /// Returns what was reserved.
+    /// Releases what was reserved.
     fn give_back(&self, token: Token);
     fn address(&self) -> *const ();
 }
@@ -53,7 +53,7 @@ impl<T: Send> Operation for Receiver<T> {
         let mut locked = self.channel().lock();
         let buffered = !locked.state.buffer.is_empty();
         if buffered {
-            // The value may be returned, so its slot stays reserved until the value has been
+            // The value may be put back, so its slot stays reserved until the value has been
             // fetched.
             locked.state.reserved += 1;
         }
@@ -566,7 +566,7 @@ impl Choice for Looking<'_, '_> {
 /// An operation that a [`Select`] has selected, and that is possible now with what has been
 /// reserved for it.
 ///
-/// If it is dropped without having been done, the reservation is returned: a value goes back to the
+/// If it is dropped without having been done, the reservation is released: a value goes back to the
 /// front of its channel, and space or a receiver becomes free again.
 pub struct SelectedOperation<'a> {
     operation: &'a dyn Operation,
@@ -636,7 +636,8 @@ impl SelectedOperation<'_> {
         self.check(receiver, wrong);
         match self.token {
             Token::Value(ticket, buffered) => {
-                // In a predicate of this channel this panics, and the drop then returns the value.
+                // In a predicate of this channel this panics, and the drop then puts the value
+                // back.
                 let mut locked = receiver.channel().lock();
                 self.token = Token::Cancelled;
                 let value = locked.fetch(ticket).expect("kept until the operation is done");

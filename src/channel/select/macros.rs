@@ -19,7 +19,7 @@
 ///
 /// Each operand is evaluated once. `value` is evaluated only when its arm is selected, with space
 /// or a receiver reserved for it. If it panics or leaves by `?`, `return` or `break`, the
-/// reservation is returned. The same channel may be listed twice.
+/// reservation is released. The same channel may be listed twice.
 ///
 /// # With a default
 /// All arms are looked at as if at one moment: `default` is selected only if at some moment none of
