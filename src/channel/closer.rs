@@ -1,11 +1,11 @@
-//! The end that can only close.
+//! A handle that can only close a channel.
 
 use std::fmt;
 use std::sync::Arc;
 
 use super::core::Channel;
 
-/// What a closer needs of a channel.
+/// The operations of a channel that a closer needs.
 pub(super) trait Close: Send + Sync {
     fn close(&self);
     fn close_now(&self);
@@ -26,8 +26,9 @@ impl<T: Send> Close for Channel<T> {
     }
 }
 
-/// An end of a channel that can only close it, whatever it carries: to keep channels of different kinds in one list, or to let
-/// somebody stop what they must not read. It keeps neither side connected.
+/// A handle that can only close a channel, whatever the type of its values. It allows channels of
+/// different types in one list, and lets code stop a channel that it must not read. It keeps
+/// neither side connected.
 ///
 /// # Examples
 /// ```
@@ -50,17 +51,18 @@ impl<'a> Closer<'a> {
         Closer { channel }
     }
 
-    /// As [`Sender::close`](super::Sender::close).
+    /// Closes the channel like [`Sender::close`](super::Sender::close).
     pub fn close(&self) {
         self.channel.close();
     }
 
-    /// As [`Sender::close_now`](super::Sender::close_now).
+    /// Closes the channel like [`Sender::close_now`](super::Sender::close_now).
     pub fn close_now(&self) {
         self.channel.close_now();
     }
 
-    /// Whether the channel has been closed, or one side has gone.
+    /// Returns whether the channel has been closed, or all senders or all receivers have been
+    /// dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.channel.is_closed()

@@ -1,4 +1,4 @@
-//! What both ends ask of a channel, and how it ends.
+//! The queries that both ends make, and the end of a channel.
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -44,23 +44,25 @@ impl<T> Channel<T> {
 
     pub(super) fn close_now(&self) {
         let values = self.lock().close_now();
-        // User code: not under the lock.
+        // Dropping values runs user code, so it happens outside the lock.
         drop_each(values);
     }
 
-    /// The last sender has gone.
+    /// Closes the channel after its last sender was dropped.
     pub(super) fn senders_have_gone(&self) {
         self.do_unlocked((), |channel, ()| channel.close());
     }
 
-    /// The last receiver has gone, or one that nobody else may outlive.
+    /// Closes the channel at once after its last receiver was dropped, or with the subscription
+    /// that owns the receiver.
     pub(super) fn receivers_have_gone(&self) {
         self.do_unlocked((), |channel, ()| channel.close_now());
     }
 }
 
-/// Drops all, also when a destructor panics: the first panic goes on when they have gone, the others are lost. A queue that drops itself would abort
-/// the process at the second.
+/// Drops all values, even if a destructor panics. The first panic is resumed after all values have
+/// been dropped; later panics are lost. A queue that drops itself would abort the process at the
+/// second panic.
 fn drop_each<T>(values: VecDeque<T>) {
     let mut first = None;
     for value in values {

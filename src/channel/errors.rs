@@ -1,62 +1,64 @@
-//! The errors. Each gives back the value that did not go, where there is one.
+//! The errors. Each of a send returns the value that was not sent.
 
 use std::{error, fmt, io};
 
 use crate::task::{CancelReason, Cancelled};
 
-/// Why [`Sender::send`](super::Sender::send) failed, with the value.
+/// The error of [`Sender::send`](super::Sender::send). It holds the value that was not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendError<T> {
-    /// Nobody will ever receive: the last receiver has gone, or the channel has been closed.
+    /// The channel is disconnected: its last receiver was dropped, or it was closed.
     Disconnected(T),
     /// The wait was cancelled.
     Cancelled(T),
 }
 
-/// Why [`Sender::try_send`](super::Sender::try_send) failed, with the value.
+/// The error of [`Sender::try_send`](super::Sender::try_send). It holds the value that was not
+/// sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TrySendError<T> {
-    /// There is no room, or nobody who waits where there is never any.
+    /// The channel is full, or it has no buffer and no receiver is waiting.
     Full(T),
-    /// Nobody will ever receive.
+    /// The channel is disconnected: its last receiver was dropped, or it was closed.
     Disconnected(T),
 }
 
-/// Why [`Sender::send_timeout`](super::Sender::send_timeout) failed, with the value.
+/// The error of [`Sender::send_timeout`](super::Sender::send_timeout). It holds the value that was
+/// not sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum SendTimeoutError<T> {
-    /// The time was up.
+    /// The time limit passed.
     Timeout(T),
-    /// Nobody will ever receive.
+    /// The channel is disconnected: its last receiver was dropped, or it was closed.
     Disconnected(T),
     /// The wait was cancelled.
     Cancelled(T),
 }
 
-/// Why [`Receiver::recv`](super::Receiver::recv) gave nothing.
+/// The error of [`Receiver::recv`](super::Receiver::recv).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvError {
-    /// The channel is empty, and nobody will ever send.
+    /// The channel is empty and disconnected, so no value can arrive.
     Disconnected,
     /// The wait was cancelled.
     Cancelled,
 }
 
-/// Why [`Receiver::try_recv`](super::Receiver::try_recv) gave nothing.
+/// The error of [`Receiver::try_recv`](super::Receiver::try_recv).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// There is nothing now.
+    /// The channel is empty at the moment.
     Empty,
-    /// There is nothing, and nobody will ever send.
+    /// The channel is empty and disconnected, so no value can arrive.
     Disconnected,
 }
 
-/// Why [`Receiver::recv_timeout`](super::Receiver::recv_timeout) gave nothing.
+/// The error of [`Receiver::recv_timeout`](super::Receiver::recv_timeout).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// The time was up.
+    /// The time limit passed.
     Timeout,
-    /// The channel is empty, and nobody will ever send.
+    /// The channel is empty and disconnected, so no value can arrive.
     Disconnected,
     /// The wait was cancelled.
     Cancelled,
@@ -66,20 +68,20 @@ const DISCONNECTED_SEND: &str = "sending on a disconnected channel";
 const DISCONNECTED_RECV: &str = "receiving on an empty and disconnected channel";
 
 impl<T> SendError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             SendError::Disconnected(value) | SendError::Cancelled(value) => value,
         }
     }
 
-    /// Whether nobody will ever receive.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, SendError::Disconnected(_))
     }
 
-    /// Whether the wait was cancelled.
+    /// Returns whether the wait was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, SendError::Cancelled(_))
@@ -87,20 +89,20 @@ impl<T> SendError<T> {
 }
 
 impl<T> TrySendError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             TrySendError::Full(value) | TrySendError::Disconnected(value) => value,
         }
     }
 
-    /// Whether there was no room.
+    /// Returns whether the channel was full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, TrySendError::Full(_))
     }
 
-    /// Whether nobody will ever receive.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, TrySendError::Disconnected(_))
@@ -108,7 +110,7 @@ impl<T> TrySendError<T> {
 }
 
 impl<T> SendTimeoutError<T> {
-    /// The value that was not sent.
+    /// Returns the value that was not sent.
     pub fn into_inner(self) -> T {
         match self {
             SendTimeoutError::Timeout(value)
@@ -117,19 +119,19 @@ impl<T> SendTimeoutError<T> {
         }
     }
 
-    /// Whether the time was up.
+    /// Returns whether the time limit passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, SendTimeoutError::Timeout(_))
     }
 
-    /// Whether nobody will ever receive.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, SendTimeoutError::Disconnected(_))
     }
 
-    /// Whether the wait was cancelled.
+    /// Returns whether the wait was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, SendTimeoutError::Cancelled(_))
@@ -137,13 +139,13 @@ impl<T> SendTimeoutError<T> {
 }
 
 impl RecvError {
-    /// Whether nobody will ever send.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, RecvError::Disconnected)
     }
 
-    /// Whether the wait was cancelled.
+    /// Returns whether the wait was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, RecvError::Cancelled)
@@ -151,13 +153,13 @@ impl RecvError {
 }
 
 impl TryRecvError {
-    /// Whether there was nothing.
+    /// Returns whether the channel was empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, TryRecvError::Empty)
     }
 
-    /// Whether nobody will ever send.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, TryRecvError::Disconnected)
@@ -165,19 +167,19 @@ impl TryRecvError {
 }
 
 impl RecvTimeoutError {
-    /// Whether the time was up.
+    /// Returns whether the time limit passed.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, RecvTimeoutError::Timeout)
     }
 
-    /// Whether nobody will ever send.
+    /// Returns whether the channel is disconnected.
     #[must_use]
     pub fn is_disconnected(&self) -> bool {
         matches!(self, RecvTimeoutError::Disconnected)
     }
 
-    /// Whether the wait was cancelled.
+    /// Returns whether the wait was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, RecvTimeoutError::Cancelled)
@@ -276,7 +278,7 @@ impl error::Error for TryRecvError {}
 impl error::Error for RecvTimeoutError {}
 
 impl<T> From<SendError<T>> for TrySendError<T> {
-    /// A send that was cancelled is one that would have had to wait.
+    /// Maps `Cancelled` to `Full`, because a cancelled send is one that would have had to wait.
     fn from(error: SendError<T>) -> TrySendError<T> {
         match error {
             SendError::Disconnected(value) => TrySendError::Disconnected(value),
@@ -295,7 +297,7 @@ impl<T> From<SendError<T>> for SendTimeoutError<T> {
 }
 
 impl From<RecvError> for TryRecvError {
-    /// A receive that was cancelled is one that would have had to wait.
+    /// Maps `Cancelled` to `Empty`, because a cancelled receive is one that would have had to wait.
     fn from(error: RecvError) -> TryRecvError {
         match error {
             RecvError::Disconnected => TryRecvError::Disconnected,
@@ -319,7 +321,8 @@ impl From<Cancelled> for RecvError {
     }
 }
 
-/// A cancellation stays one: [`Cancelled::find`] finds it, with the reason that the current task has been given.
+/// A cancellation is kept: [`Cancelled::find`] finds it in the error, with the current task's
+/// reason.
 impl From<RecvError> for io::Error {
     fn from(error: RecvError) -> io::Error {
         match error {
@@ -329,7 +332,7 @@ impl From<RecvError> for io::Error {
     }
 }
 
-/// As for [`RecvError`]; the value is dropped.
+/// Behaves like the conversion from [`RecvError`]. The value is dropped.
 impl<T> From<SendError<T>> for io::Error {
     fn from(error: SendError<T>) -> io::Error {
         match error {
@@ -341,7 +344,7 @@ impl<T> From<SendError<T>> for io::Error {
     }
 }
 
-/// What the current task has been told.
+/// Returns the current task's cancellation, or one with an explicit reason if there is none.
 pub(super) fn cancelled_now() -> Cancelled {
     crate::task::cancelled().unwrap_or(Cancelled::new(CancelReason::Explicit))
 }

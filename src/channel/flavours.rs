@@ -15,9 +15,11 @@ fn ends<T>(state: State<T>) -> (Sender<T>, Receiver<T>) {
     (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
 }
 
-/// A channel in which `capacity` values fit; senders wait for room. With 0 it has no buffer: each send waits for its receiver.
+/// Creates a channel that holds at most `capacity` values. A send waits while the channel is full.
+/// With a capacity of 0 the channel has no buffer: each send waits until a receiver takes its
+/// value.
 ///
-/// Memory is taken as values come, so any capacity will do.
+/// Memory is allocated as values arrive, so any capacity is possible.
 ///
 /// # Examples
 /// ```
@@ -29,11 +31,11 @@ fn ends<T>(state: State<T>) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    // The largest number stands for "any"; nobody will see the difference.
+    // `usize::MAX` stands for an unbounded channel. The difference of one cannot be observed.
     ends(State::new(capacity.min(usize::MAX - 1)))
 }
 
-/// A channel in which any number of values fit; sending never waits.
+/// Creates a channel that holds any number of values. A send never waits.
 ///
 /// # Examples
 /// ```
@@ -47,11 +49,11 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
     ends(State::new(usize::MAX))
 }
 
-/// A channel in which `capacity` values fit, and that drops those for which there is no room: sending never waits, and says that it
-/// went well.
+/// Creates a channel that holds at most `capacity` values and drops new values while it is full. A
+/// send never waits and never reports that its value was dropped.
 ///
 /// # Panics
-/// With a capacity of 0.
+/// Panics if the capacity is 0.
 ///
 /// # Examples
 /// ```
@@ -71,11 +73,11 @@ pub fn dropping<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ends(State { overflow: Overflow::DropNewest, ..State::new(capacity.min(usize::MAX - 1)) })
 }
 
-/// A channel in which `capacity` values fit, and that drops the oldest one when another comes for which there is no room: sending
-/// never waits.
+/// Creates a channel that holds at most `capacity` values and drops the oldest one when a value
+/// arrives while it is full. A send never waits.
 ///
 /// # Panics
-/// With a capacity of 0.
+/// Panics if the capacity is 0.
 ///
 /// # Examples
 /// ```
@@ -95,7 +97,7 @@ pub fn sliding<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     ends(State { overflow: Overflow::DropOldest, ..State::new(capacity.min(usize::MAX - 1)) })
 }
 
-/// A channel for one value: the first send succeeds without waiting, and closes it.
+/// Creates a channel for one value. The first send succeeds without waiting and closes the channel.
 ///
 /// # Examples
 /// ```
@@ -109,13 +111,13 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
     ends(State::once())
 }
 
-/// The receiving end of a channel that nobody sends to, and that is never disconnected.
+/// Returns the receiver of a channel that has no sender and is never disconnected.
 fn lone<T>(state: State<T>) -> Receiver<T> {
-    // The sender that is counted when a channel is made is never dropped.
+    // The count of senders starts at one, and nothing ever decrements it.
     Receiver::new(Arc::new(Channel::new(state)))
 }
 
-/// The same for one that has values by itself.
+/// Returns the receiver of a channel whose values are produced by a clock.
 fn clocked(next: Instant, period: Option<Duration>) -> Receiver<Instant> {
     Receiver::new(Arc::new_cyclic(|channel: &Weak<Channel<Instant>>| {
         let channel: Weak<dyn Ring> = channel.clone();
@@ -124,7 +126,8 @@ fn clocked(next: Instant, period: Option<Duration>) -> Receiver<Instant> {
     }))
 }
 
-/// A channel that has one value, the moment `duration` from now, when that has come; and never another.
+/// Returns the receiver of a channel that delivers one value: the instant `duration` from now, when
+/// it has come.
 ///
 /// # Examples
 /// ```
@@ -138,12 +141,12 @@ fn clocked(next: Instant, period: Option<Duration>) -> Receiver<Instant> {
 pub fn after(duration: Duration) -> Receiver<Instant> {
     match clock::now().checked_add(duration) {
         Some(due) => at(due),
-        // Past the end of time.
+        // The instant is beyond what `Instant` can represent.
         None => never(),
     }
 }
 
-/// A channel that has one value, `due`, when that moment has come; and never another.
+/// Returns the receiver of a channel that delivers one value: `due`, when that instant has come.
 ///
 /// # Examples
 /// ```
@@ -157,8 +160,9 @@ pub fn at(due: Instant) -> Receiver<Instant> {
     clocked(due, None)
 }
 
-/// A channel that has a value, the moment when it was due, every `period` from now on. A value that nobody has fetched when the next
-/// would be due delays that one: there are no bursts. A period of zero always has a value.
+/// Returns the receiver of a channel that delivers a value every `period` from now on: the instant
+/// at which it was due. If a value has not been received when the next one would be due, the next
+/// one is delayed, so there are no bursts. With a period of zero the channel always has a value.
 ///
 /// # Examples
 /// ```
@@ -178,7 +182,8 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
 
 /// Returns the receiver of a channel that never has a value and is never disconnected.
 ///
-/// For [`same_channel`](Receiver::same_channel) all of these are the same channel.
+/// [`same_channel`](Receiver::same_channel) treats all of these receivers as receivers of one
+/// channel.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! Receiving as iteration.
+//! Iterators over received values.
 
 use std::iter::FusedIterator;
 
@@ -6,7 +6,7 @@ use super::errors::RecvError;
 use super::receiver::Receiver;
 use crate::task::{CancelReason, Cancelled};
 
-/// From [`Receiver::iter`].
+/// The iterator returned by [`Receiver::iter`].
 #[derive(Debug)]
 pub struct Iter<'a, T> {
     receiver: &'a Receiver<T>,
@@ -34,7 +34,7 @@ impl<T> Iterator for Iter<'_, T> {
 
 impl<T> FusedIterator for Iter<'_, T> {}
 
-/// From [`Receiver::try_iter`].
+/// The iterator returned by [`Receiver::try_iter`].
 #[derive(Debug)]
 pub struct TryIter<'a, T> {
     receiver: &'a Receiver<T>,
@@ -54,7 +54,7 @@ impl<T> Iterator for TryIter<'_, T> {
     }
 }
 
-/// From a [`Receiver`]'s `into_iter`.
+/// The iterator returned by the `into_iter` of a [`Receiver`].
 #[derive(Debug)]
 pub struct IntoIter<T> {
     receiver: Receiver<T>,
@@ -82,7 +82,7 @@ impl<T> Iterator for IntoIter<T> {
 
 impl<T> FusedIterator for IntoIter<T> {}
 
-/// From [`Receiver::results`].
+/// The iterator returned by [`Receiver::results`].
 #[derive(Debug)]
 pub struct Results<'a, T> {
     receiver: &'a Receiver<T>,

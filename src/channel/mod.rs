@@ -1,29 +1,48 @@
-//! Channels, with the names and the behaviour of `crossbeam-channel`'s, plus closing.
+//! Channels with the names and the behaviour of `crossbeam-channel`, and with closing.
 //!
-//! Tasks and plain threads may be at either end, and no runtime is needed on threads. Everything that waits is a cancel point.
+//! Either end may be used by tasks and by plain threads. On threads no runtime is needed. Every
+//! call that waits is a cancellation point.
 //!
-//! | kind | room | a send without room |
+//! | kind | capacity | a send to a full channel |
 //! |---|---|---|
-//! | [`bounded`]`(0)` | none | waits until its value has been received |
+//! | [`bounded`]`(0)` | no buffer | waits until its value has been received |
 //! | [`bounded`]`(n)` | `n` | waits |
 //! | [`unbounded`] | any number | |
-//! | [`dropping`]`(n)` | `n` | is dropped |
-//! | [`sliding`]`(n)` | `n` | the oldest value is dropped |
-//! | [`oneshot`] | one, once | fails: it is closed |
-//! | [`after`], [`at`], [`tick`], [`never`](never()) | values come by themselves, or never | |
+//! | [`dropping`]`(n)` | `n` | succeeds, and its value is dropped |
+//! | [`sliding`]`(n)` | `n` | succeeds, and the oldest value is dropped |
+//! | [`oneshot`] | one value in all | fails, because the channel is closed |
+//! | [`after`], [`at`], [`tick`], [`never`](never()) | values come from a clock, or never | |
 //!
-//! The crate `ecru-flow` has what is built over channels: pipelines, merges, and hubs that distribute values.
+//! # Over channels
+//! | purpose | functions and types |
+//! |---|---|
+//! | moving values | [`pipe`], [`send_all`], [`from_iter`] |
+//! | joining and splitting | [`merge`], [`zip_with`], [`partition`] |
+//! | receiving many values | [`take`], [`fold`], [`try_fold`], [`collect`] |
+//! | processing values | [`pipeline`], [`pipeline_unordered`]; before a send, [`transformed`] |
+//! | distributing values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
 //!
-//! # The end
-//! A channel ends when all its senders have gone, or when one of its ends [closes](Sender::close) it: what is in it, and what those
-//! who already wait to send have, is still received. It ends at once, dropping what is in it, when all its receivers have gone, or with
-//! [`close_now`](Sender::close_now).
+//! Each of them is one of three things: a view that receives when it is read, a call that runs in
+//! its caller until there is nothing left to do, or a hub whose `run` is such a call. None of them
+//! starts a task that outlives a call. They take receivers and senders by value or by reference. A
+//! sender passed by value is dropped in the end, which closes its channel if it was the last; a
+//! sender passed by reference stays open. If a target closes or a call is cancelled, the error
+//! returns the values in transit.
 //!
-//! A sender that a closure captures by reference has not gone when the closure ends: in a scope whose tasks share one, the channel stays
-//! open until the scope is over, and whoever iterates over it inside waits for ever. `move` it, give each task a clone, or close it.
+//! # Disconnecting and closing
+//! A channel is disconnected when all its senders have been dropped, or when one of its ends
+//! [closes](Sender::close) it. Values in the channel, and those of senders that already wait, are
+//! still received. When all receivers have been dropped, or by [`close_now`](Sender::close_now),
+//! the channel ends at once, and the values in it are dropped.
+//!
+//! A sender that a closure captures by reference is not dropped when the closure ends. In a scope
+//! whose tasks share such a sender, the channel stays open until the scope ends, and an iteration
+//! over it inside the scope never ends. Move the sender into the closure, give each task a clone,
+//! or close the channel.
 //!
 //! # Order
-//! Values of one sender arrive in the order in which it sent them. Those who wait are served in the order in which they came.
+//! The values of one sender arrive in the order in which it sent them. Waiters are served in the
+//! order in which they arrived.
 
 mod at_once;
 mod closer;

@@ -1,4 +1,4 @@
-//! The receiving end.
+//! The receiving end of a channel.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -13,8 +13,9 @@ use super::waits::NotReceived;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 
-/// The receiving end of a channel. Clones compete for what is sent: each value goes to one of them. When the last one has gone,
-/// what is in the channel is dropped, and senders get their values back.
+/// The receiving end of a channel. Clones compete for the values: each value goes to one of them.
+/// When the last receiver is dropped, the values in the channel are dropped, and waiting senders
+/// get their values back.
 ///
 /// It is a [`Source`](crate::Source) of `Result<T, RecvError>`.
 pub struct Receiver<T> {
@@ -36,13 +37,15 @@ impl<T> Receiver<T> {
     /// Waits for a value.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] when nobody will ever send, [`RecvError::Cancelled`] when the wait was cancelled.
+    /// Returns [`RecvError::Disconnected`] if the channel is empty and disconnected, and
+    /// [`RecvError::Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. Nothing has been received then: a value that had been handed over already wins.
+    /// This is a cancellation point. A cancelled call has received nothing. If a value was already
+    /// handed over, the call returns the value.
     ///
     /// # Examples
     /// ```
@@ -55,22 +58,22 @@ impl<T> Receiver<T> {
     ///     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
     /// });
     /// ```
-    #[inline(always)] // as `channel::halves`
+    #[inline(always)] // for the same reason as in `channel::halves`
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.channel.recv().map_err(recv_error)
     }
 
-    /// [`recv`](Receiver::recv), for at most `timeout`.
+    /// Waits for a value like [`recv`](Receiver::recv), for at most `timeout`.
     ///
     /// # Errors
-    /// As `recv`; and [`RecvTimeoutError::Timeout`] when the time was up.
+    /// Returns the errors of `recv`, and [`RecvTimeoutError::Timeout`] if the time limit passes.
     ///
     /// # Panics
-    /// As `recv`.
+    /// Panics like `recv`.
     ///
     /// # Cancellation
-    /// As `recv`.
+    /// Behaves like `recv`.
     ///
     /// # Examples
     /// ```
@@ -81,38 +84,43 @@ impl<T> Receiver<T> {
     /// ```
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        // A duration that leads past the end of time is none at all.
+        // A duration past the end of time sets no limit.
         self.channel.recv_until(clock::now().checked_add(timeout)).map_err(recv_timeout_error)
     }
 
-    /// [`recv`](Receiver::recv), until `deadline` at the latest.
+    /// Waits for a value like [`recv`](Receiver::recv), until `deadline` at the latest.
     ///
     /// # Errors
-    /// As [`recv_timeout`](Receiver::recv_timeout).
+    /// Returns the errors of [`recv_timeout`](Receiver::recv_timeout).
     ///
     /// # Panics
-    /// As `recv`.
+    /// Panics like `recv`.
     ///
     /// # Cancellation
-    /// As `recv`.
+    /// Behaves like `recv`.
     #[track_caller]
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         self.channel.recv_until(Some(deadline)).map_err(recv_timeout_error)
     }
 
-    /// Receives a value if one is in the channel, or a sender waits with one. Does not wait for a sender to come.
+    /// Receives a value if one is in the channel, or if a sender waits with one. Does not wait for
+    /// a sender to arrive.
     ///
-    /// On a channel without a buffer, a waiting select with a `send` arm counts as a sender. Its value does not exist yet, so `try_recv` makes the
-    /// select take that arm, and returns after the value expression has been evaluated. If that gives no value, because it panics or
-    /// leaves by `?`, the result is as if the select had not been there. If it takes longer than 5 ms, for instance because it waits for the caller, `try_recv`
-    /// returns [`TryRecvError::Empty`], and the value goes to the next receiver. Where waiting is not possible, inside
-    /// [`no_suspend`](crate::no_suspend) or while a task unwinds, such a select does not count.
+    /// On a channel without a buffer, a waiting select with a `send` arm counts as a sender. Its
+    /// value does not exist yet, so `try_recv` makes the select take that arm, and returns after
+    /// the value expression has been evaluated. If the expression yields no value, because it
+    /// panics or leaves by `?`, the result is as if the select had not been there. If it takes
+    /// longer than 5 ms, for instance because it waits for the caller, `try_recv` returns
+    /// [`TryRecvError::Empty`], and the value goes to the next receiver. Inside
+    /// [`no_suspend`](crate::no_suspend), or while a task unwinds, waiting is not possible, and
+    /// such a select does not count.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`], [`TryRecvError::Disconnected`].
+    /// Returns [`TryRecvError::Empty`] if no value is there at the moment, and
+    /// [`TryRecvError::Disconnected`] if the channel is empty and disconnected.
     ///
     /// # Cancellation
-    /// Not a cancellation point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -131,73 +139,79 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Values until the other side has gone, waiting for each. Ends when the wait is cancelled, too: see
-    /// [`results`](Receiver::results).
+    /// Returns an iterator that waits for each value. It ends when the channel is empty and
+    /// disconnected, or when a wait is cancelled. [`results`](Receiver::results) tells the two
+    /// apart.
     #[must_use]
     pub fn iter(&self) -> Iter<'_, T> {
         Iter::new(self)
     }
 
-    /// Returns an iterator over the values that [`try_recv`](Receiver::try_recv) finds, which ends when it finds none.
+    /// Returns an iterator over the values that [`try_recv`](Receiver::try_recv) finds, which ends
+    /// when it finds none.
     #[must_use]
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter::new(self)
     }
 
-    /// [`iter`](Receiver::iter), which says so when it ends because the caller was cancelled: with an `Err` as its last item.
+    /// Returns an iterator like [`iter`](Receiver::iter) that yields an `Err` as its last item if a
+    /// wait was cancelled.
     #[must_use]
     pub fn results(&self) -> Results<'_, T> {
         Results::new(self)
     }
 
-    /// Values in the channel.
+    /// Returns the number of values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.channel.len()
     }
 
-    /// Whether there is no value in the channel. One without a buffer is always empty.
+    /// Returns whether there is no value in the channel. A channel without a buffer is always
+    /// empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is no room in the channel. One without a buffer is always full.
+    /// Returns whether the channel is full. A channel without a buffer is always full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.channel.is_full()
     }
 
-    /// Values that fit; none: any number.
+    /// Returns how many values the channel can hold, or `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.channel.capacity()
     }
 
-    /// Whether both receive from the same channel. Any two receivers from [`never`](super::never()) do.
+    /// Returns whether both receive from the same channel. Any two receivers from
+    /// [`never`](super::never()) count as such.
     #[must_use]
     pub fn same_channel(&self, other: &Receiver<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
             || (self.channel.is_never() && other.channel.is_never())
     }
 
-    /// As [`Sender::close`](super::Sender::close).
+    /// Closes the channel like [`Sender::close`](super::Sender::close).
     pub fn close(&self) {
         self.channel.close();
     }
 
-    /// As [`Sender::close_now`](super::Sender::close_now).
+    /// Closes the channel like [`Sender::close_now`](super::Sender::close_now).
     pub fn close_now(&self) {
         self.channel.close_now();
     }
 
-    /// Whether the channel has been closed, or one side has gone. There may still be values in it.
+    /// Returns whether the channel has been closed, or all senders or all receivers have been
+    /// dropped. There may still be values in it.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.channel.is_closed()
     }
 
-    /// An end that can only close the channel, whatever it carries.
+    /// Returns a handle that can only close the channel, whatever the type of its values.
     #[must_use]
     pub fn closer<'a>(&self) -> Closer<'a>
     where

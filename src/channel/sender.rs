@@ -1,4 +1,4 @@
-//! The sending end.
+//! The sending end of a channel.
 
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
@@ -14,8 +14,8 @@ use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::park::Node;
 
-/// The sending end of a channel. Clones send to the same channel; when the last one has gone, receivers get what is left, and
-/// then [`Disconnected`](super::RecvError::Disconnected).
+/// The sending end of a channel. Clones send to the same channel. When the last sender is dropped,
+/// receivers get the remaining values and then [`Disconnected`](super::RecvError::Disconnected).
 pub struct Sender<T> {
     channel: Arc<Channel<T>>,
 }
@@ -32,18 +32,20 @@ impl<T> Sender<T> {
         &self.channel
     }
 
-    /// Sends a value. Waits until there is room, or, on a channel without a buffer, until a receiver takes the value.
+    /// Sends a value. Waits until there is space, or, on a channel without a buffer, until a
+    /// receiver takes the value.
     ///
     /// # Errors
-    /// [`SendError::Disconnected`] if the channel has no receiver left, [`SendError::Cancelled`] if the wait is cancelled. Both hold
-    /// the value.
+    /// Returns [`SendError::Disconnected`] if the channel has no receiver left or was closed, and
+    /// [`SendError::Cancelled`] if the wait is cancelled. Both hold the value.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// This is a cancellation point. A cancelled call has not sent the value and returns it. While its task unwinds from a panic,
-    /// a call sends the value if that needs no wait, and returns `Cancelled` otherwise.
+    /// This is a cancellation point. A cancelled call has not sent the value and returns it. While
+    /// its task unwinds from a panic, a call sends the value if that needs no wait, and returns
+    /// `Cancelled` otherwise.
     ///
     /// # Examples
     /// ```
@@ -53,22 +55,22 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
     /// ```
-    #[inline(always)] // as `channel::halves`
+    #[inline(always)] // for the same reason as in `channel::halves`
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.channel.send(value).map_err(send_error)
     }
 
-    /// [`send`](Sender::send), for at most `timeout`.
+    /// Sends a value like [`send`](Sender::send), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// As `send`; and [`SendTimeoutError::Timeout`] when the time was up.
+    /// Returns the errors of `send`, and [`SendTimeoutError::Timeout`] if the time limit passes.
     ///
     /// # Panics
-    /// As `send`.
+    /// Panics like `send`.
     ///
     /// # Cancellation
-    /// As `send`.
+    /// Behaves like `send`.
     ///
     /// # Examples
     /// ```
@@ -79,34 +81,35 @@ impl<T> Sender<T> {
     /// ```
     #[track_caller]
     pub fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        // A duration that leads past the end of time is none at all.
+        // A duration past the end of time sets no limit.
         self.channel
             .send_until(value, clock::now().checked_add(timeout))
             .map_err(send_timeout_error)
     }
 
-    /// [`send`](Sender::send), until `deadline` at the latest.
+    /// Sends a value like [`send`](Sender::send), but waits until `deadline` at the latest.
     ///
     /// # Errors
-    /// As [`send_timeout`](Sender::send_timeout).
+    /// Returns the errors of [`send_timeout`](Sender::send_timeout).
     ///
     /// # Panics
-    /// As `send`.
+    /// Panics like `send`.
     ///
     /// # Cancellation
-    /// As `send`.
+    /// Behaves like `send`.
     #[track_caller]
     pub fn send_deadline(&self, value: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         self.channel.send_until(value, Some(deadline)).map_err(send_timeout_error)
     }
 
-    /// Sends a value if that needs no wait: there is room, or somebody waits to receive.
+    /// Sends a value if that needs no wait, because there is space or a receiver waits.
     ///
     /// # Errors
-    /// With the value: [`TrySendError::Full`], [`TrySendError::Disconnected`].
+    /// Returns [`TrySendError::Full`] if the send would wait, and [`TrySendError::Disconnected`] if
+    /// the channel is disconnected. Both hold the value.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     ///
     /// # Examples
     /// ```
@@ -166,38 +169,40 @@ impl<T> Sender<T> {
         }
     }
 
-    /// Values in the channel.
+    /// Returns the number of values in the channel.
     #[must_use]
     pub fn len(&self) -> usize {
         self.channel.len()
     }
 
-    /// Whether there is no value in the channel. One without a buffer is always empty.
+    /// Returns whether there is no value in the channel. A channel without a buffer is always
+    /// empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether there is no room in the channel. One without a buffer is always full.
+    /// Returns whether the channel is full. A channel without a buffer is always full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.channel.is_full()
     }
 
-    /// Values that fit; none: any number.
+    /// Returns how many values the channel can hold, or `None` if it is unbounded.
     #[must_use]
     pub fn capacity(&self) -> Option<usize> {
         self.channel.capacity()
     }
 
-    /// Whether both send to the same channel.
+    /// Returns whether both send to the same channel.
     #[must_use]
     pub fn same_channel(&self, other: &Sender<T>) -> bool {
         Arc::ptr_eq(&self.channel, &other.channel)
     }
 
-    /// Ends the sending: nothing new is accepted. What is in the channel, and what those who wait to send have, is still delivered;
-    /// after that, receivers get [`Disconnected`](super::RecvError::Disconnected). Closing again changes nothing.
+    /// Closes the channel: new sends are refused. Values in the channel, and those of senders that
+    /// already wait, are still delivered. After that, receivers get
+    /// [`Disconnected`](super::RecvError::Disconnected). Closing a closed channel has no effect.
     ///
     /// # Examples
     /// ```
@@ -211,8 +216,8 @@ impl<T> Sender<T> {
         self.channel.close();
     }
 
-    /// Ends everything: what is in the channel is dropped, those who wait to send get their values back, and receivers get
-    /// [`Disconnected`](super::RecvError::Disconnected) at once.
+    /// Closes the channel at once: values in it are dropped, waiting senders get their values back,
+    /// and receivers get [`Disconnected`](super::RecvError::Disconnected).
     ///
     /// # Examples
     /// ```
@@ -225,13 +230,14 @@ impl<T> Sender<T> {
         self.channel.close_now();
     }
 
-    /// Whether the channel has been closed, or one side has gone.
+    /// Returns whether the channel has been closed, or all senders or all receivers have been
+    /// dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.channel.is_closed()
     }
 
-    /// An end that can only close the channel, whatever it carries.
+    /// Returns a handle that can only close the channel, whatever the type of its values.
     #[must_use]
     pub fn closer<'a>(&self) -> Closer<'a>
     where
@@ -244,7 +250,8 @@ impl<T> Sender<T> {
         self.channel.try_reserve()
     }
 
-    /// The same; not `picky`: without receivers that may refuse the value, so that sending it would have to wait.
+    /// Reserves like [`Sender::try_reserve`]. If `picky` is false, receivers that may refuse the
+    /// value do not count, because the send might then have to wait.
     pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
         self.channel.try_reserve_from(picky)
     }

@@ -1,5 +1,5 @@
 //! Receivers as sources.
-#![expect(unsafe_code, reason = "registers waits that may be given values")]
+#![expect(unsafe_code, reason = "registers nodes that may be given values")]
 
 use std::ptr;
 use std::sync::Weak;
@@ -54,8 +54,8 @@ impl<T> Selective for Receiver<T> {
 }
 
 impl<T> Channel<T> {
-    /// What has been handed over under this number, and nobody fetches, is the next value again. `buffered`: its room in the buffer
-    /// was kept.
+    /// Puts a value that was handed over under `ticket`, and will not be fetched, back to the front
+    /// of the channel. `buffered` tells whether its slot in the buffer is still reserved.
     pub(super) fn give_back(&self, ticket: usize, buffered: bool) {
         self.do_unlocked((ticket, buffered), Channel::give_back_now);
     }
@@ -74,14 +74,16 @@ impl<T> Channel<T> {
         locked.state.buffer.push_front(value);
         let State { buffer, capacity, reserved, overflow, .. } = &mut *locked.state;
         let over = *overflow == Overflow::DropOldest && buffer.len() + *reserved > *capacity;
-        // Its room, which nobody was kept out of, has been taken.
+        // On a sliding channel the reserved slot does not keep senders out, so it may have been
+        // filled. Then the oldest value is dropped.
         let oldest = if over { buffer.pop_front() } else { None };
         locked.settle();
         drop(locked);
         drop(oldest);
     }
 
-    /// Whoever got hold of the list does not know when something comes by itself: makes the list be notified then.
+    /// Sets an alarm that notifies the list when the next timed value is due. A waiter that
+    /// registers through [`Source::waiters`] does not know that time.
     fn set_alarm(&self) {
         let locked = self.lock();
         let Some(clockwork) = &locked.state.clockwork else { return };
@@ -123,12 +125,14 @@ pub(super) fn register<'a, T>(
             let found = locked.has_something(predicate.as_ref());
             if !matches!(found, Ok(false)) {
                 drop(locked);
-                // A panic is the waiter's own affair: it meets it when it looks again, with nothing registered.
+                // If the predicate panicked, the payload is dropped here. The waiter gets the panic
+                // when it tries again, with nothing registered.
                 drop_quietly(found);
                 arms.set_ready();
                 return;
             }
-            // One that is due already has been refused: it is for others, and who takes it says so.
+            // A timed value that is already due has been refused by the predicate. It is left for
+            // other receivers, and taking it notifies the waiters.
             if let Some(clockwork) = &locked.state.clockwork
                 && clockwork.next > clock::now()
             {
@@ -138,19 +142,22 @@ pub(super) fn register<'a, T>(
                 return;
             }
             if arms.only().is_some() && arms.any() {
-                // The same channel twice: somebody is making a value for the first of the two already.
+                // The channel is listed twice, and a value is already being made for the first
+                // registration.
                 return;
             }
             let offered = locked.has_offer_but(|node| arms.is_own(node));
             if offered && arms.any() {
-                // To tell it is to claim it, which nobody does who can be claimed himself.
+                // Telling the offering select means claiming it, and a wait that can be claimed
+                // itself must not claim others. So this round is aborted, and the next one waits in
+                // this list alone.
                 drop(locked);
                 arms.wait_only_for(channel.list());
                 arms.set_ready();
                 return;
             }
             if !offered && arms.only().is_some() {
-                // It has gone.
+                // The offer is gone.
                 drop(locked);
                 arms.set_only(None);
                 arms.set_ready();
@@ -160,7 +167,8 @@ pub(super) fn register<'a, T>(
                 Some(_) if arms.asks_itself() => (Role::Look, None),
                 predicate => (Role::Take, predicate),
             };
-            // SAFETY: N1: the channel's list is borrowed for `'a`. N2: no data; the predicate is one for `T`.
+            // SAFETY: N1: the channel's list is borrowed for `'a`. N2: there is no data, and the
+            // predicate is one for `T`.
             let node = unsafe {
                 arms.push(channel.list(), &locked.queue, role, ptr::null_mut(), predicate)
             };
@@ -174,13 +182,15 @@ pub(super) fn register<'a, T>(
     }
 }
 
-/// Registers to be told, or passed over, when there may be something to receive.
+/// Registers a node that is notified, or only taken out of its line, when there may be something to
+/// receive.
 pub(super) fn watch_values<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
     match arms.pass() {
         Pass::Count => arms.count(),
         Pass::Notify => {
             let locked = channel.lock();
-            // What is due already is seen by the look that follows, unless it is refused.
+            // A value that is already due is seen by the attempt that follows, unless it is
+            // refused.
             if let Some(clockwork) = &locked.state.clockwork
                 && clockwork.next > clock::now()
             {
@@ -193,21 +203,24 @@ pub(super) fn watch_values<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) 
     }
 }
 
-/// The same for room, or a receiver.
+/// Registers like [`watch_values`], but for space in the buffer or a waiting receiver.
 pub(super) fn watch_room<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
     match arms.pass() {
         Pass::Count => arms.count(),
         Pass::Notify => {
             let locked = channel.lock();
             if locked.state.closed {
-                // Closing has emptied the line of senders for good: whether the channel is drained depends on it.
+                // Closing has emptied the line of senders for good. Whether the channel is drained
+                // depends on this line, so nothing may be added to it.
                 drop(locked);
                 arms.set_ready();
                 return;
             }
             let senders = &locked.state.senders;
-            // Whatever makes room, or a receiver that comes, tells all who look, and goes on to the next. So it is not for them to tell another.
-            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: no data.
+            // An event that makes space, or a receiver that arrives, notifies all `Peek` nodes and
+            // continues with the next node. So these waiters never have to pass a notification on.
+            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2:
+            // there is no data.
             unsafe { arms.push(channel.list(), senders, Role::Peek, ptr::null_mut(), None) };
         }
         Pass::Take => {}
@@ -225,7 +238,8 @@ pub(super) fn finish<T>(channel: &Channel<T>, won: &Won<'_>) -> Option<Result<T,
         locked.disconnect_if_drained();
         return Some(Ok(value));
     }
-    // It was woken because nobody will ever send; or to look again.
+    // No value was handed over. The waiter was woken because the channel is disconnected, or to
+    // look again.
     if won.role() == Role::Take && !locked.is_drained() {
         return None;
     }
@@ -233,13 +247,14 @@ pub(super) fn finish<T>(channel: &Channel<T>, won: &Won<'_>) -> Option<Result<T,
 }
 
 impl<T> Locked<'_, T> {
-    /// What has been given to a wait for many things, through the node at that address.
+    /// Returns the value that was handed over under `ticket`, if it is there.
     pub(super) fn fetch(&mut self, ticket: usize) -> Option<T> {
         let at = self.state.handed.iter().position(|handed| handed.ticket == ticket)?;
         Some(self.state.handed.swap_remove(at).value)
     }
 
-    /// Whether a receive would not wait. What the predicate panics with is to be dropped without the lock.
+    /// Returns whether a receive would succeed without waiting. If the predicate panics, the caller
+    /// must drop the payload after it has released the lock.
     pub(super) fn has_something(&mut self, predicate: Option<&Predicate>) -> Result<bool, Panic> {
         if self.is_drained() {
             return Ok(true);
@@ -248,7 +263,7 @@ impl<T> Locked<'_, T> {
         let state: &State<T> = state;
         let mut wanted = |value: &T| match predicate {
             None => Ok(true),
-            // SAFETY: N2: predicates of a channel's nodes are made for its values.
+            // SAFETY: N2: the predicates of a channel's nodes are made for its values.
             Some(predicate) => ask(queue, woken, || unsafe { predicate.accepts(value) }),
         };
         if let Some(front) = state.buffer.front() {
@@ -264,7 +279,8 @@ impl<T> Locked<'_, T> {
             if node.role() != Role::Value || node.is_dead() {
                 return None;
             }
-            // SAFETY: N2: a sender's node points to its value, which stays where it is while the lock is held.
+            // SAFETY: N2: a sender's node points to its value, which stays in place while the lock
+            // is held.
             match wanted(unsafe { &*node.data.cast::<T>() }) {
                 Ok(false) => None,
                 found => Some(found),

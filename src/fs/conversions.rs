@@ -1,4 +1,5 @@
-//! From and to std's file and raw fds. Unlike a socket, a file is the same thing on both sides.
+//! Conversions from and to std's file and raw fds. Unlike a socket, a file needs no change of mode
+//! for this.
 #![expect(unsafe_code, reason = "implements FromRawFd")]
 
 use super::File;
@@ -25,7 +26,7 @@ impl IntoRawFd for File {
 
 impl FromRawFd for File {
     unsafe fn from_raw_fd(fd: RawFd) -> File {
-        // SAFETY: the caller promises, by this method's contract, that the fd is open and nobody else's.
+        // SAFETY: by this method's contract, the fd is open and has no other owner.
         File::from(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
@@ -54,7 +55,8 @@ impl From<File> for std::fs::File {
     }
 }
 
-/// As std's file: a child may read from it or write to it, with the same cursor.
+/// Lets a child process read from the file or write to it, with the same cursor, like std's
+/// conversion.
 impl From<File> for std::process::Stdio {
     fn from(file: File) -> std::process::Stdio {
         OwnedFd::from(file).into()

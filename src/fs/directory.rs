@@ -1,4 +1,4 @@
-//! Directories: what they have, and making them.
+//! Directories: listing their entries and creating them.
 
 use super::functions::elsewhere;
 use super::in_task;
@@ -13,23 +13,24 @@ use std::os::unix::fs::{DirBuilderExt, DirEntryExt};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::path::{Path, PathBuf};
 
-/// How many entries are fetched at once.
+/// The number of entries that are fetched at once.
 const SOME: usize = 128;
 
-/// What a directory has: [`std::fs::ReadDir`]. From [`read_dir`](super::read_dir).
+/// An iterator over the entries of a directory: [`std::fs::ReadDir`]. It is returned by
+/// [`read_dir`](super::read_dir).
 ///
 /// # Cancellation
-/// `next` gives an error if the task has been cancelled, once, and then `None`, so that nobody who ignores errors goes round for ever. No entry is
-/// lost: calls that are not cancelled go on.
+/// In a cancelled task, `next` returns one error and then `None`, so that a loop that ignores
+/// errors ends. No entry is lost: later calls that are not cancelled continue with the next entry.
 pub struct ReadDir {
     source: std::fs::ReadDir,
-    /// Nothing waits there.
+    /// The directory lives in memory, so reading it never waits.
     in_memory: bool,
     fetched: VecDeque<io::Result<DirEntry>>,
     ended: bool,
-    /// There has been a call, which was not cancelled.
+    /// There has been a call that was not cancelled.
     asked: bool,
-    /// The last call said that it was cancelled.
+    /// The last call returned `Cancelled`.
     told: bool,
 }
 
@@ -39,17 +40,17 @@ impl ReadDir {
         ReadDir { source, in_memory, fetched, ended: false, asked: false, told: false }
     }
 
-    /// The same, with its first entries.
+    /// Creates the listing and fetches its first entries.
     pub(super) fn begun(source: std::fs::ReadDir, in_memory: bool) -> ReadDir {
         let mut listing = ReadDir::new(source, in_memory);
         listing.fetch();
         listing
     }
 
-    /// Sees to it that there is an entry, or none left.
+    /// Fetches entries if none are left over and the directory has more.
     ///
     /// # Errors
-    /// Only a cancellation.
+    /// Fails only if the task is cancelled.
     fn prepare(&mut self) -> Result<(), Cancelled> {
         task::begin_wait()?;
         if !self.fetched.is_empty() || self.ended {
@@ -63,7 +64,8 @@ impl ReadDir {
         Ok(())
     }
 
-    /// Some more, with their kinds, which a few file systems have to be asked for.
+    /// Fetches a batch of entries with their file types. A few file systems need a call for each
+    /// type.
     fn fetch(&mut self) {
         while self.fetched.len() < SOME {
             let Some(next) = self.source.next() else {
@@ -93,7 +95,8 @@ impl Iterator for ReadDir {
     }
 }
 
-// As std's: a panic leaves it between two entries, and the errors that it may hold are not looked into.
+// std's type has these impls as well. A panic leaves the iterator between two entries, and the
+// errors that it may hold are never inspected.
 impl UnwindSafe for ReadDir {}
 impl RefUnwindSafe for ReadDir {}
 
@@ -103,26 +106,26 @@ impl fmt::Debug for ReadDir {
     }
 }
 
-/// One name in a directory: [`std::fs::DirEntry`].
+/// An entry of a directory: [`std::fs::DirEntry`].
 pub struct DirEntry {
     entry: std::fs::DirEntry,
     kind: Option<FileType>,
 }
 
 impl DirEntry {
-    /// The directory's path and the name.
+    /// Returns the directory's path joined with the entry's name.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.entry.path()
     }
 
-    /// The name by itself.
+    /// Returns the entry's name without a path.
     #[must_use]
     pub fn file_name(&self) -> OsString {
         self.entry.file_name()
     }
 
-    /// What the name stands for: its length, permissions, times, and so on. A link is not followed.
+    /// Returns the entry's length, permissions, times, and so on. A link is not followed.
     ///
     /// # Examples
     /// ```
@@ -142,21 +145,23 @@ impl DirEntry {
     /// ```
     ///
     /// # Errors
-    /// Those of [`std::fs::DirEntry::metadata`].
+    /// Returns the errors of [`std::fs::DirEntry::metadata`].
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
         elsewhere(|| self.entry.metadata())
     }
 
-    /// Whether it is a file, a directory, or something else. See [`metadata`](DirEntry::metadata) for an example.
+    /// Returns whether the entry is a file, a directory, or something else. See
+    /// [`metadata`](DirEntry::metadata) for an example.
     ///
     /// # Errors
-    /// Those of [`std::fs::DirEntry::file_type`].
+    /// Returns the errors of [`std::fs::DirEntry::file_type`].
     ///
     /// # Cancellation
-    /// Waits for nothing, as a rule.
+    /// This call usually does not wait. It is a cancellation point only if the type could not be
+    /// read together with the entry.
     pub fn file_type(&self) -> io::Result<FileType> {
         match self.kind {
             Some(kind) => Ok(kind),
@@ -177,7 +182,7 @@ impl fmt::Debug for DirEntry {
     }
 }
 
-/// How directories are to be created: [`std::fs::DirBuilder`].
+/// A builder that configures how directories are created: [`std::fs::DirBuilder`].
 ///
 /// # Examples
 /// ```
@@ -195,19 +200,22 @@ pub struct DirBuilder {
 }
 
 impl DirBuilder {
-    /// Not recursive, and with permissions for everybody, less the process's umask.
+    /// Creates a builder that is not recursive and grants all permissions except those in the
+    /// process's umask.
     #[must_use]
     pub fn new() -> DirBuilder {
         DirBuilder { builder: std::fs::DirBuilder::new() }
     }
 
-    /// Whether missing parents are to be created too; a directory that exists is no error then.
+    /// Sets whether missing parents are created too. With `true`, a directory that already exists
+    /// is no error.
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
         self.builder.recursive(recursive);
         self
     }
 
-    /// The permissions, less the process's umask. As [`DirBuilderExt::mode`].
+    /// Sets the permissions, from which the process's umask is removed. See
+    /// [`DirBuilderExt::mode`].
     pub fn mode(&mut self, mode: u32) -> &mut DirBuilder {
         self.builder.mode(mode);
         self
@@ -216,10 +224,10 @@ impl DirBuilder {
     /// Creates the directory.
     ///
     /// # Errors
-    /// Those of [`std::fs::DirBuilder::create`].
+    /// Returns the errors of [`std::fs::DirBuilder::create`].
     ///
     /// # Cancellation
-    /// A cancel point; once begun it ends.
+    /// This is a cancellation point. An operation that has begun is completed.
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
         elsewhere(|| self.builder.create(path))

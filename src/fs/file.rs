@@ -1,4 +1,4 @@
-//! An open file, and its cursor.
+//! An open file and its cursor.
 
 use super::OpenOptions;
 use super::handle::Handle;
@@ -13,11 +13,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// An open file: [`std::fs::File`], on which a wait parks the task.
+/// An open file: [`std::fs::File`] with waits that park the task.
 ///
-/// Outside a runtime the same calls block the thread. The file is closed when it is dropped. Several tasks or threads may use it at
-/// once through `&File`, which implements [`Read`], [`Write`] and [`Seek`] too; they share one cursor, and take turns at it. [`read_at`](File::read_at) and
-/// [`write_at`](File::write_at) need neither.
+/// Outside a runtime the same calls block the thread. The file is closed when it is dropped.
+/// Several tasks or threads may use it at once through `&File`, which also implements [`Read`],
+/// [`Write`] and [`Seek`]. They share one cursor and take turns at it. [`read_at`](File::read_at)
+/// and [`write_at`](File::write_at) need neither the cursor nor a turn.
 ///
 /// # Examples
 /// ```
@@ -43,12 +44,13 @@ use std::time::SystemTime;
 /// ```
 ///
 /// # Cancellation
-/// A call that is cancelled before it has moved a byte fails, and the cursor stays. Bytes that were moved by then are reported as `Ok(n)`, and the
-/// next wait fails. So `read_exact`, `write_all` and the like may have done a part of their work when they fail, as with any
-/// other error. The whole table is in [the module's page](crate::fs).
+/// A call that is cancelled before it has moved a byte fails, and the cursor stays. If bytes were
+/// already moved, the call returns `Ok(n)`, and the next wait fails. Functions that loop over
+/// these, such as `read_exact` and `write_all`, may have done a part of their work when they fail,
+/// as with any other error. The [module's documentation](crate::fs) has a table of all calls.
 pub struct File {
     pub(super) handle: Handle,
-    /// Whoever has it moves the cursor. Clones have the same cursor.
+    /// Held by the call that moves the cursor. Clones share the cursor and this lock.
     cursor: Arc<Mutex<()>>,
 }
 
@@ -60,15 +62,15 @@ impl File {
     /// Opens a file for reading. See [`File`] for an example.
     ///
     /// # Errors
-    /// Those of [`OpenOptions::open`].
+    /// Returns the errors of [`OpenOptions::open`].
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn open<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().read(true).open(path)
     }
 
-    /// Opens a file for writing; it is created, or emptied.
+    /// Opens a file for writing. The file is created if it does not exist, and emptied if it does.
     ///
     /// # Examples
     /// ```
@@ -84,32 +86,33 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// Those of [`OpenOptions::open`].
+    /// Returns the errors of [`OpenOptions::open`].
     ///
     /// # Cancellation
-    /// A cancel point; a file that was created or emptied by then stays so.
+    /// This is a cancellation point. A file that was already created or emptied stays so.
     pub fn create<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// Creates a file for reading and writing, and fails if there is one. See [`create`](File::create) for an example.
+    /// Creates a file for reading and writing. Fails if the file already exists. See
+    /// [`create`](File::create) for an example.
     ///
     /// # Errors
-    /// `AlreadyExists`, and those of [`OpenOptions::open`].
+    /// Returns `AlreadyExists` if the file exists, and the errors of [`OpenOptions::open`].
     ///
     /// # Cancellation
-    /// A cancel point; a file that was created by then stays.
+    /// This is a cancellation point. A file that was already created stays.
     pub fn create_new<P: AsRef<Path>>(path: P) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).create_new(true).open(path)
     }
 
-    /// As [`OpenOptions::new`].
+    /// Returns a new set of options, like [`OpenOptions::new`].
     #[must_use]
     pub fn options() -> OpenOptions {
         OpenOptions::new()
     }
 
-    /// Waits until the device has the file's contents and metadata.
+    /// Waits until the file's contents and metadata have been written to the device.
     ///
     /// # Examples
     /// ```
@@ -126,26 +129,27 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// Those of fsync(2): what could not be written may be lost.
+    /// Returns the errors of fsync(2). Data that could not be written may be lost.
     ///
     /// # Cancellation
-    /// A cancel point; it may be called again.
+    /// This is a cancellation point. The call may be repeated.
     pub fn sync_all(&self) -> io::Result<()> {
         self.handle.sync(false)
     }
 
-    /// Waits until the device has the file's contents, and the metadata that is needed to get at them. See [`sync_all`](File::sync_all).
+    /// Waits until the file's contents, and the metadata that is needed to read them, have been
+    /// written to the device. See [`sync_all`](File::sync_all).
     ///
     /// # Errors
-    /// Those of fdatasync(2): what could not be written may be lost.
+    /// Returns the errors of fdatasync(2). Data that could not be written may be lost.
     ///
     /// # Cancellation
-    /// A cancel point; it may be called again.
+    /// This is a cancellation point. The call may be repeated.
     pub fn sync_data(&self) -> io::Result<()> {
         self.handle.sync(true)
     }
 
-    /// Cuts the file off, or fills it up with zeros, to this length. The cursor stays.
+    /// Truncates the file, or extends it with zeros, to this length. The cursor stays.
     ///
     /// # Examples
     /// ```
@@ -162,26 +166,27 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// `InvalidInput` if the file was not opened for writing or the length is too large.
+    /// Returns `InvalidInput` if the file was not opened for writing or the length is too large.
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn set_len(&self, size: u64) -> io::Result<()> {
         self.handle.set_len(size)
     }
 
-    /// The file's length, permissions, times, and so on. See [`set_len`](File::set_len) for an example.
+    /// Returns the file's length, permissions, times, and so on. See [`set_len`](File::set_len) for
+    /// an example.
     ///
     /// # Errors
-    /// Those of statx(2).
+    /// Returns the errors of statx(2).
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
         self.handle.ask_std(std::fs::File::metadata)
     }
 
-    /// Another value for the same open file: with the same cursor and the same locks.
+    /// Returns another handle to the same open file, which shares the cursor and the locks.
     ///
     /// # Examples
     /// ```
@@ -199,10 +204,10 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// The process has as many open files as it may.
+    /// Fails if the process has too many open files.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn try_clone(&self) -> io::Result<File> {
         Ok(File { handle: self.handle.duplicate()?, cursor: Arc::clone(&self.cursor) })
     }
@@ -224,15 +229,15 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// `PermissionDenied` if the file is somebody else's.
+    /// Returns `PermissionDenied` if the process does not own the file.
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn set_permissions(&self, perm: Permissions) -> io::Result<()> {
         self.handle.with_std(|file| file.set_permissions(perm))
     }
 
-    /// Sets the times of the last access and the last change.
+    /// Sets the times of the last access and the last modification.
     ///
     /// # Examples
     /// ```
@@ -249,28 +254,29 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// `PermissionDenied` if the file is somebody else's.
+    /// Returns `PermissionDenied` if the process does not own the file.
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
         self.handle.with_std(|file| file.set_times(times))
     }
 
-    /// Sets the time of the last change. See [`set_times`](File::set_times).
+    /// Sets the time of the last modification. See [`set_times`](File::set_times).
     ///
     /// # Errors
-    /// `PermissionDenied` if the file is somebody else's.
+    /// Returns `PermissionDenied` if the process does not own the file.
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn set_modified(&self, time: SystemTime) -> io::Result<()> {
         self.set_times(FileTimes::new().set_modified(time))
     }
 
-    /// Reads from this offset on; the cursor plays no part and stays. `Ok(0)` at the end of the file, or behind it.
+    /// Reads from the given offset. The cursor is neither used nor moved. Returns `Ok(0)` at or
+    /// past the end of the file.
     ///
-    /// This and the following methods are also there by [`FileExt`].
+    /// This and the following methods are also available through [`FileExt`].
     ///
     /// # Examples
     /// ```
@@ -288,49 +294,51 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// Those of pread(2).
+    /// Returns the errors of pread(2).
     ///
     /// # Cancellation
-    /// A cancel point; nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.handle.read(buf, check_offset(offset)?)
     }
 
-    /// Fills the buffer from this offset on. See [`read_at`](File::read_at).
+    /// Fills the buffer from the given offset. See [`read_at`](File::read_at).
     ///
     /// # Errors
-    /// `UnexpectedEof` if the file ends before; else those of [`read_at`](File::read_at).
+    /// Returns `UnexpectedEof` if the file ends too early, and the errors of
+    /// [`read_at`](File::read_at).
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         FileExt::read_exact_at(self, buf, offset)
     }
 
-    /// Writes at this offset; the cursor plays no part and stays. (A file opened with `append` is written to at its end all the same.) See
-    /// [`read_at`](File::read_at).
+    /// Writes at the given offset. The cursor is neither used nor moved. If the file was opened
+    /// with `append`, the data is still written at its end. See [`read_at`](File::read_at).
     ///
     /// # Errors
-    /// Those of pwrite(2): `StorageFull`, `FileTooLarge`, and so on.
+    /// Returns the errors of pwrite(2), such as `StorageFull` and `FileTooLarge`.
     ///
     /// # Cancellation
-    /// A cancel point; what has been written is the result.
+    /// This is a cancellation point. The call returns the number of bytes that were written.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.handle.write(buf, check_offset(offset)?)
     }
 
-    /// Writes all of it at this offset. See [`read_at`](File::read_at).
+    /// Writes the whole buffer at the given offset. See [`read_at`](File::read_at).
     ///
     /// # Errors
-    /// Those of [`write_at`](File::write_at); a part may have been written.
+    /// Returns the errors of [`write_at`](File::write_at). A part may have been written.
     ///
     /// # Cancellation
-    /// A cancel point.
+    /// This is a cancellation point.
     pub fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, buf, offset)
     }
 
-    /// Waits for a turn at the cursor, where there is one.
+    /// Waits for a turn at the cursor. Returns `None` for a file that is not regular and so has no
+    /// cursor.
     fn turn(&self) -> io::Result<Option<MutexGuard<'_, ()>>> {
         if !self.handle.place()?.is_regular() {
             return Ok(None);
@@ -338,7 +346,7 @@ impl File {
         Ok(Some(self.cursor.lock_cancellable()?))
     }
 
-    /// How much there probably is from the cursor to the end.
+    /// Returns how many bytes there probably are between the cursor and the end.
     fn rest(&self) -> usize {
         let Ok(place) = self.handle.place() else { return 0 };
         if place.residence == Residence::Elsewhere {
@@ -350,7 +358,8 @@ impl File {
     }
 }
 
-/// Refuses what the kernel would; the largest number stands for the cursor.
+/// Rejects the offsets that the kernel rejects. One of them, `u64::MAX`, stands for the cursor
+/// here.
 fn check_offset(offset: u64) -> io::Result<u64> {
     match i64::try_from(offset) {
         Ok(_) => Ok(offset),
@@ -386,7 +395,7 @@ impl Read for &File {
 
     fn read_to_string(&mut self, buf: &mut String) -> io::Result<usize> {
         if buf.is_empty() {
-            // Its memory may be used: nothing has to be kept.
+            // The string is empty, so its memory can be used and nothing has to be kept.
             let mut bytes = std::mem::take(buf).into_bytes();
             let outcome = self.read_to_end(&mut bytes);
             return match into_text(bytes) {
@@ -394,7 +403,7 @@ impl Read for &File {
                     *buf = text;
                     outcome
                 }
-                // An error that has cut a character off comes first.
+                // A read error comes first, because it may have cut a character in two.
                 Err(error) => outcome.and(Err(error)),
             };
         }
@@ -427,7 +436,7 @@ impl Write for &File {
         self.handle.write_vectored(bufs)
     }
 
-    /// Nothing is kept back.
+    /// Does nothing, because no data is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -467,7 +476,7 @@ impl Write for File {
         (&*self).write_vectored(bufs)
     }
 
-    /// Nothing is kept back.
+    /// Does nothing, because no data is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

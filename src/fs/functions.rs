@@ -1,4 +1,5 @@
-//! The free functions: std's own calls, at once where they wait for nothing, else on a thread that may block.
+//! The free functions. Each makes std's own call: at once if that does not wait, otherwise on a
+//! thread that may block.
 
 use super::file::into_text;
 use super::handle::PIECE;
@@ -11,16 +12,17 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// How much of a copy is made between two looks at whether it is still wanted.
+/// The number of bytes copied between two checks for cancellation.
 const PORTION: u64 = 64 << 20;
 
-/// Makes a call on a thread that may block.
+/// Runs a call on a thread that may block.
 pub(super) fn elsewhere<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     task::begin_wait()?;
     if in_task() { sched::unblock(call) } else { call() }
 }
 
-/// Makes a call about the last name of each path: at once if the directories that have them live in memory.
+/// Runs a call that concerns only the last name of each path: at once if the parent directories
+/// live in memory, otherwise on a thread that may block.
 pub(super) fn near<T: Send>(
     paths: &[&Path],
     call: impl FnOnce() -> io::Result<T> + Send,
@@ -51,17 +53,17 @@ pub(super) fn near<T: Send>(
 /// ```
 ///
 /// # Errors
-/// Those of [`OpenOptions::open`] and of reading.
+/// Returns the errors of [`OpenOptions::open`] and of reading.
 ///
 /// # Cancellation
-/// A cancel point, also between pieces.
+/// This is a cancellation point, and so is each boundary between two pieces.
 pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     task::begin_wait()?;
     if !in_task() {
         return std::fs::read(path);
     }
-    // Nobody else has its cursor.
+    // The handle is not shared, so no turn at the cursor is needed.
     let handle = OpenOptions::new().read(true).open_handle(path)?;
     let hint = usize::try_from(handle.place()?.size).unwrap_or(0);
     let mut bytes = Vec::new();
@@ -69,24 +71,26 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a whole file that is text in UTF-8. See [`read`] for an example.
+/// Reads a whole file as UTF-8 text. See [`read`] for an example.
 ///
 /// # Errors
-/// `InvalidData` if it is not UTF-8; else those of [`read`].
+/// Returns `InvalidData` if the contents are not UTF-8, and the errors of [`read`].
 ///
 /// # Cancellation
-/// A cancel point, also between pieces.
+/// This is a cancellation point, and so is each boundary between two pieces.
 pub fn read_to_string<P: AsRef<Path>>(path: P) -> io::Result<String> {
     into_text(read(path)?)
 }
 
-/// Writes a whole file, which is created or emptied before. See [`read`] for an example.
+/// Writes a whole file. The file is created, or emptied first. See [`read`] for an example.
 ///
 /// # Errors
-/// Those of [`OpenOptions::open`] and of writing; the file may then be empty, or have a part.
+/// Returns the errors of [`OpenOptions::open`] and of writing. The file may then be empty or
+/// incomplete.
 ///
 /// # Cancellation
-/// A cancel point, also between pieces; the file may then be empty, or have a part.
+/// This is a cancellation point, and so is each boundary between two pieces. The file may then be
+/// empty or incomplete.
 pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result<()> {
     let (path, contents) = (path.as_ref(), contents.as_ref());
     task::begin_wait()?;
@@ -94,10 +98,10 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
         return std::fs::write(path, contents);
     }
     if contents.len() <= PIECE && place::in_memory(path).is_none() {
-        // One way to another thread and back, instead of one for each call.
+        // One call on another thread instead of one for each system call.
         return sched::unblock(|| std::fs::write(path, contents));
     }
-    // Nobody else has its cursor.
+    // The handle is not shared, so no turn at the cursor is needed.
     let handle = OpenOptions::new().write(true).create(true).truncate(true).open_handle(path)?;
     let mut left = contents;
     while !left.is_empty() {
@@ -109,7 +113,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     Ok(())
 }
 
-/// Copies a file's contents and permissions. The number of bytes.
+/// Copies a file's contents and permissions. Returns the number of bytes copied.
 ///
 /// # Examples
 /// ```
@@ -127,10 +131,10 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
 /// ```
 ///
 /// # Errors
-/// Those of [`std::fs::copy`]; the target may have a part then.
+/// Returns the errors of [`std::fs::copy`]. The target may then be incomplete.
 ///
 /// # Cancellation
-/// A cancel point, also after each 64 MiB; the target may have a part then.
+/// This is a cancellation point, also after each 64 MiB. The target may then be incomplete.
 pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let small = |metadata: &Metadata| metadata.is_file() && metadata.len() <= PORTION;
@@ -148,7 +152,8 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(metadata.permissions().mode());
         let target = options.open(to)?;
-        // Before there is anything to be read in it: one that was there already may be open to everybody.
+        // The permissions are set before there are contents to read, because a target that already
+        // existed may be readable by others.
         if target.metadata()?.is_file() {
             target.set_permissions(metadata.permissions())?;
         }
@@ -164,7 +169,7 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     Ok(copied)
 }
 
-/// What the path, or the link's target, is: its length, permissions, times, and so on.
+/// Returns the length, permissions, times, and so on of the file at a path. A link is followed.
 ///
 /// # Examples
 /// ```
@@ -183,28 +188,30 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 /// ```
 ///
 /// # Errors
-/// Those of [`std::fs::metadata`].
+/// Returns the errors of [`std::fs::metadata`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
     cached_metadata(path, true).unwrap_or_else(|| elsewhere(|| std::fs::metadata(path)))
 }
 
-/// What the path is, without following it if it is a link. See [`metadata`] for an example.
+/// Returns the metadata of the file at a path. A link is not followed. See [`metadata`] for an
+/// example.
 ///
 /// # Errors
-/// Those of [`std::fs::symlink_metadata`].
+/// Returns the errors of [`std::fs::symlink_metadata`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
     cached_metadata(path, false).unwrap_or_else(|| elsewhere(|| std::fs::symlink_metadata(path)))
 }
 
-/// Nothing: the kernel would have to ask a device, or there is no such path.
+/// Returns the metadata, or `NotFound`, if the kernel knows it without accessing a device. Returns
+/// `None` if that is not known, and outside a task.
 fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     if let Err(cancelled) = task::begin_wait() {
         return Some(Err(cancelled.into()));
@@ -215,18 +222,20 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     if let Some(fd) = place::name_cached(path, follow) {
         return Some(std::fs::File::from(fd).metadata());
     }
-    // That a name is missing is seldom remembered by the kernel, but in memory it is as good as known.
+    // The kernel seldom caches that a name does not exist. For a directory in memory, a lookup
+    // finds out without waiting.
     let error = place::look(path, place::in_memory(path)?).err()?;
     (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
 }
 
-/// Whether there is such a path; false if it is a link that leads nowhere. See [`read`] for an example.
+/// Returns whether the path exists. Returns `false` for a link whose target does not exist. See
+/// [`read`] for an example.
 ///
 /// # Errors
-/// Those of [`metadata`], `NotFound` aside.
+/// Returns the errors of [`metadata`], except `NotFound`.
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     match metadata(path) {
         Ok(_) => Ok(true),
@@ -235,31 +244,31 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
     }
 }
 
-/// The path from the root, without links, dots and double dots. See [`metadata`] for an example.
+/// Returns the absolute path without links, dots and double dots. See [`metadata`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::canonicalize`].
+/// Returns the errors of [`std::fs::canonicalize`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
     elsewhere(|| std::fs::canonicalize(path))
 }
 
-/// Where a symbolic link leads. See [`metadata`] for an example.
+/// Returns the target of a symbolic link. See [`metadata`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::read_link`].
+/// Returns the errors of [`std::fs::read_link`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
     near(&[path], || std::fs::read_link(path))
 }
 
-/// Creates an empty directory; its parent must be there.
+/// Creates an empty directory. The parent must exist. See [`create_dir_all`] for missing parents.
 ///
 /// # Examples
 /// ```
@@ -277,22 +286,22 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// ```
 ///
 /// # Errors
-/// Those of [`std::fs::create_dir`].
+/// Returns the errors of [`std::fs::create_dir`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     near(&[path], || std::fs::create_dir(path))
 }
 
-/// Creates a directory, and its parents where they are missing. See [`create_dir`] for an example.
+/// Creates a directory and its missing parents. See [`create_dir`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::create_dir_all`].
+/// Returns the errors of [`std::fs::create_dir_all`].
 ///
 /// # Cancellation
-/// A cancel point; once begun it ends.
+/// This is a cancellation point. An operation that has begun is completed.
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     elsewhere(|| std::fs::create_dir_all(path))
@@ -301,58 +310,62 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// Removes an empty directory. See [`create_dir`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::remove_dir`].
+/// Returns the errors of [`std::fs::remove_dir`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     near(&[path], || std::fs::remove_dir(path))
 }
 
-/// Removes a directory with all that is in it; links are not followed. See [`create_dir`] for an example.
+/// Removes a directory with all its contents. Links are not followed. See [`create_dir`] for an
+/// example.
 ///
 /// # Errors
-/// Those of [`std::fs::remove_dir_all`].
+/// Returns the errors of [`std::fs::remove_dir_all`].
 ///
 /// # Cancellation
-/// A cancel point; once begun it ends.
+/// This is a cancellation point. An operation that has begun is completed.
 pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     elsewhere(|| std::fs::remove_dir_all(path))
 }
 
-/// Removes a file's name; the file goes with its last name and the last who has it open. See [`read`] for an example.
+/// Removes a name of a file. The file itself is removed when its last name is removed and its last
+/// handle is closed. See [`read`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::remove_file`].
+/// Returns the errors of [`std::fs::remove_file`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
     near(&[path], || std::fs::remove_file(path))
 }
 
-/// Renames a file or a directory; a file that has the new name is replaced. See [`copy`] for an example.
+/// Renames a file or a directory. A file that already has the new name is replaced. See [`copy`]
+/// for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::rename`]; `CrossesDevices` from one file system to another.
+/// Returns the errors of [`std::fs::rename`], such as `CrossesDevices` if the two paths are on
+/// different file systems.
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
     near(&[from, to], || std::fs::rename(from, to))
 }
 
-/// Gives a file a further name. See [`copy`] for an example.
+/// Creates another name for a file. See [`copy`] for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::hard_link`].
+/// Returns the errors of [`std::fs::hard_link`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
     near(&[original, link], || std::fs::hard_link(original, link))
@@ -361,28 +374,29 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 /// Creates a symbolic link: [`std::os::unix::fs::symlink`]. See [`metadata`] for an example.
 ///
 /// # Errors
-/// Those of symlink(2).
+/// Returns the errors of symlink(2).
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
     near(&[link], || std::os::unix::fs::symlink(original, link))
 }
 
-/// Sets the permissions of a file or directory. See [`File::set_permissions`](super::File::set_permissions) for an example.
+/// Sets the permissions of a file or directory. See
+/// [`File::set_permissions`](super::File::set_permissions) for an example.
 ///
 /// # Errors
-/// Those of [`std::fs::set_permissions`].
+/// Returns the errors of [`std::fs::set_permissions`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result<()> {
     let path = path.as_ref();
     elsewhere(|| std::fs::set_permissions(path, perm))
 }
 
-/// Sets owner and group of a file or directory: [`std::os::unix::fs::chown`].
+/// Sets the owner and the group of a file or directory: [`std::os::unix::fs::chown`].
 ///
 /// # Examples
 /// ```
@@ -397,46 +411,49 @@ pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result
 /// ```
 ///
 /// # Errors
-/// `PermissionDenied`, as a rule, for all but the superuser.
+/// Usually returns `PermissionDenied` unless the process is privileged.
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
     elsewhere(|| std::os::unix::fs::chown(path, uid, gid))
 }
 
-/// Sets owner and group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for an example.
+/// Sets the owner and the group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for
+/// an example.
 ///
 /// # Errors
-/// Those of [`chown`].
+/// Returns the errors of [`chown`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let fd = fd.as_fd();
     elsewhere(|| std::os::unix::fs::fchown(fd, uid, gid))
 }
 
-/// Sets owner and group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for an example.
+/// Sets the owner and the group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for
+/// an example.
 ///
 /// # Errors
-/// Those of [`chown`].
+/// Returns the errors of [`chown`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
     elsewhere(|| std::os::unix::fs::lchown(path, uid, gid))
 }
 
-/// What a directory has, in no order. See [`create_dir`] for an example.
+/// Returns an iterator over a directory's entries, in no particular order. See [`create_dir`] for
+/// an example.
 ///
 /// # Errors
-/// Those of [`std::fs::read_dir`].
+/// Returns the errors of [`std::fs::read_dir`].
 ///
 /// # Cancellation
-/// A cancel point.
+/// This is a cancellation point.
 pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     let path = path.as_ref();
     task::begin_wait()?;
@@ -444,7 +461,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
         return std::fs::read_dir(path).map(|source| ReadDir::new(source, false));
     }
     let in_memory = place::is_folder_in_memory(path);
-    // The first entries come by the same way.
+    // The first batch of entries is fetched by the same call.
     let begin = || std::fs::read_dir(path).map(|source| ReadDir::begun(source, in_memory));
     if in_memory { begin() } else { sched::unblock(begin) }
 }

@@ -1,15 +1,20 @@
-//! An open file and the calls that move bytes: what is done at once, in pieces, and what goes to the driver or to a thread.
+//! Open files and the calls that move bytes.
 //!
-//! The ops borrow the caller's buffers and the fd; each call returns only after the kernel is done with both (S3).
+//! The ops borrow the caller's buffers and the fd. Each call returns only after the kernel has
+//! finished with both (S3).
 //!
-//! # How a transfer goes
-//! 1. In memory ([`Residence::Memory`]): by plain system calls, [`PIECE`] by piece, so that other tasks run in between.
-//! 2. Other regular files: what the page cache has, likewise, with `RWF_NOWAIT`; for the rest an op of the driver's, or a call on a thread that
-//!    may block, [`STRETCH`] by stretch, so that a cancellation need not wait for more than that.
-//! 3. What is not a regular file waits for its other end: an op of the driver's, or readiness. What it has at once is taken by pieces, too.
+//! # Transfers
+//! 1. Files in memory ([`Residence::Memory`]) are read and written by plain system calls of at most
+//!    [`PIECE`] bytes, so that other tasks run in between.
+//! 2. Other regular files: data in the page cache is moved in the same way, with `RWF_NOWAIT`. The
+//!    rest is an op of the driver, or a call on a thread that may block. Each moves at most
+//!    [`STRETCH`] bytes, so that a cancelled task waits for no more than that.
+//! 3. A file that is not regular, such as a pipe, waits for its other end: by an op of the driver,
+//!    or for readiness. Data that is available at once is moved in pieces, too.
 //!
-//! It ends early with what it has when the file ends, when an error occurs or the task is cancelled; an error with nothing done is returned.
-#![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
+//! A transfer ends early at the end of the file, at an error, or when the task is cancelled. It
+//! then returns the number of bytes moved so far. If no byte was moved, it returns the error.
+#![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
 use super::in_task;
 use super::place::{Place, Residence};
@@ -24,24 +29,25 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-/// How much is copied before others may run: some ten to a hundred microseconds' worth.
+/// The number of bytes copied before other tasks may run: about ten to a hundred microseconds of
+/// work.
 pub(super) const PIECE: usize = 256 << 10;
-/// How much one op asks for: some milliseconds' worth for a fast device.
+/// The number of bytes that one op moves: some milliseconds of work for a fast device.
 const STRETCH: usize = 8 << 20;
-/// Cutting off more than this gives back so much memory that a worker has no time for it.
+/// Truncating a file by more than this frees so much memory that a worker must not do it itself.
 pub(super) const LARGE: u64 = 16 << 20;
-/// The most buffers that one vectored call takes. (`UIO_MAXIOV`)
+/// The most buffers that one vectored call takes (`UIO_MAXIOV`).
 const MOST_BUFFERS: usize = 1024;
-/// The least room that is offered to a read whose length nobody knows.
+/// The smallest buffer for a read of unknown length.
 const ROOM: usize = 8 << 10;
 
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Handle {
     fd: OwnedDescriptor,
-    /// As of its opening.
+    /// The place found when the file was opened, if it was looked up then.
     known: Option<Place>,
-    /// Else, what has been found since.
+    /// The place found later, if `known` is `None`.
     found: OnceLock<Place>,
 }
 
@@ -59,7 +65,7 @@ impl Handle {
         Ok(Handle::new(self.fd.as_fd().try_clone_to_owned()?, known))
     }
 
-    /// Where the file lives; its size may be old.
+    /// Returns where the file lives. The size in it may be outdated.
     pub(super) fn place(&self) -> io::Result<Place> {
         if let Some(place) = self.known.or_else(|| self.found.get().copied()) {
             return Ok(place);
@@ -77,16 +83,19 @@ impl Handle {
         unsafe { self.read_raw(buffer.as_mut_ptr(), buffer.len(), offset) }
     }
 
+    /// Reads into raw memory.
+    ///
     /// # Safety
-    /// The memory is valid for writes of that length, and nobody else's until this returns.
+    /// The memory is valid for writes of that length, and is not accessed by other code until this
+    /// returns.
     unsafe fn read_raw(&self, start: *mut u8, length: usize, offset: u64) -> io::Result<usize> {
         let fd = self.raw();
         let piece = |done: usize, len: u32, offset: u64| {
-            // SAFETY: `transfer` asks for parts of the length only.
+            // SAFETY: `transfer` only asks for parts within the length.
             let buf = unsafe { start.add(done) };
             FileOp::Read { fd, buf, len, offset }
         };
-        // SAFETY: S3: the caller's promise, and the fd is borrowed by `self`.
+        // SAFETY: S3: the caller's promise covers the memory, and the fd is borrowed by `self`.
         unsafe { self.transfer(length, offset, piece) }
     }
 
@@ -98,7 +107,8 @@ impl Handle {
             len,
             offset,
         };
-        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns; the kernel only reads them.
+        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
+        // only reads them.
         unsafe { self.transfer(bytes.len(), offset, piece) }
     }
 
@@ -107,8 +117,8 @@ impl Handle {
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
         let (fd, list) = (self.raw(), buffers.as_mut_ptr().cast());
         let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
-        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns; an `IoSliceMut` has the layout of an
-        // iovec by its documentation.
+        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
+        // An `IoSliceMut` has the layout of an iovec by its documentation.
         unsafe { self.at_once_or_elsewhere(op, length) }
     }
 
@@ -117,25 +127,26 @@ impl Handle {
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
         let (fd, list) = (self.raw(), buffers.as_ptr().cast());
         let op = FileOp::WriteVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
-        // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
+        // SAFETY: S3, as in `read_vectored`. The kernel only reads through the buffers.
         unsafe { self.at_once_or_elsewhere(op, length) }
     }
 
-    /// Appends everything from the cursor to the end. `hint`: how much that probably is.
+    /// Appends everything from the cursor to the end. `hint` is the probable number of bytes.
     pub(super) fn read_to_end(&self, bytes: &mut Vec<u8>, hint: usize) -> io::Result<usize> {
         let before = bytes.len();
-        // One more than is needed: the end then shows at once.
+        // One byte more than needed, so that the end shows in the same read.
         let room = if hint == 0 { ROOM } else { hint.saturating_add(1) };
         bytes.try_reserve_exact(room)?;
         loop {
             let free = bytes.spare_capacity_mut();
             let room = free.len();
-            // SAFETY: S3: the room is borrowed from the vector until this returns.
+            // SAFETY: S3: the spare capacity is borrowed from the vector until this returns.
             let count = unsafe { self.read_raw(free.as_mut_ptr().cast(), room, CURSOR)? };
-            // SAFETY: the kernel has written so many bytes.
+            // SAFETY: the kernel has written `count` bytes.
             unsafe { bytes.set_len(bytes.len() + count) };
             let read = bytes.len() - before;
-            // Files that do not know their size, as those of procfs, give what they have in portions.
+            // Files that do not know their size, such as those of procfs, may return less than they
+            // have.
             if count == 0 || (count < room && read == hint) {
                 return Ok(read);
             }
@@ -145,7 +156,7 @@ impl Handle {
         }
     }
 
-    /// Waits until the device has everything.
+    /// Waits until the device has written everything.
     pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
         let op = FileOp::Sync { fd: self.raw(), data_only };
         // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
@@ -160,7 +171,8 @@ impl Handle {
         self.with_std_unless(gives_back_much, |file| file.set_len(size))
     }
 
-    /// Makes a call of std's, at once if the file lives in memory, else where it may block.
+    /// Makes a call of std's: at once if the file lives in memory, otherwise on a thread that may
+    /// block.
     pub(super) fn with_std<T: Send>(
         &self,
         call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
@@ -168,14 +180,15 @@ impl Handle {
         self.with_std_unless(|| false, call)
     }
 
-    /// The same; in memory, too, it is not made at once if that takes long.
+    /// Makes a call of std's as [`Handle::with_std`] does. If `takes_long` returns true, the call
+    /// is made on a thread that may block even for a file in memory.
     fn with_std_unless<T: Send>(
         &self,
         takes_long: impl FnOnce() -> bool,
         call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
-        // SAFETY: the fd is open for as long as `self` is borrowed, and this one does not close it.
+        // SAFETY: the fd is open while `self` is borrowed, and `ManuallyDrop` does not close it.
         let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
         if !in_task() || (self.place()?.residence == Residence::Memory && !takes_long()) {
             return call(&file);
@@ -183,7 +196,8 @@ impl Handle {
         sched::unblock(|| call(&file))
     }
 
-    /// Makes a call of std's that is answered from the kernel's memory, unless the file lives elsewhere.
+    /// Makes a call of std's that the kernel can answer from memory, except for files that live
+    /// elsewhere.
     pub(super) fn ask_std<T: Send>(
         &self,
         call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
@@ -192,7 +206,7 @@ impl Handle {
         self.ask_std_in_any_case(call)
     }
 
-    /// The same, and no cancel point.
+    /// Makes the call as [`Handle::ask_std`] does, but is not a cancellation point.
     pub(super) fn ask_std_in_any_case<T: Send>(
         &self,
         call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
@@ -205,10 +219,12 @@ impl Handle {
         call(&file)
     }
 
-    /// See the module. `op` makes the op for a part: where it begins, how long it is, at which offset of the file.
+    /// Transfers bytes as described in the module. `op` builds the op for one part, from the part's
+    /// start in the buffer, its length, and its offset in the file.
     ///
     /// # Safety
-    /// S3: what the ops point to is valid, and nobody else touches it, until this returns.
+    /// S3: the memory that the ops point to is valid, and is not accessed by other code, until this
+    /// returns.
     unsafe fn transfer(
         &self,
         length: usize,
@@ -248,10 +264,10 @@ impl Handle {
         }
     }
 
-    /// A transfer in one call: at once if the file lives in memory and it is small.
+    /// Transfers in one call: at once if the file lives in memory and the length is small.
     ///
     /// # Safety
-    /// S3, as [`perform_file`].
+    /// S3: the caller must uphold the contract of [`perform_file`].
     unsafe fn at_once_or_elsewhere(&self, op: FileOp, length: usize) -> io::Result<usize> {
         task::begin_wait()?;
         let place = self.place()?;
@@ -277,10 +293,11 @@ impl Handle {
         result.map(|count| count as usize)
     }
 
-    /// A transfer from or to what is no regular file: what can be had at once, piece by piece; else what comes.
+    /// Transfers from or to a file that is not regular: first what is available at once, in pieces.
+    /// If that is nothing, waits.
     ///
     /// # Safety
-    /// S3, as [`Handle::transfer`].
+    /// S3: the caller must uphold the contract of [`Handle::transfer`].
     unsafe fn stream(
         &self,
         place: Place,
@@ -296,7 +313,7 @@ impl Handle {
             match unsafe { op(done, clamp_length(piece), at).attempt() } {
                 Ok(count) => {
                     done += count as usize;
-                    // A device that makes up what is read has no end.
+                    // A device that generates its data, such as `/dev/zero`, has no end.
                     let more = count as usize == piece && done < length;
                     if !more || time::yield_now().is_err() {
                         return Ok(done);
@@ -311,31 +328,33 @@ impl Handle {
         unsafe { self.wait_for_stream(place, op(0, clamp_length(length), offset)) }
     }
 
-    /// The same, when an attempt has said that it would wait, or nothing.
+    /// Waits for a file that is not regular, after an attempt has returned that it would wait, or
+    /// that the file cannot tell.
     ///
     /// # Safety
-    /// S3, as [`perform_file`].
+    /// S3: the caller must uphold the contract of [`perform_file`].
     unsafe fn wait_for_stream(&self, place: Place, op: FileOp) -> io::Result<usize> {
         let interest = match op {
             FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
             _ => Interest::Write,
         };
         while !carries_files()? && !is_in_nonblocking_mode(self.raw()) {
-            // What can be waited for so, is.
+            // The driver does not perform file ops, and the fd is in blocking mode. So this waits
+            // for readiness first.
             // SAFETY: S3: the fd is borrowed by `self`.
             if let Err(error) = unsafe { perform(Op::Readiness { fd: self.fd.name(), interest }) }
                 && task::cancelled().is_some()
             {
                 return Err(error);
             }
-            // Others may be told that they are ready, whatever they are. And the call that follows may still block its thread, if somebody
-            // else is faster.
+            // Other kinds of files may report that they are ready whether they are or not. And the
+            // call that follows may still block its thread if another reader or writer is faster.
             if !matches!(place.kind, FileType::Fifo | FileType::Socket) {
                 break;
             }
             // SAFETY: S3, the caller's promise.
             match unsafe { op.attempt() } {
-                // Somebody else was faster.
+                // Another reader or writer was faster.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if is_no_answer(&error) => break,
                 outcome => return outcome.map(|count| count as usize),
@@ -352,16 +371,18 @@ impl AsFd for Handle {
     }
 }
 
-/// Whether an attempt has failed because it would wait, or because this file, or this kernel, cannot say whether it would.
+/// Returns whether an attempt failed because it would wait, or because this file or this kernel
+/// cannot tell whether it would.
 fn is_no_answer(error: &io::Error) -> bool {
     let codes = [libc::EAGAIN, libc::EOPNOTSUPP, libc::ENOSYS, libc::EPERM];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
 }
 
-/// The next part of a transfer: how much was moved, and how much had been asked for.
+/// Transfers the next part. Returns how many bytes were moved and how many were requested.
 ///
 /// # Safety
-/// S3: what the ops point to is valid, and nobody else touches it, until this returns.
+/// S3: the memory that the ops point to is valid, and is not accessed by other code, until this
+/// returns.
 unsafe fn part(
     place: Place,
     left: usize,
@@ -387,8 +408,10 @@ unsafe fn part(
     }
 }
 
+/// Attempts a short transfer at once. Otherwise performs the op in the manner that fits.
+///
 /// # Safety
-/// S3, as [`perform_file`].
+/// S3: the caller must uphold the contract of [`perform_file`].
 unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
     let mut manner = FileManner::Thread;
     if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {
@@ -402,7 +425,8 @@ unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
     unsafe { perform_file(op, manner) }
 }
 
-/// How to go on after a failed attempt. Reads of what the page cache does not have are awaited without a thread by the file systems that say so.
+/// Returns how to continue after a failed attempt. On file systems that report `WouldBlock`, a read
+/// of data outside the page cache needs no thread.
 fn manner_after(op: &FileOp, error: &io::Error) -> FileManner {
     let reads = matches!(op, FileOp::Read { .. } | FileOp::ReadVectored { .. });
     if reads && error.kind() == io::ErrorKind::WouldBlock {

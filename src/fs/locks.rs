@@ -1,4 +1,5 @@
-//! Locks on whole files, as flock(2) has them. They belong to an open file, with all clones of it, and not to a task.
+//! Locks on whole files by flock(2). A lock belongs to an open file with all its clones, and not to
+//! a task.
 
 use super::{File, in_task};
 use crate::{task, time};
@@ -7,15 +8,16 @@ use std::fs::TryLockError;
 use std::io;
 use std::time::Duration;
 
-/// The first pause between two attempts, and the longest.
+/// The first and the longest pause between two attempts.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 impl File {
-    /// Waits for an exclusive lock on the file: nobody else has any lock on it then, who asks for one.
+    /// Waits for an exclusive lock on the file. While it is held, no other open file has a lock on
+    /// this file. The locks are advisory: code that does not ask for one is not kept out.
     ///
-    /// Closing the file, with all its clones, gives the lock back. Who has one and asks for another through the same open file changes it, which
-    /// may give it back meanwhile.
+    /// Closing the file with all its clones releases the lock. Locking again through the same open
+    /// file converts the lock, which may release it for a moment.
     ///
     /// # Examples
     /// ```
@@ -34,54 +36,58 @@ impl File {
     /// ```
     ///
     /// # Errors
-    /// Those of flock(2), for instance where the file system has no locks.
+    /// Returns the errors of flock(2), for instance if the file system has no locks.
     ///
     /// # Cancellation
-    /// A cancel point; who is cancelled has got no lock. On a plain thread it is not interrupted.
+    /// This is a cancellation point. A cancelled call has not acquired the lock. On a plain thread
+    /// the call is not interrupted.
     pub fn lock(&self) -> io::Result<()> {
         self.wait_for_lock(FlockOperation::LockExclusive, FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Waits for a shared lock on the file: nobody else has an exclusive one then. See [`lock`](File::lock).
+    /// Waits for a shared lock on the file. While it is held, no other open file has an exclusive
+    /// lock. See [`lock`](File::lock).
     ///
     /// # Errors
-    /// Those of [`lock`](File::lock).
+    /// Returns the errors of [`lock`](File::lock).
     ///
     /// # Cancellation
-    /// A cancel point; who is cancelled has got no lock. On a plain thread it is not interrupted.
+    /// This is a cancellation point. A cancelled call has not acquired the lock. On a plain thread
+    /// the call is not interrupted.
     pub fn lock_shared(&self) -> io::Result<()> {
         self.wait_for_lock(FlockOperation::LockShared, FlockOperation::NonBlockingLockShared)
     }
 
-    /// Takes an exclusive lock if it is free. See [`lock`](File::lock).
+    /// Acquires an exclusive lock if no conflicting lock is held. See [`lock`](File::lock).
     ///
     /// # Errors
-    /// [`TryLockError::WouldBlock`] if somebody has one that excludes it; else those of [`lock`](File::lock).
+    /// Returns [`TryLockError::WouldBlock`] if a conflicting lock is held, and the errors of
+    /// [`lock`](File::lock).
     ///
     /// # Cancellation
-    /// Not a cancel point, as whatever only tries.
+    /// This is not a cancellation point, like every `try_` call.
     pub fn try_lock(&self) -> Result<(), TryLockError> {
         self.try_to_lock(FlockOperation::NonBlockingLockExclusive)
     }
 
-    /// Takes a shared lock unless somebody has an exclusive one. See [`lock`](File::lock).
+    /// Acquires a shared lock if no exclusive lock is held. See [`lock`](File::lock).
     ///
     /// # Errors
-    /// Those of [`try_lock`](File::try_lock).
+    /// Returns the errors of [`try_lock`](File::try_lock).
     ///
     /// # Cancellation
-    /// Not a cancel point, as whatever only tries.
+    /// This is not a cancellation point, like every `try_` call.
     pub fn try_lock_shared(&self) -> Result<(), TryLockError> {
         self.try_to_lock(FlockOperation::NonBlockingLockShared)
     }
 
-    /// Gives a lock back. See [`lock`](File::lock).
+    /// Releases a lock. See [`lock`](File::lock).
     ///
     /// # Errors
-    /// Those of flock(2).
+    /// Returns the errors of flock(2).
     ///
     /// # Cancellation
-    /// Not a cancel point, so that a cancelled task can give back what it has.
+    /// This is not a cancellation point, so that a cancelled task can release its lock.
     pub fn unlock(&self) -> io::Result<()> {
         rustix::io::retry_on_intr(|| rustix::fs::flock(self, FlockOperation::Unlock))?;
         Ok(())

@@ -1,4 +1,4 @@
-//! How a file is to be opened, and the opening.
+//! The options for opening a file, and the call that opens it.
 
 use super::handle::{Handle, LARGE};
 use super::place::{self, Place, Residence};
@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// How a file is to be opened: [`std::fs::OpenOptions`].
+/// The options for opening a file: [`std::fs::OpenOptions`].
 ///
 /// # Examples
 /// ```
@@ -48,7 +48,8 @@ macro_rules! setters {
 }
 
 impl OpenOptions {
-    /// None set: at least one of `read`, `write` and `append` is needed.
+    /// Creates options of which none is set. At least one of `read`, `write` and `append` must be
+    /// set.
     #[must_use]
     pub fn new() -> OpenOptions {
         OpenOptions {
@@ -64,21 +65,25 @@ impl OpenOptions {
     }
 
     setters! {
-        /// For reading.
+        /// Sets whether the file is opened for reading.
         read: bool,
-        /// For writing, at the cursor; what is there is overwritten.
+        /// Sets whether the file is opened for writing at the cursor, over existing data.
         write: bool,
-        /// For writing, always at the end, wherever that is by then.
+        /// Sets whether the file is opened for writing that always appends, at the end that the
+        /// file has at that moment.
         append: bool,
-        /// Empties a file that exists; needs `write`.
+        /// Sets whether an existing file is emptied. Requires `write`.
         truncate: bool,
-        /// Creates the file if there is none; needs `write` or `append`.
+        /// Sets whether a missing file is created. Requires `write` or `append`.
         create: bool,
-        /// Creates the file, and fails if there is one; `create` and `truncate` do not matter then.
+        /// Sets whether the file is created and must not exist yet. `create` and `truncate` are
+        /// ignored then.
         create_new: bool,
-        /// Further flags of open(2), but not for its access mode. As [`OpenOptionsExt::custom_flags`].
+        /// Sets further flags of open(2), except its access mode. See
+        /// [`OpenOptionsExt::custom_flags`].
         custom_flags: i32,
-        /// The permissions of a file that is created, less the process's umask; 0o666 if not set. As [`OpenOptionsExt::mode`].
+        /// Sets the permissions of a file that is created, from which the process's umask is
+        /// removed. The default is 0o666. See [`OpenOptionsExt::mode`].
         mode: u32,
     }
 
@@ -94,11 +99,13 @@ impl OpenOptions {
     /// ```
     ///
     /// # Errors
-    /// Those of [`std::fs::OpenOptions::open`]: `NotFound`, `PermissionDenied`, `AlreadyExists`, `InvalidInput` for options that contradict
-    /// each other, and others.
+    /// Returns the errors of [`std::fs::OpenOptions::open`], such as `NotFound`,
+    /// `PermissionDenied`, `AlreadyExists`, and `InvalidInput` for options that contradict each
+    /// other.
     ///
     /// # Cancellation
-    /// A cancel point; a file that was created or emptied by then stays so. An opening that waits, as for the other end of a FIFO, is not interrupted.
+    /// This is a cancellation point. A file that was already created or emptied stays so. An open
+    /// that waits, for instance for the other end of a FIFO, is not interrupted.
     pub fn open<P: AsRef<Path>>(&self, path: P) -> io::Result<File> {
         self.open_handle(path.as_ref()).map(File::from_handle)
     }
@@ -111,12 +118,14 @@ impl OpenOptions {
         if let Some(opened) = self.open_at_once(path, flags)? {
             return Ok(opened);
         }
-        // Not on the ring: whatever waits there for the other end of a FIFO holds up other files' operations.
+        // This does not run on the ring, because an open that waits there for the other end of a
+        // FIFO would delay the operations of other files.
         let options = self.as_std();
         crate::sched::unblock(|| options.open(path)).map(|file| Handle::new(file.into(), None))
     }
 
-    /// Opens the file if that waits for nothing. Nothing: it would, or nobody can tell.
+    /// Opens the file if that does not wait. Returns `None` if it would wait, or if that is not
+    /// known.
     fn open_at_once(&self, path: &Path, flags: OFlags) -> io::Result<Option<Handle>> {
         let creates = flags.contains(OFlags::CREATE);
         let Some(directory) = place::in_memory(path) else {
@@ -131,15 +140,15 @@ impl OpenOptions {
                 let is_directory = place.kind == rustix::fs::FileType::Directory;
                 let is_file = place.is_regular() && place.residence == Residence::Memory;
                 let empties = flags.contains(OFlags::TRUNC);
-                // A FIFO waits for its other end, a link leads anywhere.
+                // A FIFO waits for its other end, and a link may lead to any file system.
                 if !(is_directory || is_file) || (empties && place.size > LARGE) {
                     return Ok(None);
                 }
-                // What `O_TMPFILE` opens is not what the path names.
+                // With `O_TMPFILE` the opened file is not the one that the path names.
                 let known = !flags.contains(OFlags::TMPFILE);
                 known.then_some(Place { size: if empties { 0 } else { place.size }, ..place })
             }
-            // It will be created, and its place looked up.
+            // The file will be created, and its place is looked up later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(_) => return Ok(None),
         };
@@ -149,7 +158,7 @@ impl OpenOptions {
         Ok(Some(Handle::new(fd, place)))
     }
 
-    /// Nothing: the options contradict each other.
+    /// Returns the flags of open(2), or `None` if the options contradict each other.
     fn flags(&self) -> Option<OFlags> {
         let access = match (self.read, self.write, self.append) {
             (true, false, false) => OFlags::RDONLY,

@@ -1,15 +1,18 @@
-//! Where a file lives, which decides what may be done to it on a worker's own thread.
+//! Where a file lives. This decides which calls may run on a worker's own thread.
 //!
-//! # Words
+//! # Terms
 //! The *residence* of a file is one of three:
-//! - *memory*: file systems such as tmpfs, whose every call is a copy between pieces of memory. It waits for a device no more than any other
-//!   access to memory does.
-//! - *device*: local file systems. What the kernel has of them in memory is at hand, and most calls can be told to look there only.
-//! - *elsewhere*: network file systems, FUSE, whatever is not known. Each call may wait for somebody, even one for what is known.
+//! - *memory*: file systems such as tmpfs, where every call is a copy between two places in memory.
+//!   Such a call never waits for a device.
+//! - *device*: local file systems. Data that the kernel has cached is available at once, and most
+//!   calls can be restricted to that data.
+//! - *elsewhere*: network file systems, FUSE, and file systems of unknown type. Each call may wait
+//!   for another machine or process, even a call for cached data.
 //!
-//! # What is remembered
-//! The residence of a device number, and that of the directories used lately, each for [`TRUST`]. It is a hint for speed: after a mount it may
-//! be wrong for that long, which costs a worker a moment of waiting and nothing else.
+//! # Cache
+//! The residence of devices and of recently used directories is cached for [`TRUST`]. The cache is
+//! a hint for speed. After a mount it may be wrong for that long, in which case a worker may wait
+//! for a moment.
 
 use super::in_task;
 use crate::base::clock;
@@ -20,12 +23,12 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long what has been found out is believed.
+/// How long a cached entry is valid.
 const TRUST: Duration = Duration::from_secs(1);
-/// How many devices, and how many directories, are remembered.
+/// The most devices, and the most directories, that are cached.
 const MOST: usize = 16;
 
-/// See the module.
+/// Where a file lives; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Residence {
     Memory,
@@ -33,27 +36,28 @@ pub(super) enum Residence {
     Elsewhere,
 }
 
-/// What is known of a file without asking its device.
+/// The facts about a file that are known without a call to its device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) residence: Residence,
     pub(super) kind: FileType,
-    /// As of when it was looked at.
+    /// The size when the file was looked up.
     pub(super) size: u64,
 }
 
 impl Place {
-    /// A regular file has a cursor and positions, and no readiness.
+    /// Returns whether the file is regular. A regular file has a cursor and positions, but no
+    /// readiness.
     pub(super) fn is_regular(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    /// The place of an open file. May wait, if its device has not been seen lately.
+    /// Returns the place of an open file. Waits if its device is not in the cache.
     pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<Place> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         match rustix::fs::statx(fd, c"", flags, WANTED) {
             Ok(found) => Ok(place(&found, residence_of(&found, fd))),
-            // A kernel, or a filter, without that call.
+            // The kernel, or a seccomp filter, does not offer statx(2).
             Err(_) => {
                 let found = waiting(|| rustix::fs::fstat(fd))?;
                 Ok(Place {
@@ -73,24 +77,25 @@ fn place(found: &Statx, residence: Residence) -> Place {
     Place { residence, kind, size: found.stx_size }
 }
 
-/// What a directory in memory has under the path's last name, not followed if it is a link, without waiting.
+/// Looks up the path's last name in a directory in memory, without waiting and without following a
+/// link.
 pub(super) fn look(path: &Path, directory: Directory) -> io::Result<Place> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED)?;
-    // Something else may be mounted there.
+    // Another file system may be mounted there.
     let same = device(&found) == directory.device;
     Ok(place(&found, if same { directory.residence } else { Residence::Elsewhere }))
 }
 
-/// Whether what the path names is a directory in memory, by itself and not by a link.
+/// Returns whether the path names a directory in memory directly, and not through a link.
 pub(super) fn is_folder_in_memory(path: &Path) -> bool {
     in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|place| {
         place.kind == FileType::Directory && place.residence == Residence::Memory
     })
 }
 
-/// Opens a file for reading or writing what is there already, if it and the way to it are in the kernel's memory. Nothing: they are not, or the
-/// file is of a kind whose opening may wait.
+/// Opens an existing file for reading or writing if the file and the path to it are in the kernel's
+/// memory. Returns `None` if they are not, or if opening this kind of file may wait.
 pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, Place)> {
     let looked_at = resolve_cached(path, OFlags::PATH | (flags & OFlags::NOFOLLOW)).ok()?;
     let place = Place::of(looked_at.as_fd()).ok()?;
@@ -102,7 +107,8 @@ pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, Place)
     resolve_cached(path, flags).ok().map(|fd| (fd, place))
 }
 
-/// An fd that names the path, for questions about it, if the way to it is in the kernel's memory.
+/// Opens an fd that only names the path (`O_PATH`), for questions about it, if the path is in the
+/// kernel's memory.
 pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let fd = resolve_cached(path, OFlags::PATH | nofollow).ok()?;
@@ -115,14 +121,15 @@ fn resolve_cached(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)
 }
 
-/// Where a directory lives.
+/// A directory's residence and device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Directory {
     residence: Residence,
     device: u64,
 }
 
-/// The directory that the path's last name is in, if it lives in memory: a call about that name then waits for nothing.
+/// Returns the directory of the path's last name if it lives in memory. A call that concerns that
+/// name then does not wait.
 pub(super) fn in_memory(path: &Path) -> Option<Directory> {
     directory_of(path).filter(|directory| directory.residence == Residence::Memory)
 }
@@ -147,7 +154,7 @@ fn directory_of(path: &Path) -> Option<Directory> {
     Some(directory)
 }
 
-/// The path without its last name.
+/// Returns the path without its last name.
 fn parent(path: &Path) -> Option<&std::ffi::OsStr> {
     use std::os::unix::ffi::OsStrExt;
     let bytes = path.as_os_str().as_bytes();
@@ -169,7 +176,7 @@ fn residence_of(found: &Statx, fd: BorrowedFd<'_>) -> Residence {
     if let Some(residence) = DEVICES.get(&device) {
         return residence;
     }
-    // A network file system asks its server.
+    // On a network file system this call contacts the server.
     let residence = match waiting(|| rustix::fs::fstatfs(fd)) {
         Ok(found) => residence_of_type(found.f_type as u64),
         Err(_) => Residence::Elsewhere,
@@ -178,7 +185,7 @@ fn residence_of(found: &Statx, fd: BorrowedFd<'_>) -> Residence {
     residence
 }
 
-/// By the numbers in the kernel's UAPI (`linux/magic.h`).
+/// Returns the residence for a file system's magic number in the kernel's UAPI (`linux/magic.h`).
 fn residence_of_type(number: u64) -> Residence {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
@@ -202,7 +209,7 @@ fn residence_of_type(number: u64) -> Residence {
     }
 }
 
-/// Makes a call that may wait, on a thread that may block.
+/// Runs a call that may wait on a thread that may block.
 fn waiting<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     if in_task() { crate::sched::unblock(call) } else { call() }
 }
@@ -210,7 +217,7 @@ fn waiting<T: Send>(call: impl FnOnce() -> T + Send) -> T {
 static DEVICES: Memory<u64, Residence> = Memory::new();
 static PARENTS: Memory<Box<std::ffi::OsStr>, Directory> = Memory::new();
 
-/// What has been found out lately.
+/// A small cache whose entries expire.
 struct Memory<K, V>(RwLock<Vec<(K, V, Instant)>>);
 
 impl<K, V: Copy> Memory<K, V> {

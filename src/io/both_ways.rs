@@ -1,4 +1,4 @@
-//! Copying both ways at once.
+//! Copying in both directions at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -10,46 +10,48 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::scope::{timeout_at, try_scope};
 use crate::task;
 
-/// How much is read at once.
+/// The size of the buffer for one read.
 const BUFFER: usize = 32 * 1024;
 
-/// How long a call may take that begins when the idle limit has passed already.
+/// The time limit of a call that begins when the idle limit has already passed.
 const LAST_LOOK: Duration = Duration::from_millis(1);
 
-/// A stream that can say that no more will be written, while it goes on reading.
+/// A stream whose writing side can be closed while it continues to read.
 ///
-/// Whatever has an fd says it by shutdown(2): TCP and Unix streams, ecru's and std's. Streams of other kinds, as those that encrypt, implement
-/// it for themselves.
+/// Every type with an fd implements it by shutdown(2). This covers the TCP and Unix streams of ecru
+/// and of std. Other streams, such as those that encrypt, implement it themselves.
 pub trait CloseWrite {
-    /// Ends the direction that is written; the other side reads the end of the stream.
+    /// Closes the writing side, so that the peer reads the end of the stream.
     ///
     /// # Errors
-    /// The stream's.
+    /// Returns the errors of the stream.
     fn close_write(&self) -> io::Result<()>;
 }
 
 impl<T: AsFd> CloseWrite for T {
     fn close_write(&self) -> io::Result<()> {
         match rustix::net::shutdown(self, rustix::net::Shutdown::Write) {
-            // The other side has gone for good: it has seen the end.
+            // The peer is disconnected, so it has seen the end.
             Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Copies from `a` to `b` and from `b` to `a` at once, until both directions have ended; returns how many bytes went each way, those from
-/// `a` first.
+/// Copies from `a` to `b` and from `b` to `a` at once, until both directions have ended. Returns
+/// the number of bytes copied each way, those from `a` first.
 ///
-/// When one direction ends, the writing side of its target is [closed](CloseWrite), so that the end is passed on, and the other
-/// direction goes on. When one fails the other is cancelled; on a plain thread, whose waits nobody can cancel, it goes on until it ends by itself or
-/// the time is up that a [`timeout`](crate::timeout()) around the call gives it.
+/// When one direction ends, the writing side of its target is [closed](CloseWrite), so that the end
+/// is passed on. The other direction continues. When one direction fails, the other is cancelled.
+/// On a plain thread waits cannot be cancelled, so there the other direction continues until it
+/// ends by itself or until an enclosing [`timeout`](crate::timeout()) expires.
 ///
 /// # Errors
-/// The first error of either direction, or a cancellation.
+/// Returns the first error of either direction, or a cancellation.
 ///
 /// # Cancellation
-/// A cancel point: both directions end. What either had read and not yet written is lost, and so are the counts.
+/// This is a cancellation point: both directions end. Bytes that either direction had read and not
+/// yet written are lost, and so are the counts.
 ///
 /// # Examples
 /// ```
@@ -83,18 +85,20 @@ where
     copy(a, b, None)
 }
 
-/// Copies both ways, as [`copy_bidirectional`] does, and gives up when nothing has moved in either direction for as long as `idle`.
+/// Copies both ways like [`copy_bidirectional`], and fails when no byte has moved in either
+/// direction for the duration `idle`.
 ///
-/// The limit is for peers that are gone without a word: a proxy whose connections have no limit keeps those for ever. A byte that was
-/// read or written in one direction starts the time anew for both.
+/// The limit is for peers that vanish without closing the connection; without it a proxy would keep
+/// such connections forever. A byte that is read or written in one direction restarts the time for
+/// both.
 ///
 /// # Errors
-/// - `TimedOut` if nothing has moved for so long. Neither stream is closed.
+/// - `TimedOut` if no byte has moved for the duration `idle`. Neither stream is closed.
 /// - `InvalidInput` if the limit is zero.
-/// - Those of [`copy_bidirectional`].
+/// - The errors of [`copy_bidirectional`].
 ///
 /// # Cancellation
-/// As [`copy_bidirectional`].
+/// Behaves like [`copy_bidirectional`].
 ///
 /// # Examples
 /// ```
@@ -116,7 +120,7 @@ where
     for<'x> &'x B: Read + Write,
 {
     if idle.is_zero() {
-        let text = "an idle limit of 0 leaves no time to copy; use copy_bidirectional for none";
+        let text = "an idle limit of 0 leaves no time to copy; use copy_bidirectional instead";
         return Err(io::Error::new(ErrorKind::InvalidInput, text));
     }
     copy(a, b, Some(&Idle::new(idle)))
@@ -137,11 +141,12 @@ where
     on_threads(there, back)
 }
 
-/// When something has last moved in either direction, and how long ago that may be.
+/// The idle limit and the time of the last movement in either direction.
 struct Idle {
     limit: Duration,
     start: Instant,
-    /// Nanoseconds after the start. Relaxed: nothing is read through it.
+    /// The time of the last movement, in nanoseconds after the start. Relaxed: no other data is
+    /// published through it.
     moved: AtomicU64,
 }
 
@@ -150,13 +155,14 @@ impl Idle {
         Idle { limit, start: clock::now(), moved: AtomicU64::new(0) }
     }
 
-    /// Something has moved.
+    /// Records that bytes have moved.
     fn note(&self) {
         let now = u64::try_from((clock::now() - self.start).as_nanos()).unwrap_or(u64::MAX);
         self.moved.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Calls a function that moves bytes, again if it was cut short while the other direction was at work.
+    /// Runs a call that moves bytes under the idle limit. Repeats it if the limit interrupted it
+    /// although the other direction has moved bytes meanwhile.
     fn limited<T>(&self, mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
         loop {
             let moved = self.moved.load(Ordering::Relaxed);
@@ -164,12 +170,13 @@ impl Idle {
             let Some(at) = deadline.and_then(|after| self.start.checked_add(after)) else {
                 return call();
             };
-            // A worker that was busy meanwhile still finds what has come: past its deadline a wait does not look.
+            // A wait past its deadline does not look for data. If this worker was busy until then,
+            // the call still gets a moment to find data that has arrived.
             let at = at.max(clock::now() + LAST_LOOK.min(self.limit));
             let mut result = None;
             let limited = timeout_at(at, || result = Some(call()));
             match result.expect("the body has run") {
-                // Also if a wait inside was cut short: these bytes have moved.
+                // Even if a wait inside was interrupted, these bytes have moved.
                 Ok(value) => {
                     self.note();
                     return Ok(value);
@@ -207,7 +214,8 @@ fn in_tasks(
     })
 }
 
-/// On a plain thread, which has no tasks to spawn: another thread. It lives no longer than the call, and under the same limit.
+/// Runs the second direction on another thread, because a plain thread has no tasks to spawn. That
+/// thread ends before the call returns, and has the same time limit.
 fn on_threads(
     there: impl FnOnce() -> io::Result<u64>,
     back: impl FnOnce() -> io::Result<u64> + Send,
@@ -221,13 +229,13 @@ fn on_threads(
         let back = thread::Builder::new().spawn_scoped(s, under_limit)?;
         let there = there();
         let back = back.join().unwrap_or_else(|payload| std::panic::resume_unwind(payload));
-        // The limit is the caller's: it is he who is told.
+        // The time limit belongs to the caller, so this thread reports its expiry.
         task::begin_wait()?;
         Ok((there?, back?))
     })
 }
 
-/// Copies until the end, which is passed on.
+/// Copies until the end of the stream, and passes the end on.
 fn pump<W: CloseWrite + ?Sized>(
     from: &mut impl Read,
     to: &mut impl Write,
@@ -264,7 +272,7 @@ mod tests {
     use super::*;
     use crate::time;
 
-    /// A wait that outlasts the limit goes on as long as the other direction moves something.
+    /// A wait that exceeds the limit continues as long as the other direction moves bytes.
     #[test]
     fn the_other_direction_counts() {
         let idle = Idle::new(Duration::from_millis(2));
@@ -281,7 +289,7 @@ mod tests {
         assert_eq!((result.unwrap(), calls), (7, 4));
         let wait = || Ok(time::sleep(Duration::from_secs(3600))?);
         assert_eq!(idle.limited(wait).unwrap_err().kind(), ErrorKind::TimedOut);
-        // An error of the stream's own stays what it is.
+        // An error of the stream itself is passed on unchanged.
         let own = idle.limited(|| Err::<(), _>(ErrorKind::BrokenPipe.into())).unwrap_err();
         assert_eq!(own.kind(), ErrorKind::BrokenPipe);
     }

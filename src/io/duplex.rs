@@ -1,4 +1,4 @@
-//! Two memory pipes, one each way: a connection that stays in the process.
+//! Two memory pipes, one for each direction: a connection within the process.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::both_ways::CloseWrite;
 use super::memory_pipe::Pipe;
 
-/// Makes a connection that stays in the process: what is written to either end is read from the other, and at most `capacity`
-/// bytes (one at least) are on their way in each direction. For tests of what talks over a stream, and for bridges.
+/// Creates a connection within the process. Bytes written to either end are read from the other. At
+/// most `capacity` bytes, and at least one, are in transit in each direction. It is meant for tests
+/// of code that talks over a stream, and for bridges.
 ///
 /// # Cancellation
-/// Reading and writing are cancel points and lose nothing.
+/// Reading and writing are cancellation points and lose no data.
 ///
 /// # Examples
 /// ```
@@ -30,7 +31,7 @@ pub fn duplex(capacity: usize) -> (DuplexStream, DuplexStream) {
     (here, DuplexStream { reads: other, writes: one })
 }
 
-/// One end of a [`duplex`]. `&DuplexStream` reads and writes, too.
+/// One end of a [`duplex`]. `&DuplexStream` also reads and writes.
 pub struct DuplexStream {
     reads: Arc<Pipe>,
     writes: Arc<Pipe>,

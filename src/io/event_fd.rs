@@ -1,5 +1,5 @@
-//! A notification that has an fd.
-#![expect(unsafe_code, reason = "makes ops of a counter on the stack")]
+//! A notification with an fd.
+#![expect(unsafe_code, reason = "builds ops from a counter on the stack")]
 
 use std::fmt;
 use std::io;
@@ -15,13 +15,17 @@ use crate::sched::io::perform;
 use crate::source::{Arms, Pass, Source, wait_in_lists};
 use crate::task::Cancelled;
 
-/// A notification with an fd, for event loops that know nothing of this library: the twin of [`Notify`](crate::sync::Notify).
+/// A notification with an fd, for event loops outside this library. It is the counterpart of
+/// [`Notify`](crate::sync::Notify).
 ///
-/// The fd (eventfd(2), in non-blocking mode) is readable while there is a notification that nobody has taken; several count as one. So another loop
-/// watches it by poll(2), epoll or whatever it has, and takes the notification with [`try_take`](Source::try_take). The other way round,
-/// whoever writes an 8-byte number other than 0 to the fd, another process that has inherited it, say, notifies those who wait here.
+/// The fd (eventfd(2), in non-blocking mode) is readable while there is a notification that has not
+/// been taken. Several notifications count as one. Another event loop watches the fd by poll(2),
+/// epoll or a similar call, and takes the notification with [`try_take`](Source::try_take). In the
+/// other direction, writing an 8-byte number other than 0 to the fd notifies the waiters here. The
+/// writer may be another process that has inherited the fd.
 ///
-/// A clone is the same one. It is a [`Source`] of notifications. Where no fd is needed, `Notify` is a hundred times as fast.
+/// A clone refers to the same notification. The type is a [`Source`] of notifications. Where no fd
+/// is needed, `Notify` is a hundred times as fast.
 ///
 /// # Examples
 /// ```
@@ -42,7 +46,7 @@ pub struct EventFd {
 struct Inner {
     fd: OwnedDescriptor,
     waiters: WaitList,
-    /// For selects, callbacks and futures: once there has been one.
+    /// Watches the fd for selects, callbacks and futures. It starts with the first of them.
     watch: Watch,
 }
 
@@ -59,10 +63,10 @@ impl Drop for Inner {
 }
 
 impl EventFd {
-    /// One without a notification.
+    /// Creates an `EventFd` without a notification.
     ///
     /// # Errors
-    /// The system's: no more descriptors.
+    /// Fails if the process has too many open files.
     pub fn new() -> io::Result<EventFd> {
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let fd = OwnedDescriptor::new(fd);
@@ -70,22 +74,22 @@ impl EventFd {
         Ok(EventFd { inner: Arc::new(inner) })
     }
 
-    /// Notifies one of those who wait, or whoever comes next. Never waits.
+    /// Notifies one waiter, or the next one to wait if there is none. Never waits.
     ///
     /// # Errors
-    /// None that is known.
+    /// No error is known to occur.
     pub fn notify(&self) -> io::Result<()> {
         match rustix::io::write(self, &1_u64.to_ne_bytes()) {
-            // The counter is full: there is a notification.
+            // The counter is full, so there already is a notification.
             Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A duplicate of the fd, for a loop that wants to own it.
+    /// Returns a duplicate of the fd, for an event loop that needs to own it.
     ///
     /// # Errors
-    /// The system's: no more descriptors.
+    /// Fails if the process has too many open files.
     pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
         self.as_fd().try_clone_to_owned()
     }
@@ -109,7 +113,8 @@ impl Source for EventFd {
         each(&self.inner.waiters);
     }
 
-    /// By the worker's driver, or poll(2), without the thread that watches for others; by that where the driver cannot be opened.
+    /// Waits through the worker's driver, or by poll(2) on a plain thread. The watching thread is
+    /// used only if the driver cannot be opened.
     fn wait(&self) -> Result<(), Cancelled> {
         let mut count = [0; 8];
         let op = Op::Read {
@@ -118,7 +123,8 @@ impl Source for EventFd {
             len: 8,
             manner: Manner::Nonblocking,
         };
-        // SAFETY: S3: the counter lives on this stack until this returns, and the fd is borrowed by `self`.
+        // SAFETY: S3: the counter lives on this stack until this returns, and the fd is borrowed by
+        // `self`.
         match unsafe { perform(op) } {
             Ok(_) => Ok(()),
             Err(error) => match Cancelled::find(&error) {

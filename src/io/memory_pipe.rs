@@ -1,4 +1,4 @@
-//! A pipe that stays in the process.
+//! A pipe within the process.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::park::WaitList;
 use crate::source::Source;
 use crate::task;
 
-/// What both ends share.
+/// The state that both ends share.
 pub(super) struct Pipe {
     state: Mutex<State>,
     capacity: usize,
@@ -20,9 +20,9 @@ pub(super) struct Pipe {
 #[derive(Default)]
 struct State {
     bytes: VecDeque<u8>,
-    /// No more will be written.
+    /// The writing end is closed.
     ended: bool,
-    /// No more will be read.
+    /// The reading end is closed.
     deaf: bool,
 }
 
@@ -82,14 +82,14 @@ impl Pipe {
         }
     }
 
-    /// The writing end has gone.
+    /// Closes the writing end.
     pub(super) fn end(&self) {
         self.lock().ended = true;
         self.readers.notify_all();
         self.writers.notify_all();
     }
 
-    /// The reading end has gone, and what was on its way with it.
+    /// Closes the reading end and discards the bytes in transit.
     pub(super) fn turn_deaf(&self) {
         let mut state = self.lock();
         state.deaf = true;
@@ -100,7 +100,8 @@ impl Pipe {
     }
 }
 
-/// There is something to read, or never will be.
+/// A source that is ready when a read would not wait: there are bytes, or the writing end is
+/// closed.
 struct Readable<'p>(&'p Pipe);
 
 impl Source for Readable<'_> {
@@ -116,7 +117,7 @@ impl Source for Readable<'_> {
     }
 }
 
-/// There is room to write, or no use in it.
+/// A source that is ready when a write would not wait: there is space, or an end is closed.
 struct Writable<'p>(&'p Pipe);
 
 impl Source for Writable<'_> {
@@ -132,14 +133,15 @@ impl Source for Writable<'_> {
     }
 }
 
-/// Makes a pipe that stays in the process: bytes written at one end are read at the other, by tasks or threads, and at most `capacity`
-/// of them (one at least) are on their way. Without a system call, and without fds: see [`pipe`](super::pipe()) for one that other processes
-/// can use.
+/// Creates a pipe within the process. Tasks and threads read at one end the bytes written at the
+/// other. At most `capacity` bytes, and at least one, are in transit. The pipe needs neither system
+/// calls nor fds. For a pipe that other processes can use see [`pipe`](super::pipe()).
 ///
-/// When the writer has gone the reader gets what is left, then `Ok(0)`; when the reader has gone the writer gets `BrokenPipe`.
+/// After the writer is dropped, the reader gets the remaining bytes and then `Ok(0)`. After the
+/// reader is dropped, the writer gets `BrokenPipe`.
 ///
 /// # Cancellation
-/// Reading and writing are cancel points and lose nothing.
+/// Reading and writing are cancellation points and lose no data.
 ///
 /// # Examples
 /// ```
@@ -160,12 +162,12 @@ pub fn memory_pipe(capacity: usize) -> (MemoryReader, MemoryWriter) {
     (MemoryReader { pipe: Arc::clone(&pipe) }, MemoryWriter { pipe })
 }
 
-/// The end of a [`memory_pipe`] that is read. `&MemoryReader` reads, too.
+/// The reading end of a [`memory_pipe`]. `&MemoryReader` also reads.
 pub struct MemoryReader {
     pipe: Arc<Pipe>,
 }
 
-/// The end of a [`memory_pipe`] that is written. `&MemoryWriter` writes, too.
+/// The writing end of a [`memory_pipe`]. `&MemoryWriter` also writes.
 pub struct MemoryWriter {
     pipe: Arc<Pipe>,
 }

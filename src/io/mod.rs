@@ -1,26 +1,32 @@
-//! std's input and output, on which a wait parks the task and not the worker.
+//! Input and output with the API of std, on which a wait parks the task and not the worker.
 //!
-//! `use ecru::io` takes the place of `use std::io`: the traits, buffers and errors are std's own, what waits is ours.
+//! `use ecru::io` replaces `use std::io`. The traits, buffers and errors are std's own; the types
+//! that wait are ecru's.
 //!
-//! - [`fn@stdin`], [`fn@stdout`], [`stderr`] are the process's standard streams, with buffers of their own: what std's have buffered
-//!   is not here. (Whoever mixes the two on one stream flushes in between.)
-//! - [`pipe()`] is a pipe of the system, as std's: it has two fds, and either end may be given to another process.
-//! - [`fn@memory_pipe`] and [`fn@duplex`] stay in the process: bytes from one task or thread to another, through a buffer of a given size.
-//! - [`copy`] is std's; [`copy_bidirectional`] does it both ways at once and passes on the end of each, [`copy_bidirectional_idle`]
-//!   under a limit for silence.
-//! - [`EventFd`] is a notification with an fd, for event loops that know nothing of this library.
+//! - [`stdin`], [`stdout`], [`stderr`] are the process's standard streams. Their buffers are
+//!   separate from std's, so a program that uses both on one stream must flush in between.
+//! - [`pipe()`] is a pipe of the system, like std's. It has two fds, and either end may be given to
+//!   another process.
+//! - [`memory_pipe`] and [`duplex`] stay within the process. They pass bytes between tasks or
+//!   threads through a buffer of a given size.
+//! - [`copy`] is std's. [`copy_bidirectional`] copies in both directions at once and passes on the
+//!   end of each. [`copy_bidirectional_idle`] does so with a limit on silence.
+//! - [`EventFd`] is a notification with an fd, for event loops outside this library.
 //!
 //! # What a cancellation can lose
 //! | call | what may be lost |
 //! |---|---|
-//! | `read` of a pipe, a standard stream, a memory pipe | nothing: it gives `Cancelled` before it takes a byte, or what it took |
-//! | `read_line`, `read_until`, `read_exact`, `read_to_end` | what had been read by then is in the buffer that was passed; `read_exact` does not say how much, and what `read_line` got of a line stays in its string if it is valid UTF-8 |
-//! | `write` | nothing: it gives `Cancelled` before it writes a byte, or says how many it wrote |
-//! | `write_all`, `copy`, `flush` of a buffered writer | the count of what had been written by then |
-//! | `copy_bidirectional`, `copy_bidirectional_idle` | the counts, and what either direction had read and not yet written |
-//! | `EventFd::wait` | nothing: a notification is taken, or it is still there |
+//! | `read` | nothing: it returns `Cancelled` before it takes a byte, or the bytes taken |
+//! | `read_until`, `read_to_end` | nothing: the bytes read are in the buffer that was passed |
+//! | `read_line` | bytes read so far, if they are not valid UTF-8; else they are in the string |
+//! | `read_exact` | the number of bytes read; the bytes are in the buffer that was passed |
+//! | `write` | nothing: it returns `Cancelled` before it writes a byte, or the number written |
+//! | `write_all`, `copy`, `flush` of a buffered writer | the number of bytes written |
+//! | `copy_bidirectional` and `.._idle` | the counts, and bytes read and not yet written |
+//! | `EventFd::wait` | nothing: a notification is taken, or it stays |
 //!
-//! A read or write of a regular file that a standard stream has been redirected to is not interrupted: it takes as long as it takes.
+//! A standard stream may be redirected to a regular file. A read or write of that file is not
+//! interrupted.
 
 mod both_ways;
 mod duplex;

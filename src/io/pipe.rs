@@ -8,16 +8,18 @@ use rustix::pipe::PipeFlags;
 
 use super::stream::{Stream, stream_type};
 
-/// Makes a pipe: what is written at one end is read at the other. As [`std::io::pipe`].
+/// Creates a pipe. Bytes written at one end are read at the other. See [`std::io::pipe`].
 ///
-/// Reading gives `Ok(0)` when every [`PipeWriter`] has gone, with those that other processes have; writing fails with `BrokenPipe` when
-/// every [`PipeReader`] has. For a pipe inside of the process see [`memory_pipe`](fn@super::memory_pipe).
+/// Reading returns `Ok(0)` when every [`PipeWriter`] is closed, including those of other processes.
+/// Writing fails with `BrokenPipe` when every [`PipeReader`] is closed. For a pipe within the
+/// process see [`memory_pipe`](super::memory_pipe).
 ///
 /// # Errors
-/// The system's: no more descriptors.
+/// Fails if the process has too many open files.
 ///
 /// # Cancellation
-/// Reading and writing are cancel points and lose nothing: see [the module](super#what-a-cancellation-can-lose).
+/// Reading and writing are cancellation points and lose no data; see [the
+/// module](super#what-a-cancellation-can-lose).
 ///
 /// # Examples
 /// ```
@@ -37,11 +39,11 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((PipeReader(Stream::sole(reader)?), PipeWriter(Stream::sole(writer)?)))
 }
 
-/// The end of a [`pipe`] that is read. `&PipeReader` reads, too.
+/// The reading end of a [`pipe`]. `&PipeReader` also reads.
 #[derive(Debug)]
 pub struct PipeReader(Stream);
 
-/// The end of a [`pipe`] that is written. `&PipeWriter` writes, too.
+/// The writing end of a [`pipe`]. `&PipeWriter` also writes.
 #[derive(Debug)]
 pub struct PipeWriter(Stream);
 
@@ -49,37 +51,37 @@ stream_type!(read PipeReader);
 stream_type!(write PipeWriter);
 
 impl PipeReader {
-    /// Another one for the same end: each byte is read by one of them.
+    /// Returns another handle to the same end. Each byte is read through one of the handles.
     ///
     /// # Errors
-    /// The system's: no more descriptors.
+    /// Fails if the process has too many open files.
     pub fn try_clone(&self) -> io::Result<PipeReader> {
         self.0.duplicate().map(PipeReader)
     }
 }
 
 impl PipeWriter {
-    /// Another one for the same end.
+    /// Returns another handle to the same end.
     ///
     /// # Errors
-    /// The system's: no more descriptors.
+    /// Fails if the process has too many open files.
     pub fn try_clone(&self) -> io::Result<PipeWriter> {
         self.0.duplicate().map(PipeWriter)
     }
 }
 
-/// The mode of the open file, which others may have, is left alone.
+/// The mode of the open file, which may be shared, is not changed.
 impl FromRawFd for PipeReader {
     unsafe fn from_raw_fd(fd: RawFd) -> PipeReader {
-        // SAFETY: the caller promises, by this method's contract, that the fd is open and nobody else's.
+        // SAFETY: by this method's contract, the fd is open and has no other owner.
         PipeReader::from(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }
 
-/// The mode of the open file, which others may have, is left alone.
+/// The mode of the open file, which may be shared, is not changed.
 impl FromRawFd for PipeWriter {
     unsafe fn from_raw_fd(fd: RawFd) -> PipeWriter {
-        // SAFETY: the caller promises, by this method's contract, that the fd is open and nobody else's.
+        // SAFETY: by this method's contract, the fd is open and has no other owner.
         PipeWriter::from(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 }

@@ -1,8 +1,10 @@
-//! The process's standard streams as they come from outside: fds 0, 1 and 2, whose open files other processes have as well.
+//! The process's standard streams as inherited: fds 0, 1 and 2, whose open files are shared with
+//! other processes.
 //!
-//! Their mode is never changed: a shell whose terminal is suddenly in non-blocking mode is broken. A regular file never makes
-//! anybody wait for somebody else, only for the disk: what the kernel does not have at hand is left to a thread that may block.
-#![expect(unsafe_code, reason = "makes ops of borrowed buffers, and borrows fds that stay open")]
+//! Their mode is never changed, because a shell breaks if its terminal is suddenly in non-blocking
+//! mode. A regular file never waits for another process, only for the disk. Data that the kernel
+//! does not have in memory is read on a thread that may block.
+#![expect(unsafe_code, reason = "builds ops from borrowed buffers; borrows fds that stay open")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
@@ -14,10 +16,10 @@ use crate::sched::io::perform;
 use crate::sched::unblock;
 use crate::task;
 
-/// The most that is read of a regular file at once.
+/// The most bytes read from a regular file at once.
 const PIECE: usize = 256 << 10;
 
-/// One of the three.
+/// One of the three standard streams.
 #[derive(Debug)]
 pub(super) struct Standard {
     fd: Descriptor,
@@ -26,7 +28,7 @@ pub(super) struct Standard {
 }
 
 impl Standard {
-    /// The stream with this number.
+    /// Returns the stream with this fd number.
     pub(super) fn new(number: RawFd) -> Standard {
         let fd = Descriptor::of(&number);
         let mut standard = Standard { fd, manner: Manner::Shared, regular: false };
@@ -43,62 +45,69 @@ impl Standard {
         rustix::termios::isatty(self)
     }
 
-    /// Reads; of a stream that has been closed, nothing.
+    /// Reads. A closed stream reads as empty.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        // What a file in memory has is read at once, on this thread: not more than others can wait for.
+        // Cached data of a regular file is copied on this thread. The limit keeps other tasks from
+        // waiting long.
         let most = if self.regular { buffer.len().min(PIECE) } else { buffer.len() };
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(most));
         let op = Op::Read { fd: self.fd, buf, len, manner: self.manner };
-        // SAFETY: S3: the buffer is borrowed until this returns, and nobody closes a standard stream.
+        // SAFETY: S3: the buffer is borrowed until this returns, and a standard stream is never
+        // closed.
         let outcome = unsafe { self.transfer(op) };
         if_closed(outcome, 0)
     }
 
-    /// Writes; to a stream that has been closed, into the void.
+    /// Writes. Bytes written to a closed stream are discarded.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
         let op = Op::Write { fd: self.fd, buf, len, manner: self.manner };
-        // SAFETY: S3: as above; the kernel only reads them.
+        // SAFETY: S3, as in `read`. The kernel only reads the bytes.
         let outcome = unsafe { self.transfer(op) };
         if_closed(outcome, bytes.len())
     }
 
+    /// Performs an op. For a regular file, only an attempt is made on this thread.
+    ///
     /// # Safety
-    /// As [`perform`].
+    /// The caller must uphold the contract of [`perform`].
     unsafe fn transfer(&self, op: Op) -> io::Result<usize> {
         if !self.regular {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds the same contract.
             return unsafe { perform(op) }.map(|count| count as usize);
         }
         task::begin_wait()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the same contract.
         match unsafe { op.attempt() } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other.map(|count| count as usize),
         }
         let op = Plain(op);
-        // SAFETY: the caller's promise: `unblock` returns after the call.
+        // SAFETY: the caller upholds the same contract, and `unblock` returns only after the call.
         unblock(move || unsafe { op.call() })
     }
 }
 
-/// Of a regular file: read or written by whoever calls it, however long that takes.
+/// An op on a regular file that is performed by a blocking system call.
 struct Plain(Op);
 
-// SAFETY: S3: what it points to is valid, and nobody else's, wherever it is called.
+// SAFETY: S3: the memory that the op points to is valid and not accessed by other code, on
+// whichever thread it is called.
 unsafe impl Send for Plain {}
 
 impl Plain {
+    /// Performs the op by a system call that may block.
+    ///
     /// # Safety
-    /// As [`perform`].
+    /// The caller must uphold the contract of [`perform`].
     unsafe fn call(self) -> io::Result<usize> {
         loop {
             let result = match self.0 {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds the same contract.
                 Op::Read { fd, buf, len, .. } => unsafe {
                     libc::read(fd.fd, buf.cast(), len as usize)
                 },
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds the same contract.
                 Op::Write { fd, buf, len, .. } => unsafe {
                     libc::write(fd.fd, buf.cast(), len as usize)
                 },
@@ -119,12 +128,14 @@ impl Plain {
 
 impl AsFd for Standard {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: nobody closes a standard stream; if it was closed before, calls on it fail.
+        // SAFETY: a standard stream is never closed by ecru. If it was closed before, calls on it
+        // fail.
         unsafe { BorrowedFd::borrow_raw(self.fd.fd) }
     }
 }
 
-/// As std: a program that was started without the stream need not notice.
+/// Ignores the error of a closed stream, as std does, so that a program also works if it was
+/// started without the stream.
 fn if_closed(outcome: io::Result<usize>, instead: usize) -> io::Result<usize> {
     match outcome {
         Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(instead),

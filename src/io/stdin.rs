@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use super::standard::Standard;
 use crate::sync::{Mutex, MutexGuard};
 
-/// As std's.
+/// The same size as std's buffer.
 const BUFFER: usize = 8 * 1024;
 
 static STDIN: OnceLock<Mutex<BufReader<Input>>> = OnceLock::new();
@@ -21,13 +21,14 @@ impl Read for Input {
     }
 }
 
-/// The standard input of the process: as [`std::io::stdin`], with a buffer of its own. A task that waits for input is parked, and its worker
-/// goes on with others.
+/// Returns a handle to the standard input of the process, like [`std::io::stdin`]. Its buffer is
+/// separate from std's. A task that waits for input is parked, and its worker runs other tasks.
 ///
-/// The open file is left in the mode in which it was inherited, for other processes have it too.
+/// The open file keeps the mode in which it was inherited, because other processes share it.
 ///
 /// # Cancellation
-/// Each read is a cancel point; it loses nothing. So is waiting for one's turn, except in [`lock`](Stdin::lock).
+/// Each read is a cancellation point and loses no data. So is waiting for the lock, except in
+/// [`lock`](Stdin::lock).
 ///
 /// # Examples
 /// ```no_run
@@ -44,17 +45,17 @@ pub fn stdin() -> Stdin {
     Stdin { inner }
 }
 
-/// From [`stdin`].
+/// A handle to the standard input, returned by [`stdin`].
 #[derive(Debug)]
 pub struct Stdin {
     inner: &'static Mutex<BufReader<Input>>,
 }
 
 impl Stdin {
-    /// Waits until nobody else reads, and keeps the others out until the guard is dropped.
+    /// Waits until no other reader holds the lock, and holds it until the guard is dropped.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     #[must_use]
     pub fn lock(&self) -> StdinLock<'static> {
         StdinLock { inner: self.inner.lock() }
@@ -64,21 +65,23 @@ impl Stdin {
         Ok(StdinLock { inner: self.inner.lock_cancellable()? })
     }
 
-    /// Reads up to the end of a line, which is appended to `line` with it. `Ok(0)`: the input has ended.
+    /// Reads a line and appends it, including its line end, to `line`. Returns `Ok(0)` at the end
+    /// of the input.
     ///
     /// # Errors
-    /// The system's; `InvalidData` for what is no UTF-8; a cancellation.
+    /// Returns the errors of the system, `InvalidData` for input that is not UTF-8, and
+    /// cancellations.
     pub fn read_line(&self, line: &mut String) -> io::Result<usize> {
         self.lock_to_read()?.read_line(line)
     }
 
-    /// The lines, without their ends, while others are kept out.
+    /// Returns an iterator over the lines, without their line ends. It holds the lock.
     #[must_use]
     pub fn lines(self) -> Lines<StdinLock<'static>> {
         self.lock().lines()
     }
 
-    /// Whether it is a terminal.
+    /// Returns whether the stream is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         rustix::termios::isatty(self)
@@ -116,7 +119,7 @@ impl AsFd for Stdin {
     }
 }
 
-/// Only for its number: it has no buffer, and is not read.
+/// Returns the stream for its fd number only. It has no buffer and is never read.
 fn standard_input() -> &'static Standard {
     static INPUT: OnceLock<Standard> = OnceLock::new();
     INPUT.get_or_init(|| Standard::new(0))
@@ -128,14 +131,14 @@ impl AsRawFd for Stdin {
     }
 }
 
-/// The standard input, for one reader alone: from [`Stdin::lock`].
+/// A guard that locks the standard input for one reader, returned by [`Stdin::lock`].
 #[derive(Debug)]
 pub struct StdinLock<'a> {
     inner: MutexGuard<'a, BufReader<Input>>,
 }
 
 impl StdinLock<'_> {
-    /// Whether it is a terminal.
+    /// Returns whether the stream is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
         self.inner.get_ref().0.is_terminal()

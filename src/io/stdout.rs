@@ -1,11 +1,15 @@
-//! The standard output, and the standard error.
+//! The standard output and the standard error.
 //!
-//! # Who has the stream
-//! A permit, held by one task or thread at a time, which may take it again (std's lock is like that: a function that prints may be
-//! called by one that holds the lock). The writer itself is behind a second lock, which is taken for one call at a time. It is free most
-//! of the time: only the holder of the permit takes it. But a guard can be moved to another task of the same thread, which then writes beside
-//! the one that made it. So it is a lock that parks, and not one of std's: a writer that waits for room keeps it.
-#![expect(unsafe_code, reason = "asks for a last flush when the process ends")]
+//! # Locking
+//! A stream is guarded by a permit that one task or thread holds at a time. The holder may acquire
+//! it again, as with std's lock, so that a function that prints may be called while the lock is
+//! held.
+//!
+//! The writer itself is behind a second lock, which is taken for one call at a time. It is usually
+//! free, because only the permit's holder takes it. But a guard can be moved to another task of the
+//! same thread. That task then writes concurrently with the task that made the guard. A writer that
+//! waits for space keeps the second lock, so this is a lock that parks, and not one of std's.
+#![expect(unsafe_code, reason = "registers a last flush for the end of the process")]
 
 use std::fmt;
 use std::io::{self, LineWriter, Write};
@@ -19,16 +23,17 @@ use crate::scope::shield;
 use crate::sync::{self, Permit, Semaphore};
 use crate::task::{self, Cancelled};
 
-/// A stream, and who has it.
+/// A stream and its lock.
 struct Held<W> {
     turn: Semaphore,
-    /// Whose the permit is, by [`task::current_identity`]; 0: nobody's. Relaxed: one finds oneself there only if one has written it.
+    /// The identity of the permit's holder, by [`task::current_identity`], or 0. Relaxed: a task or
+    /// thread finds its own identity here only if it has stored it itself.
     holder: AtomicU64,
-    /// How often the holder has taken it. The holder's.
+    /// How often the holder has acquired the permit. Only the holder accesses it.
     depth: AtomicUsize,
     permit: Mutex<Option<Permit>>,
     writer: sync::Mutex<W>,
-    /// For its number.
+    /// The stream for its fd number only.
     standard: Standard,
 }
 
@@ -68,7 +73,8 @@ impl<W> Held<W> {
     }
 }
 
-/// The stream is its owner's until this is dropped. It stays where it is: another task or thread has not got the permit.
+/// Ownership of the stream until this is dropped. It is not `Send`, because another thread does not
+/// hold the permit.
 struct Turn<W: 'static> {
     held: &'static Held<W>,
     _stays: PhantomData<*const ()>,
@@ -76,7 +82,7 @@ struct Turn<W: 'static> {
 
 impl<W> Turn<W> {
     fn take(held: &'static Held<W>) -> Turn<W> {
-        // No request is seen inside of the shield, and the semaphore is never closed.
+        // Inside the shield no cancellation is seen, and the semaphore is never closed.
         let _ = shield(|| held.enter(|| held.turn.acquire()));
         Turn { held, _stays: PhantomData }
     }
@@ -91,7 +97,7 @@ impl<W: Write> Turn<W> {
     fn with<T>(&self, call: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
         let mut writer = match self.held.writer.try_lock() {
             Ok(writer) => writer,
-            // The guard has been moved, and its new holder is in the middle of a call.
+            // The guard was moved to another task, which is in the middle of a call.
             Err(_) => self.held.writer.lock_cancellable()?,
         };
         call(&mut *writer)
@@ -104,10 +110,11 @@ impl<W> Drop for Turn<W> {
     }
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 struct Output {
     standard: Standard,
-    /// The process ends: there is nobody left to wait with.
+    /// The process is exiting. Writes then go directly to the kernel, because no task can park any
+    /// more.
     ends: bool,
 }
 
@@ -130,7 +137,8 @@ static STDERR: OnceLock<Held<Output>> = OnceLock::new();
 
 fn the_output() -> &'static Held<LineWriter<Output>> {
     STDOUT.get_or_init(|| {
-        // SAFETY: the function takes nothing and does not unwind. If there is no room for it, a last line may be lost.
+        // SAFETY: the function takes no arguments and does not unwind. If it cannot be registered,
+        // an unfinished last line may be lost.
         let _ = unsafe { libc::atexit(flush_at_exit) };
         Held::new(LineWriter::new(Output { standard: Standard::new(1), ends: false }), 1)
     })
@@ -140,7 +148,7 @@ fn the_errors() -> &'static Held<Output> {
     STDERR.get_or_init(|| Held::new(Output { standard: Standard::new(2), ends: false }, 2))
 }
 
-/// Writes what is left of a last line without an end.
+/// Writes the buffered part of a last line without a line end.
 extern "C" fn flush_at_exit() {
     if let Some(held) = STDOUT.get()
         && let Ok(mut writer) = held.writer.try_lock()
@@ -150,12 +158,13 @@ extern "C" fn flush_at_exit() {
     }
 }
 
-/// The standard output of the process: as [`std::io::stdout`], with a buffer of its own, which is written at the end of each line and
-/// when the process exits. Who has to wait for room, as in a pipe that nobody reads, is parked.
+/// Returns a handle to the standard output of the process, like [`std::io::stdout`]. Its buffer is
+/// separate from std's, and is written at the end of each line and when the process exits. A task
+/// that waits for space, for instance in a pipe that is not read, is parked.
 ///
 /// # Cancellation
-/// Writing to the stream is a cancel point, and so is waiting for one's turn, except in [`lock`](Stdout::lock). What was put in the
-/// buffer and not written stays there.
+/// Writing to the stream is a cancellation point. So is waiting for the lock, except in
+/// [`lock`](Stdout::lock). Bytes that are in the buffer and not yet written stay there.
 ///
 /// # Examples
 /// ```
@@ -168,10 +177,11 @@ pub fn stdout() -> Stdout {
     Stdout { held: the_output() }
 }
 
-/// The standard error of the process: as [`std::io::stderr`], without a buffer.
+/// Returns a handle to the standard error of the process, like [`std::io::stderr`], without a
+/// buffer.
 ///
 /// # Cancellation
-/// As of [`stdout`].
+/// Behaves like [`stdout`].
 ///
 /// # Examples
 /// ```
@@ -184,7 +194,7 @@ pub fn stderr() -> Stderr {
     Stderr { held: the_errors() }
 }
 
-/// For a handle by value and by reference.
+/// Implements `Write` for a handle, by value and by reference.
 macro_rules! writes_under_lock {
     ($($handle:ty),*) => { $(
         impl Write for $handle {
@@ -209,24 +219,24 @@ macro_rules! writes_under_lock {
 
 macro_rules! writes {
     ($what:literal, $handle:ident, $lock:ident, $writer:ty) => {
-        #[doc = concat!("From [`", $what, "`].")]
+        #[doc = concat!("A handle to the stream, returned by [`", $what, "`].")]
         #[derive(Clone, Copy)]
         pub struct $handle {
             held: &'static Held<$writer>,
         }
 
-        #[doc = concat!("The stream for one writer alone: from [`", stringify!($handle), "::lock`].")]
+        #[doc = concat!("A guard for one writer, returned by [`", stringify!($handle), "::lock`].")]
         pub struct $lock<'a> {
             turn: Turn<$writer>,
             _borrowed: PhantomData<&'a ()>,
         }
 
         impl $handle {
-            /// Waits until nobody else writes, and keeps the others out until the guard is dropped. Whoever has the guard already gets
-            /// another one at once.
+            /// Waits until no other writer holds the lock, and holds it until the guard is dropped.
+            /// A task or thread that already has a guard gets another one at once.
             ///
             /// # Cancellation
-            /// No cancel point.
+            /// This is not a cancellation point.
             #[must_use]
             pub fn lock(&self) -> $lock<'static> {
                 $lock { turn: Turn::take(self.held), _borrowed: PhantomData }
@@ -236,7 +246,7 @@ macro_rules! writes {
                 Ok($lock { turn: Turn::take_cancellably(self.held)?, _borrowed: PhantomData })
             }
 
-            /// Whether it is a terminal.
+            /// Returns whether the stream is a terminal.
             #[must_use]
             pub fn is_terminal(&self) -> bool {
                 self.held.standard.is_terminal()
@@ -244,7 +254,7 @@ macro_rules! writes {
         }
 
         impl $lock<'_> {
-            /// Whether it is a terminal.
+            /// Returns whether the stream is a terminal.
             #[must_use]
             pub fn is_terminal(&self) -> bool {
                 self.turn.held.standard.is_terminal()
@@ -305,14 +315,15 @@ macro_rules! writes {
     };
 }
 
-/// As std's: the child writes to the same stream, beside what this process has in its buffer.
+/// Lets a child process write to the same stream, like std's conversion. Bytes in this process's
+/// buffer are written separately.
 impl From<Stdout> for std::process::Stdio {
     fn from(_: Stdout) -> std::process::Stdio {
         io::stdout().into()
     }
 }
 
-/// As std's: the child writes to the same stream.
+/// Lets a child process write to the same stream, like std's conversion.
 impl From<Stderr> for std::process::Stdio {
     fn from(_: Stderr) -> std::process::Stdio {
         io::stderr().into()

@@ -1,8 +1,9 @@
-//! An fd of ours that carries a stream of bytes and is no socket: an end of a pipe.
+//! An owned fd that carries a stream of bytes and is not a socket: an end of a pipe.
 //!
-//! It is in non-blocking mode while nobody else has the same open file. That mode would surprise another process, so an end
-//! that is given away goes back to blocking mode; and what may have been given away is asked, call by call, not to wait.
-#![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
+//! The fd is in non-blocking mode while its open file is not shared. Another process would not
+//! expect that mode, so an end that is given away is set back to blocking mode. If the open file
+//! may be shared, each call separately asks the kernel not to wait.
+#![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,25 +12,26 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length};
 use crate::sched::io::perform;
 
-/// See the module.
+/// An end of a pipe; see the module.
 #[derive(Debug)]
 pub(crate) struct Stream {
     fd: OwnedDescriptor,
-    /// Others may have the same open file. Relaxed: whoever gives an end to others while somebody uses it orders the two himself.
+    /// Whether the open file may be shared. Relaxed: a program that shares an end while another
+    /// thread uses it must order the two itself.
     shared: AtomicBool,
-    /// It is in non-blocking mode because that was set here.
+    /// Whether the fd is in non-blocking mode because this type has set it.
     was_set: bool,
 }
 
 impl Stream {
-    /// Takes an fd whose open file nobody else has, in whichever mode.
+    /// Takes an fd whose open file is not shared, in either mode.
     pub(crate) fn sole(fd: OwnedFd) -> io::Result<Stream> {
         let fd = OwnedDescriptor::new(fd);
         fd.set_nonblocking_mode(true)?;
         Ok(Stream { fd, shared: AtomicBool::new(false), was_set: true })
     }
 
-    /// Takes an fd whose open file others may have, and leaves its mode alone.
+    /// Takes an fd whose open file may be shared, and does not change its mode.
     pub(crate) fn shared(fd: OwnedFd) -> Stream {
         Stream { fd: OwnedDescriptor::new(fd), shared: AtomicBool::new(true), was_set: false }
     }
@@ -48,15 +50,16 @@ impl Stream {
     pub(crate) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
         let op = Op::Write { fd: self.fd.name(), buf, len, manner: self.manner() };
-        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns; the kernel only reads them.
+        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
+        // only reads them.
         unsafe { perform(op) }.map(|count| count as usize)
     }
 
-    /// [`Stream::read`] that fails with `WouldBlock` rather than wait.
+    /// Reads like [`Stream::read`], but fails with `WouldBlock` instead of waiting.
     pub(crate) fn try_read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
         let op = Op::Read { fd: self.fd.name(), buf, len, manner: self.manner() };
-        // SAFETY: S3: as in `read`.
+        // SAFETY: S3, as in `read`.
         unsafe { op.attempt() }.map(|count| count as usize)
     }
 
@@ -66,10 +69,10 @@ impl Stream {
         Ok(Stream { was_set: self.was_set, ..duplicate })
     }
 
-    /// The fd, in blocking mode, unless it came from outside: then in whichever mode it is.
+    /// Returns the fd: in blocking mode if it was created here, otherwise in the mode it has.
     pub(crate) fn into_fd(self) -> OwnedFd {
         if self.was_set {
-            // It fails for what is no open fd, and then whoever uses it next is told.
+            // This fails only if the fd is not open, and then its next use reports that.
             let _ = self.fd.set_nonblocking_mode(false);
         }
         self.fd.into_fd()
@@ -82,7 +85,8 @@ impl AsFd for Stream {
     }
 }
 
-/// `Read` or `Write`, by value and by reference, and conversions, for a type that is a [`Stream`] in a tuple.
+/// Implements `Read` or `Write`, by value and by reference, and the conversions, for a tuple struct
+/// around a [`Stream`].
 macro_rules! stream_type {
     (read $ours:ident) => {
         $crate::io::stream_type!(read by $ours, &$ours);
@@ -125,28 +129,31 @@ macro_rules! stream_type {
             }
         }
 
-        /// The fd, in blocking mode, unless it came from outside: then in whichever mode it is.
+        /// The fd is set to blocking mode if it was created here. Otherwise it keeps the mode it
+        /// has.
         impl std::os::fd::IntoRawFd for $ours {
             fn into_raw_fd(self) -> std::os::fd::RawFd {
                 std::os::fd::OwnedFd::from(self).into_raw_fd()
             }
         }
 
-        /// The fd, in blocking mode, unless it came from outside: then in whichever mode it is.
+        /// The fd is set to blocking mode if it was created here. Otherwise it keeps the mode it
+        /// has.
         impl From<$ours> for std::os::fd::OwnedFd {
             fn from(ours: $ours) -> std::os::fd::OwnedFd {
                 ours.0.into_fd()
             }
         }
 
-        /// In blocking mode, as other programs expect it, unless the fd came from outside: then in whichever mode it is.
+        /// The fd is set to blocking mode, as other programs expect it, if it was created here.
+        /// Otherwise it keeps the mode it has.
         impl From<$ours> for std::process::Stdio {
             fn from(ours: $ours) -> std::process::Stdio {
                 std::os::fd::OwnedFd::from(ours).into()
             }
         }
 
-        /// The mode of the open file, which others may have, is left alone.
+        /// The mode of the open file, which may be shared, is not changed.
         impl From<std::os::fd::OwnedFd> for $ours {
             fn from(fd: std::os::fd::OwnedFd) -> $ours {
                 $ours($crate::io::Stream::shared(fd))

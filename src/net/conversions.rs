@@ -1,11 +1,13 @@
-//! From and to std's sockets and raw fds: the same for each public type.
+//! Conversions from and to std's sockets and raw fds, the same for each public type.
 //!
-//! - `TryFrom<std::net::X>` takes the socket into non-blocking mode, and its time-outs along. If it was in non-blocking mode
-//!   already, its calls wait from now on; see `set_nonblocking`.
-//! - `TryFrom<ecru::net::X>` for std's type gives it back in the mode that `set_nonblocking` says, blocking as a rule.
-//!   (The mode belongs to the socket and not to the fd: duplicates, whoever has them, change with it. So give away a socket
-//!   only together with its clones.)
-//! - `From<OwnedFd>` and `FromRawFd` cannot report an error; what is not a socket says so at its first use.
+//! - `TryFrom<std::net::X>` sets the socket to non-blocking mode and keeps its time limits. A
+//!   socket that was in non-blocking mode before waits in its calls from now on; see
+//!   `set_nonblocking`.
+//! - `TryFrom<ecru::net::X>` for std's type returns the socket in the mode that `set_nonblocking`
+//!   has set, which is blocking by default. The mode belongs to the socket and not to the fd, so it
+//!   changes for all duplicates. Therefore convert a socket only together with its clones.
+//! - `From<OwnedFd>` and `FromRawFd` cannot report an error. An fd that is not a socket fails at
+//!   its first use.
 //! - `From<ecru::net::X> for OwnedFd` and `IntoRawFd` leave the fd in non-blocking mode.
 #![expect(unsafe_code, reason = "implements FromRawFd")]
 
@@ -40,7 +42,7 @@ macro_rules! conversions {
         /// The fd is set to non-blocking mode.
         impl FromRawFd for $ours {
             unsafe fn from_raw_fd(fd: RawFd) -> $ours {
-                // SAFETY: the caller promises, by this method's contract, that the fd is open and nobody else's.
+                // SAFETY: by this method's contract, the fd is open and has no other owner.
                 $ours::from(unsafe { OwnedFd::from_raw_fd(fd) })
             }
         }
@@ -59,7 +61,7 @@ macro_rules! conversions {
             }
         }
 
-        /// Sets the socket to non-blocking mode, and takes its time-outs along.
+        /// Sets the socket to non-blocking mode and keeps its time limits.
         impl TryFrom<$std> for $ours {
             type Error = io::Error;
 

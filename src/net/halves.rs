@@ -1,6 +1,7 @@
-//! A stream in two halves that can go to two tasks.
+//! A stream split into two halves that can be moved to two tasks.
 //!
-//! Both hold the stream by one `Arc`, and so does the kernel one fd: there is no lock, since a stream reads and writes by reference.
+//! Both halves share the stream through one `Arc`, and so share one fd. No lock is needed, because
+//! a stream reads and writes by shared reference.
 
 use super::{TcpStream, UnixStream};
 use std::error::Error;
@@ -9,27 +10,28 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::sync::Arc;
 
-/// The half of a stream that reads. See [`TcpStream::into_split`].
+/// The reading half of a stream. See [`TcpStream::into_split`].
 #[derive(Debug)]
 pub struct OwnedReadHalf<S = TcpStream> {
     stream: Arc<S>,
 }
 
-/// The half of a stream that writes. See [`TcpStream::into_split`]. Dropping it shuts the stream's writing side: the peer reads to the end.
+/// The writing half of a stream. See [`TcpStream::into_split`]. Dropping it shuts down the stream's
+/// writing side, so that the peer reads the end of the stream.
 #[derive(Debug)]
 pub struct OwnedWriteHalf<S: Split = TcpStream> {
-    /// None: taken out, to be dropped without consequences.
+    /// `None` once the stream has been taken out, so that the drop does not shut it down.
     stream: Option<Arc<S>>,
 }
 
-/// What has two halves: [`TcpStream`] and [`UnixStream`].
+/// A stream that can be split into two halves: [`TcpStream`] or [`UnixStream`].
 pub trait Split: Sized + sealed::Sealed {
     #[doc(hidden)]
     fn __shut_writing(&self);
 }
 
 mod sealed {
-    #[expect(unnameable_types, reason = "so that nobody else implements it")]
+    #[expect(unnameable_types, reason = "seals the trait")]
     pub trait Sealed {}
     impl Sealed for super::TcpStream {}
     impl Sealed for super::UnixStream {}
@@ -44,16 +46,18 @@ macro_rules! splits {
     ($($name:ident, $setup:literal);*) => { $(
         impl Split for $name {
             fn __shut_writing(&self) {
-                // The peer may have closed first, which comes to the same.
+                // The peer may have closed first, which has the same effect.
                 let _ = self.shutdown(Shutdown::Write);
             }
         }
 
         impl $name {
-            /// Parts the stream into a half that reads and a half that writes, for two tasks that do not know each other's lifetime.
-            /// Two tasks of one scope need none: `&` to the stream reads and writes as well.
+            /// Splits the stream into a reading half and a writing half, for two tasks with
+            /// independent lifetimes. Two tasks of one scope need no halves, because a `&` to the
+            /// stream reads and writes as well.
             ///
-            /// Dropping the half that writes shuts the writing side; the stream is closed when both are gone.
+            /// Dropping the writing half shuts down the writing side. The stream is closed when
+            /// both halves have been dropped.
             ///
             /// # Examples
             /// ```
@@ -73,7 +77,8 @@ macro_rules! splits {
             /// ```
             ///
             /// # Cancellation
-            /// Does not wait. Cancelling a task that uses one half does nothing to the other.
+            /// This call does not wait. Cancelling a task that uses one half does not affect the
+            /// other.
             pub fn into_split(self) -> (OwnedReadHalf<$name>, OwnedWriteHalf<$name>) {
                 split(self)
             }
@@ -89,17 +94,17 @@ splits!(
 );
 
 impl<S: Split> OwnedReadHalf<S> {
-    /// Puts the halves of one stream together again.
+    /// Joins the two halves of one stream again.
     ///
     /// # Errors
-    /// They are halves of different streams; both are given back.
+    /// Returns both halves if they belong to different streams.
     pub fn reunite(self, other: OwnedWriteHalf<S>) -> Result<S, ReuniteError<S>> {
         other.reunite(self)
     }
 }
 
 impl<S: Split> OwnedWriteHalf<S> {
-    /// Puts the halves of one stream together again.
+    /// Joins the two halves of one stream again.
     ///
     /// # Examples
     /// ```
@@ -115,8 +120,8 @@ impl<S: Split> OwnedWriteHalf<S> {
     /// ```
     ///
     /// # Errors
-    /// They are halves of different streams; both are given back.
-    #[expect(clippy::missing_panics_doc, reason = "what it says cannot be otherwise")]
+    /// Returns both halves if they belong to different streams.
+    #[expect(clippy::missing_panics_doc, reason = "a stream has exactly two halves")]
     pub fn reunite(mut self, other: OwnedReadHalf<S>) -> Result<S, ReuniteError<S>> {
         match self.stream.take() {
             Some(stream) if Arc::ptr_eq(&stream, &other.stream) => {
@@ -127,7 +132,7 @@ impl<S: Split> OwnedWriteHalf<S> {
         }
     }
 
-    /// Drops the half without shutting the writing side.
+    /// Drops the half without shutting down the writing side.
     pub fn forget(mut self) {
         self.stream = None;
     }
@@ -141,7 +146,7 @@ impl<S> AsRef<S> for OwnedReadHalf<S> {
 
 impl<S: Split> AsRef<S> for OwnedWriteHalf<S> {
     fn as_ref(&self) -> &S {
-        self.stream.as_deref().expect("only a half that is being dropped has none")
+        self.stream.as_deref().expect("it is taken out only while the half is dropped")
     }
 }
 
@@ -178,13 +183,13 @@ where
         self.as_ref().write_vectored(bufs)
     }
 
-    /// Does nothing: what has been written is on its way.
+    /// Does nothing, because every write goes to the kernel at once.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// The halves are not of one stream: here they are.
+/// The error of `reunite` for halves of two different streams. It returns both halves.
 #[derive(Debug)]
 pub struct ReuniteError<S: Split = TcpStream>(pub OwnedReadHalf<S>, pub OwnedWriteHalf<S>);
 

@@ -1,5 +1,6 @@
-//! Waiting until a transfer would not have to wait: for code that was made for readiness and not for calls that wait, as
-//! futures are. Together with [`set_nonblocking`](TcpStream::set_nonblocking), which such code needs for its transfers.
+//! Waiting for readiness without a transfer, for code such as futures that is built on readiness.
+//! It is used together with [`set_nonblocking`](TcpStream::set_nonblocking), which such code needs
+//! for its transfers.
 
 use std::io;
 
@@ -7,10 +8,11 @@ use super::TcpStream;
 use super::settings::Direction;
 
 impl TcpStream {
-    /// Waits until there is something to read, the end of the stream, or an error that a read would report. Reads nothing.
+    /// Waits until a read would return data, the end of the stream, or an error. Reads nothing.
     ///
-    /// Neither [`set_read_timeout`](TcpStream::set_read_timeout) nor [`set_nonblocking`](TcpStream::set_nonblocking) matters
-    /// to it. Who else reads from the stream may be faster, so what follows had better not rely on it.
+    /// The settings of [`set_read_timeout`](TcpStream::set_read_timeout) and
+    /// [`set_nonblocking`](TcpStream::set_nonblocking) do not affect this call. Another reader of
+    /// the stream may take the data first, so the read that follows must be prepared to find none.
     ///
     /// # Examples
     /// ```
@@ -30,16 +32,16 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// The driver's. Errors of the connection are left for the read.
+    /// Returns the errors of the driver. Errors of the connection are left for the read.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost.
+    /// This is a cancellation point. No data is lost.
     #[track_caller]
     pub fn wait_readable(&self) -> io::Result<()> {
         self.0.wait_ready(Direction::Read)
     }
 
-    /// Waits until there is room to write, or an error that a write would report. Writes nothing. See
+    /// Waits until a write would take data or return an error. Writes nothing. See
     /// [`wait_readable`](TcpStream::wait_readable).
     ///
     /// # Examples
@@ -53,10 +55,10 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// The driver's. Errors of the connection are left for the write.
+    /// Returns the errors of the driver. Errors of the connection are left for the write.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost.
+    /// This is a cancellation point. No data is lost.
     #[track_caller]
     pub fn wait_writable(&self) -> io::Result<()> {
         self.0.wait_ready(Direction::Write)

@@ -1,17 +1,18 @@
-//! Serving connections: accepting them, a bounded number at a time, and ending well.
+//! Serving connections: accepting them, limiting how many are served at a time, and shutting down.
 //!
-//! On every worker a task accepts, and spawns a child for each connection, which as a rule stays on that worker. A worker that is busy does not
-//! ask for connections, so they go to workers that have time. (One task that accepts for all keeps them on its own worker: a
-//! child that is served at once has begun before an idle worker could take it.)
+//! One task on each worker accepts, and spawns a child for each connection. The child usually stays
+//! on that worker. A busy worker does not accept, so connections go to workers that have time. A
+//! single accepting task would keep all connections on its own worker, because a child that can be
+//! served at once begins before an idle worker could take it.
 //!
-//! A task that accepts holds a place already. So while a worker computes, as many places fewer than the limit may be taken as there
-//! are such workers.
+//! A task that accepts already holds a permit. So while a worker computes, its permit is unused:
+//! the number of connections served may be below the limit by the number of such workers.
 //!
-//! # How it ends
+//! # Shutdown
 //! ```text
-//!   stop source ──► accepting is cancelled ──► grace ──► connections are cancelled ──► all have ended: Ok
-//!   a listener that is of no use any more ──► the same, with its error
-//!   the caller is cancelled ──► accepting and connections are cancelled ──► all have ended: Err(Cancelled)
+//!   stop source ─► accepting is cancelled ─► grace ─► connections are cancelled ─► all ended: Ok
+//!   listener unusable ─► the same, with its error
+//!   caller cancelled ─► accepting and connections are cancelled ─► all ended: Err(Cancelled)
 //! ```
 
 use super::server_errors::{Refusal, Shortage};
@@ -30,14 +31,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many connections a [`Server`] serves at once unless told otherwise.
+/// The default limit on the connections that a [`Server`] serves at once.
 const LIMIT: usize = 1024;
 
-/// What a [`Server`] accepts from. Only this library's listeners are.
+/// A listener that a [`Server`] can accept from. The trait is sealed: only this library's listeners
+/// implement it.
 pub trait Listener: Sync + sealed::Sealed {
     /// A connection.
     type Stream: Send;
-    /// The address of its other end.
+    /// The address of the other end of a connection.
     type Peer: Clone + Send;
 
     #[doc(hidden)]
@@ -45,7 +47,7 @@ pub trait Listener: Sync + sealed::Sealed {
 }
 
 mod sealed {
-    #[expect(unnameable_types, reason = "so that nobody else implements it")]
+    #[expect(unnameable_types, reason = "seals the trait")]
     pub trait Sealed {}
     impl Sealed for super::TcpListener {}
     impl Sealed for super::UnixListener {}
@@ -73,7 +75,7 @@ type Stop<'l> = Box<dyn FnOnce() -> Result<(), Cancelled> + Send + 'l>;
 type OnError<'l, P> = Box<dyn Fn(io::Error, Option<P>) + Send + Sync + 'l>;
 type OnPanic<'l, P> = Box<dyn Fn(PanicPayload, P) + Send + Sync + 'l>;
 
-/// How a listener's connections are to be served: see [`TcpListener::server`].
+/// A builder that configures how a listener's connections are served. See [`TcpListener::server`].
 ///
 /// # Examples
 /// ```
@@ -127,15 +129,20 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { listener, limit: LIMIT, grace: None, stop: None, on_error: None, on_panic: None }
     }
 
-    /// Serves so many connections at once; the others wait in the listener's queue. 1,024 unless said otherwise.
+    /// Sets how many connections are served at once. Others wait in the listener's queue. The
+    /// default is 1,024.
     pub fn limit(self, connections: usize) -> Server<'l, L> {
         Server { limit: connections, ..self }
     }
 
-    /// Tells `handler` of errors: what a connection's function returned, with the connection's peer, on the connection's task; or, without a peer, why
-    /// nothing can be accepted for the moment (too many open files, above all). Without a handler they are ignored.
+    /// Passes errors to `handler`. Without a handler, errors are ignored.
     ///
-    /// That a connection was cancelled in the course of stopping is no error.
+    /// - An error that a connection's function returned is passed with the peer's address, on the
+    ///   connection's task.
+    /// - An error for which nothing can be accepted at the moment, usually "too many open files",
+    ///   is passed without an address.
+    ///
+    /// A connection that was cancelled because the server stops is not reported as an error.
     pub fn on_error(
         self,
         handler: impl Fn(io::Error, Option<L::Peer>) + Send + Sync + 'l,
@@ -143,8 +150,9 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { on_error: Some(Box::new(handler)), ..self }
     }
 
-    /// Gives panics of connections to `handler`. Without one, [`serve`](Server::serve) panics with the first of them, but
-    /// only when everything else has ended, as [`std::thread::scope`] does. The other connections go on in either case.
+    /// Passes panics of connections to `handler`. Without a handler, [`serve`](Server::serve)
+    /// resumes the first panic after everything else has ended, which is when
+    /// [`std::thread::scope`] panics as well. The other connections continue in both cases.
     pub fn on_panic(
         self,
         handler: impl Fn(PanicPayload, L::Peer) + Send + Sync + 'l,
@@ -152,42 +160,46 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { on_panic: Some(Box::new(handler)), ..self }
     }
 
-    /// Stops once the source has an item, whatever it is: nothing more is accepted, and `serve` returns when the last
-    /// connection has ended.
+    /// Stops once the source has an item, whatever the item is. No more connections are accepted,
+    /// and `serve` returns when the last connection has ended.
     pub fn stop_when(self, source: impl Source + Send + 'l) -> Server<'l, L> {
         Server { stop: Some(Box::new(move || source.wait().map(drop))), ..self }
     }
 
-    /// After a stop, connections have this long to end by themselves. Then they are cancelled, and awaited. Without this they
-    /// have as long as they want.
+    /// Sets how long connections may continue after a stop. Those that are left then are cancelled
+    /// and awaited. Without this call there is no limit.
     pub fn grace(self, period: Duration) -> Server<'l, L> {
         Server { grace: Some(period), ..self }
     }
 
-    /// Serves: accepts connections and calls `f` for each, on a task of its own. Returns when it has been stopped, and every connection has
-    /// ended.
+    /// Accepts connections and calls `f` for each of them on a separate task. Returns when the
+    /// server has been stopped and every connection has ended.
     ///
-    /// A client that is gone before it is accepted is passed over. While the process or the system has too many open files, it tries again after
-    /// pauses that grow up to a fifth of a second.
+    /// A client that disconnects before it is accepted is skipped. While the process or the system
+    /// has too many open files, accepting is retried after pauses that grow up to a fifth of a
+    /// second.
     ///
     /// # Errors
     /// - `Cancelled` if the caller was cancelled.
-    /// - What makes the listener useless, for instance that it was shut down. The same stop comes before it.
+    /// - The error that made the listener unusable, for instance that it was shut down. Before it
+    ///   is returned, the server stops as on request.
     /// - `InvalidInput` for a limit of 0.
     ///
     /// # Panics
-    /// - With the first panic of a connection, at the end, unless [`on_panic`](Server::on_panic) takes it.
-    /// - On a thread that runs no tasks.
+    /// - Resumes the first panic of a connection, at the end, unless [`on_panic`](Server::on_panic)
+    ///   takes it.
+    /// - Panics on a thread that runs no tasks.
     ///
     /// # Cancellation
-    /// A cancelled caller accepts no more, and its connections are cancelled with it. A connection that was taken from the queue and whose
+    /// If the caller is cancelled, no more connections are accepted, and the connections in
+    /// progress are cancelled as well. A connection that was taken from the queue but whose
     /// function has not begun is closed.
     pub fn serve<F>(self, f: F) -> io::Result<()>
     where
         F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
     {
         if self.limit == 0 {
-            let text = "a server that serves no connection at all: the limit is 0";
+            let text = "a limit of 0 connections serves nothing; pass at least 1 to `limit(..)`";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let Server { listener, limit, grace, stop, on_error, on_panic } = self;
@@ -219,7 +231,8 @@ impl<'l, L: Listener> Server<'l, L> {
                     }
                 });
             }
-            // Otherwise by the stop, or because the listener is of no use.
+            // If this task is not cancelled, accepting ended by the stop or because the listener is
+            // unusable.
             task::is_cancelled().then_some(end)
         });
         let result = match (connections.over.into_inner(), cancelled) {
@@ -236,7 +249,8 @@ impl<'l, L: Listener> Server<'l, L> {
     }
 }
 
-/// Accepts until it is cancelled, or until the listener is of no use, which ends the others as well.
+/// Accepts until it is cancelled or the listener is unusable. In the second case the other
+/// accepting tasks are ended as well.
 fn accept_all<'scope, L: Listener, F>(
     s: &'scope Scope<'scope, '_>,
     listener: &L,
@@ -270,7 +284,8 @@ where
                         return cancelled;
                     }
                 }
-                // A cancellation shows at the next turn's first wait, for whose permit nobody should wait longer.
+                // The first wait of the next round reports a cancellation. The permit is released
+                // first, because another task may be waiting for it.
                 Refusal::ForGood => {
                     drop(permit);
                     if Cancelled::find(&error).is_none() {
@@ -283,14 +298,14 @@ where
     }
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Connections<'l, L: Listener, F> {
     f: F,
     on_error: Option<OnError<'l, L::Peer>>,
     on_panic: Option<OnPanic<'l, L::Peer>>,
     /// The first panic that no handler took.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    /// Why the listener is of no use any more.
+    /// The error that made the listener unusable.
     over: Mutex<Option<io::Error>>,
 }
 
@@ -313,19 +328,19 @@ where
         }
     }
 
-    /// Keeps the first panic for the end.
+    /// Stores the first panic until the end.
     fn keep(&self, payload: Box<dyn Any + Send>) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
         if first.is_none() {
             *first = Some(payload);
         } else {
-            // The payload's drop is user code.
+            // The payload's drop is user code, so it must not run under the lock.
             drop(first);
             drop(payload);
         }
     }
 
-    /// Tells of a shortage. A handler that panics does not end the accepting on this worker.
+    /// Reports a shortage. A handler that panics does not stop this worker from accepting.
     fn tell_of_shortage(&self, error: io::Error) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.tell(error, None))) {
             self.keep(payload);

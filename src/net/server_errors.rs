@@ -1,23 +1,23 @@
-//! What accept(2)'s errors mean for a server.
+//! The meaning of accept(2)'s errors for a server.
 
 use std::io;
 use std::time::Duration;
 
-/// For how long nothing can be accepted.
+/// How long an error of accept(2) prevents further connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// One connection is broken before it was accepted; the next one may be good.
+    /// One connection broke before it was accepted. The next one may be good.
     OfOneConnection,
-    /// Something is used up that others will give back, or a firewall forbids it.
+    /// A resource is used up and may be released later, or a firewall forbids the connection.
     ForNow,
-    /// The listener is of no use, or the caller was cancelled.
+    /// The listener is unusable, or the caller was cancelled.
     ForGood,
 }
 
 impl Refusal {
     pub(super) fn of(error: &io::Error) -> Refusal {
         match error.raw_os_error() {
-            // Linux hands over errors of the new connection's network.
+            // Linux passes network errors of the new connection on to accept(2).
             Some(
                 libc::ECONNABORTED
                 | libc::ECONNRESET
@@ -38,7 +38,7 @@ impl Refusal {
     }
 }
 
-/// Pauses for as long as something is short: each twice the one before.
+/// Pauses while a resource is short. Each is twice the one before.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     pauses: u32,

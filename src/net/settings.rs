@@ -1,7 +1,8 @@
-//! What a socket and its clones have agreed on about waiting.
+//! The settings that a socket and its clones share: time limits and non-blocking mode.
 //!
-//! std keeps these in the kernel's socket, where all duplicates of an fd share them. Here the kernel never waits, so they
-//! are kept beside the fd, shared by clones. Most sockets never have any: those pay one load per call.
+//! std keeps them in the kernel's socket, where all duplicates of an fd share them. Here the kernel
+//! never waits, so they are kept beside the fd and shared by clones. Most sockets never set any.
+//! Such a socket pays one load per call.
 
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,14 +10,15 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Which of the two limits.
+/// The direction that a time limit applies to.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Direction {
     Read,
     Write,
 }
 
-/// Relaxed throughout: a call in progress on another thread may see a change or not.
+/// The values behind the `Arc`. All accesses are relaxed: a call in progress on another thread may
+/// or may not see a change.
 #[derive(Debug, Default)]
 struct Shared {
     /// Nanoseconds; 0 is no limit.
@@ -36,7 +38,7 @@ impl Settings {
         self.0.get_or_init(Arc::default)
     }
 
-    /// The same settings for a duplicate of the fd: a change to one shows in both.
+    /// Returns settings for a duplicate of the fd. A change to either shows in both.
     pub(super) fn share(&self) -> Settings {
         Settings(OnceLock::from(Arc::clone(self.shared())))
     }
@@ -48,7 +50,7 @@ impl Settings {
         }
     }
 
-    /// Sets a limit, or takes it away.
+    /// Sets or removes a limit.
     pub(super) fn set_timeout(&self, direction: Direction, timeout: Option<Duration>) {
         let nanoseconds =
             timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
@@ -57,7 +59,7 @@ impl Settings {
         }
     }
 
-    /// When a call that starts now has to give up.
+    /// Returns the instant at which a call that starts now has to give up.
     pub(super) fn deadline(&self, direction: Direction) -> Option<Instant> {
         let timeout = self.timeout(direction)?;
         clock::now().checked_add(timeout)

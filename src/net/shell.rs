@@ -1,14 +1,17 @@
-//! What the public types say in the same words: each is a shell around a socket.
+//! The methods that the public types share. Each type is a wrapper around a socket.
 
-/// The methods of every socket. `$setup` are lines of an example, after which there is one called `socket`.
+/// The methods of every socket. `$setup` holds the first lines of an example; they define `socket`.
 macro_rules! every_socket {
     ($name:ident, $address:ty, $setup:literal) => {
         impl $name {
-            /// Another handle to the same socket, by a duplicate of its fd. Time-outs and
+            /// Returns another handle to the same socket, by a duplicate of its fd. The time limits
+            /// and
             #[doc = concat!("[`set_nonblocking`](", stringify!($name), "::set_nonblocking)")]
-            /// are shared: a change on one shows on the other. The socket is closed when the last handle is dropped.
+            /// are shared: a change through one handle shows on the other. The socket is closed
+            /// when the last handle is dropped.
             ///
-            /// A reference is often enough: no method here wants more, and other tasks may use it at the same time.
+            /// A reference is often enough. Every method takes `&self`, and several tasks may use
+            /// one socket at the same time.
             ///
             /// # Examples
             /// ```
@@ -21,15 +24,15 @@ macro_rules! every_socket {
             /// ```
             ///
             /// # Errors
-            /// The process has too many open files.
+            /// Fails if the process has too many open files.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn try_clone(&self) -> io::Result<$name> {
                 self.0.duplicate().map($name)
             }
 
-            /// The socket's pending error (`SO_ERROR`), which is cleared by this.
+            /// Returns the socket's pending error (`SO_ERROR`) and clears it.
             ///
             /// # Examples
             /// ```
@@ -39,19 +42,20 @@ macro_rules! every_socket {
             /// ```
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn take_error(&self) -> io::Result<Option<io::Error>> {
                 self.0.take_error()
             }
 
-            /// With `true`, calls on this socket and its clones that would wait fail with
-            /// [`WouldBlock`](io::ErrorKind::WouldBlock) instead; they are no cancel points then. With `false`, as at first, they
-            /// wait. Connections that a listener accepts are not affected.
+            /// Sets whether calls on this socket and its clones fail with
+            /// [`WouldBlock`](io::ErrorKind::WouldBlock) instead of waiting. While this is `true`,
+            /// they are no cancellation points. The default is `false`. Connections that a listener
+            /// accepts are not affected.
             ///
-            /// The fd itself is in non-blocking mode in either case.
+            /// The fd itself is in non-blocking mode in both cases.
             ///
             /// # Examples
             /// ```
@@ -61,19 +65,20 @@ macro_rules! every_socket {
             /// ```
             ///
             /// # Errors
-            /// None at present.
+            /// This call does not fail at present.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
                 self.0.set_nonblocking(nonblocking);
                 Ok(())
             }
 
-            /// Sets the size of the kernel's receive buffer for this socket, in bytes (`SO_RCVBUF`).
+            /// Sets the size of the kernel's receive buffer for this socket, in bytes
+            /// (`SO_RCVBUF`).
             ///
-            /// Linux doubles the number to have room for its own records, and caps it at `net.core.rmem_max` before that. Connections
-            /// that a listener accepts inherit the size.
+            /// Linux caps the value at `net.core.rmem_max` and then doubles it, to have space for
+            /// its own records. Connections that a listener accepts inherit the size.
             ///
             /// # Examples
             /// ```
@@ -84,30 +89,32 @@ macro_rules! every_socket {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2). `InvalidInput` for a number that does not fit in an `i32`.
+            /// Returns the errors of setsockopt(2), or `InvalidInput` for a value that does not fit
+            /// in an `i32`.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_socket_recv_buffer_size(&self.0, bytes)?)
             }
 
-            /// Returns the size of the kernel's receive buffer for this socket, in bytes. On Linux that is twice what was set. See
+            /// Returns the size of the kernel's receive buffer for this socket, in bytes. On Linux
+            /// that is twice the value set by
             #[doc = concat!("[`set_recv_buffer_size`](", stringify!($name), "::set_recv_buffer_size).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn recv_buffer_size(&self) -> io::Result<usize> {
                 Ok(rustix::net::sockopt::socket_recv_buffer_size(&self.0)?)
             }
 
             /// Sets the size of the kernel's send buffer for this socket, in bytes (`SO_SNDBUF`).
             ///
-            /// Linux doubles the number to have room for its own records, and caps it at `net.core.wmem_max` before that. Connections
-            /// that a listener accepts inherit the size.
+            /// Linux caps the value at `net.core.wmem_max` and then doubles it, to have space for
+            /// its own records. Connections that a listener accepts inherit the size.
             ///
             /// # Examples
             /// ```
@@ -118,22 +125,24 @@ macro_rules! every_socket {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2). `InvalidInput` for a number that does not fit in an `i32`.
+            /// Returns the errors of setsockopt(2), or `InvalidInput` for a value that does not fit
+            /// in an `i32`.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, bytes)?)
             }
 
-            /// Returns the size of the kernel's send buffer for this socket, in bytes. On Linux that is twice what was set. See
+            /// Returns the size of the kernel's send buffer for this socket, in bytes. On Linux
+            /// that is twice the value set by
             #[doc = concat!("[`set_send_buffer_size`](", stringify!($name), "::set_send_buffer_size).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn send_buffer_size(&self) -> io::Result<usize> {
                 Ok(rustix::net::sockopt::socket_send_buffer_size(&self.0)?)
             }
@@ -152,12 +161,13 @@ macro_rules! every_socket {
     };
 }
 
-/// The methods of sockets that data goes through.
+/// Time limits, for sockets that transfer data.
 macro_rules! time_limits {
     ($name:ident, $setup:literal) => {
         impl $name {
-            /// Limits how long each call that reads or receives may wait; after that it fails with
-            /// [`TimedOut`](io::ErrorKind::TimedOut), and nothing is lost. `None` is no limit, as at first.
+            /// Limits how long each call that reads or receives may wait. After that the call fails
+            /// with [`TimedOut`](io::ErrorKind::TimedOut), and no data is lost. `None`, the
+            /// default, sets no limit.
             ///
             /// # Examples
             /// ```
@@ -168,46 +178,47 @@ macro_rules! time_limits {
             /// ```
             ///
             /// # Errors
-            /// `InvalidInput` for a limit of zero.
+            /// Returns `InvalidInput` for a limit of zero.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_read_timeout(&self, dur: Option<Duration>) -> io::Result<()> {
                 self.0.set_timeout(Direction::Read, dur)
             }
 
-            /// Limits how long each call that writes or sends may wait. `None` is no limit, as at first. See
+            /// Limits how long each call that writes or sends may wait. `None`, the default, sets
+            /// no limit. See
             #[doc = concat!("[`set_read_timeout`](", stringify!($name), "::set_read_timeout).")]
             ///
             /// # Errors
-            /// `InvalidInput` for a limit of zero.
+            /// Returns `InvalidInput` for a limit of zero.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_write_timeout(&self, dur: Option<Duration>) -> io::Result<()> {
                 self.0.set_timeout(Direction::Write, dur)
             }
 
-            /// The limit set by
+            /// Returns the limit set by
             #[doc = concat!("[`set_read_timeout`](", stringify!($name), "::set_read_timeout).")]
             ///
             /// # Errors
-            /// None at present.
+            /// This call does not fail at present.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn read_timeout(&self) -> io::Result<Option<Duration>> {
                 Ok(self.0.timeout(Direction::Read))
             }
 
-            /// The limit set by
+            /// Returns the limit set by
             #[doc = concat!("[`set_write_timeout`](", stringify!($name), "::set_write_timeout).")]
             ///
             /// # Errors
-            /// None at present.
+            /// This call does not fail at present.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn write_timeout(&self) -> io::Result<Option<Duration>> {
                 Ok(self.0.timeout(Direction::Write))
             }
@@ -219,7 +230,8 @@ macro_rules! time_limits {
 macro_rules! hops {
     ($name:ident, $setup:literal) => {
         impl $name {
-            /// Sets how many hops a packet may take (`IP_TTL`). Connections that a listener accepts inherit it.
+            /// Sets how many hops a packet may take (`IP_TTL`). Connections that a listener accepts
+            /// inherit the value.
             ///
             /// # Examples
             /// ```
@@ -230,22 +242,22 @@ macro_rules! hops {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2), for instance for a number over 255.
+            /// Returns the errors of setsockopt(2), for instance for a value above 255.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_ip_ttl(self.as_fd(), ttl)?)
             }
 
-            /// How many hops a packet may take. See
+            /// Returns how many hops a packet may take. See
             #[doc = concat!("[`set_ttl`](", stringify!($name), "::set_ttl).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn ttl(&self) -> io::Result<u32> {
                 Ok(rustix::net::sockopt::ip_ttl(self.as_fd())?)
             }
@@ -253,12 +265,14 @@ macro_rules! hops {
     };
 }
 
-/// The methods of TCP sockets that notice a peer that is gone without a word.
+/// Keep-alive: the methods by which a TCP socket notices that its peer has vanished.
 macro_rules! keepalive {
     ($name:ident, $setup:literal) => {
         impl $name {
-            /// Sets whether an idle connection is probed (`SO_KEEPALIVE`). A read of a connection whose peer answers no probe fails with
-            /// [`TimedOut`](io::ErrorKind::TimedOut). Off at first. Connections that a listener accepts inherit this and its intervals.
+            /// Sets whether an idle connection is probed (`SO_KEEPALIVE`). If the peer answers no
+            /// probe, reads of the connection fail with [`TimedOut`](io::ErrorKind::TimedOut). The
+            /// default is `false`. Connections that a listener accepts inherit this setting and its
+            /// intervals.
             ///
             /// # Examples
             /// ```
@@ -270,10 +284,10 @@ macro_rules! keepalive {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2).
+            /// Returns the errors of setsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_socket_keepalive(&self.0, keepalive)?)
             }
@@ -282,15 +296,16 @@ macro_rules! keepalive {
             #[doc = concat!("[`set_keepalive`](", stringify!($name), "::set_keepalive).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn keepalive(&self) -> io::Result<bool> {
                 Ok(rustix::net::sockopt::socket_keepalive(&self.0)?)
             }
 
-            /// Sets how long a connection is idle before its first probe (`TCP_KEEPIDLE`), in whole seconds; a fraction counts as one more.
+            /// Sets how long a connection is idle before its first probe (`TCP_KEEPIDLE`). The
+            /// kernel counts in whole seconds; a fraction is rounded up.
             ///
             /// # Examples
             /// ```
@@ -301,10 +316,11 @@ macro_rules! keepalive {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2), for instance for zero, and for more than 32,767 seconds.
+            /// Returns the errors of setsockopt(2), for instance for zero and for more than 32,767
+            /// seconds.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_keepalive_time(&self, time: Duration) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_tcp_keepidle(&self.0, time)?)
             }
@@ -313,15 +329,16 @@ macro_rules! keepalive {
             #[doc = concat!("[`set_keepalive_time`](", stringify!($name), "::set_keepalive_time).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn keepalive_time(&self) -> io::Result<Duration> {
                 Ok(rustix::net::sockopt::tcp_keepidle(&self.0)?)
             }
 
-            /// Sets the time between two probes (`TCP_KEEPINTVL`), in whole seconds; a fraction counts as one more.
+            /// Sets the time between two probes (`TCP_KEEPINTVL`). The kernel counts in whole
+            /// seconds; a fraction is rounded up.
             ///
             /// # Examples
             /// ```
@@ -332,10 +349,11 @@ macro_rules! keepalive {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2), for instance for zero, and for more than 32,767 seconds.
+            /// Returns the errors of setsockopt(2), for instance for zero and for more than 32,767
+            /// seconds.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_keepalive_interval(&self, interval: Duration) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_tcp_keepintvl(&self.0, interval)?)
             }
@@ -344,15 +362,15 @@ macro_rules! keepalive {
             #[doc = concat!("[`set_keepalive_interval`](", stringify!($name), "::set_keepalive_interval).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn keepalive_interval(&self) -> io::Result<Duration> {
                 Ok(rustix::net::sockopt::tcp_keepintvl(&self.0)?)
             }
 
-            /// Sets how many probes go unanswered before the connection fails (`TCP_KEEPCNT`).
+            /// Sets how many probes may go unanswered before the connection fails (`TCP_KEEPCNT`).
             ///
             /// # Examples
             /// ```
@@ -363,22 +381,22 @@ macro_rules! keepalive {
             /// ```
             ///
             /// # Errors
-            /// Those of setsockopt(2), for instance for zero, and for more than 127.
+            /// Returns the errors of setsockopt(2), for instance for zero and for more than 127.
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn set_keepalive_retries(&self, retries: u32) -> io::Result<()> {
                 Ok(rustix::net::sockopt::set_tcp_keepcnt(&self.0, retries)?)
             }
 
-            /// Returns how many probes go unanswered before the connection fails. See
+            /// Returns how many probes may go unanswered before the connection fails. See
             #[doc = concat!("[`set_keepalive_retries`](", stringify!($name), "::set_keepalive_retries).")]
             ///
             /// # Errors
-            /// Those of getsockopt(2).
+            /// Returns the errors of getsockopt(2).
             ///
             /// # Cancellation
-            /// Does not wait.
+            /// This call does not wait.
             pub fn keepalive_retries(&self) -> io::Result<u32> {
                 Ok(rustix::net::sockopt::tcp_keepcnt(&self.0)?)
             }
@@ -389,7 +407,7 @@ macro_rules! keepalive {
 /// `Read` and `Write`, on a stream and on a reference to it.
 macro_rules! reads_and_writes {
     ($name:ident) => {
-        #[doc = concat!("See [`", stringify!($name), "`] for what a cancelled read loses: nothing.")]
+        #[doc = concat!("A cancelled read loses nothing; see [`", stringify!($name), "`].")]
         impl Read for &$name {
             fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
                 self.0.receive(buf, 0)
@@ -400,7 +418,7 @@ macro_rules! reads_and_writes {
             }
         }
 
-        #[doc = concat!("See [`", stringify!($name), "`] for what a cancelled read loses: nothing.")]
+        #[doc = concat!("A cancelled read loses nothing; see [`", stringify!($name), "`].")]
         impl Read for $name {
             fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
                 (&*self).read(buf)
@@ -421,7 +439,7 @@ macro_rules! reads_and_writes {
                 self.0.send_vectored(bufs)
             }
 
-            /// Does nothing: what has been written is on its way.
+            /// Does nothing, because every write goes to the kernel at once.
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())
             }
@@ -437,7 +455,7 @@ macro_rules! reads_and_writes {
                 (&*self).write_vectored(bufs)
             }
 
-            /// Does nothing: what has been written is on its way.
+            /// Does nothing, because every write goes to the kernel at once.
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())
             }

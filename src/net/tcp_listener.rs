@@ -13,10 +13,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A TCP socket that accepts connections: [`std::net::TcpListener`], on which a wait parks the task.
+/// A TCP socket that accepts connections: [`std::net::TcpListener`] with waits that park the task.
 ///
-/// Outside a runtime the same calls block the thread. The listener is closed when it is dropped. Several tasks or threads may
-/// accept from one listener at once.
+/// Outside a runtime the same calls block the thread. The listener is closed when it is dropped.
+/// Several tasks or threads may accept from one listener at once.
 ///
 /// # Examples
 /// ```
@@ -32,10 +32,11 @@ use std::time::Duration;
 pub struct TcpListener(pub(super) Socket);
 
 impl TcpListener {
-    /// Listens on the first address that allows it. Port 0 lets the system choose one.
+    /// Creates a listener on the first of the addresses that can be bound. Port 0 lets the system
+    /// choose a port.
     ///
-    /// The address may be reused as soon as an earlier listener is gone (`SO_REUSEADDR`), as with std. The queue of
-    /// connections not yet accepted is as long as `net.core.somaxconn` allows.
+    /// The address may be reused as soon as an earlier listener is closed (`SO_REUSEADDR`), as with
+    /// std. The queue of connections not yet accepted is as long as `net.core.somaxconn` allows.
     ///
     /// # Examples
     /// ```
@@ -47,10 +48,11 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// That of the last address tried, for instance `AddrInUse`; `InvalidInput` if there is no address at all.
+    /// Returns the error of the last address tried, for instance `AddrInUse`, or `InvalidInput` if
+    /// there is no address at all.
     ///
     /// # Cancellation
-    /// Waits for the resolution of a name only; see [the module](crate::net#names).
+    /// Waits only while a name is resolved; see [the module](crate::net#names).
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         try_each(addr, |address| {
             let socket = Socket::open(address.family(), SocketType::STREAM)?;
@@ -61,7 +63,7 @@ impl TcpListener {
         })
     }
 
-    /// The address listened on.
+    /// Returns the address that the listener is bound to.
     ///
     /// # Examples
     /// ```
@@ -73,10 +75,10 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -96,18 +98,20 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// Those of accept(2). Most concern one connection or pass by themselves, so a server goes on: `ConnectionAborted` if
-    /// the peer has given up already; "too many open files" if this process has spent its limit, where the connection
-    /// stays in the queue and trying again at once would spin.
+    /// Returns the errors of accept(2). Most of them concern one connection or are transient, so a
+    /// server should continue after them. `ConnectionAborted` means that the peer has already given
+    /// up. "Too many open files" means that the process has reached its limit; the connection then
+    /// stays in the queue, and a loop that retries at once would spin.
     ///
     /// # Cancellation
-    /// A cancel point. A connection that had been taken from the queue is returned; any other stays there.
+    /// This is a cancellation point. A connection that was already taken from the queue is
+    /// returned. Any other stays in the queue.
     pub fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         let (socket, address) = self.0.accept()?;
         Ok((TcpStream(socket), address))
     }
 
-    /// The connections as they come: `accept` in a loop, without the addresses. It never ends.
+    /// Returns an endless iterator over the connections: `accept` in a loop, without the addresses.
     ///
     /// # Examples
     /// ```
@@ -123,15 +127,18 @@ impl TcpListener {
     /// ```
     ///
     /// # Cancellation
-    /// As [`accept`](TcpListener::accept). The iterator goes on after an error, so a loop should leave by `?` or `break`.
+    /// Behaves like [`accept`](TcpListener::accept). The iterator continues after an error, so a
+    /// loop should leave by `?` or `break`.
     pub fn incoming(&self) -> Incoming<'_> {
         Incoming { listener: self }
     }
 
-    /// Serves: accepts connections, at most `limit` of them at a time, and calls `f` for each, on a task of its own.
+    /// Accepts connections and calls `f` for each of them on a separate task, for at most `limit`
+    /// connections at a time.
     ///
-    /// Errors that `f` returns end their connection and nothing else. [`server`](TcpListener::server) has them handled, stops on request, and
-    /// more; this is the short form, which goes on until its task is cancelled.
+    /// An error that `f` returns ends that connection and nothing else. This is the short form,
+    /// which serves until its task is cancelled. [`server`](TcpListener::server) can also handle
+    /// errors and stop on request.
     ///
     /// # Examples
     /// ```
@@ -164,13 +171,14 @@ impl TcpListener {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Server::serve`]: `Cancelled`, as a rule.
+    /// Returns the errors of [`Server::serve`]; usually that is `Cancelled`.
     ///
     /// # Panics
-    /// With the first panic of a connection, after all have ended; on a thread that runs no tasks.
+    /// Resumes the first panic of a connection, after all connections have ended. Panics on a
+    /// thread that runs no tasks.
     ///
     /// # Cancellation
-    /// As [`Server::serve`]: the connections are cancelled and awaited.
+    /// Behaves like [`Server::serve`]: the connections are cancelled and awaited.
     pub fn serve<F>(&self, limit: usize, f: F) -> io::Result<()>
     where
         F: Fn(TcpStream, SocketAddr) -> io::Result<()> + Send + Sync,
@@ -178,13 +186,13 @@ impl TcpListener {
         self.server().limit(limit).serve(f)
     }
 
-    /// Prepares to serve connections: see [`Server`].
+    /// Returns a [`Server`] for this listener, on which options can be set before it serves.
     pub fn server(&self) -> Server<'_, TcpListener> {
         Server::new(self)
     }
 }
 
-/// The iterator of [`TcpListener::incoming`]. It never ends.
+/// The endless iterator returned by [`TcpListener::incoming`].
 #[derive(Debug)]
 #[must_use = "nothing is accepted before `next`"]
 pub struct Incoming<'a> {

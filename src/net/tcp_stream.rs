@@ -12,10 +12,11 @@ use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// A TCP connection: [`std::net::TcpStream`], on which a wait parks the task.
+/// A TCP connection: [`std::net::TcpStream`] with waits that park the task.
 ///
-/// Outside a runtime the same calls block the thread. The stream is closed when it is dropped. Several tasks or threads may
-/// read and write at once through `&TcpStream`, which implements [`Read`] and [`Write`] too.
+/// Outside a runtime the same calls block the thread. The stream is closed when it is dropped.
+/// Several tasks or threads may read and write at once through `&TcpStream`, which also implements
+/// [`Read`] and [`Write`].
 ///
 /// # Examples
 /// ```
@@ -34,13 +35,14 @@ use std::time::{Duration, Instant};
 /// ```
 ///
 /// # Cancellation
-/// A read that is cancelled has taken nothing: what has arrived stays with the kernel for the next read. A write that is
-/// cancelled has sent nothing; bytes that the kernel had taken by then are reported as `Ok(n)`, and the next wait fails.
-/// So `read_exact`, `write_all` and the like may have done a part of their work when they fail, as with any other error.
+/// A cancelled read has taken nothing: the data stays in the kernel for the next read. A cancelled
+/// write has sent nothing: if the kernel had already taken bytes, the write returns `Ok(n)`, and
+/// the next wait fails. Functions that loop over these, such as `read_exact` and `write_all`, may
+/// have done a part of their work when they fail, as with any other error.
 pub struct TcpStream(pub(super) Socket);
 
 impl TcpStream {
-    /// Opens a connection to the first address that accepts one.
+    /// Opens a connection to the first of the addresses that accepts one.
     ///
     /// # Examples
     /// ```
@@ -53,15 +55,17 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// That of the last address tried, for instance `ConnectionRefused`; `InvalidInput` if there is no address at all.
+    /// Returns the error of the last address tried, for instance `ConnectionRefused`, or
+    /// `InvalidInput` if there is no address at all.
     ///
     /// # Cancellation
-    /// A cancelled attempt is given up, and its socket closed. So is the resolution of a name; see [the module](crate::net#names).
+    /// A cancelled attempt is abandoned, and its socket is closed. A cancelled lookup of a name is
+    /// abandoned as well; see [the module](crate::net#names).
     pub fn connect<A: ToSocketAddrs>(addr: A) -> io::Result<TcpStream> {
         try_each(addr, |address| TcpStream::connect_before(&address, None))
     }
 
-    /// Opens a connection to this address, within a time limit.
+    /// Opens a connection to this address within a time limit.
     ///
     /// # Examples
     /// ```
@@ -75,10 +79,11 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// `TimedOut` if the limit has passed, `InvalidInput` if it is zero, and those of [`connect`](TcpStream::connect).
+    /// Returns `TimedOut` if the limit has passed, `InvalidInput` if it is zero, and otherwise the
+    /// errors of [`connect`](TcpStream::connect).
     ///
     /// # Cancellation
-    /// A cancelled attempt is given up, and its socket closed.
+    /// A cancelled attempt is abandoned, and its socket is closed.
     pub fn connect_timeout(addr: &SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
         check_timeout(Some(timeout))?;
         TcpStream::connect_before(addr, clock::now().checked_add(timeout))
@@ -97,7 +102,8 @@ impl TcpStream {
         socket.connect(address, deadline)?;
         let stream = TcpStream(socket);
         if stream.is_its_own_peer(address) {
-            // No end of a connection is left to wait for, so the address is free at once.
+            // A linger time of zero leaves no closing connection behind, so the address is free at
+            // once.
             stream.set_linger(Some(Duration::ZERO))?;
             let text = format!("connection refused: nothing listens on {address}");
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, text));
@@ -105,17 +111,18 @@ impl TcpStream {
         Ok(stream)
     }
 
-    /// Whether the kernel gave the socket the very address that it was to connect to, as it may with a free port of this machine.
-    /// TCP takes that for two sides that connect to each other at once.
+    /// Returns whether the socket is connected to itself. If the target is a free port of this
+    /// machine, the kernel may give the socket that same address. TCP then takes it for two sides
+    /// that connect to each other at once.
     fn is_its_own_peer(&self, to: &SocketAddr) -> bool {
         let place = |address: SocketAddr| (address.ip(), address.port());
-        // Two different ports are the rule, and need one system call to tell.
+        // Usually the two ports differ, which takes one system call to find out.
         self.local_addr().is_ok_and(|own| {
             own.port() == to.port() && self.peer_addr().is_ok_and(|peer| place(peer) == place(own))
         })
     }
 
-    /// The address of the other end.
+    /// Returns the address of the other end.
     ///
     /// # Examples
     /// ```
@@ -130,21 +137,21 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if the connection is no more.
+    /// Returns `NotConnected` if the connection is closed.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
 
-    /// The address of this end. See [`peer_addr`](TcpStream::peer_addr) for an example.
+    /// Returns the address of this end. See [`peer_addr`](TcpStream::peer_addr) for an example.
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
@@ -169,15 +176,15 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if the connection is no more.
+    /// Returns `NotConnected` if the connection is closed.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }
 
-    /// Reads what has arrived and leaves it there for the next read.
+    /// Reads data that has arrived and leaves it in the kernel for the next read.
     ///
     /// # Examples
     /// ```
@@ -196,15 +203,15 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// Those of a read.
+    /// Returns the errors of a read.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive(buf, libc::MSG_PEEK)
     }
 
-    /// Turns Nagle's algorithm off (`true`): small writes are sent at once.
+    /// Sets whether Nagle's algorithm is off. With `true`, small writes are sent at once.
     ///
     /// # Examples
     /// ```
@@ -218,28 +225,32 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
         Ok(sockopt::set_tcp_nodelay(self.as_fd(), nodelay)?)
     }
 
-    /// Whether Nagle's algorithm is off. See [`set_nodelay`](TcpStream::set_nodelay).
+    /// Returns whether Nagle's algorithm is off. See [`set_nodelay`](TcpStream::set_nodelay).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn nodelay(&self) -> io::Result<bool> {
         Ok(sockopt::tcp_nodelay(self.as_fd())?)
     }
 
-    /// What becomes of bytes not yet sent when the last handle is dropped (`SO_LINGER`). `None`, as at first: the system goes on
-    /// sending. Zero: they are thrown away, and the peer sees a reset. Anything else makes the drop itself block its thread, and
-    /// with it the worker, for so long at most: in a task, [`shutdown`](TcpStream::shutdown) and read to the end instead.
+    /// Sets what happens to unsent bytes when the last handle is dropped (`SO_LINGER`).
+    ///
+    /// - `None`, the default: the system continues to send them.
+    /// - Zero: they are discarded, and the peer sees a reset.
+    /// - Any other duration: the drop itself blocks its thread for at most that time. In a task
+    ///   this blocks the worker, so call [`shutdown`](TcpStream::shutdown) and read to the end
+    ///   instead.
     ///
     /// # Examples
     /// ```
@@ -257,27 +268,29 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
         Ok(sockopt::set_socket_linger(self.as_fd(), linger)?)
     }
 
-    /// The value of `SO_LINGER`, in whole seconds. See [`set_linger`](TcpStream::set_linger).
+    /// Returns the value of `SO_LINGER`, in whole seconds. See
+    /// [`set_linger`](TcpStream::set_linger).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
         Ok(sockopt::socket_linger(self.as_fd())?)
     }
 
-    /// With `true`, what arrives is acknowledged at once (`TCP_QUICKACK`). The kernel falls back by itself, so this is to be
-    /// repeated. In std a method of `std::os::linux::net::TcpStreamExt`.
+    /// Sets whether arriving data is acknowledged at once (`TCP_QUICKACK`). The kernel may turn
+    /// this off again by itself, so repeat the call as needed. In std this is a method of
+    /// `std::os::linux::net::TcpStreamExt`.
     ///
     /// # Examples
     /// ```
@@ -291,21 +304,22 @@ impl TcpStream {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
         Ok(sockopt::set_tcp_quickack(self.as_fd(), quickack)?)
     }
 
-    /// Whether what arrives is acknowledged at once. See [`set_quickack`](TcpStream::set_quickack).
+    /// Returns whether arriving data is acknowledged at once. See
+    /// [`set_quickack`](TcpStream::set_quickack).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn quickack(&self) -> io::Result<bool> {
         Ok(sockopt::tcp_quickack(self.as_fd())?)
     }
@@ -335,7 +349,8 @@ mod tests {
     use super::*;
     use std::io::ErrorKind;
 
-    /// As if the kernel had chosen the port that nothing listens on for the socket itself. It does so once in some ten thousand times.
+    /// Simulates the kernel choosing, for the socket itself, the port that nothing listens on. In
+    /// practice this happens about once in ten thousand attempts.
     #[test]
     fn net_38_never_connected_to_itself() {
         for loopback in ["127.0.0.1:0", "[::1]:0"] {
@@ -348,7 +363,8 @@ mod tests {
             let error = TcpStream::connect_over(socket, &own, None).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
             assert!(error.to_string().contains(&own.to_string()), "{error}");
-            // Nothing of it is left: the address can be taken without SO_REUSEADDR.
+            // The failed attempt leaves nothing behind: the address can be bound without
+            // SO_REUSEADDR.
             let next = Socket::open(own.family(), SocketType::STREAM).unwrap();
             next.bind(&own).unwrap();
         }

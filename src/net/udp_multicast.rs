@@ -6,9 +6,9 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 
-/// Broadcast and multicast.
+/// Options for broadcast and multicast.
 impl UdpSocket {
-    /// Allows datagrams to a broadcast address (`SO_BROADCAST`).
+    /// Sets whether datagrams may be sent to a broadcast address (`SO_BROADCAST`).
     ///
     /// # Examples
     /// ```
@@ -19,26 +19,27 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
         Ok(sockopt::set_socket_broadcast(self.as_fd(), broadcast)?)
     }
 
-    /// Whether broadcast is allowed. See [`set_broadcast`](UdpSocket::set_broadcast).
+    /// Returns whether broadcast is allowed. See [`set_broadcast`](UdpSocket::set_broadcast).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn broadcast(&self) -> io::Result<bool> {
         Ok(sockopt::socket_broadcast(self.as_fd())?)
     }
 
-    /// Whether datagrams sent to a group of IPv4 come back to this machine (`IP_MULTICAST_LOOP`), as at first.
+    /// Sets whether datagrams sent to an IPv4 group are also delivered to this machine
+    /// (`IP_MULTICAST_LOOP`). The default is `true`.
     ///
     /// # Examples
     /// ```
@@ -49,26 +50,28 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_multicast_loop_v4(&self, multicast_loop_v4: bool) -> io::Result<()> {
         Ok(sockopt::set_ip_multicast_loop(self.as_fd(), multicast_loop_v4)?)
     }
 
-    /// Whether they do. See [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
+    /// Returns whether datagrams sent to an IPv4 group are also delivered to this machine. See
+    /// [`set_multicast_loop_v4`](UdpSocket::set_multicast_loop_v4).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
         Ok(sockopt::ip_multicast_loop(self.as_fd())?)
     }
 
-    /// How many hops a datagram to a group of IPv4 may take (`IP_MULTICAST_TTL`); at first 1.
+    /// Sets how many hops a datagram to an IPv4 group may take (`IP_MULTICAST_TTL`). The default is
+    /// 1.
     ///
     /// # Examples
     /// ```
@@ -79,26 +82,28 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_multicast_ttl_v4(&self, multicast_ttl_v4: u32) -> io::Result<()> {
         Ok(sockopt::set_ip_multicast_ttl(self.as_fd(), multicast_ttl_v4)?)
     }
 
-    /// How many those are. See [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
+    /// Returns how many hops a datagram to an IPv4 group may take. See
+    /// [`set_multicast_ttl_v4`](UdpSocket::set_multicast_ttl_v4).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
         Ok(sockopt::ip_multicast_ttl(self.as_fd())?)
     }
 
-    /// Whether datagrams sent to a group of IPv6 come back to this machine (`IPV6_MULTICAST_LOOP`), as at first.
+    /// Sets whether datagrams sent to an IPv6 group are also delivered to this machine
+    /// (`IPV6_MULTICAST_LOOP`). The default is `true`.
     ///
     /// # Examples
     /// ```
@@ -109,26 +114,28 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2).
+    /// Returns the errors of setsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn set_multicast_loop_v6(&self, multicast_loop_v6: bool) -> io::Result<()> {
         Ok(sockopt::set_ipv6_multicast_loop(self.as_fd(), multicast_loop_v6)?)
     }
 
-    /// Whether they do. See [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
+    /// Returns whether datagrams sent to an IPv6 group are also delivered to this machine. See
+    /// [`set_multicast_loop_v6`](UdpSocket::set_multicast_loop_v6).
     ///
     /// # Errors
-    /// Those of getsockopt(2).
+    /// Returns the errors of getsockopt(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
         Ok(sockopt::ipv6_multicast_loop(self.as_fd())?)
     }
 
-    /// Joins a group of IPv4: datagrams to it are received from now on. The interface is named by its address; `UNSPECIFIED` lets the system choose one.
+    /// Joins an IPv4 group, so that datagrams sent to it are received from now on. `interface` is
+    /// the address of the interface to use; `UNSPECIFIED` lets the system choose one.
     ///
     /// # Examples
     /// ```
@@ -142,26 +149,27 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2), for instance if the address is not a group's.
+    /// Returns the errors of setsockopt(2), for instance if the address is not a multicast address.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn join_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         Ok(sockopt::set_ip_add_membership(self.as_fd(), multiaddr, interface)?)
     }
 
-    /// Leaves a group of IPv4. See [`join_multicast_v4`](UdpSocket::join_multicast_v4).
+    /// Leaves an IPv4 group. See [`join_multicast_v4`](UdpSocket::join_multicast_v4).
     ///
     /// # Errors
-    /// Those of setsockopt(2), for instance if the socket is not in the group.
+    /// Returns the errors of setsockopt(2), for instance if the socket is not in the group.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn leave_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         Ok(sockopt::set_ip_drop_membership(self.as_fd(), multiaddr, interface)?)
     }
 
-    /// Joins a group of IPv6: datagrams to it are received from now on. The interface is named by its number; 0 lets the system choose one.
+    /// Joins an IPv6 group, so that datagrams sent to it are received from now on. `interface` is
+    /// the index of the interface to use; 0 lets the system choose one.
     ///
     /// # Examples
     /// ```
@@ -176,21 +184,21 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of setsockopt(2), for instance if the address is not a group's.
+    /// Returns the errors of setsockopt(2), for instance if the address is not a multicast address.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         Ok(sockopt::set_ipv6_add_membership(self.as_fd(), multiaddr, interface)?)
     }
 
-    /// Leaves a group of IPv6. See [`join_multicast_v6`](UdpSocket::join_multicast_v6).
+    /// Leaves an IPv6 group. See [`join_multicast_v6`](UdpSocket::join_multicast_v6).
     ///
     /// # Errors
-    /// Those of setsockopt(2), for instance if the socket is not in the group.
+    /// Returns the errors of setsockopt(2), for instance if the socket is not in the group.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         Ok(sockopt::set_ipv6_drop_membership(self.as_fd(), multiaddr, interface)?)
     }

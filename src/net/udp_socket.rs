@@ -11,10 +11,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// A UDP socket: [`std::net::UdpSocket`], on which a wait parks the task.
+/// A UDP socket: [`std::net::UdpSocket`] with waits that park the task.
 ///
-/// Outside a runtime the same calls block the thread. Several tasks or threads may send and receive at once; each datagram goes to
-/// one of them. A buffer that is too small gets the beginning of a datagram, and the rest of it is lost, as with std.
+/// Outside a runtime the same calls block the thread. Several tasks or threads may send and receive
+/// at once; each datagram is received by one of them. If a buffer is smaller than a datagram, it
+/// gets the beginning, and the rest of the datagram is lost, as with std.
 ///
 /// # Examples
 /// ```
@@ -29,12 +30,13 @@ use std::time::Duration;
 /// ```
 ///
 /// # Cancellation
-/// A call that receives and is cancelled has taken no datagram; one that sends has sent nothing. What the kernel had done by
-/// then is returned, and the next wait fails.
+/// A cancelled receive has taken no datagram, and a cancelled send has sent nothing. If the kernel
+/// had already done the work, the call returns its result, and the next wait fails.
 pub struct UdpSocket(pub(super) Socket);
 
 impl UdpSocket {
-    /// Opens a socket at the first address that can be had. Port 0 lets the system choose one.
+    /// Creates a socket bound to the first of the addresses that can be bound. Port 0 lets the
+    /// system choose a port.
     ///
     /// # Examples
     /// ```
@@ -46,10 +48,11 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// That of the last address tried, for instance `AddrInUse`; `InvalidInput` if there is no address at all.
+    /// Returns the error of the last address tried, for instance `AddrInUse`, or `InvalidInput` if
+    /// there is no address at all.
     ///
     /// # Cancellation
-    /// Waits for the resolution of a name only; see [the module](crate::net#names).
+    /// Waits only while a name is resolved; see [the module](crate::net#names).
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<UdpSocket> {
         try_each(addr, |address| {
             let socket = Socket::open(address.family(), SocketType::DGRAM)?;
@@ -58,7 +61,8 @@ impl UdpSocket {
         })
     }
 
-    /// Sets whom [`send`](UdpSocket::send) sends to; from now on only datagrams from there are received.
+    /// Sets the destination of [`send`](UdpSocket::send). From now on only datagrams from that
+    /// address are received.
     ///
     /// # Examples
     /// ```
@@ -73,26 +77,29 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// That of the last address tried; `InvalidInput` if there is no address at all.
+    /// Returns the error of the last address tried, or `InvalidInput` if there is no address at
+    /// all.
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn connect<A: ToSocketAddrs>(&self, addr: A) -> io::Result<()> {
         try_each(addr, |address| self.0.connect(&address, None))
     }
 
-    /// Receives a datagram, and says whose it is: see the type for an example.
+    /// Receives a datagram and returns its length and its sender's address. See the type for an
+    /// example.
     ///
     /// # Errors
-    /// `ConnectionRefused` if an earlier datagram did not find its receiver, and those of recvmsg(2).
+    /// Returns `ConnectionRefused` if an earlier datagram did not reach a receiver, and the errors
+    /// of recvmsg(2).
     ///
     /// # Cancellation
-    /// A cancel point. A datagram is taken and returned, or left to the next.
+    /// This is a cancellation point. A datagram is either returned or left for the next call.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.receive_from(buf, 0)
     }
 
-    /// Receives a datagram and leaves it there for the next call.
+    /// Receives a datagram and leaves it in the queue for the next call.
     ///
     /// # Examples
     /// ```
@@ -107,61 +114,64 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// As [`recv_from`](UdpSocket::recv_from).
+    /// Returns the same errors as [`recv_from`](UdpSocket::recv_from).
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.receive_from(buf, libc::MSG_PEEK)
     }
 
-    /// Sends a datagram to the first of the addresses: see the type for an example.
+    /// Sends a datagram to the first of the addresses. See the type for an example.
     ///
     /// # Errors
-    /// `InvalidInput` if there is no address at all, and those of sendmsg(2), for instance for more than 65,507 bytes.
+    /// Returns `InvalidInput` if there is no address at all, and the errors of sendmsg(2), for
+    /// instance for more than 65,507 bytes.
     ///
     /// # Cancellation
-    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    /// This is a cancellation point. The datagram has been sent as a whole, or not at all.
     pub fn send_to<A: ToSocketAddrs>(&self, buf: &[u8], addr: A) -> io::Result<usize> {
         self.0.send_to(buf, &first_of(addr)?)
     }
 
-    /// Receives a datagram from whom the socket is connected to, or from anybody if it is not. See
-    /// [`connect`](UdpSocket::connect) for an example.
+    /// Receives a datagram from the address that the socket is connected to, or from any address if
+    /// it is not connected. See [`connect`](UdpSocket::connect) for an example.
     ///
     /// # Errors
-    /// As [`recv_from`](UdpSocket::recv_from).
+    /// Returns the same errors as [`recv_from`](UdpSocket::recv_from).
     ///
     /// # Cancellation
-    /// A cancel point. A datagram is taken and returned, or left to the next.
+    /// This is a cancellation point. A datagram is either returned or left for the next call.
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive_datagram(buf, 0)
     }
 
-    /// The same, and leaves the datagram there for the next call. See [`peek_from`](UdpSocket::peek_from) for an example.
+    /// Receives a datagram as [`recv`](UdpSocket::recv) does, and leaves it in the queue for the
+    /// next call. See [`peek_from`](UdpSocket::peek_from) for an example.
     ///
     /// # Errors
-    /// As [`recv_from`](UdpSocket::recv_from).
+    /// Returns the same errors as [`recv_from`](UdpSocket::recv_from).
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive_datagram(buf, libc::MSG_PEEK)
     }
 
-    /// Sends a datagram to whom the socket is connected to. See [`connect`](UdpSocket::connect) for an example.
+    /// Sends a datagram to the address that the socket is connected to. See
+    /// [`connect`](UdpSocket::connect) for an example.
     ///
     /// # Errors
-    /// An error of kind `Other` or `InvalidInput` (`EDESTADDRREQ`) if it is not connected; `ConnectionRefused` if an earlier one did
-    /// not find its receiver.
+    /// Returns an error of kind `Other` or `InvalidInput` (`EDESTADDRREQ`) if the socket is not
+    /// connected, and `ConnectionRefused` if an earlier datagram did not reach a receiver.
     ///
     /// # Cancellation
-    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    /// This is a cancellation point. The datagram has been sent as a whole, or not at all.
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.send(buf)
     }
 
-    /// The address of this socket.
+    /// Returns the address that the socket is bound to.
     ///
     /// # Examples
     /// ```
@@ -171,15 +181,15 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Whom the socket is connected to.
+    /// Returns the address that the socket is connected to.
     ///
     /// # Examples
     /// ```
@@ -189,10 +199,10 @@ impl UdpSocket {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if [`connect`](UdpSocket::connect) was not called.
+    /// Returns `NotConnected` if [`connect`](UdpSocket::connect) was not called.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }

@@ -10,11 +10,12 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// A Unix socket for datagrams: [`std::os::unix::net::UnixDatagram`], on which a wait parks the task.
+/// A Unix datagram socket: [`std::os::unix::net::UnixDatagram`] with waits that park the task.
 ///
-/// Outside a runtime the same calls block the thread. Datagrams between processes of one machine are neither lost nor reordered: while
-/// the receiver's queue is full, whoever sends waits. A buffer that is too small gets the beginning of a datagram, and the rest of it
-/// is lost, as with std.
+/// Outside a runtime the same calls block the thread. Datagrams between processes of one machine
+/// are neither lost nor reordered: while the receiver's queue is full, the sender waits. If a
+/// buffer is smaller than a datagram, it gets the beginning, and the rest of the datagram is lost,
+/// as with std.
 ///
 /// # Examples
 /// ```
@@ -28,12 +29,12 @@ use std::time::Duration;
 /// ```
 ///
 /// # Cancellation
-/// A call that receives and is cancelled has taken no datagram; one that sends has sent nothing. What the kernel had done by
-/// then is returned, and the next wait fails.
+/// A cancelled receive has taken no datagram, and a cancelled send has sent nothing. If the kernel
+/// had already done the work, the call returns its result, and the next wait fails.
 pub struct UnixDatagram(pub(super) Socket);
 
 impl UnixDatagram {
-    /// Opens a socket at a path, which is made.
+    /// Creates a socket bound to a path. The path is created.
     ///
     /// # Examples
     /// ```
@@ -49,15 +50,16 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// `AddrInUse` if the path is there already, `InvalidInput` if it is too long or has a zero in it.
+    /// Returns `AddrInUse` if the path already exists, and `InvalidInput` if it is too long or
+    /// contains a zero byte.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixDatagram> {
         UnixDatagram::bind_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Opens a socket at an address, which may be an abstract name.
+    /// Creates a socket bound to an address, which may be an abstract name.
     ///
     /// # Examples
     /// ```
@@ -74,40 +76,42 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// As [`bind`](UnixDatagram::bind).
+    /// Returns the same errors as [`bind`](UnixDatagram::bind).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixDatagram> {
         let socket = UnixDatagram::unbound()?;
         socket.0.bind(socket_addr)?;
         Ok(socket)
     }
 
-    /// Opens a socket without an address: it can send, and nobody can answer. See [`bind`](UnixDatagram::bind) for an example.
+    /// Creates a socket without an address. It can send, but the receiver cannot answer. See
+    /// [`bind`](UnixDatagram::bind) for an example.
     ///
     /// # Errors
-    /// The process has too many open files.
+    /// Fails if the process has too many open files.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn unbound() -> io::Result<UnixDatagram> {
         Socket::open(AddressFamily::UNIX, SocketType::DGRAM).map(UnixDatagram)
     }
 
-    /// Two sockets, connected to each other. See the type for an example.
+    /// Creates two sockets that are connected to each other. See the type for an example.
     ///
     /// # Errors
-    /// The process has too many open files.
+    /// Fails if the process has too many open files.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
         let (one, other) = Socket::pair(SocketType::DGRAM)?;
         Ok((UnixDatagram(one), UnixDatagram(other)))
     }
 
-    /// Sets whom [`send`](UnixDatagram::send) sends to; from now on only datagrams from there are received.
+    /// Sets the destination of [`send`](UnixDatagram::send). From now on only datagrams from that
+    /// address are received.
     ///
     /// # Examples
     /// ```
@@ -120,15 +124,17 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no such path, `ConnectionRefused` if it is nobody's.
+    /// Returns `NotFound` if the path does not exist, and `ConnectionRefused` if no socket is bound
+    /// to it.
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         self.connect_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// The same for an address, which may be an abstract name.
+    /// Connects to an address, which may be an abstract name. See
+    /// [`connect`](UnixDatagram::connect).
     ///
     /// # Examples
     /// ```
@@ -147,21 +153,22 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// As [`connect`](UnixDatagram::connect).
+    /// Returns the same errors as [`connect`](UnixDatagram::connect).
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn connect_addr(&self, socket_addr: &SocketAddr) -> io::Result<()> {
         self.0.connect(socket_addr, None)
     }
 
-    /// Receives a datagram, and says whose it is. See [`bind`](UnixDatagram::bind) for an example.
+    /// Receives a datagram and returns its length and its sender's address. See
+    /// [`bind`](UnixDatagram::bind) for an example.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// Returns the errors of recvmsg(2).
     ///
     /// # Cancellation
-    /// A cancel point. A datagram is taken and returned, or left to the next.
+    /// This is a cancellation point. A datagram is either returned or left for the next call.
     pub fn recv_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.receive_from(buf, 0)
     }
@@ -169,15 +176,15 @@ impl UnixDatagram {
     /// Receives a datagram. See the type for an example.
     ///
     /// # Errors
-    /// Those of recv(2).
+    /// Returns the errors of recv(2).
     ///
     /// # Cancellation
-    /// A cancel point. A datagram is taken and returned, or left to the next.
+    /// This is a cancellation point. A datagram is either returned or left for the next call.
     pub fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive_datagram(buf, 0)
     }
 
-    /// Receives a datagram and leaves it there for the next call. (Not yet stable in std.)
+    /// Receives a datagram and leaves it in the queue for the next call. (Not yet stable in std.)
     ///
     /// # Examples
     /// ```
@@ -189,62 +196,69 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// Those of recv(2).
+    /// Returns the errors of recv(2).
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive_datagram(buf, libc::MSG_PEEK)
     }
 
-    /// The same, and says whose it is. (Not yet stable in std.) See [`peek`](UnixDatagram::peek) for an example.
+    /// Receives a datagram, leaves it in the queue, and returns its length and its sender's
+    /// address. (Not yet stable in std.) See [`peek`](UnixDatagram::peek) for an example.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// Returns the errors of recvmsg(2).
     ///
     /// # Cancellation
-    /// A cancel point, at which nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.0.receive_from(buf, libc::MSG_PEEK)
     }
 
-    /// Sends a datagram to the socket at a path, and waits while its queue is full. See [`bind`](UnixDatagram::bind) for an
-    /// example.
+    /// Sends a datagram to the socket at a path. Waits while the receiver's queue is full. See
+    /// [`bind`](UnixDatagram::bind) for an example.
     ///
-    /// The kernel does not tell when a queue that one is not connected to has room again: this looks every few milliseconds.
+    /// The kernel does not report when the queue of an unconnected destination has space again, so
+    /// this call retries after pauses of at most 10 ms.
     ///
     /// # Errors
-    /// `NotFound` if there is no such path, `ConnectionRefused` if it is nobody's.
+    /// Returns `NotFound` if the path does not exist, and `ConnectionRefused` if no socket is bound
+    /// to it.
     ///
     /// # Cancellation
-    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    /// This is a cancellation point. The datagram has been sent as a whole, or not at all.
     pub fn send_to<P: AsRef<Path>>(&self, buf: &[u8], path: P) -> io::Result<usize> {
         self.send_to_addr(buf, &SocketAddr::from_pathname(path)?)
     }
 
-    /// The same for an address, which may be an abstract name. See [`bind_addr`](UnixDatagram::bind_addr) for an example.
+    /// Sends a datagram to the socket at an address, which may be an abstract name. See
+    /// [`send_to`](UnixDatagram::send_to), and [`bind_addr`](UnixDatagram::bind_addr) for an
+    /// example.
     ///
     /// # Errors
-    /// As [`send_to`](UnixDatagram::send_to).
+    /// Returns the same errors as [`send_to`](UnixDatagram::send_to).
     ///
     /// # Cancellation
-    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    /// This is a cancellation point. The datagram has been sent as a whole, or not at all.
     pub fn send_to_addr(&self, buf: &[u8], socket_addr: &SocketAddr) -> io::Result<usize> {
         self.0.send_to(buf, socket_addr)
     }
 
-    /// Sends a datagram to whom the socket is connected to, and waits while its queue is full. See the type for an example.
+    /// Sends a datagram to the address that the socket is connected to. Waits while the receiver's
+    /// queue is full. See the type for an example.
     ///
     /// # Errors
-    /// `NotConnected` if it is not connected, `ConnectionRefused` if the receiver is gone.
+    /// Returns `NotConnected` if the socket is not connected, and `ConnectionRefused` if the
+    /// receiver is closed.
     ///
     /// # Cancellation
-    /// A cancel point. The datagram has been sent as a whole, or not at all.
+    /// This is a cancellation point. The datagram has been sent as a whole, or not at all.
     pub fn send(&self, buf: &[u8]) -> io::Result<usize> {
         self.0.send(buf)
     }
 
-    /// The address of this socket.
+    /// Returns the address that the socket is bound to.
     ///
     /// # Examples
     /// ```
@@ -253,15 +267,15 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// Whom the socket is connected to.
+    /// Returns the address that the socket is connected to.
     ///
     /// # Examples
     /// ```
@@ -271,10 +285,10 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if it is not connected.
+    /// Returns `NotConnected` if the socket is not connected.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -292,10 +306,10 @@ impl UnixDatagram {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if the socket is not connected.
+    /// Returns `NotConnected` if the socket is not connected.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }

@@ -10,10 +10,12 @@ use std::iter::FusedIterator;
 use std::os::unix::net::SocketAddr;
 use std::path::Path;
 
-/// A Unix socket that accepts connections: [`std::os::unix::net::UnixListener`], on which a wait parks the task.
+/// A Unix socket that accepts connections: [`std::os::unix::net::UnixListener`] with waits that
+/// park the task.
 ///
-/// Outside a runtime the same calls block the thread. The listener is closed when it is dropped; its path stays, as with std, and
-/// whoever wants to bind it again removes it first. Abstract names go with the listener.
+/// Outside a runtime the same calls block the thread. The listener is closed when it is dropped.
+/// Its path stays, as with std, and must be removed before it can be bound again. An abstract name
+/// disappears with its listener.
 ///
 /// # Examples
 /// ```
@@ -30,24 +32,26 @@ use std::path::Path;
 pub struct UnixListener(pub(super) Socket);
 
 impl UnixListener {
-    /// Listens at a path, which is made. See the type for an example.
+    /// Creates a listener bound to a path. The path is created. See the type for an example.
     ///
     /// # Errors
-    /// `AddrInUse` if the path is there already, `InvalidInput` if it is too long or has a zero in it.
+    /// Returns `AddrInUse` if the path already exists, and `InvalidInput` if it is too long or
+    /// contains a zero byte.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn bind<P: AsRef<Path>>(path: P) -> io::Result<UnixListener> {
         UnixListener::bind_addr(&SocketAddr::from_pathname(path)?)
     }
 
-    /// Listens at an address, which may be an abstract name. See [`UnixStream::connect_addr`] for an example.
+    /// Creates a listener bound to an address, which may be an abstract name. See
+    /// [`UnixStream::connect_addr`] for an example.
     ///
     /// # Errors
-    /// As [`bind`](UnixListener::bind).
+    /// Returns the same errors as [`bind`](UnixListener::bind).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
         let socket = Socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
         socket.bind(socket_addr)?;
@@ -55,19 +59,21 @@ impl UnixListener {
         Ok(UnixListener(socket))
     }
 
-    /// Waits for the next connection. The address is the client's own, which it mostly has none of. See the type for an example.
+    /// Waits for the next connection. The returned address is the client's own, which is usually
+    /// unnamed. See the type for an example.
     ///
     /// # Errors
-    /// Those of accept(2); see [`TcpListener::accept`](super::TcpListener::accept).
+    /// Returns the errors of accept(2); see [`TcpListener::accept`](super::TcpListener::accept).
     ///
     /// # Cancellation
-    /// A cancel point. A connection that had been taken from the queue is returned; any other stays there.
+    /// This is a cancellation point. A connection that was already taken from the queue is
+    /// returned. Any other stays in the queue.
     pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
         let (socket, address) = self.0.accept()?;
         Ok((UnixStream(socket), address))
     }
 
-    /// The address listened at.
+    /// Returns the address that the listener is bound to.
     ///
     /// # Examples
     /// ```
@@ -82,16 +88,16 @@ impl UnixListener {
     /// ```
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The connections as they come: `accept` in a loop, without the addresses. It never ends. `for stream in &listener` does
-    /// the same.
+    /// Returns an endless iterator over the connections: `accept` in a loop, without the addresses.
+    /// `for stream in &listener` does the same.
     ///
     /// # Examples
     /// ```
@@ -112,15 +118,18 @@ impl UnixListener {
     /// ```
     ///
     /// # Cancellation
-    /// As [`accept`](UnixListener::accept). The iterator goes on after an error, so a loop should leave by `?` or `break`.
+    /// Behaves like [`accept`](UnixListener::accept). The iterator continues after an error, so a
+    /// loop should leave by `?` or `break`.
     pub fn incoming(&self) -> UnixIncoming<'_> {
         UnixIncoming { listener: self }
     }
 
-    /// Serves: accepts connections, at most `limit` of them at a time, and calls `f` for each, on a task of its own.
+    /// Accepts connections and calls `f` for each of them on a separate task, for at most `limit`
+    /// connections at a time.
     ///
-    /// Errors that `f` returns end their connection and nothing else. [`server`](UnixListener::server) has them handled, stops on request, and
-    /// more; this is the short form, which goes on until its task is cancelled.
+    /// An error that `f` returns ends that connection and nothing else. This is the short form,
+    /// which serves until its task is cancelled. [`server`](UnixListener::server) can also handle
+    /// errors and stop on request.
     ///
     /// # Examples
     /// ```
@@ -145,13 +154,14 @@ impl UnixListener {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Server::serve`]: `Cancelled`, as a rule.
+    /// Returns the errors of [`Server::serve`]; usually that is `Cancelled`.
     ///
     /// # Panics
-    /// With the first panic of a connection, after all have ended; on a thread that runs no tasks.
+    /// Resumes the first panic of a connection, after all connections have ended. Panics on a
+    /// thread that runs no tasks.
     ///
     /// # Cancellation
-    /// As [`Server::serve`]: the connections are cancelled and awaited.
+    /// Behaves like [`Server::serve`]: the connections are cancelled and awaited.
     pub fn serve<F>(&self, limit: usize, f: F) -> io::Result<()>
     where
         F: Fn(UnixStream, SocketAddr) -> io::Result<()> + Send + Sync,
@@ -159,7 +169,7 @@ impl UnixListener {
         self.server().limit(limit).serve(f)
     }
 
-    /// Prepares to serve connections: see [`Server`].
+    /// Returns a [`Server`] for this listener, on which options can be set before it serves.
     pub fn server(&self) -> Server<'_, UnixListener> {
         Server::new(self)
     }
@@ -171,7 +181,7 @@ every_socket!(
     "# use std::os::linux::net::SocketAddrExt;\n# let name = format!(\"ecru-every-{}-{:p}\", std::process::id(), &0);\n# let address = std::os::unix::net::SocketAddr::from_abstract_name(&name)?;\nlet socket = ecru::net::UnixListener::bind_addr(&address)?;"
 );
 
-/// The iterator of [`UnixListener::incoming`]. It never ends.
+/// The endless iterator returned by [`UnixListener::incoming`].
 #[derive(Debug)]
 #[must_use = "nothing is accepted before `next`"]
 pub struct UnixIncoming<'a> {

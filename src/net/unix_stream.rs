@@ -10,11 +10,12 @@ use std::os::unix::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// A connection between processes of one machine: [`std::os::unix::net::UnixStream`], on which a wait parks the task.
+/// A connection between processes of one machine: [`std::os::unix::net::UnixStream`] with waits
+/// that park the task.
 ///
-/// Outside a runtime the same calls block the thread. Several tasks or threads may read and write at once through
-/// `&UnixStream`, which implements [`Read`] and [`Write`] too. Addresses are [std's](std::os::unix::net::SocketAddr), abstract names
-/// included.
+/// Outside a runtime the same calls block the thread. Several tasks or threads may read and write
+/// at once through `&UnixStream`, which also implements [`Read`] and [`Write`]. Addresses are
+/// [std's](std::os::unix::net::SocketAddr), including abstract names.
 ///
 /// # Examples
 /// ```
@@ -30,8 +31,9 @@ use std::time::Duration;
 /// ```
 ///
 /// # Cancellation
-/// A read that is cancelled has taken nothing: what has arrived stays with the kernel for the next read. A write that is
-/// cancelled has sent nothing; bytes that the kernel had taken by then are reported as `Ok(n)`, and the next wait fails.
+/// A cancelled read has taken nothing: the data stays in the kernel for the next read. A cancelled
+/// write has sent nothing: if the kernel had already taken bytes, the write returns `Ok(n)`, and
+/// the next wait fails.
 pub struct UnixStream(pub(super) Socket);
 
 impl UnixStream {
@@ -47,11 +49,12 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` if there is no such path, `ConnectionRefused` if nobody listens there, `InvalidInput` for a path that is too long or has a
-    /// zero in it.
+    /// Returns `NotFound` if the path does not exist, `ConnectionRefused` if no listener is bound
+    /// to it, and `InvalidInput` if the path is too long or contains a zero byte.
     ///
     /// # Cancellation
-    /// A cancel point while the listener's queue is full. A cancelled attempt is given up, and its socket closed.
+    /// This is a cancellation point while the listener's queue is full. A cancelled attempt is
+    /// abandoned, and its socket is closed.
     pub fn connect<P: AsRef<Path>>(path: P) -> io::Result<UnixStream> {
         UnixStream::connect_addr(&SocketAddr::from_pathname(path)?)
     }
@@ -73,29 +76,29 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// As [`connect`](UnixStream::connect).
+    /// Returns the same errors as [`connect`](UnixStream::connect).
     ///
     /// # Cancellation
-    /// As [`connect`](UnixStream::connect).
+    /// Behaves like [`connect`](UnixStream::connect).
     pub fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
         let socket = Socket::open(AddressFamily::UNIX, SocketType::STREAM)?;
         socket.connect(socket_addr, None)?;
         Ok(UnixStream(socket))
     }
 
-    /// Two streams, connected to each other. See the type for an example.
+    /// Creates two streams that are connected to each other. See the type for an example.
     ///
     /// # Errors
-    /// The process has too many open files.
+    /// Fails if the process has too many open files.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn pair() -> io::Result<(UnixStream, UnixStream)> {
         let (one, other) = Socket::pair(SocketType::STREAM)?;
         Ok((UnixStream(one), UnixStream(other)))
     }
 
-    /// The address of this end.
+    /// Returns the address of this end.
     ///
     /// # Examples
     /// ```
@@ -105,15 +108,15 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// Those of getsockname(2).
+    /// Returns the errors of getsockname(2).
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.0.local_addr()
     }
 
-    /// The address of the other end.
+    /// Returns the address of the other end.
     ///
     /// # Examples
     /// ```
@@ -123,10 +126,10 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if the connection is no more.
+    /// Returns `NotConnected` if the connection is closed.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.0.peer_addr()
     }
@@ -148,15 +151,16 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// `NotConnected` if the connection is no more.
+    /// Returns `NotConnected` if the connection is closed.
     ///
     /// # Cancellation
-    /// Does not wait.
+    /// This call does not wait.
     pub fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         self.0.shutdown(how)
     }
 
-    /// Reads what has arrived and leaves it there for the next read. (Not yet stable in std.)
+    /// Reads data that has arrived and leaves it in the kernel for the next read. (Not yet stable
+    /// in std.)
     ///
     /// # Examples
     /// ```
@@ -172,10 +176,10 @@ impl UnixStream {
     /// ```
     ///
     /// # Errors
-    /// Those of a read.
+    /// Returns the errors of a read.
     ///
     /// # Cancellation
-    /// A cancel point. Nothing is lost.
+    /// This is a cancellation point. No data is lost.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.0.receive(buf, libc::MSG_PEEK)
     }

@@ -1,30 +1,35 @@
-//! Many lines and one reader: who was notified, in that order.
+//! Gatherings: one reader for many lines, which learns in which order they were notified.
 //!
-//! A select looks into each of its lines anew each time it waits. Who waits for ten thousand tasks to end, one after another, cannot:
-//! that would be their square. So he registers once.
+//! A select looks into each of its lines anew each time it waits. A wait for ten thousand tasks to
+//! end, one after another, cannot do that, because its cost would be quadratic. Such a wait
+//! registers once in each line, by entries of a gathering.
 //!
-//! # Words
-//! - An [`Entry`] is a registration in one line, in the place of a waiter's. It is known by its *key*.
-//! - A [`Gathering`] holds the entries whose lines have been notified, the first of them first, until they are *read*.
+//! # Terms
+//! - An [`Entry`] is a registration in one line, in the place of a waiter's node. It is identified
+//!   by its *key*.
+//! - A [`Gathering`] holds the entries whose lines have been notified, in the order of the
+//!   notifications, until they are *read*.
 //! - An entry is *open* until it has been read.
 //!
 //! # Protocol
 //! ```text
-//!   who notifies a line                         a reader of the gathering
+//!   the notifier of a line                      a reader of the gathering
 //!   ------------------------------------        ------------------------------------
 //!   lock the line; for each entry in it:        lock the gathering
-//!     take it out                                 take the first entry: there it is
-//!     lock the gathering                          or put a node among the readers, which wakes it
-//!       append the entry                        unlock, park
-//!       claim the reader that came first        woken: begin again, for another reader may have been quicker
-//!     unlock the gathering                      cancelled: lock, take the node out
-//!   unlock the line
-//!   unpark those it has claimed
+//!     take it out                                 take the first entry, if there is one,
+//!     lock the gathering                          or add a node to the readers
+//!       append the entry                        unlock; with a node: park
+//!       claim the reader that came first        woken: begin again, because another reader may
+//!     unlock the gathering                        have taken the entry
+//!   unlock the line                             cancelled: lock, take the node out
+//!   unpark the claimed readers
 //! ```
-//! G1: once the gathering's lock under which an entry was appended is free again, nobody touches the entry, unless he reads it, nor
-//! the gathering on its behalf. So whoever takes an entry out of its line, or finds under the line's lock that it is out, knows that
-//! the entry is his again; so does he who reads it. And when this is so of all entries, the gathering is.
-#![expect(unsafe_code, reason = "reaches entries in frames of others")]
+//! G1: a notifier appends an entry while it holds the gathering's lock. After it has released that
+//! lock, it touches neither the entry nor, for this entry, the gathering. From then on only a
+//! reader touches the entry. So an owner has its entry back once it has taken the entry out of its
+//! line, or has found under the line's lock that the entry is out, or has read it. When this holds
+//! for all entries, the owner has the gathering back.
+#![expect(unsafe_code, reason = "reaches entries in frames of other threads")]
 
 use std::cell::Cell;
 use std::ptr;
@@ -39,19 +44,20 @@ use crate::base::sync::{SpinGuard, SpinLock};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// Its links are in the line, and guarded by that one's lock; afterwards in the gathering, and guarded by its.
+    /// In a line, the node's links are guarded by the line's lock. Afterwards they are in the
+    /// gathering, and guarded by its lock.
     node: Node,
     key: Cell<*const ()>,
 }
 
 impl Entry {
-    /// An entry in no line. Its [node](Entry::node) is what is put into one.
+    /// Creates an entry that is in no line. Its [node](Entry::node) is what is put into a line.
     pub(crate) fn new(gathering: &Gathering, key: *const ()) -> Entry {
         let gathering = ptr::from_ref(gathering).cast_mut().cast();
         Entry { node: Node::new(ptr::null(), 0, Role::Gather, gathering), key: Cell::new(key) }
     }
 
-    /// Gives it another key, before it is used.
+    /// Changes the key, before the entry is used.
     pub(crate) fn set_key(&self, key: *const ()) {
         self.key.set(key);
     }
@@ -61,11 +67,11 @@ impl Entry {
     }
 }
 
-/// Entries whose lines have been notified. See the module.
+/// The entries whose lines have been notified; see the module.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     inner: SpinLock<Inner>,
-    /// Looked at wherever the gathering is used, so that loom knows.
+    /// Accessed at each use of the gathering, so that loom can check the order of these uses.
     #[cfg(loom)]
     used: AtomicU32,
 }
@@ -77,17 +83,17 @@ struct Inner {
     open: usize,
 }
 
-// SAFETY: L3: its links are followed under the lock that guards it.
+// SAFETY: L3: its links are only followed under the lock that guards it.
 unsafe impl Send for Inner {}
 
-/// What a reader finds.
+/// The result of a read.
 #[derive(Debug)]
 pub(crate) enum Read {
-    /// The line of the entry with this key has been notified. Nobody else knows the entry any more.
+    /// The line of the entry with this key has been notified. The entry belongs to the reader now.
     Entry(*const ()),
     /// No entry is open.
     Nothing,
-    /// Not yet: the reader's node is where it will be found.
+    /// No entry has been notified yet. The reader's node is registered and will be claimed.
     Listed,
 }
 
@@ -96,7 +102,8 @@ impl Gathering {
         Gathering::of(0)
     }
 
-    /// One with so many open entries, which are about to be put into lines, or noted.
+    /// Creates a gathering with this many open entries, which are about to be put into lines or
+    /// noted.
     pub(crate) fn of(open: usize) -> Gathering {
         let inner = Inner { notified: List::new(), readers: Queue::new(), open };
         Gathering {
@@ -113,12 +120,12 @@ impl Gathering {
         inner
     }
 
-    /// Counts an entry that is about to be put into a line, or noted.
+    /// Counts an entry that is about to be put into a line or noted.
     pub(crate) fn open(&self) {
         self.lock().open += 1;
     }
 
-    /// How many entries are open.
+    /// Returns the number of open entries.
     pub(crate) fn len(&self) -> usize {
         self.lock().open
     }
@@ -126,41 +133,45 @@ impl Gathering {
     /// Appends an entry.
     ///
     /// # Safety
-    /// G1: the entry is this gathering's and in no line, and the caller does not touch it afterwards. It came out of its line under
-    /// the line's lock, which is still held; or it never was in one.
+    /// G1: the entry belongs to this gathering and is in no line, and the caller does not touch it
+    /// afterwards. Either it came out of its line under the line's lock, which is still held, or it
+    /// never was in a line.
     pub(super) unsafe fn note(this: *const Gathering, entry: *const Entry, woken: &mut Woken) {
-        // SAFETY: G1: the entry's owner cannot leave before that lock is free.
+        // SAFETY: G1: the entry's owner cannot leave before the line's lock is released.
         let inner = unsafe { &*this }.lock();
-        // SAFETY: L3: in no list, and it stays until it has been read.
+        // SAFETY: L3: the entry is in no list, and stays until it has been read.
         unsafe { inner.notified.push_back(entry.cast()) };
         inner.readers.claim_first(woken);
     }
 
-    /// Appends an entry whose line had been notified before it could be put in.
+    /// Appends an entry whose line was notified before the entry could be put into it.
     ///
     /// # Safety
-    /// G1: the entry is this gathering's and was never in a line, and the caller does not touch it afterwards.
+    /// G1: the entry belongs to this gathering and was never in a line, and the caller does not
+    /// touch it afterwards.
     pub(crate) unsafe fn note_late(&self, entry: *const Entry) {
         let mut woken = Woken::none();
-        // SAFETY: G1, the caller's promise.
+        // SAFETY: G1, by the caller's promise.
         unsafe { Gathering::note(self, entry, &mut woken) };
     }
 
-    /// Reads the first entry. If there is none yet, `reader` is entered, to be claimed when there is; then it is to park.
+    /// Reads the first entry. If no entry is there yet, registers `reader`, which is claimed when
+    /// one arrives; the caller then parks.
     ///
     /// # Safety
-    /// N1: the node and its waiter stay where they are until it has been claimed or [taken out](Gathering::leave).
+    /// N1: the node and its waiter stay in place until the node has been claimed or [taken
+    /// out](Gathering::leave).
     pub(crate) unsafe fn read(&self, reader: &Node) -> Read {
         let mut woken = Woken::none();
         let mut inner = self.lock();
         let first = inner.notified.first();
-        // SAFETY: G1: it stays until it has been read.
+        // SAFETY: G1: an entry stays until it has been read.
         if let Some(entry) = unsafe { first.cast::<Entry>().as_ref() } {
-            // SAFETY: L3: it is in this list, whose lock is held.
+            // SAFETY: L3: the entry is in this list, whose lock is held.
             unsafe { inner.notified.remove(first) };
             inner.open -= 1;
             if inner.open == 0 {
-                // The other readers wait for nothing.
+                // The other readers have nothing left to wait for.
                 while inner.readers.claim_first(&mut woken) {}
             }
             let key = entry.key.get();
@@ -170,12 +181,12 @@ impl Gathering {
         if inner.open == 0 {
             return Read::Nothing;
         }
-        // SAFETY: N1, the caller's promise.
+        // SAFETY: N1, by the caller's promise.
         unsafe { inner.readers.push(reader) };
         Read::Listed
     }
 
-    /// Takes a reader out whose wait has ended otherwise.
+    /// Takes out a reader whose wait has ended in another way.
     pub(crate) fn leave(&self, reader: &Node) {
         self.lock().readers.remove(reader);
     }
@@ -183,7 +194,7 @@ impl Gathering {
 
 #[cfg(all(test, loom))]
 impl Gathering {
-    /// The frame goes: loom objects if somebody else's use is not ordered before this.
+    /// Marks the end of the frame. loom objects if another thread's use is not ordered before this.
     fn gone(&mut self) {
         self.used.with_mut(|_| ());
     }

@@ -1,4 +1,5 @@
-//! Who carries a wait out: the worker that the current thread is, or nobody, and then the thread itself blocks.
+//! The host of a thread, which carries out the waits there. A worker has one. A thread without a
+//! host blocks.
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
 use std::cell::Cell;
@@ -8,28 +9,32 @@ use std::time::Instant;
 use super::{Mode, Waiter};
 use crate::base::local;
 
-/// How waits of the current thread are carried out. Declared here and implemented above, by the scheduler; function pointers
-/// instead of a trait object because one thin pointer fits a thread-local cell.
+/// The functions that carry out waits of the current thread. They are declared here and implemented
+/// by the scheduler, in a higher layer. They are function pointers instead of a trait object,
+/// because one thin pointer fits in a thread-local cell.
 #[derive(Debug)]
 pub(crate) struct Host {
     /// Parks the current task until its waiter has been unparked.
     pub(crate) park: fn(&Waiter, Option<Instant>, Mode),
-    /// Makes the owner of a claimed waiter runnable. Called from any thread. The
-    /// argument is the `owner` of the [`Waiter`].
+    /// Makes the owner of a claimed waiter runnable. Any thread may call it. The argument is the
+    /// `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
-    /// Switches away from a task that waits and cannot do so itself: a root, on its thread's own stack.
+    /// Switches away from a waiting root task, which runs on its thread's own stack and cannot
+    /// switch by itself.
     pub(crate) leave: fn(),
     /// For a task that was resumed without being unparked: captures its stack trace, and parks it again.
     pub(crate) trace_and_park: fn(),
-    /// Lets the other tasks run for a moment.
+    /// Lets the other tasks of the worker run.
     pub(crate) yield_now: fn(),
-    /// The current task has used up its budget. Lets other tasks run if their turn has come.
+    /// Called when the current task has used up its budget. Lets other tasks run if their turn has
+    /// come.
     pub(crate) out_of_budget: fn(),
-    /// The thread itself is about to block for a waiter without an owner (true), or goes on (false).
+    /// Called when the thread is about to block for a waiter without an owner (`true`), and when it
+    /// continues (`false`).
     pub(crate) blocks: fn(bool),
 }
 
-/// The current thread's host.
+/// Returns the current thread's host.
 #[inline]
 pub(crate) fn host() -> Option<&'static Host> {
     let host = local::with(|local| local.context.get()).cast::<Host>();
@@ -37,13 +42,13 @@ pub(crate) fn host() -> Option<&'static Host> {
     unsafe { host.as_ref() }
 }
 
-/// Makes the current thread's waits go through `host` until the returned guard is dropped.
+/// Makes the current thread's waits use `host` until the returned guard is dropped.
 pub(crate) fn enter_host(host: &'static Host) -> HostGuard {
     let before = local::with(|local| local.context.replace(ptr::from_ref(host).cast()));
     HostGuard { before }
 }
 
-/// Puts the thread's previous host back.
+/// A guard that restores the thread's previous host.
 #[derive(Debug)]
 pub(crate) struct HostGuard {
     before: *const (),
@@ -55,13 +60,14 @@ impl Drop for HostGuard {
     }
 }
 
-/// Runs `body` and makes every call in it that may wait panic, whether it would have had to wait or not.
+/// Runs `body`. Each call in it that may wait panics, even if it would not have to wait.
 ///
-/// For sections that must not be interleaved with other tasks of this thread: code that keeps a pointer in a thread-local
-/// while it runs, foreign code that calls back, a predicate run on behalf of somebody else.
+/// It is for sections that must not be interleaved with other tasks of this thread: code that keeps
+/// a pointer in a thread-local while it runs, foreign code that calls back, and predicates that run
+/// on behalf of another task.
 ///
 /// # Panics
-/// When `body` panics, and whatever it calls that may wait does.
+/// Panics if `body` panics. Each call inside `body` that may wait panics.
 ///
 /// # Examples
 /// ```
@@ -78,19 +84,21 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
             local::with(|local| local.no_suspend.set(local.no_suspend.get() - 1));
         }
     }
-    // A bare coroutine must not be suspended in the middle either: the count belongs to the thread.
+    // A bare coroutine must not be suspended inside either, because the count belongs to the
+    // thread.
     let _frame = crate::coroutine::OpenFrame::enter();
     local::with(|local| local.no_suspend.set(local.no_suspend.get() + 1));
     let _leave = Leave;
     body()
 }
 
-/// Added to the depth of `no_suspend` sections while a last look is being taken.
+/// A flag in the count of `no_suspend` sections that is set during a last look.
 const LOOKING: u32 = 1 << 31;
 
-/// Runs `look`, which is somebody's code, while a wait of the current task is registered. Whoever ends that wait makes the task go
-/// on, whatever it waits for; so if `look` would wait for anything else, `give_up` is called first, and has to end the registered
-/// wait. Tells what came of `look`, and whether the wait was given up.
+/// Runs `look`, which is user code, while a wait of the current task is registered. The end of that
+/// wait would resume the task whatever it is parked on. So if `look` is about to wait for anything
+/// else, `give_up` is called first and must end the registered wait. Returns the result of `look`,
+/// and whether the wait was given up.
 pub(crate) fn last_look<T>(give_up: &dyn Fn(), look: impl FnOnce() -> T) -> (T, bool) {
     struct Leave;
     impl Drop for Leave {
@@ -98,7 +106,7 @@ pub(crate) fn last_look<T>(give_up: &dyn Fn(), look: impl FnOnce() -> T) -> (T, 
             end_last_look();
         }
     }
-    // Nor may a bare coroutine be suspended in the middle, and resumed by another task.
+    // A bare coroutine must not be suspended inside either, because another task could resume it.
     let _frame = crate::coroutine::OpenFrame::enter();
     let given_up = Cell::new(false);
     let this = Look {
@@ -119,7 +127,7 @@ struct Look<'a> {
     give_up: &'a dyn Fn(),
 }
 
-/// The look that was being taken, if there is one.
+/// Ends the current last look and returns it, or null if there is none.
 fn end_last_look() -> *const () {
     local::with(|local| {
         if local.no_suspend.get() & LOOKING != 0 {
@@ -130,16 +138,19 @@ fn end_last_look() -> *const () {
     })
 }
 
-/// What a wait does that nobody can refuse, before it parks.
+/// Gives up the registered wait of the current last look, if there is one. A wait that cannot be
+/// refused calls this before it parks.
 pub(crate) fn give_up_last_look() {
     let look = end_last_look().cast::<Look<'_>>();
-    // SAFETY: P3: it is in a frame of this task, further up, which takes it out of the cell before it goes.
+    // SAFETY: P3: the look is in a frame of this task, further up. That frame empties the cell
+    // before it is left.
     if let Some(look) = unsafe { look.as_ref() } {
         (look.give_up)();
     }
 }
 
-/// What every call that may wait does first.
+/// Panics inside `no_suspend`. In a last look, gives up the registered wait. Every call that may
+/// wait calls this first.
 #[inline]
 #[track_caller]
 pub(crate) fn refuse_if_no_suspend() {
@@ -148,7 +159,7 @@ pub(crate) fn refuse_if_no_suspend() {
     }
 }
 
-/// Whether a call that waits would be let.
+/// Returns whether a call that may wait is permitted at this point.
 pub(crate) fn may_suspend() -> bool {
     local::with(|local| local.no_suspend.get()) == 0
 }

@@ -1,33 +1,78 @@
-//! Layer 2: waiting, the one protocol under everything in ecru that waits.
+//! Layer 2: waiting. Everything in ecru that waits uses the protocol of this module.
 //!
-//! # Words
-//! - A [`Waiter`] is one wait of one task or OS thread. It lives on the stack of whoever waits.
-//! - To *claim* a waiter is to decide how its wait ends: with a value, by a deadline, by a cancellation. Exactly one claim
-//!   succeeds.
-//! - To *unpark* it is to let its owner go on.
-//! - The [`Host`] is whatever carries waits out for the current thread: a worker, or nothing, and then the thread blocks.
+//! # Terms
+//! - A [`Waiter`] is one wait of one task or OS thread, its *owner*. It lives on the owner's stack.
+//!   The waiter of a callback or a future lives in a frame on the heap.
+//! - To *register* a waiter is to put it where other threads can find it, usually by a node in a
+//!   [`WaitList`].
+//! - To *claim* a waiter is to decide how its wait ends: with an item, by a deadline, by a
+//!   cancellation. Exactly one claim succeeds. The thread that made it is the *winner*.
+//! - To *unpark* a waiter is to let its owner continue.
+//! - The [`Host`] carries out the waits of the current thread. A worker has a host. A thread
+//!   without a host blocks.
 //!
 //! # Protocol
 //! ```text
-//!   owner                                       somebody who has found the waiter
-//!   ------------------------------------        ------------------------------------
+//!   owner                                       another thread that finds the waiter
+//!   ------------------------------------        --------------------------------------------
 //!   Waiter::new()          PENDING
-//!   put it where it can be found
-//!   park()                                      claim(outcome): PENDING -> outcome   (one CAS; the losers walk away)
-//!     the host runs others, or the thread sleeps  write what the outcome promises (the winner owns the waiter's frame)
-//!                                               unpark(waiter)       the last access to the waiter
+//!   register it
+//!   park()                                      claim(outcome): PENDING -> outcome, by one CAS;
+//!     the host runs other tasks,                  a loser leaves the waiter alone
+//!     or the thread sleeps                      write what the outcome promises; the owner's
+//!                                                 frame belongs to the winner for now
+//!                                               unpark(waiter): the last access to the waiter
 //!   park() returns the outcome
 //! ```
-//! - S4: nobody but the winner touches a waiter after its claim, and the winner does not after `unpark`. Therefore whoever
-//!   finds waiters in a list claims them under the list's lock, or takes them out of the list first; and an owner whose wait
-//!   ended by a deadline or a cancellation takes its waiter out of the list, under the same lock, before its frame goes.
-//! - There is exactly one `unpark` for each wait, and `park` returns only after it, also when the claim came first.
-//! - Orderings: the winner's CAS is AcqRel, `unpark` releases and `park` acquires: what the winner wrote is seen by the owner.
-//! - A wait with one node in one line is claimed by whoever holds the line's lock, or by the task's own worker. So who holds that lock on that
-//!   worker is alone, and claims it without the CAS: see [`Waiter::claim_in_line`].
-//! - Cancellation and deadlines of a *task* are claims made by the task's own worker, which is the thread that would have to
-//!   run the task anyway. A canceller elsewhere raises the flag and then sends a message to that worker. So flag and parking
-//!   are never looked at by two threads at once, no fence is needed on the way into a wait, and no cancellation is lost.
+//!
+//! # States
+//! | state | `claim` | accesses |
+//! |---|---|---|
+//! | private | `PENDING` | by the owner only |
+//! | registered | `PENDING` | any thread that can find the waiter may claim it |
+//! | claimed | outcome | the winner may write to the owner's frame; the owner does not leave it |
+//! | over | outcome | by the owner only: the winner has called `unpark` |
+//!
+//! The field `claim` changes once, from `PENDING` to the outcome:
+//!
+//! | outcome | claimed by | meaning |
+//! |---|---|---|
+//! | `WOKEN` + arm | a giver or a notifier | the wait ended through the node with this arm |
+//! | `LOOK_AGAIN` | a notifier | nothing was given; the owner looks again |
+//! | `CANCELLED` | the task's own worker | the wait was cancelled |
+//! | `TIMED_OUT` | the task's own worker, the waiting thread, an alarm | the deadline has passed |
+//! | `ABORTED` | the owner | the owner gave the wait up without parking |
+//! | other values | a giver or a notifier | defined by the module that waits |
+//!
+//! # Invariants
+//! - S4: after a claim, only the winner uses the waiter, and it does not touch the waiter after
+//!   `unpark`. So a thread that finds a waiter in a list claims it under the list's lock, or takes
+//!   it out of the list first. An owner whose waiter is still in a list takes it out, under the
+//!   list's lock, before it leaves the frame. A thread that holds such a lock may still attempt a
+//!   claim, which then fails.
+//! - A wait that is ended by a claim of another party is unparked exactly once, and `park` returns
+//!   only after that, even if the claim came before `park`. A claim by the owner itself needs no
+//!   unpark. These are `ABORTED`, a `CANCELLED` before parking, and a `TIMED_OUT` of a thread.
+//! - Orderings: the winner sees what the owner wrote before it registered, and the owner sees what
+//!   the winner wrote before `unpark`. The next section says how.
+//! - A task's wait with a single node in a single line is claimed only under the line's lock or by
+//!   the task's own worker. A thread that is that worker and holds that lock has no rival, so it
+//!   claims without a CAS: see [`Waiter::claim_in_line`].
+//! - Cancellations and deadlines of a *task* are claims by the task's own worker, the same thread
+//!   that would have to run the task anyway. A canceller on another thread sets the flag and then
+//!   sends a message to that worker. So the flag and the parked state are never examined by two
+//!   threads at once. No fence is needed on the way into a wait, and no cancellation is lost.
+//!
+//! # Orderings
+//! | operation | ordering | it pairs with |
+//! |---|---|---|
+//! | `claim`, successful | AcqRel | the registration, as the list's lock does, and `outcome` |
+//! | `claim`, failed | Relaxed | nothing is read after it |
+//! | `claim_in_line` on the owner's worker | Relaxed load, Release store | `outcome` |
+//! | `outcome` | Acquire | the claim |
+//! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `park` |
+//! | `unpark` of a task from another thread | SeqCst push to its worker | that worker's Acquire |
+//! | `unpark` of a task from its own worker | none | the same thread continues the task |
 
 mod gathering;
 mod host;

@@ -1,25 +1,30 @@
-//! Waiters in line, and what it takes to be found there.
+//! Lines of waiters, and the nodes by which givers find them.
 //!
-//! # Words
-//! - A [`Node`] is one registration of one [`Waiter`] in one line. It lives where the waiter lives. A waiter may have many (a
-//!   select has one for each arm); whichever is claimed first decides how the wait ends, and the owner takes out the rest.
-//! - A [`Role`] says what whoever claims the waiter through this node owes it.
-//! - A node is *listed* while it is in a line; that, its links and everything else in it that is a `Cell` are guarded by the
-//!   line's lock. What the lock does not guard is written before the node is put in and not changed while it is.
+//! # Terms
+//! - A [`Node`] is one registration of one [`Waiter`] in one line. It lives where the waiter lives.
+//!   A waiter may have several nodes (a select has at least one for each arm). The first of them
+//!   that is claimed decides how the wait ends, and the owner takes out the others.
+//! - A [`Role`] says what the waiter waits for, and so what the winner of a claim through this node
+//!   owes it.
+//! - A node is *listed* while it is in a line. The line's lock guards the flag that says so, the
+//!   node's links, and every other `Cell` in the node. The other fields are written before the node
+//!   is put in, and do not change while it is listed.
 //!
 //! # Protocol
 //! ```text
-//!   somebody who has something to give               the waiter's owner
-//!   ---------------------------------------------    ------------------------------------
-//!   lock the line                                    lock the line, look once more, push the node, unlock
-//!     the first node that can be claimed: claim it,  park
-//!     give, take it out (`Woken` remembers it)
+//!   a giver                                          the waiter's owner
+//!   ---------------------------------------------    -----------------------------------------
+//!   lock the line                                    lock the line, look once more, push the
+//!     claim the first node that can be claimed,        node, unlock
+//!     give, take it out (`Woken` remembers it)       park
 //!   unlock                                           outcome = WOKEN + the number of the arm
-//!   unpark those that `Woken` remembers              lock the other lines, take the other nodes out
+//!   unpark the waiters that `Woken` remembers        take the other nodes out of their lines,
+//!                                                      each under its lock
 //! ```
-//! - S4: a node is claimed under its line's lock. The owner of a node that is still listed cannot leave before it has had that
-//!   lock, so the waiter is there to be claimed; of one that is not, only the winner of the claim knows.
-//! - No lock is held at an unpark: it may call a waker or a callback of the user's.
+//! - S4: a node is claimed under its line's lock. The owner of a listed node cannot leave its frame
+//!   before it has taken that lock, so the waiter is there to be claimed. Once a node has been
+//!   claimed and taken out, only the winner of the claim refers to it.
+//! - No lock is held during an unpark, because an unpark may run a waker or a callback of the user.
 #![expect(
     unsafe_code,
     reason = "reaches nodes on other stacks, and the list's lock guards more than the list"
@@ -34,58 +39,66 @@ use super::{Gathering, LOOK_AGAIN, WOKEN, Waiter, no_suspend};
 use crate::base::list::{Line, Link};
 use crate::base::sync::{BiasedGuard, BiasedLock, PutOff};
 
-/// What a node's waiter waits for, and what whoever claims it has to do.
+/// What a node's waiter waits for. It determines what the winner of a claim has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// To be told to look again.
+    /// The waiter is told to look again.
     Notify,
-    /// To be told to look again, and passed over: it may refuse what it sees, and nobody else can ask whether it will.
+    /// The waiter is told to look again, and the notifier continues with the next node. The waiter
+    /// may refuse what it sees, and only the waiter can tell whether it will.
     Look,
-    /// To be told that there is something, which it will not take: all of these are told, and nobody who would take it is passed over.
+    /// The waiter is told that there is something, which it does not take. All such waiters are
+    /// told, and the notifier continues until it reaches a waiter that takes.
     Peek,
-    /// Something that the giver keeps for it, to be fetched under the node's address.
+    /// The waiter gets an item that the giver stores for it. It fetches the item under the node's
+    /// address.
     Take,
-    /// A value, written to where `data` points, or something else that [`WOKEN`] alone says is there. To be told to look again it is
-    /// claimed with [`LOOK_AGAIN`].
+    /// The waiter gets a value, which the giver writes to where `data` points, or another event
+    /// that [`WOKEN`] alone reports. If the waiter is only to look again, it is claimed with
+    /// [`LOOK_AGAIN`].
     Slot,
-    /// A value too, from the one select whose offer this receiver has claimed: its node is reserved from the beginning. If that value does
-    /// not come, the node is claimed with [`LOOK_AGAIN`]. It is never notified.
+    /// The waiter gets a value from the one select whose offer this receiver has claimed: its node
+    /// is reserved from the beginning. If that value does not arrive, the node is claimed with
+    /// [`LOOK_AGAIN`]. It is never notified.
     Meet,
-    /// To give a value away: it is moved out from where `data` points.
+    /// The waiter gives a value away. The receiver moves it out from where `data` points.
     Value,
-    /// To make a value and give it away.
+    /// The waiter makes a value and gives it away.
     Offer,
-    /// Not a wait itself: the [`Entry`](super::Entry) of a gathering, which `data` points to. Only where all are notified.
+    /// The node is no wait, but the [`Entry`](super::Entry) of a gathering, to which `data` points.
+    /// It occurs only in lines in which all nodes are notified at once.
     Gather,
 }
 
-/// One registration: see the module.
+/// One registration; see the module.
 #[repr(C)]
 pub(crate) struct Node {
     link: Link,
     waiter: *const Waiter,
-    /// What the claim is made with.
+    /// The outcome that a claim through this node writes.
     outcome: u32,
     role: Role,
     listed: Cell<bool>,
-    /// The only node of its waiter, whose wait has no end but through its line or on its task's own worker.
+    /// Whether this is the only node of its waiter, and the wait can be ended only through its line
+    /// or on its task's own worker.
     only: bool,
-    /// The number of the reservation that this node has or is held for, if any: see the channels' `reservation`.
+    /// The number of the reservation that this node has or is reserved for, or 0: see the channels'
+    /// `reservation`.
     pub(crate) reserved: Cell<usize>,
     pub(crate) data: *mut (),
-    /// Which values this one wants; none: all.
+    /// The values that this waiter accepts, or `None` if it accepts all.
     predicate: Option<Predicate>,
-    /// What the predicate panicked with, for the owner.
+    /// The payload of a panic of the predicate, for the owner.
     pub(crate) panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
-/// A filter of somebody who waits, to be asked by whoever has a value.
+/// A waiter's filter, which the giver of a value calls.
 #[derive(Clone, Copy)]
 pub(crate) struct Predicate {
-    /// Whose it is: an address that no other has while the node is there.
+    /// The filter's identity: an address that no other filter has while the node exists.
     owner: *const (),
     object: *const (),
-    /// The object, and a value of the type that it asks about.
+    /// The function. Its arguments are the object, and a value of the type that it examines.
     accepts: unsafe fn(*const (), *const ()) -> bool,
 }
 
@@ -96,10 +109,10 @@ impl fmt::Debug for Predicate {
 }
 
 impl Predicate {
-    /// What `accepts` says of values of type `T`.
+    /// Creates a predicate that calls `accepts` for values of type `T`.
     pub(crate) fn of<T, P: Fn(&T) -> bool + Sync>(owner: *const (), accepts: &P) -> Predicate {
         unsafe fn ask<T, P: Fn(&T) -> bool>(object: *const (), value: *const ()) -> bool {
-            // SAFETY: N2: made of a `P` that outlives the node.
+            // SAFETY: N2: the object is a `P` that outlives the node.
             let accepts = unsafe { &*object.cast::<P>() };
             // SAFETY: N2: the line's values are of type `T`, and the caller owns this one.
             accepts(unsafe { &*value.cast::<T>() })
@@ -114,13 +127,14 @@ impl Predicate {
     /// # Safety
     /// N2: `value` is of the type that the predicate was made for.
     pub(crate) unsafe fn accepts<T>(&self, value: &T) -> bool {
-        // SAFETY: N2, the caller's promise.
+        // SAFETY: N2, by the caller's promise.
         unsafe { (self.accepts)(self.object, ptr::from_ref(value).cast()) }
     }
 }
 
 impl Node {
-    /// A node of `waiter`, in no line. `arm` is added to [`WOKEN`] in the outcome of a claim.
+    /// Creates a node of `waiter` that is in no line. A claim through it has the outcome [`WOKEN`]
+    /// + `arm`.
     #[inline]
     pub(crate) fn new(waiter: *const Waiter, arm: u32, role: Role, data: *mut ()) -> Node {
         Node {
@@ -137,13 +151,13 @@ impl Node {
         }
     }
 
-    /// The only node of a waiter that a task parks on itself.
+    /// Creates the only node of a waiter on which a task parks itself.
     #[inline]
     pub(crate) fn only(waiter: *const Waiter, role: Role, data: *mut ()) -> Node {
         Node { only: true, ..Node::new(waiter, 0, role, data) }
     }
 
-    /// The same with a filter.
+    /// Sets the node's filter.
     pub(crate) fn with_predicate(mut self, predicate: Option<Predicate>) -> Node {
         self.predicate = predicate;
         self
@@ -159,48 +173,53 @@ impl Node {
         self.predicate.as_ref()
     }
 
-    /// Decides that the wait ends through this node; false: it has ended otherwise. Under the line's lock.
+    /// Claims the waiter through this node. Returns false if the wait has already been decided. The
+    /// caller holds the line's lock.
     #[inline]
     pub(crate) fn claim(&self) -> bool {
         self.claim_as(self.outcome)
     }
 
-    /// The same with another outcome.
+    /// Claims the waiter through this node with another outcome.
     #[inline]
     pub(crate) fn claim_as(&self, outcome: u32) -> bool {
-        // SAFETY: S4: the node is listed and the lock held, so its owner cannot leave.
+        // SAFETY: S4: the node is listed and the lock is held, so the owner cannot leave its frame.
         let waiter = unsafe { &*self.waiter };
         if self.only { waiter.claim_in_line(outcome) } else { waiter.claim(outcome) }
     }
 
-    /// Whether the wait takes any value, and has no other arms: then it is given one by writing it to where `data` points.
+    /// Returns whether the wait accepts any value and has no other nodes. Then a value is given by
+    /// writing it to where `data` points.
     #[inline]
     pub(crate) fn takes_anything(&self) -> bool {
         self.role == Role::Slot && self.predicate.is_none() && self.reserved.get() == 0
     }
 
-    /// What is given to this node's wait is kept under this number until it is fetched. Even: a node is a place in memory.
+    /// Returns the number under which an item for this node's wait is stored until it is fetched.
+    /// The number is even, because it is the node's address.
     #[inline]
     pub(crate) fn ticket(&self) -> usize {
         ptr::from_ref(self).addr()
     }
 
-    /// Whether the node is still in the line that it was put in. Under the line's lock.
+    /// Returns whether the node is still in the line that it was put in. The caller holds the
+    /// line's lock.
     pub(crate) fn is_listed(&self) -> bool {
         self.listed.get()
     }
 
-    /// Whether both are registrations of one wait.
+    /// Returns whether both nodes belong to one wait.
     pub(crate) fn is_of_same_wait(&self, other: &Node) -> bool {
         ptr::eq(self.waiter, other.waiter)
     }
 
-    /// Whether this is a registration of that waiter's.
+    /// Returns whether the node belongs to that waiter.
     pub(crate) fn is_of(&self, waiter: *const Waiter) -> bool {
         ptr::eq(self.waiter, waiter)
     }
 
-    /// Whether the wait has ended some other way: the node is only in the way. Under the line's lock.
+    /// Returns whether the wait has already been decided, so that the node is obsolete. The caller
+    /// holds the line's lock.
     pub(crate) fn is_dead(&self) -> bool {
         // SAFETY: S4, as above.
         unsafe { &*self.waiter }.outcome() != super::waiter::PENDING
@@ -213,13 +232,13 @@ impl fmt::Debug for Node {
     }
 }
 
-/// The nodes of one line, under its lock.
+/// The nodes of one line. They are accessed under the line's lock.
 #[derive(Debug)]
 pub(crate) struct Queue {
     line: Line,
 }
 
-// SAFETY: L3: its links are followed under the lock that guards it.
+// SAFETY: L3: its links are only followed under the lock that guards it.
 unsafe impl Send for Queue {}
 
 impl Queue {
@@ -235,36 +254,38 @@ impl Queue {
     /// Appends a node.
     ///
     /// # Safety
-    /// N1: the node is in no line; it and its waiter stay where they are until it has been taken out.
+    /// N1: the node is in no line. It and its waiter stay in place until it has been taken out.
     #[inline]
     pub(crate) unsafe fn push(&self, node: *const Node) {
-        // SAFETY: N1, the caller's promise.
+        // SAFETY: N1, by the caller's promise.
         unsafe { &*node }.listed.set(true);
-        // SAFETY: L3, by N1.
+        // SAFETY: L3, because of N1.
         unsafe { self.line.push_back(node.cast()) };
     }
 
-    /// Takes a node out, if it is in.
+    /// Takes a node out if it is in the line.
     #[inline]
     pub(crate) fn remove(&self, node: &Node) {
         if node.listed.replace(false) {
-            // SAFETY: L3: `listed` is written under the lock of the one line that the node is put in.
+            // SAFETY: L3: `listed` is only written under the lock of the one line that the node is
+            // put in.
             unsafe { self.line.remove(&raw const node.link) };
         }
     }
 
-    /// The oldest node.
+    /// Returns the oldest node.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Node> {
-        // SAFETY: N1: listed, and the lock is held.
+        // SAFETY: N1: the node is listed, and the lock is held.
         unsafe { self.line.first().cast::<Node>().as_ref() }
     }
 
-    /// Visits the nodes, oldest first, until `visit` gives something. It may take out the node that it is shown.
+    /// Visits the nodes, oldest first, until `visit` returns a result. `visit` may take out the
+    /// node that it is called with.
     #[inline]
     pub(crate) fn seek<R>(&self, mut visit: impl FnMut(&Node) -> Option<R>) -> Option<R> {
         let mut next = self.line.first().cast::<Node>();
-        // SAFETY: N1: listed, and the lock is held.
+        // SAFETY: N1: the node is listed, and the lock is held.
         while let Some(node) = unsafe { next.as_ref() } {
             next = node.link.next().cast();
             let found = visit(node);
@@ -275,12 +296,14 @@ impl Queue {
         None
     }
 
-    /// Takes out the oldest node, if its wait can still be decided, having decided it; those that cannot are dropped from the line.
+    /// Claims the oldest node whose wait is still pending, and takes it out. Older nodes whose
+    /// waits have been decided are taken out as well. Returns whether a node was claimed.
     #[inline]
     pub(crate) fn claim_first(&self, woken: &mut Woken) -> bool {
         while let Some(node) = self.first() {
             self.remove(node);
-            // The node is not listed any more, but the lock is held: the owner of a pending wait is still there.
+            // The node is not listed any more, but the lock is held, so the owner of a pending wait
+            // has not left.
             if node.claim() {
                 woken.push(node);
                 return true;
@@ -289,14 +312,17 @@ impl Queue {
         false
     }
 
-    /// Tells all to look who can be told.
+    /// Claims all waiters that can be told to look again.
     pub(crate) fn look_again(&self, woken: &mut Woken) {
         self.claim_looking(woken, true);
     }
 
-    /// Takes out those who are to be told to look, having decided their waits: all, or the oldest. Nothing is given: a `Slot` that is said
-    /// to be woken is read, and nobody has written it; so it is told otherwise. The others in the line are owed more than that, which only
-    /// its owner can give: anybody may get hold of a channel's list and notify it.
+    /// Claims the waiters that can be told to look again, and takes them out. If `all` is false, it
+    /// stops after the first claimed node that is neither `Look` nor `Peek`. Nothing is given. The
+    /// owner of a `Slot` node that is claimed with [`WOKEN`] would read a value that was not
+    /// written, so such a node is claimed with [`LOOK_AGAIN`]. Nodes with other roles are left
+    /// alone. Only the line's owner can give them what they wait for, while any code with access to
+    /// a channel's list may notify it.
     fn claim_looking(&self, woken: &mut Woken, all: bool) {
         self.seek(|node| {
             let outcome = match node.role {
@@ -305,7 +331,8 @@ impl Queue {
                 _ => return None,
             };
             self.remove(node);
-            // The node is not listed any more, but the lock is held: the owner of a pending wait is still there.
+            // The node is not listed any more, but the lock is held, so the owner of a pending wait
+            // has not left.
             if !node.claim_as(outcome) {
                 return None;
             }
@@ -315,7 +342,8 @@ impl Queue {
     }
 }
 
-/// Those that have been claimed and are to be let go on once the lock is free. Unparks them when dropped.
+/// The nodes that have been claimed, and whose waiters are unparked once the lock is released.
+/// Dropping this value unparks them.
 #[derive(Debug)]
 pub(crate) struct Woken {
     first: *const Node,
@@ -335,7 +363,7 @@ impl Woken {
         self.first = node;
     }
 
-    /// Remembers what user code under the lock has put off until the lock is free.
+    /// Remembers calls that user code under the lock has put off until the lock is released.
     #[inline]
     pub(crate) fn push_put_off(&mut self, calls: PutOff) {
         if !calls.is_empty() {
@@ -344,7 +372,8 @@ impl Woken {
     }
 }
 
-/// Calls to be made once the lock is free, as a node like those of the waits that are to go on then.
+/// Calls that are made once the lock is released. They are stored in a node, so that they fit in
+/// the chain of claimed nodes.
 struct Calls {
     node: Node,
     waiter: Waiter,
@@ -357,22 +386,26 @@ impl Calls {
         let at = Box::into_raw(Box::<Calls>::new_uninit()).cast::<Calls>();
         let owner = NonNull::new(at).expect("allocated").cast();
         let waiter = Waiter::with_owner(owner, Calls::make);
-        // SAFETY: N1: of a place that is there, the parts are.
+        // SAFETY: N1: the allocation is valid, so the address of its field is.
         let its_waiter = unsafe { &raw const (*at).waiter };
         let node = Node::new(its_waiter, 0, Role::Notify, ptr::null_mut());
-        // SAFETY: N1: nobody else has the place.
+        // SAFETY: N1: the allocation is not shared yet.
         unsafe { at.write(Calls { node, waiter, calls: Cell::new(calls) }) };
-        // SAFETY: N1: written just now; it stays until `make`, which whoever unparks the chain calls once.
+        // SAFETY: N1: it was written just now, and stays until `make`, which is called once, when
+        // the chain is unparked.
         woken.push(unsafe { &(*at).node });
     }
 
+    /// Makes the calls and frees the allocation.
+    ///
     /// # Safety
-    /// N1: `owner` is where `chain` has put it.
+    /// N1: `owner` is the allocation that `chain` made.
     unsafe fn make(owner: *const ()) {
-        // SAFETY: N1, the caller's promise.
+        // SAFETY: N1, by the caller's promise.
         let this = unsafe { Box::from_raw(owner.cast_mut().cast::<Calls>()) };
         for call in this.calls.take() {
-            // The lock holder may be about to wait, and may be in line already.
+            // The lock holder may be about to wait, and may already be in a line. So the call must
+            // not wait.
             no_suspend(call);
         }
     }
@@ -388,25 +421,27 @@ impl Drop for Woken {
     }
 }
 
-/// Lets the chain's owners go on. By value, so that a lock's guard with an empty [`Woken`] beside it can stay in registers.
+/// Unparks the waiters of the chain. The argument is passed by value, so that a lock's guard with
+/// an empty [`Woken`] beside it can stay in registers.
 ///
 /// # Safety
-/// S4: this thread won the claim of each in the chain, and does not touch them afterwards.
+/// S4: this thread won the claim of each node in the chain, and does not touch the nodes
+/// afterwards.
 #[inline(never)]
 unsafe fn unpark(first: *const Node) {
-    // SAFETY: S4: claimed, so the frame stays until it is unparked.
+    // SAFETY: S4: the node is claimed, so the frame stays until it is unparked.
     let alone = unsafe { &*first }.link.next().is_null();
     let mut next = if alone { first } else { in_order(first) };
     while !next.is_null() {
         // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
         let node = unsafe { &*next };
         next = node.link.next().cast();
-        // SAFETY: S4: claimed, unparked once, not touched again.
+        // SAFETY: S4: the waiter is claimed, is unparked once, and is not touched again.
         unsafe { Waiter::unpark(node.waiter) };
     }
 }
 
-/// The chain turned round: those who were claimed first go on first.
+/// Reverses the chain, so that the waiter that was claimed first is unparked first.
 fn in_order(first: *const Node) -> *const Node {
     let (mut turned, mut rest) = (ptr::null::<Node>(), first);
     while !rest.is_null() {
@@ -419,11 +454,12 @@ fn in_order(first: *const Node) -> *const Node {
     turned
 }
 
-/// Those who wait for something of yours, in the order in which they came: what a type of your own needs to be a
+/// A list of waiters, in the order of their arrival. A user-defined type needs one to be a
 /// [`Source`](crate::Source).
 ///
-/// Whoever makes something available calls [`notify_one`](WaitList::notify_one) or [`notify_all`](WaitList::notify_all) *after*
-/// it can be taken. The library puts waiters in and takes them out; a list costs two words and allocates nothing.
+/// Code that makes an item available calls [`notify_one`](WaitList::notify_one) or
+/// [`notify_all`](WaitList::notify_all) *after* the item can be taken. The library adds and removes
+/// the waiters. A list takes two words and allocates nothing.
 ///
 /// # Examples
 /// ```
@@ -468,27 +504,30 @@ pub struct WaitList {
 }
 
 impl WaitList {
-    /// A list that nobody waits in.
+    /// Creates an empty list.
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> WaitList {
         WaitList { queue: BiasedLock::new(Queue::new()) }
     }
 
-    /// A list that nobody waits in.
+    /// Creates an empty list.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> WaitList {
         WaitList { queue: BiasedLock::new(Queue::new()) }
     }
 
-    /// A list whose lock guards something that one thread may use many times in a row: see [`BiasedLock::for_bursts`].
+    /// Creates a list whose lock guards data that one thread may use many times in a row: see
+    /// [`BiasedLock::for_bursts`].
     pub(crate) fn for_bursts() -> WaitList {
         WaitList { queue: BiasedLock::for_bursts(Queue::new()) }
     }
 
-    /// Tells the one who has waited longest to look again. One that waits for several things and has got another meanwhile is passed
-    /// over, and if it gets another before it looks here, it passes the notification on; so none is wasted while somebody waits.
+    /// Tells the waiter that has waited longest to look again. A waiter for several sources that
+    /// has already received an item elsewhere is skipped. If it receives one elsewhere before it
+    /// looks here, it passes the notification on. So no notification is lost while there is a
+    /// waiter.
     ///
     /// # Examples
     /// ```
@@ -502,7 +541,7 @@ impl WaitList {
         drop(queue);
     }
 
-    /// Tells everybody who waits to look again.
+    /// Tells all waiters to look again.
     ///
     /// # Examples
     /// ```
@@ -516,8 +555,9 @@ impl WaitList {
         drop(queue);
     }
 
-    /// Whoever was notified did not want what is there: tells those who wait to look who are usually given things instead. The others who are
-    /// notified are left alone: two that both refuse would tell each other for ever.
+    /// Called when a notified waiter has refused the item. Wakes the waiters registered as `Take`
+    /// and `Slot`, so that they look again. Waiters registered as `Notify` are left alone, because
+    /// two that both refuse would notify each other forever.
     pub(crate) fn offer_to_takers(&self) {
         let mut woken = Woken::none();
         let queue = self.lock();
@@ -536,8 +576,8 @@ impl WaitList {
         drop(queue);
     }
 
-    /// What everybody in the list waits for has come, for good: tells those who wait, and the gatherings that are in it. For the list's
-    /// owner only.
+    /// Announces that the event that all waiters in the list wait for has happened for good. Wakes
+    /// all waiters, and notes the entries of gatherings. Only the list's owner calls it.
     pub(crate) fn announce(&self) {
         let mut woken = Woken::none();
         let queue = self.lock();
@@ -545,7 +585,8 @@ impl WaitList {
             let entry = queue.line.first().cast();
             queue.remove(node);
             if node.role == Role::Gather {
-                // SAFETY: G1: just taken out of the line, whose lock is held; not touched afterwards.
+                // SAFETY: G1: the entry was just taken out of the line, whose lock is held, and is
+                // not touched afterwards.
                 unsafe { Gathering::note(node.data.cast(), entry, &mut woken) };
             } else if node.claim() {
                 woken.push(node);
@@ -554,32 +595,33 @@ impl WaitList {
         drop(queue);
     }
 
-    /// Takes the lock, which guards the nodes, and whatever else the list's owner says it does.
+    /// Takes the lock. It guards the nodes, and whatever else the list's owner defines.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, Queue> {
         self.queue.lock()
     }
 
-    /// Whether this thread holds the lock, and runs a predicate under it.
+    /// Returns whether this thread holds the lock and runs a predicate under it.
     #[inline]
     pub(crate) fn is_asking(&self) -> bool {
         self.queue.is_asking()
     }
 
-    /// Makes a call when this thread has released the lock, under which it runs a predicate. The call must not panic.
+    /// Makes `call` after this thread has released the lock, under which it runs a predicate.
+    /// `call` must not panic.
     ///
     /// # Panics
-    /// If the thread does not run a predicate under the lock.
+    /// Panics if the thread does not run a predicate under the lock.
     ///
     /// # Safety
-    /// L5: what `call` uses is there until the lock holder has made the call.
+    /// L5: the data that `call` uses stays valid until the lock holder has made the call.
     pub(crate) unsafe fn put_off(&self, call: impl FnOnce()) {
-        // SAFETY: L5, the caller's promise.
+        // SAFETY: L5, by the caller's promise.
         unsafe { self.queue.put_off(call) };
     }
 
-    /// The same where that is quick; none: somebody has it.
+    /// Takes the lock if that is quick. Returns `None` if another thread holds it.
     #[inline(always)]
     pub(crate) fn lock_at_once(&self) -> Option<BiasedGuard<'_, Queue>> {
         self.queue.lock_at_once()

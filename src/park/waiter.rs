@@ -1,5 +1,5 @@
 //! One wait of one task or thread.
-#![expect(unsafe_code, reason = "unpark reaches a frame that belongs to somebody else")]
+#![expect(unsafe_code, reason = "unpark reaches a frame of another task or thread")]
 
 use std::cell::Cell;
 use std::hint;
@@ -12,105 +12,109 @@ use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 
-/// Not decided yet.
+/// The wait has not been decided yet.
 pub(crate) const PENDING: u32 = 0;
 /// The wait was cancelled.
 pub(crate) const CANCELLED: u32 = 1;
 /// The deadline has passed.
 pub(crate) const TIMED_OUT: u32 = 2;
-/// What was waited for is there. Larger numbers are free for waits that tell several ends apart.
+/// The wait ended with what it waited for. Larger numbers distinguish several such ends, for
+/// instance the arms of a select.
 pub(crate) const WOKEN: u32 = 3;
 
-/// The wait ends because its owner is to look again: nothing has been given to it.
+/// The wait ends so that its owner looks again. Nothing has been given to it.
 pub(crate) const LOOK_AGAIN: u32 = u32::MAX - 2;
 
-/// The owner itself gave the wait up before it parked.
+/// The owner gave the wait up without parking.
 pub(crate) const ABORTED: u32 = u32::MAX;
 
-/// What a cancellation may do to a wait.
+/// The effect of a cancellation on a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// End it.
+    /// The cancellation ends the wait.
     Cancellable,
-    /// Nothing: the wait ends when what it waits for is there.
+    /// The cancellation has no effect: the wait ends when what it waits for is there.
     Uninterruptible,
-    /// Ask for it to end soon: the task's interrupt hook is called, the wait itself goes on (kernel operations).
+    /// The cancellation asks for an early end: the task's interrupt hook is called, and the wait
+    /// itself continues. Kernel operations use this.
     Hook,
 }
 
-/// What a wait is for: said to whoever looks at a program that is stuck, and to nobody else.
+/// The purpose of a wait, which is shown only in reports about a stuck program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Purpose {
-    /// As it stands after "waits for".
+    /// The text that follows "waits for".
     pub(crate) what: &'static str,
     pub(crate) about: About,
-    /// Where the wait was called, as far as callers are tracked.
+    /// The place of the waiting call, as far as callers are tracked.
     pub(crate) at: &'static Location<'static>,
 }
 
-/// Which one of those there may be many of.
+/// The particular object that a wait is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Nothing,
-    /// The header of a task, which the frame of the wait keeps alive.
+    /// The header of a task. The frame of the wait keeps it alive.
     Task(*const ()),
     /// A file descriptor.
     Fd(i32),
 }
 
-/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when. In this order: what somebody on
-/// another core touches comes first, and close together.
+/// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
+/// it when. The order of the fields matters: those that other cores access come first and close
+/// together.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Waiter {
     claim: AtomicU32,
-    /// For an OS thread: what it sleeps on.
+    /// The signal that an OS thread sleeps on.
     signal: Signal,
-    /// The waiting task as its host knows it; null: an OS thread.
+    /// The waiting task, as its host knows it, or null for an OS thread.
     owner: *const (),
     unpark: unsafe fn(*const ()),
-    /// The worker that the waiting task stays on; null: an OS thread, or nobody.
+    /// The worker that the waiting task stays on, or null for an OS thread, a callback or a future.
     home: *const (),
-    /// The owner's own business; nobody else reads it.
+    /// The purpose. Only the owner accesses it.
     purpose: Cell<Purpose>,
 }
 
-// SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host says that `unpark` may be called
-// from any thread.
+// SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host allows
+// `unpark` to be called from any thread.
 unsafe impl Sync for Waiter {}
 // SAFETY: S4, as above.
 unsafe impl Send for Waiter {}
 
 impl Waiter {
-    /// A pending wait of the current task, or of this thread where there is none.
+    /// Creates a pending wait of the current task, or of this thread if no task is running.
     #[inline]
     #[track_caller]
     pub(crate) fn new() -> Waiter {
-        // A task is running only where there is a host.
+        // A task is running only if the thread has a host.
         let owner = local::with(|local| local.task.get());
         let unpark = host().map_or(nobody as unsafe fn(*const ()), |host| host.unpark);
         let home = local::with(|local| local.worker.get());
         Waiter::pending(owner, unpark, home, "something")
     }
 
-    /// Says what the wait is for. The owner's, as is [`Waiter::purpose`].
+    /// Sets the purpose of the wait. Only the owner calls this and [`Waiter::purpose`].
     #[inline]
     pub(crate) fn set_purpose(&self, what: &'static str, about: About) {
         self.purpose.set(Purpose { what, about, at: self.purpose.get().at });
     }
 
-    /// Says where the wait belongs, if not to where the waiter was made.
+    /// Sets the place of the waiting call, if it is not the place where the waiter was created.
     #[inline]
     pub(crate) fn set_place(&self, at: &'static Location<'static>) {
         self.purpose.set(Purpose { at, ..self.purpose.get() });
     }
 
-    /// What the wait is for.
+    /// Returns the purpose of the wait.
     pub(crate) fn purpose(&self) -> Purpose {
         self.purpose.get()
     }
 
-    /// A pending wait for which nobody parks: `unpark` is called with `owner`, once, by whoever ends it.
+    /// Creates a pending wait without a parked owner. The winner of the claim calls `unpark` once,
+    /// with `owner`.
     pub(crate) fn with_owner(owner: NonNull<()>, unpark: unsafe fn(*const ())) -> Waiter {
         Waiter::pending(owner.as_ptr().cast_const(), unpark, ptr::null(), "a callback or a future")
     }
@@ -134,16 +138,23 @@ impl Waiter {
         }
     }
 
-    /// Decides how the wait ends; false when somebody else already has. AcqRel: the winner sees what the owner wrote before
-    /// it registered, and its outcome is read with acquire.
+    /// Claims the waiter: decides how the wait ends. Returns false if that has already been
+    /// decided.
+    ///
+    /// The CAS is AcqRel. By the acquire, the winner sees what the owner wrote before it
+    /// registered. By the release, the outcome that [`Waiter::outcome`] reads with acquire brings
+    /// along what the winner wrote before.
     #[inline]
     pub(crate) fn claim(&self, outcome: u32) -> bool {
         debug_assert_ne!(outcome, PENDING);
         self.claim.compare_exchange(PENDING, outcome, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The same for a wait that nobody can end but its task's own worker and whoever holds one certain lock, which the caller does. On that
-    /// worker nobody else is left, and an atomic exchange, six nanoseconds, is saved.
+    /// Claims the waiter like [`Waiter::claim`], for a wait that can be ended only by its task's
+    /// own worker and by the holder of one certain lock, which the caller holds. If the caller runs
+    /// on that worker, it has no rival. Then an atomic exchange is saved, which takes six
+    /// nanoseconds: the lock orders this claim among those of other lock holders, and the worker's
+    /// own claims are made by this thread.
     #[inline]
     pub(crate) fn claim_in_line(&self, outcome: u32) -> bool {
         let home = self.home;
@@ -157,48 +168,52 @@ impl Waiter {
         true
     }
 
-    /// How the wait ended, or [`PENDING`].
+    /// Returns how the wait ended, or [`PENDING`]. Acquire: it pairs with the release of the claim.
     #[inline]
     pub(crate) fn outcome(&self) -> u32 {
         self.claim.load(Ordering::Acquire)
     }
 
-    /// Lets the owner go on.
+    /// Lets the owner continue.
     ///
     /// # Safety
-    /// S4: the caller's claim of this waiter succeeded, it has not been unparked before, and the caller does not touch it
-    /// afterwards.
+    /// S4: the caller's claim of this waiter succeeded, the waiter has not been unparked before,
+    /// and the caller does not touch it afterwards.
     #[inline]
     pub(crate) unsafe fn unpark(this: *const Waiter) {
-        // SAFETY: S4: the owner's frame stays until this very call has been acknowledged.
+        // SAFETY: S4: the owner's frame stays until this call has been acknowledged.
         let waiter = unsafe { &*this };
         let (owner, unpark) = (waiter.owner, waiter.unpark);
         if owner.is_null() {
             waiter.signal.raise();
         } else {
-            // SAFETY: P2: the owner came from the same host, or with the same function.
+            // SAFETY: P2: `owner` and `unpark` come from the same host, or were passed together.
             unsafe { unpark(owner) };
         }
     }
 
-    /// Claims a waiter for [`WOKEN`] and lets its owner go on, for waits that nobody else claims: they have no deadline and cannot be
-    /// interrupted, so whoever holds the pointer is the only one who can.
+    /// Claims a waiter with [`WOKEN`] and unparks it, for waits with a single possible claimer.
+    /// These have no deadline and cannot be interrupted, so only the holder of the pointer can end
+    /// them.
     ///
     /// # Safety
-    /// S4: the wait is of that kind and has not been woken before; the caller does not touch the waiter afterwards.
+    /// S4: the wait is of that kind and has not been woken before, and the caller does not touch
+    /// the waiter afterwards.
     pub(crate) unsafe fn wake(this: *const Waiter) {
         // SAFETY: S4: the owner's frame stays until the unpark below.
         let claimed = unsafe { &*this }.claim(WOKEN);
-        debug_assert!(claimed, "nobody else claims a wait that cannot be interrupted");
-        // SAFETY: S4: claimed just now.
+        debug_assert!(claimed, "a wait that cannot be interrupted was claimed before");
+        // SAFETY: S4: this call has just won the claim.
         unsafe { Waiter::unpark(this) };
     }
 
-    /// Waits until the waiter has been claimed and unparked; returns the outcome. On a task, `deadline` and (as `mode` says)
-    /// cancellation claim it too; on a thread only the deadline does.
+    /// Waits until the waiter has been claimed and unparked. Returns the outcome. For a task,
+    /// `deadline` and, as `mode` says, a cancellation also end the wait. For a thread only
+    /// `deadline` does.
     ///
-    /// After [`TIMED_OUT`] or [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
-    #[inline(always)] // as `task::wait`
+    /// After [`TIMED_OUT`] or [`CANCELLED`] the caller takes the waiter out of the lists in which
+    /// it is registered.
+    #[inline(always)] // for the same reason as in `task::wait`
     pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
         match host() {
             Some(host) if !self.owner.is_null() => (host.park)(self, deadline, mode),
@@ -214,14 +229,14 @@ impl Waiter {
         if let Some(host) = host {
             (host.blocks)(true);
         }
-        // Waking a thread that sleeps on another core takes twenty times as long as this.
+        // Waking a thread that sleeps on another core takes twenty times as long as this loop.
         let mut round = 0;
         while cfg!(not(loom)) && round < LOOKS_BEFORE_SLEEP && !self.signal.is_raised() {
             hint::spin_loop();
             round += 1;
         }
         if !self.signal.wait(deadline) && !self.claim(TIMED_OUT) {
-            // Somebody claimed it at the last moment: their unpark is on its way.
+            // The waiter was claimed at the last moment, so an unpark will follow.
             self.signal.wait(None);
         }
         if let Some(host) = host {
@@ -230,13 +245,15 @@ impl Waiter {
     }
 }
 
-/// How often a thread looks whether it has been woken before it sleeps: some ten microseconds. It does not offer its core to others meanwhile:
-/// on a busy machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
+/// How often a thread checks whether it has been woken before it sleeps, which takes about ten
+/// microseconds. It does not yield its core meanwhile. On a busy machine each yield may cost it a
+/// time slice, a hundred times as much as sleeping and being woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
 #[cfg(all(test, loom))]
 impl Waiter {
-    /// The frame goes: loom objects if somebody else's access is not ordered before this.
+    /// Marks the end of the frame. loom objects if another thread's access is not ordered before
+    /// this.
     pub(crate) fn gone(&mut self) {
         self.claim.with_mut(|_| ());
         self.signal.gone();

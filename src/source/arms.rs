@@ -1,5 +1,5 @@
-//! The registrations of one wait for many things.
-#![expect(unsafe_code, reason = "nodes in other people's lines")]
+//! The registrations of one wait for many sources.
+#![expect(unsafe_code, reason = "puts nodes in lines that other types own")]
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
@@ -12,50 +12,53 @@ use std::time::Instant;
 use crate::park::{ABORTED, Mode, Node, Predicate, Queue, Role, WOKEN, WaitList, Waiter};
 use crate::task::{self, drop_quietly};
 
-/// What a pass over the sources does.
+/// The step of a registration: each step is one pass over the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// Counts the nodes that will be needed.
     Count,
-    /// Puts in those that are to be notified. Nothing is given to them, so a source may be looked at afterwards.
+    /// Registers the nodes that are only notified. Nothing is given to them, so sources may be
+    /// tried afterwards.
     Notify,
-    /// Puts in those that something may be given to.
+    /// Registers the nodes that something may be given to.
     Take,
 }
 
-/// One node, and the list it is in.
+/// A node and the list that it is in.
 pub(crate) struct Entry {
     node: Node,
-    /// Whose lock guards the line that the node is in.
+    /// The list whose lock guards the line that the node is in.
     list: *const WaitList,
     line: *const Queue,
 }
 
-/// Room for entries.
+/// Space for entries.
 pub(crate) type Room = [UnsafeCell<MaybeUninit<Entry>>];
 
-/// The registrations of one wait; its sources put them in. They are taken out again before it goes.
-#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
+/// The registrations of one wait, which its sources put in. They are taken out before the value is
+/// dropped.
+#[expect(unnameable_types, reason = "only the library's own sources can register")]
 pub struct Arms<'a> {
     waiter: &'a Waiter,
     room: &'a Room,
     used: usize,
     pass: Pass,
-    /// Nodes that there was no room for.
+    /// The number of nodes that did not fit.
     wanted: usize,
-    /// Something turned out to be there while it was being registered for.
+    /// Whether an item became available during the registration.
     ready: bool,
-    /// Predicates are asked only where the wait is.
+    /// Whether predicates may only be called by the waiting side.
     asks_itself: bool,
-    /// There is no wait: see [`Arms::watching`].
+    /// Whether these are registrations without a wait: see [`Arms::watching`].
     watches: bool,
-    /// Somebody is about to give through this list, or will be once nothing else is registered: see [`Arms::wait_only_for`].
+    /// The only list to wait in, because a value is being made for a wait in it, or will be once
+    /// nothing else is registered: see [`Arms::wait_only_for`].
     only: Option<*const WaitList>,
-    /// When a source will have something by itself.
+    /// The earliest time at which a source becomes ready by itself.
     deadline: Option<Instant>,
     /// Whether `abandon` has been called.
     abandoned: Cell<bool>,
-    /// Of every list that a node is in, and of what the nodes point to.
+    /// The lifetime of every list that a node is in, and of the data that nodes point to.
     _lists: PhantomData<&'a WaitList>,
 }
 
@@ -83,9 +86,10 @@ impl<'a> Arms<'a> {
         }
     }
 
-    /// Registrations without a wait: they only tell whether something has changed. `waiter` has been aborted, so nothing is ever given
-    /// through these nodes, and they need no unpark. A giver that comes to one of them takes it out of its line and goes on to the next;
-    /// that is what [`Arms::withdraw_undisturbed`] looks for.
+    /// Creates registrations without a wait, which only tell whether something has changed.
+    /// `waiter` has been aborted, so nothing is ever given through these nodes, and they need no
+    /// unpark. A giver that reaches one of them takes it out of its line and continues with the
+    /// next node. [`Arms::withdraw_undisturbed`] detects this.
     pub(crate) fn watching(waiter: &'a Waiter, room: &'a Room) -> Arms<'a> {
         debug_assert_eq!(waiter.outcome(), ABORTED);
         let mut arms = Arms::new(waiter, room);
@@ -93,28 +97,29 @@ impl<'a> Arms<'a> {
         arms
     }
 
-    /// Whether these are registrations without a wait. A source that would hand over, or claim a peer, when it registers must only look on
-    /// then.
+    /// Returns whether these are registrations without a wait. A source that would hand something
+    /// over, or claim a peer, when it registers must then only look.
     pub(crate) fn watches(&self) -> bool {
         self.watches
     }
 
-    /// The arms of a wait with which `used` nodes were put in.
+    /// Recreates the arms of a wait for which `used` nodes were registered.
     ///
     /// # Safety
-    /// N1: they were put in by arms of this waiter with this room, which were then [left](Arms::leave).
+    /// N1: the nodes were registered by arms of this waiter with this room, which were then
+    /// [left](Arms::leave).
     pub(crate) unsafe fn resume(waiter: &'a Waiter, room: &'a Room, used: usize) -> Arms<'a> {
         let mut arms = Arms::new(waiter, room);
         arms.used = used;
         arms
     }
 
-    /// Leaves the nodes where they are, for [`Arms::resume`]; returns how many they are.
+    /// Leaves the nodes in their lines, for [`Arms::resume`]. Returns how many there are.
     pub(crate) fn leave(self) -> usize {
         ManuallyDrop::new(self).used
     }
 
-    /// From now on no predicate may be put in a line: nobody else may ask it.
+    /// Forbids registering predicates from now on: only the waiting side may call them.
     pub(crate) fn ask_itself(&mut self) {
         self.asks_itself = true;
     }
@@ -131,22 +136,22 @@ impl<'a> Arms<'a> {
         self.pass
     }
 
-    /// How many nodes the sources asked for.
+    /// Returns how many nodes the sources asked for beyond those that fit.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted
     }
 
-    /// How many nodes have been put in.
+    /// Returns how many nodes have been registered.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// Whether any node has been put in.
+    /// Returns whether any node has been registered.
     pub(crate) fn any(&self) -> bool {
         self.used != 0
     }
 
-    /// Something is there already: no need to go on registering.
+    /// Records that an item is available, so that registration can stop.
     pub(crate) fn set_ready(&mut self) {
         self.ready = true;
     }
@@ -155,32 +160,33 @@ impl<'a> Arms<'a> {
         self.ready
     }
 
-    /// Leaves all other lists alone from here on: somebody is making a value for a wait in this one.
+    /// Records that a value is being made for a wait in `list`. From now on all other lists are
+    /// left alone.
     pub(crate) fn wait_only_for(&mut self, list: &WaitList) {
         self.only = Some(list);
     }
 
-    /// Takes over what the round before found.
+    /// Takes over the list that the previous round found.
     pub(crate) fn set_only(&mut self, only: Option<*const WaitList>) {
         self.only = only;
     }
 
-    /// The list that the next round is to wait in alone.
+    /// Returns the only list that the next round is to wait in.
     pub(crate) fn only(&self) -> Option<*const WaitList> {
         self.only
     }
 
-    /// Whether nothing is to be put in this list.
+    /// Returns whether nothing is to be registered in this list.
     pub(crate) fn leaves_alone(&self, list: &WaitList) -> bool {
         self.only.is_some_and(|only| !ptr::eq(only, list))
     }
 
-    /// Whether a node is one of this wait's own.
+    /// Returns whether a node belongs to this wait.
     pub(crate) fn is_own(&self, node: &Node) -> bool {
         node.is_of(self.waiter)
     }
 
-    /// The wait ends at `at` at the latest, to look again.
+    /// Makes the wait end at `at` at the latest, to try again.
     pub(crate) fn ends_at(&mut self, at: Instant) {
         self.deadline = Some(self.deadline.map_or(at, |other| other.min(at)));
     }
@@ -189,17 +195,17 @@ impl<'a> Arms<'a> {
         self.deadline
     }
 
-    /// In the counting pass: one node more.
+    /// Counts one more node, in the counting pass.
     pub(crate) fn count(&mut self) {
         self.wanted += 1;
     }
 
-    /// A node to be notified by `list`, in whichever pass this is.
+    /// Registers a node that `list` notifies, or counts it, as the current pass requires.
     pub(crate) fn notified_by(&mut self, list: &'a WaitList) {
         self.notified(|| list);
     }
 
-    /// The same for a list that is asked for only if a node is put in.
+    /// Behaves like [`Arms::notified_by`], but asks for the list only if a node is registered.
     pub(crate) fn notified(&mut self, list: impl FnOnce() -> &'a WaitList) {
         match self.pass {
             Pass::Count => self.wanted += 1,
@@ -207,18 +213,20 @@ impl<'a> Arms<'a> {
             Pass::Notify => {
                 let list = list();
                 let queue = list.lock();
-                // SAFETY: N1: `Arms` takes the node out before the list, borrowed for as long, goes. N2: no data.
+                // SAFETY: N1: `Arms` takes the node out before the list's borrow ends. N2: there is
+                // no data.
                 unsafe { self.push(list, &queue, Role::Notify, ptr::null_mut(), None) };
             }
             Pass::Take => {}
         }
     }
 
-    /// Puts a node in `queue`, which the lock of `list` guards, which the caller holds. None: there is no room, and the caller is to
-    /// go on without.
+    /// Puts a node in `queue`. The lock of `list` guards `queue`, and the caller holds it. Returns
+    /// `None` if no place is left; the caller then continues without the node.
     ///
     /// # Safety
-    /// N1: `list` and `queue` are there for as long as `'a`. N2: `data` and `predicate` are what the list's owner takes them for, and stay.
+    /// N1: `list` and `queue` live for `'a`. N2: `data` and `predicate` have the types that the
+    /// list's owner expects, and stay valid.
     pub(crate) unsafe fn push(
         &mut self,
         list: &WaitList,
@@ -228,20 +236,21 @@ impl<'a> Arms<'a> {
         predicate: Option<Predicate>,
     ) -> Option<&'a Node> {
         let Some(place) = self.room.get(self.used) else {
-            // A source whose number of lists has grown: the next round has room.
+            // The source's number of lists has grown since the count. The next round has enough
+            // places.
             self.wanted += 1;
             self.ready = true;
             return None;
         };
         let arm = u32::try_from(self.used).expect("far fewer arms than that");
         let node = Node::new(self.waiter, arm, role, data).with_predicate(predicate);
-        // SAFETY: N1: nobody else has this place: it has not been used yet.
+        // SAFETY: N1: this place has not been used yet, so nothing refers to it.
         let entry = unsafe { (*place.get()).write(Entry { node, list, line: queue }) };
         let node = ptr::from_ref(&entry.node);
         self.used += 1;
-        // SAFETY: N1: the room stays, and the node is taken out by `withdraw`.
+        // SAFETY: N1: the room stays in place, and `withdraw` takes the node out.
         unsafe { queue.push(node) };
-        // SAFETY: N1: as above; from here on it is only ever shared.
+        // SAFETY: N1, as above. From here on the node is only shared.
         Some(unsafe { &*node })
     }
 
@@ -249,13 +258,14 @@ impl<'a> Arms<'a> {
         if index >= self.used {
             return None;
         }
-        // SAFETY: N1: nobody writes to a place that has been written, until `clear`.
+        // SAFETY: N1: a place that has been written is not written again until `clear`.
         let place = unsafe { &*self.room[index].get() };
-        // SAFETY: N1: those below `used` have been.
+        // SAFETY: N1: the places below `used` have been written.
         Some(unsafe { place.assume_init_ref() })
     }
 
-    /// Gives the wait up, unless somebody has ended it already. With true nothing has been or will be given.
+    /// Gives the wait up, unless it has already been ended. If this returns true, nothing has been
+    /// or will be given.
     pub(crate) fn abort(&self) -> bool {
         self.waiter.claim(ABORTED)
     }
@@ -265,8 +275,9 @@ impl<'a> Arms<'a> {
         self.withdraw_undisturbed();
     }
 
-    /// Takes every node out of its list. Returns whether each was still there. Then no giver has come to any of them, and between the last
-    /// registration and this call there was a moment at which all these lists were as their registrations found them.
+    /// Takes every node out of its list. Returns whether each was still there. In that case no
+    /// giver has reached any of them. So between the last registration and this call there was a
+    /// moment at which all these lists were as their registrations found them.
     pub(crate) fn withdraw_undisturbed(&self) -> bool {
         let mut undisturbed = true;
         for index in 0..self.used {
@@ -281,13 +292,13 @@ impl<'a> Arms<'a> {
         // SAFETY: N1: the list outlives these arms.
         let lock = unsafe { &*entry.list }.lock();
         let was_listed = entry.node.is_listed();
-        // SAFETY: N1: so does the line, which the lock guards.
+        // SAFETY: N1: so does the line. The lock guards it.
         unsafe { &*entry.line }.remove(&entry.node);
         drop(lock);
         was_listed
     }
 
-    /// Takes out of their lists all nodes but those for [`Arms::each_asking`].
+    /// Takes every node out of its list, except those that [`Arms::each_asking`] visits.
     pub(crate) fn withdraw_unless_asking(&self) {
         for index in 0..self.used {
             if self.asking_list(index).is_none() {
@@ -296,7 +307,8 @@ impl<'a> Arms<'a> {
         }
     }
 
-    /// Calls `each` with the list of each node whose lock this thread holds while it runs a predicate, and with the node's index.
+    /// Calls `each` for each node whose list's lock this thread holds while it runs a predicate.
+    /// The arguments are the list and the node's index.
     pub(crate) fn each_asking(&self, mut each: impl FnMut(&WaitList, usize)) {
         for index in 0..self.used {
             if let Some(list) = self.asking_list(index) {
@@ -305,7 +317,7 @@ impl<'a> Arms<'a> {
         }
     }
 
-    /// Whether there is such a node.
+    /// Returns whether there is such a node.
     pub(crate) fn is_asking(&self) -> bool {
         (0..self.used).any(|index| self.asking_list(index).is_some())
     }
@@ -316,20 +328,21 @@ impl<'a> Arms<'a> {
         Some(unsafe { &*entry.list }).filter(|list| list.is_asking())
     }
 
-    /// The registration through which the wait ended.
+    /// Returns the registration through which the wait ended.
     pub(crate) fn won(&self, outcome: u32) -> Option<Won<'a>> {
         let index = outcome.checked_sub(WOKEN)? as usize;
         let entry = self.entry(index)?;
         Some(Won { node: &entry.node, list: entry.list, index, by_filter: false })
     }
 
-    /// Gives the wait up although something may have come of it already: a notification is passed on.
+    /// Gives the wait up even if it may already have been ended. A notification that arrived is
+    /// passed on.
     pub(crate) fn abandon(&self) {
         if self.abandoned.replace(true) {
             return;
         }
         if !self.watches && !self.abort() {
-            // Claimed, hence to be unparked.
+            // The wait has been claimed, so it will be unparked.
             let outcome = task::while_parked(|| self.waiter.park(None, Mode::Uninterruptible));
             self.withdraw();
             if let Some(won) = self.won(outcome) {
@@ -340,24 +353,24 @@ impl<'a> Arms<'a> {
         self.withdraw();
     }
 
-    /// Forgets the nodes, all of which have been withdrawn.
+    /// Drops the nodes, all of which have been withdrawn.
     fn clear(&mut self) {
         for place in &self.room[..self.used] {
-            // SAFETY: N1: in no list any more, so nobody else looks.
+            // SAFETY: N1: the node is in no list any more, so no other code looks at it.
             let place = unsafe { &mut *place.get() };
-            // SAFETY: N1: written.
+            // SAFETY: N1: this place has been written.
             let entry = unsafe { place.assume_init_mut() };
-            // The user's, and nobody's any more.
+            // The payload is user data without an owner now.
             if let Some(payload) = entry.node.panic.take() {
                 drop_quietly(payload);
             }
-            // SAFETY: N1: written.
+            // SAFETY: N1: this place has been written.
             unsafe { place.assume_init_drop() };
         }
         self.used = 0;
     }
 
-    /// The wait has ended and every node has been withdrawn.
+    /// Ends the registrations after the wait has ended and every node has been withdrawn.
     pub(crate) fn close(mut self) {
         self.clear();
     }
@@ -375,12 +388,12 @@ impl Drop for Arms<'_> {
 
 /// The registration through which a wait ended.
 #[derive(Clone, Copy)]
-#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
+#[expect(unnameable_types, reason = "only the library's own sources can register")]
 pub struct Won<'a> {
     node: &'a Node,
     list: *const WaitList,
     index: usize,
-    /// The filter that its predicate belongs to is being asked.
+    /// Whether the filter that owns the node's predicate is being finished.
     by_filter: bool,
 }
 
@@ -391,23 +404,25 @@ impl fmt::Debug for Won<'_> {
 }
 
 impl<'a> Won<'a> {
-    /// The same for the source behind the filter that `id` is of, if it was the filter's registration.
+    /// Returns the registration for the source behind the filter with this id, if it is that
+    /// filter's registration.
     pub(super) fn for_filter(&self, id: *const ()) -> Option<Won<'a>> {
         let own = self.node.predicate().is_some_and(|predicate| predicate.is_of(id));
         own.then_some(Won { by_filter: true, ..*self })
     }
 
-    /// Whether it was the registration of a filter, which this is not asked by.
+    /// Returns whether this is the registration of a filter, and that filter is not the one being
+    /// finished.
     pub(crate) fn is_for_a_filter(&self) -> bool {
         self.node.predicate().is_some() && !self.by_filter
     }
 
-    /// Whether it was in this list.
+    /// Returns whether the registration was in this list.
     pub(crate) fn is_of(&self, list: &WaitList) -> bool {
         ptr::eq(self.list, list)
     }
 
-    /// Which of the nodes it is, in the order in which they were put in.
+    /// Returns the index of the node, in the order of registration.
     pub(crate) fn index(&self) -> usize {
         self.index
     }
@@ -420,7 +435,7 @@ impl<'a> Won<'a> {
         self.node
     }
 
-    /// What a predicate panicked with on this wait's behalf.
+    /// Takes the payload of a panic of a predicate that was called on behalf of this wait.
     pub(crate) fn panic(&self) -> Option<Box<dyn Any + Send>> {
         self.node.panic.take()
     }
@@ -430,7 +445,7 @@ impl<'a> Won<'a> {
         unsafe { &*self.list }
     }
 
-    /// Hands a notification to the next in line.
+    /// Passes a notification on to the next waiter in the line.
     pub(crate) fn pass_on(&self) {
         if self.role() != Role::Notify {
             return;
@@ -438,7 +453,7 @@ impl<'a> Won<'a> {
         let list = self.list();
         if list.is_asking() {
             let list = self.list;
-            // SAFETY: L5: the list is the lock holder's.
+            // SAFETY: L5: the list belongs to the lock holder.
             let notify = move || unsafe { &*list }.notify_one();
             // SAFETY: L5, as above.
             unsafe { self.list().put_off(notify) };
@@ -447,7 +462,7 @@ impl<'a> Won<'a> {
         }
     }
 
-    /// What was there is not wanted, or is gone.
+    /// Handles a notification whose item was refused or is already taken.
     pub(crate) fn refused(&self) {
         if self.role() == Role::Notify {
             self.list().offer_to_takers();

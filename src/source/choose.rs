@@ -1,29 +1,38 @@
-//! The wait for one of many things: under `Source::wait`, `select!` and `Select`.
+//! The wait for one of many sources, under `Source::wait`, `select!` and `Select`.
 //!
 //! # Protocol
-//! Each round:
-//! 1. Try what can be had without waiting. Nothing is registered at this point, so what is taken is all there is.
-//! 2. Register to be notified where a source knows nothing better, and try again: something may have come before the registration.
-//!    If something is found, the wait is given up; a notification that came meanwhile is passed on. So it is if what is tried, which
-//!    may be anybody's code, waits itself.
-//! 3. Register with those who hand over (channels, semaphores), each of whom looks once more under its own lock. From the first of
-//!    these on, somebody may give us something at any moment, and then this wait takes nothing else, and claims nobody else's: what
-//!    turns out to be there makes it abort its own claim, withdraw, and begin again. Two selects that meet cannot both give.
-//!    Where somebody would make a value for whoever waits for it (a select's `send` without a buffer), to tell it so is to claim it: so
-//!    the wait aborts too, and begins again with that one registration alone.
-//! 4. Park. Whoever claims the waiter decides which arm it is.
-//! 5. Withdraw everywhere else, and let the arm that won finish.
+//! Each round has these steps:
+//! 1. Try to take an item without waiting. Nothing is registered yet, so at most this one item is
+//!    taken.
+//! 2. Register for notification with the sources that only notify, and try again, because an item
+//!    may have arrived before the registration. If an item is found, the wait is given up, and a
+//!    notification that arrived meanwhile is passed on. The wait is also given up if the attempt,
+//!    which may be user code, waits itself.
+//! 3. Register with the sources that hand items over (channels, semaphores). Each of them looks
+//!    once more under its own lock. From the first of these registrations on, an item may be handed
+//!    to this wait at any moment. So from then on this wait takes nothing itself and claims no
+//!    other wait. If a source turns out to be ready, the wait aborts its own claim, withdraws, and
+//!    begins again. Therefore two selects that meet cannot both give. On a channel without a
+//!    buffer, a select with a `send` arm would make a value for a waiting receiver. Telling that
+//!    select means claiming it, so this wait aborts as well, and begins again with that one
+//!    registration alone.
+//! 4. Park. The claim decides which arm has won.
+//! 5. Withdraw all other nodes, and let the arm that won finish.
 //!
-//! # Nothing at one moment
-//! A choice that does not wait, or whose time is up, must not say "nothing" because a value went from a source that it had not looked at yet to
-//! one that it had. [`at_once`] therefore looks twice if the first look finds nothing:
-//! 1. Register with every source, with a waiter that has been aborted. Nothing is given through such a node. But whatever makes its source
-//!    ready takes it out of the line, as it does with every node whose wait is over.
+//! # Finding nothing at one moment
+//! A choice that does not wait, or whose time is up, must not report "nothing" because a value
+//! moved from a source that it had not looked at yet to one that it had. [`at_once`] therefore
+//! looks twice if the first look finds nothing:
+//! 1. Register with every source, with a waiter that has been aborted. Nothing is given through
+//!    such a node. But an event that makes its source ready takes it out of the line, as it does
+//!    with every node whose wait is over.
 //! 2. Look again at every source. If all of them have nothing, each had nothing at its own moment.
-//! 3. Take the nodes out. If each was still in its line, no source has become ready since step 2. So all of them had nothing at the moment between
-//!    steps 2 and 3. Otherwise begin again: another task or thread has made progress.
+//! 3. Take the nodes out. If each was still in its line, no source has become ready since step 2.
+//!    So all of them had nothing at the moment between steps 2 and 3. Otherwise begin again:
+//!    another task or thread has made progress.
 //!
-//! What becomes ready by the clock puts nobody out of a line; [`Arms::deadline`] is compared with the time instead.
+//! A source that becomes ready by the clock takes no node out of a line. For such sources
+//! [`Arms::deadline`] is compared with the time.
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
@@ -35,32 +44,33 @@ use crate::coroutine::OpenFrame;
 use crate::park::{ABORTED, About, CANCELLED, Mode, TIMED_OUT, WaitList, Waiter, last_look};
 use crate::task::{self, Cancelled};
 
-/// What can be waited for with [`choose`].
+/// A set of sources that [`choose`] can wait for.
 pub(crate) trait Choice {
-    /// What comes of it.
+    /// The result of a wait.
     type Output;
 
-    /// Takes something that is there.
+    /// Takes an item that is available.
     fn attempt(&self) -> Option<Self::Output>;
 
-    /// The same for a choice that does not wait.
+    /// Takes an item that is available, for a choice that does not wait.
     fn poll(&self) -> Option<Self::Output> {
         self.attempt()
     }
 
-    /// Whether there is one source at most: then a single look is a look at one moment.
+    /// Returns whether there is at most one source. Then a single look is a look at one moment.
     fn is_single(&self) -> bool {
         false
     }
 
-    /// Does what the current pass of `arms` asks for.
+    /// Performs the current pass of `arms`.
     fn register<'a>(&'a self, arms: &mut Arms<'a>);
 
-    /// The wait ended through `won`: fetches what it brought. None: it was notified, and others were faster.
+    /// Fetches what the wait brought that ended through `won`. Returns `None` if it was only
+    /// notified and another waiter has taken the item.
     fn finish(&self, won: &Won<'_>) -> Option<Self::Output>;
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Debug)]
 pub(crate) enum Chosen<T> {
     Ready(T),
@@ -68,7 +78,7 @@ pub(crate) enum Chosen<T> {
     Cancelled(Cancelled),
 }
 
-/// Waits until one of them is there, or the deadline has passed, or the wait is cancelled.
+/// Waits until an item is available, the deadline passes, or the wait is cancelled.
 #[inline]
 #[track_caller]
 pub(crate) fn choose<C: Choice + ?Sized>(
@@ -84,11 +94,13 @@ pub(crate) fn choose<C: Choice + ?Sized>(
     wait_for(choice, deadline)
 }
 
-/// Places enough for most selects, and for most of the rest: a frame on a small stack is not the place for more.
+/// The numbers of places that fit in a frame: enough for most selects, and for most of the others.
+/// More do not fit on a small stack and are allocated.
 const FEW: usize = 4;
 const SOME: usize = 24;
 
-/// Takes something that is there; `None` if at some moment during the call no source had anything.
+/// Takes an item that is available. Returns `None` if at some moment during the call no source had
+/// an item.
 #[inline]
 pub(crate) fn at_once<C: Choice + ?Sized>(choice: &C) -> Option<C::Output> {
     match choice.poll() {
@@ -97,15 +109,16 @@ pub(crate) fn at_once<C: Choice + ?Sized>(choice: &C) -> Option<C::Output> {
     }
 }
 
-/// Each round fails because another thread has moved something, so this many in a row do not come to pass. But code of the user's that a source calls may
-/// move things at each look, for ever.
+/// The most rounds of [`at_one_moment`]. A round fails only if another thread has moved something,
+/// so this many failures in a row do not happen in practice. But user code that a source calls may
+/// move something at every look, forever.
 const ROUNDS: u32 = 1_000;
 
-/// What one round of [`at_one_moment`] found.
+/// The result of one round of [`at_one_moment`].
 enum View<T> {
     Something(T),
     Nothing,
-    /// Something has changed meanwhile; or this many more places are needed.
+    /// Something has changed meanwhile, or this many more places are needed.
     Unclear(usize),
 }
 
@@ -133,7 +146,8 @@ fn at_one_moment<C: Choice + ?Sized>(choice: &C) -> Option<C::Output> {
 
 #[inline(never)]
 fn view<C: Choice + ?Sized>(choice: &C, room: &Room) -> View<C::Output> {
-    // The nodes are on this stack: a bare coroutine must not be suspended, and left so, by what is called below.
+    // The nodes are on this stack. A bare coroutine must not be suspended by the calls below,
+    // because it may never be resumed.
     let _frame = OpenFrame::enter();
     let waiter = Waiter::new();
     waiter.claim(ABORTED);
@@ -190,16 +204,16 @@ fn place() -> UnsafeCell<MaybeUninit<Entry>> {
 
 enum Turn<T> {
     Over(Chosen<T>),
-    /// So many places were wanted.
+    /// Another round is needed, with this many places.
     Again(usize),
 }
 
 struct Round<'c, C: ?Sized> {
     choice: &'c C,
     deadline: Option<Instant>,
-    /// Rounds that ended with nothing.
+    /// The number of rounds that ended without an item.
     vain: u32,
-    /// The one list that the next round waits in: see [`Arms::wait_only_for`].
+    /// The only list that the next round waits in: see [`Arms::wait_only_for`].
     only: Option<*const WaitList>,
 }
 
@@ -274,7 +288,8 @@ impl<C: Choice + ?Sized> Round<'_, C> {
         }
     }
 
-    /// Nothing is registered: is something there after all, or the time up?
+    /// Checks, with nothing registered, whether an item is available or the time is up. Otherwise
+    /// asks for another round.
     fn look_again(&mut self, wanted: usize) -> Turn<C::Output> {
         if let Some(output) = self.choice.attempt() {
             return Turn::Over(Chosen::Ready(output));
@@ -284,7 +299,8 @@ impl<C: Choice + ?Sized> Round<'_, C> {
         }
         self.vain += 1;
         if self.vain.is_multiple_of(8) {
-            // Two selects that find each other at the same moment, again and again; or one that is notified for nothing.
+            // Two selects may meet at the same moment again and again, or a select may be notified
+            // repeatedly without an item. Other tasks get a chance to run.
             if let Err(cancelled) = task::begin_wait() {
                 return Turn::Over(Chosen::Cancelled(cancelled));
             }
@@ -300,7 +316,8 @@ impl<C: Choice + ?Sized> Round<'_, C> {
     }
 }
 
-/// Around the last step, which may be user code: if it panics, a notification is for somebody else.
+/// A guard around the last step, which may be user code. If that step panics, the notification is
+/// passed on to another waiter.
 pub(super) struct PassOn<'a, 'w>(pub(super) &'a Won<'w>);
 
 impl Drop for PassOn<'_, '_> {

@@ -1,4 +1,4 @@
-//! A source of some values only.
+//! A source of the accepted values only.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,9 +8,9 @@ use super::arms::{Arms, Won};
 use super::traits::Source;
 use crate::park::{Predicate, WaitList};
 
-/// A question that whoever has a value may ask while somebody waits.
+/// A predicate that the giver of a value may call while a wait is registered.
 #[derive(Debug)]
-#[expect(unnameable_types, reason = "so that only the library's own sources can register")]
+#[expect(unnameable_types, reason = "only the library's own sources can register")]
 pub struct Asked<'a, V> {
     predicate: Predicate,
     _object: PhantomData<&'a ()>,
@@ -39,9 +39,9 @@ impl<'a, V> Asked<'a, V> {
     }
 }
 
-/// What [`Source::filter`] can be called on.
+/// A source that [`Source::filter`] can be called on.
 pub trait Selective: Source {
-    /// What is asked about.
+    /// The type of the values that a predicate examines.
     type Value;
 
     #[doc(hidden)]
@@ -63,14 +63,14 @@ impl<S: Selective + ?Sized> Selective for &S {
     }
 }
 
-/// From [`Source::filter`].
+/// The source returned by [`Source::filter`].
 pub struct Filter<S, P> {
     source: S,
     accepts: P,
 }
 
 impl<S, P> Filter<S, P> {
-    /// Where it is, as long as it is borrowed: no other filter is there.
+    /// Returns the filter's address, which identifies it while it is borrowed.
     fn id(&self) -> *const () {
         ptr::from_ref(self).cast()
     }
@@ -100,7 +100,8 @@ where
     }
 
     fn __finish(&self, won: &Won<'_>) -> Option<S::Item> {
-        // Whoever gave has asked. What others of the same channel have been given, or were notified of, is not for this one.
+        // The giver has already called the predicate. Items and notifications for other waits on
+        // the same channel are not for this filter.
         self.source.__finish(&won.for_filter(self.id())?)
     }
 

@@ -1,5 +1,5 @@
-//! A future of an item, for other people's runtimes.
-#![expect(unsafe_code, reason = "keeps its source on the heap, by pointer")]
+//! A future of a source's item, for any async runtime.
+#![expect(unsafe_code, reason = "keeps its source on the heap, by raw pointer")]
 
 use std::fmt;
 use std::future::Future;
@@ -13,30 +13,34 @@ use super::traits::Source;
 use crate::base::sync::SpinLock;
 use crate::task::drop_quietly;
 
-/// A future of an item of a source: from [`Source::to_future`]. Polled again after it was ready it is a future of the next item.
+/// A future of an item of a source, returned by [`Source::to_future`]. After it was ready, it can
+/// be polled again for the next item.
 ///
-/// It needs no runtime of ecru's, and may be polled and dropped on any thread if its source may. To wait for it in direct style use
-/// [`block_on`](crate::block_on), or rather wait for the source.
+/// It needs no runtime of ecru, and may be polled and dropped on any thread if its source may. To
+/// wait for it in direct style, use [`block_on`](crate::block_on), or better wait for the source
+/// itself.
 ///
 /// # Cancellation
-/// Dropping it loses nothing: see [`Source::to_future`].
+/// Dropping the future loses no item: see [`Source::to_future`].
 pub struct SourceFuture<S: Source> {
-    /// Owned, on the heap: registrations name lists that may be in it, and the future may move.
+    /// The owned source. It is on the heap because registrations point to lists that may be inside
+    /// it, and the future may move.
     source: NonNull<S>,
     standing: Option<Standing<Caller>>,
 }
 
-// SAFETY: N1: the source is used by whoever has the future only; registrations are guarded by the locks of their lists.
+// SAFETY: N1: only the owner of the future uses the source. Registrations are guarded by the locks
+// of their lists.
 unsafe impl<S: Source + Send> Send for SourceFuture<S> {}
 
-/// Who is to be woken: a counted waker, never anything on a stack.
+/// The waker of the task that polls. It is reference-counted and never points to a stack.
 struct Caller {
     waker: SpinLock<Option<Waker>>,
 }
 
 impl Caller {
     fn set(&self, waker: &Waker) {
-        // Cloned and dropped without the lock: both are the user's code.
+        // The waker is cloned and dropped outside the lock, because both run user code.
         let fresh = waker.clone();
         let before = self.waker.lock().replace(fresh);
         drop(before);
@@ -47,7 +51,8 @@ impl Bell for Caller {
     fn ring(&self) {
         let waker = self.waker.lock().take();
         if let Some(waker) = waker {
-            // Whoever rings has nothing to do with a runtime whose waker panics.
+            // A waker that panics must not affect the code that rings, which may belong to another
+            // runtime.
             let woken = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
             drop_quietly(woken);
         }
@@ -66,10 +71,11 @@ impl<S: Source> Future for SourceFuture<S> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<S::Item> {
         let this = self.get_mut();
-        // SAFETY: N1: the box is the future's, and shared with registrations at most.
+        // SAFETY: N1: the future owns the box, and shares it only with registrations.
         let source = unsafe { this.source.as_ref() };
         if let Some(standing) = &this.standing {
-            // First the waker, then the look: who rings does it the other way round.
+            // The waker is stored before `rung` is read. The ringing side sets `rung` before it
+            // takes the waker. So no wake-up is lost.
             standing.bell().set(context.waker());
             if !standing.has_rung() {
                 return Poll::Pending;
@@ -80,7 +86,8 @@ impl<S: Source> Future for SourceFuture<S> {
             return Poll::Ready(item);
         }
         let bell = || Caller { waker: SpinLock::new(Some(context.waker().clone())) };
-        // SAFETY: N1: the source is on the heap, and freed only in `drop`, after the wait has been given up.
+        // SAFETY: N1: the source is on the heap, and is freed only in `drop`, after the wait has
+        // been given up.
         match unsafe { set_up(source, true, bell) } {
             SetUp::Ready(item) => Poll::Ready(item),
             SetUp::Waits(standing) => {
@@ -98,7 +105,7 @@ impl<S: Source> Drop for SourceFuture<S> {
         if let Some(standing) = self.standing.take() {
             standing.give_up(source);
         }
-        // SAFETY: N1: made of a box, and no registration is left.
+        // SAFETY: N1: the pointer comes from a box, and no registration is left.
         drop(unsafe { Box::from_raw(self.source.as_ptr()) });
     }
 }

@@ -1,4 +1,4 @@
-//! A source of what a function makes of another's items.
+//! A source that applies a function to the items of another source.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::arms::{Arms, Won};
 use super::traits::Source;
 use crate::park::WaitList;
 
-/// From [`Source::map`].
+/// The source returned by [`Source::map`].
 pub struct Map<S, F> {
     source: S,
     f: F,

@@ -1,12 +1,13 @@
-//! Anything that can be waited on, and several of them at once.
+//! Sources: anything that can be waited on, alone or several at once.
 //!
-//! # Words
-//! - A [`Source`] has items, one after another or one only: a receiver, a handle of a task, a timer, a semaphore, a type of yours.
-//!   Each item goes to exactly one of those who wait.
-//! - To *take* an item is to have it, and nobody else will. Who waits for several sources takes from one; from the others
-//!   nothing has been taken.
-//! - A source of the library *hands over*: it gives the item to the one who waits and whose turn it is. A source of yours
-//!   *notifies*: it says that there is something, and whoever was told looks again.
+//! # Terms
+//! - A [`Source`] has items, one or many. Examples are a receiver, a task's handle, a timer, a
+//!   semaphore, and user-defined types. Each item goes to exactly one waiter.
+//! - To *take* an item is to receive it exclusively. A wait for several sources takes an item from
+//!   one of them and nothing from the others.
+//! - A source of the library *hands over* its items: it gives the item directly to the waiter whose
+//!   turn it is. A user-defined source *notifies*: it reports that there may be an item, and the
+//!   notified waiter looks again.
 //!
 //! # Examples
 //! ```
@@ -16,7 +17,7 @@
 //! let (sender, letters) = channel::unbounded();
 //! sender.send("first").unwrap();
 //!
-//! // Whichever comes first; the other loses nothing.
+//! // The item that arrives first wins; the other source loses nothing.
 //! let winner = source::either(&letters, channel::after(Duration::from_secs(3600)));
 //! match winner.wait().unwrap() {
 //!     source::Either::Left(letter) => assert_eq!(letter, Ok("first")),

@@ -1,4 +1,4 @@
-//! A source of either of two.
+//! Sources that combine two sources.
 
 use super::arms::{Arms, Won};
 use super::filter::{Asked, Selective};
@@ -6,7 +6,7 @@ use super::traits::Source;
 use crate::base::random;
 use crate::park::WaitList;
 
-/// From [`Source::or`].
+/// The source returned by [`Source::or`].
 #[derive(Clone, Debug)]
 pub struct Or<A, B> {
     first: A,
@@ -59,23 +59,24 @@ impl<A: Selective, B: Selective<Value = A::Value, Item = A::Item>> Selective for
     }
 }
 
-/// What came of a wait for one of two.
+/// The item of one of two sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Either<A, B> {
-    /// The first had something.
+    /// An item of the first source.
     Left(A),
-    /// The second had.
+    /// An item of the second source.
     Right(B),
 }
 
-/// From [`either`].
+/// The source returned by [`either`].
 #[derive(Clone, Debug)]
 pub struct EitherSource<A, B> {
     left: A,
     right: B,
 }
 
-/// A source of either of two whose items differ. If both have something, chance decides.
+/// Returns a source that has the items of both sources, whose types may differ. If both have an
+/// item, one of them is picked at random.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! A source of whichever of many is first.
+//! A source that takes from whichever of many sources is ready first.
 
 use std::fmt;
 
@@ -10,18 +10,21 @@ use super::traits::Source;
 use crate::base::random::Order;
 use crate::park::WaitList;
 
-/// So many sources are kept in place; more of them in one allocation, made when the race is.
+/// The number of sources that are kept in place. If there are more, they are kept in one
+/// allocation, which is made together with the race.
 const IN_PLACE: usize = 8;
 
-/// From [`race`].
+/// The source returned by [`race`].
 pub struct Race<S> {
     sources: SmallVec<[S; IN_PLACE]>,
 }
 
-/// A source of what the first of `sources` has.
+/// Returns a source that has the items of all `sources`. A wait takes the item that is available
+/// first.
 ///
-/// Nothing is taken from the others, and no task is cancelled. If several have something, one of these is picked at random, each
-/// with the same chance. A race of no sources never has anything.
+/// Nothing is taken from the other sources, and no task is cancelled. If several sources have an
+/// item, one of these is picked at random, each with the same probability. A race of no sources
+/// never has an item.
 ///
 /// # Examples
 /// ```
@@ -39,7 +42,7 @@ where
 }
 
 impl<S> Race<S> {
-    /// The first for which `take` gives something, in random order.
+    /// Returns the first result of `take`, called on the sources in random order.
     fn first<T>(&self, take: impl Fn(&S) -> Option<T>) -> Option<(usize, T)> {
         let found = |at: usize| take(&self.sources[at]).map(|item| (at, item));
         Order::random(self.sources.len()).find_map(found)
@@ -97,13 +100,13 @@ impl<S> fmt::Debug for Race<S> {
     }
 }
 
-/// From [`race_indexed`].
+/// The source returned by [`race_indexed`].
 #[derive(Debug)]
 pub struct RaceIndexed<S> {
     race: Race<S>,
 }
 
-/// [`race`], whose items tell which source they are from: its position in `sources`.
+/// Returns a [`race`] whose items tell which source they are from, by its position in `sources`.
 ///
 /// # Examples
 /// ```

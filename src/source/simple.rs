@@ -1,4 +1,4 @@
-//! Sources that need nobody to give: what is there, and what never will be.
+//! Sources without a giver: items that already exist, and items that never will.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,12 +8,12 @@ use super::traits::Source;
 use crate::park::{About, CANCELLED, Mode, WaitList, Waiter};
 use crate::task::{self, Cancelled};
 
-/// From [`never`](never()).
+/// The source returned by [`never`](never()).
 pub struct Never<T> {
     _item: PhantomData<fn() -> T>,
 }
 
-/// A source that never has anything.
+/// Returns a source that never has an item.
 ///
 /// # Examples
 /// ```
@@ -35,7 +35,7 @@ impl<T> Source for Never<T> {
 
     fn waiters<'a>(&'a self, _: &mut dyn FnMut(&'a WaitList)) {}
 
-    /// Nothing to look at, nor to register with: all there is to it is to be away until the end.
+    /// Parks until the wait is cancelled. There is nothing to try and no list to register in.
     #[inline]
     #[track_caller]
     fn wait(&self) -> Result<T, Cancelled> {
@@ -43,7 +43,7 @@ impl<T> Source for Never<T> {
         let waiter = Waiter::new();
         waiter.set_purpose("a source that never has anything", About::Nothing);
         let outcome = task::wait(&waiter, None, Mode::Cancellable);
-        debug_assert_eq!(outcome, CANCELLED, "nobody else knows of it");
+        debug_assert_eq!(outcome, CANCELLED, "only a cancellation can end this wait");
         Err(task::cancelled_wait())
     }
 }
@@ -54,12 +54,12 @@ impl<T> fmt::Debug for Never<T> {
     }
 }
 
-/// From [`ready`].
+/// The source returned by [`ready`].
 pub struct Ready<T> {
     value: Mutex<Option<T>>,
 }
 
-/// A source that has `value`, once.
+/// Returns a source that has `value`, once.
 ///
 /// # Examples
 /// ```
@@ -90,21 +90,22 @@ impl<T> fmt::Debug for Ready<T> {
     }
 }
 
-/// From [`from_iter`].
+/// The source returned by [`from_iter`].
 pub struct FromIter<I> {
     state: Mutex<State<I>>,
-    /// Those who came while the iterator was at work for somebody else.
+    /// Waits that began while another caller was running the iterator.
     waiters: WaitList,
 }
 
 enum State<I> {
     Here(I),
-    /// Somebody is calling `next`, without the lock: it is the user's code.
+    /// Another caller is running `next`, without the lock, because it is user code.
     Lent,
     Exhausted,
 }
 
-/// A source of what an iterator gives, each item once. After the last one it never has anything.
+/// Returns a source of the items of an iterator, each once. After the last item the source never
+/// has another.
 ///
 /// # Examples
 /// ```
@@ -133,7 +134,8 @@ impl<I: Iterator> Source for FromIter<I> {
                 }
             }
         };
-        // If this panics the iterator is gone, and whoever waits waits for ever; its state could not be trusted.
+        // If this panics, the iterator is lost and waits never end, because the iterator's state
+        // cannot be trusted any more.
         let item = iter.next();
         *lock(&self.state) = if item.is_some() { State::Here(iter) } else { State::Exhausted };
         self.waiters.notify_one();

@@ -1,24 +1,26 @@
-//! Waits for which nobody is parked: those of futures and callbacks.
+//! Waits without a parked task or thread: those of futures and callbacks.
 //!
 //! # Protocol
 //! ```text
-//!   the owner                                        whoever ends the wait
-//!   ---------------------------------------------    ------------------------------------
-//!   a frame on the heap, one reference for itself,   claims the waiter under the lock of a list,
-//!     one that goes with the registrations           gives, takes the node out, unlocks
-//!   registers as every wait does (see `choose`)      unpark: the frame has rung; rings the bell,
-//!   ..                                               and gives back the registrations' reference
+//!   the owner                                      the code that ends the wait
+//!   -------------------------------------------    ---------------------------------------------
+//!   makes a heap frame with two references: its    claims the waiter under the lock of a list,
+//!     own, and that of the registrations             gives, takes the node out, unlocks
+//!   registers as every wait does (see `choose`)    unpark: sets `rung`, rings the bell, releases
+//!   ..                                               the registrations' reference
 //!   finish: takes the other nodes out, fetches
-//!   or give_up: claims the waiter itself; if that
-//!     fails it gives back what it was given
+//!   or give_up: claims the waiter itself; if
+//!     that fails, passes on what it was given
 //! ```
-//! - N1: registrations point to the frame, which stays until its last reference goes, and to the source's lists. So the source
-//!   stays where it is until `finish` or `give_up`, which take the nodes out. If the owner is forgotten, so are its frame and its
-//!   source: both are on the heap, and stay there for ever.
-//! - What the giver owes has been given when it lets go of the lock under which it claimed. So the owner that takes its nodes out
-//!   after a claim, which takes each of these locks, may fetch or give back without waiting for the unpark, which may be a while
-//!   off: others are unparked before it, and what they run is not ours.
-//! - A source that has something at a given moment (`Arms::ends_at`) has an alarm set, since nobody sleeps until then.
+//! - N1: registrations point to the frame and to the source's lists. The frame stays until its last
+//!   reference is dropped. The source stays in place until `finish` or `give_up` has taken the
+//!   nodes out. If the owner is forgotten, its frame and its source are leaked, both on the heap.
+//! - A giver has given everything before it releases the lock under which it claimed. After a
+//!   claim, the owner takes each of these locks when it takes its nodes out. So it may then fetch
+//!   the item, or pass it on, without waiting for the unpark. The unpark may come much later,
+//!   because other waiters are unparked first and may run user code.
+//! - If a source becomes ready at a known time (`Arms::ends_at`), an alarm is set, because no
+//!   thread sleeps until then.
 #![expect(unsafe_code, reason = "the registrations' reference, and nodes that stay in lines")]
 
 use std::cell::{Cell, UnsafeCell};
@@ -36,9 +38,9 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park::{ABORTED, TIMED_OUT, Waiter};
 use crate::task;
 
-/// What is told that a wait has ended.
+/// A callback that is told that a wait has ended.
 pub(super) trait Bell: Send + Sync + 'static {
-    /// Called without locks, at most once, by whoever ended the wait.
+    /// Rings. Called at most once, without locks, by the code that ended the wait.
     fn ring(&self);
 }
 
@@ -47,21 +49,21 @@ type Place = UnsafeCell<MaybeUninit<Entry>>;
 struct Frame<B> {
     waiter: Waiter,
     room: SmallVec<[Place; 2]>,
-    /// Places that have been used. Written by the owner.
+    /// The number of places that have been used. Only the owner writes it.
     used: Cell<usize>,
-    /// The wait has ended, and whoever ended it has said so.
+    /// Whether the wait has ended and been unparked.
     rung: AtomicBool,
     bell: B,
 }
 
-// SAFETY: N1: of what is not Sync, the nodes are guarded by the locks of their lists, and the rest is the owner's, until the last
-// reference goes.
+// SAFETY: N1: of the fields that are not Sync, the nodes are guarded by the locks of their lists.
+// The rest is accessed by the owner only, until the last reference is dropped.
 unsafe impl<B: Bell> Sync for Frame<B> {}
-// SAFETY: N1: as above.
+// SAFETY: N1, as above.
 unsafe impl<B: Bell> Send for Frame<B> {}
 
 impl<B: Bell> Frame<B> {
-    /// A frame with a reference besides, which goes with the registrations.
+    /// Creates a frame with a second reference, which belongs to the registrations.
     fn new(places: usize, bell: B) -> Arc<Frame<B>> {
         let frame = Arc::new_cyclic(|frame: &Weak<Frame<B>>| {
             let owner = NonNull::new(frame.as_ptr().cast_mut()).expect("allocated").cast();
@@ -77,14 +79,15 @@ impl<B: Bell> Frame<B> {
         frame
     }
 
-    /// The registrations, which are left where they are when this is dropped.
+    /// Returns the registrations. They stay in their lines when the result is dropped.
     fn arms(&self) -> ManuallyDrop<Arms<'_>> {
-        // SAFETY: N1: `used` is written when the arms of this very frame are left.
+        // SAFETY: N1: `used` is written when the arms of this frame are left.
         ManuallyDrop::new(unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) })
     }
 
-    /// Takes the nodes out of their lines, but for those whose lock this thread holds while it runs a predicate. The nodes stay in their places: the
-    /// thread that ended the wait may still have to unpark it.
+    /// Takes the nodes out of their lines, except those whose lock this thread holds while it runs
+    /// a predicate. The nodes themselves stay in place, because the thread that ended the wait may
+    /// still have to unpark it.
     fn withdraw(this: &Arc<Self>) {
         let leak = Leak(this);
         this.arms().withdraw_unless_asking();
@@ -97,32 +100,35 @@ impl<B: Bell> Frame<B> {
             let frame = Arc::clone(this);
             let withdraw = move || {
                 frame.arms().withdraw_one(index);
-                // A waker may be left in it.
+                // The frame may still hold a waker, whose drop is user code.
                 task::drop_quietly(frame);
             };
-            // SAFETY: L5: the lock holder's list; the frame is kept.
+            // SAFETY: L5: the list belongs to the lock holder, and the frame is kept alive.
             unsafe { list.put_off(withdraw) };
         });
     }
 
-    /// Ends the wait, if nobody has: true; nobody will then unpark it. The nodes are still in their lines.
+    /// Ends the wait, unless it has already been ended. If this returns true, the wait will not be
+    /// unparked. The nodes stay in their lines.
     fn abort(this: &Arc<Self>) -> bool {
         let aborted = this.waiter.claim(ABORTED);
         if aborted {
-            // SAFETY: N1: made in `new`; nobody else gives it back, since nobody else has claimed.
+            // SAFETY: N1: the reference was made in `new`. Only the winner of the claim releases
+            // it, which is this call.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(this)) };
         }
         aborted
     }
 
-    /// The registration through which somebody else has ended the wait; none: its time has come.
+    /// Returns the registration through which a giver has ended the wait, or `None` if the alarm
+    /// has.
     fn won(&self) -> Option<Won<'_>> {
         self.arms().won(self.waiter.outcome())
     }
 }
 
-/// Keeps a frame in memory for ever if it cannot be withdrawn: a predicate may hold its channel's lock and wait for the lock of a channel whose
-/// predicate waits for the first. Then one of the two panics.
+/// Leaks a frame that cannot be withdrawn. A predicate may hold its channel's lock and wait for the
+/// lock of a channel whose predicate waits for the first lock. Then one of the two panics.
 struct Leak<'f, B>(&'f Arc<Frame<B>>);
 
 impl<B> Drop for Leak<'_, B> {
@@ -131,7 +137,8 @@ impl<B> Drop for Leak<'_, B> {
     }
 }
 
-/// Takes out, in the end, what is left in line until a lock is released.
+/// A guard that takes out the nodes that [`Frame::withdraw`] has left, when their locks are
+/// released.
 struct WithdrawLater<'f, B: Bell>(&'f Arc<Frame<B>>);
 
 impl<B: Bell> Drop for WithdrawLater<'_, B> {
@@ -140,24 +147,25 @@ impl<B: Bell> Drop for WithdrawLater<'_, B> {
     }
 }
 
-/// What whoever has claimed the waiter calls.
+/// Unparks the wait. Called by the winner of the claim.
 ///
 /// # Safety
-/// N1: `owner` is the reference that goes with the registrations.
+/// N1: `owner` is the reference that belongs to the registrations.
 unsafe fn unpark<B: Bell>(owner: *const ()) {
     // SAFETY: N1, the caller's promise.
     let frame = unsafe { Arc::from_raw(owner.cast::<Frame<B>>()) };
-    // Release: who sees it sees what the claim brought.
+    // Release: a thread that reads `true` also sees what the claim brought.
     frame.rung.store(true, Ordering::Release);
     frame.bell.ring();
-    // A waker may be left in it, and whoever ended the wait has others to tell.
+    // The frame may still hold a waker, whose drop is user code and must not keep the caller from
+    // unparking others.
     task::drop_quietly(frame);
 }
 
 impl<B: Bell> Ring for Frame<B> {
     fn ring(&self) {
         if self.waiter.claim(TIMED_OUT) {
-            // SAFETY: S4: claimed just now.
+            // SAFETY: S4: this call has just won the claim.
             unsafe { Waiter::unpark(&raw const self.waiter) };
         }
     }
@@ -165,12 +173,12 @@ impl<B: Bell> Ring for Frame<B> {
 
 impl<B> Drop for Frame<B> {
     fn drop(&mut self) {
-        // SAFETY: N1: the nodes have been withdrawn, and nobody has them to unpark any more.
+        // SAFETY: N1: the nodes have been withdrawn, and no thread has to unpark them any more.
         unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) }.close();
     }
 }
 
-/// A wait that is being set up. Dropping it gives it up.
+/// A wait that is being set up. Dropping it gives the wait up.
 struct Setting<'f, B: Bell> {
     frame: &'f Arc<Frame<B>>,
     arms: Option<Arms<'f>>,
@@ -185,7 +193,7 @@ impl<'f, B: Bell> Setting<'f, B> {
         self.arms.as_mut().expect("until it is left or dropped")
     }
 
-    /// Leaves the registrations where they are.
+    /// Leaves the registrations in their lines.
     fn leave(mut self) {
         self.take();
     }
@@ -206,30 +214,30 @@ impl<B: Bell> Drop for Setting<'_, B> {
         Frame::withdraw(self.frame);
         let _later = WithdrawLater(self.frame);
         if !aborted && let Some(won) = self.frame.won() {
-            // Only a notification can have come.
+            // At this stage only a notification can have arrived.
             won.pass_on();
         }
     }
 }
 
-/// A wait that has been set up. Not to be dropped but by `finish` or `give_up`: see N1.
+/// A wait that has been set up. It must be consumed by `finish` or `give_up`: see N1.
 pub(super) struct Standing<B> {
     frame: Arc<Frame<B>>,
     _alarm: Option<Alarm>,
 }
 
-/// What came of setting a wait up.
+/// The outcome of setting a wait up.
 pub(super) enum SetUp<T, B> {
-    /// There was something already.
+    /// An item was already available.
     Ready(T),
     Waits(Standing<B>),
 }
 
-/// Waits for an item of `source`. `asks_itself`: a filter is not to be asked by others. `bell` may be rung for waits that came to
-/// nothing too.
+/// Waits for an item of `source`. If `asks_itself` is true, filters are called only by the owner of
+/// the wait. The bell may also be rung for an attempt that brought no item.
 ///
 /// # Safety
-/// N1: the source stays where it is until the wait has been finished or given up, or for ever.
+/// N1: the source stays in place until the wait has been finished or given up, or forever.
 pub(super) unsafe fn set_up<S: Source, B: Bell>(
     source: &S,
     asks_itself: bool,
@@ -274,11 +282,11 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
         setting.leave();
         Frame::withdraw(&frame);
         if round.is_multiple_of(8) {
-            // Somebody else is at it at the same time, again and again.
+            // Another thread interferes again and again.
             std::thread::yield_now();
         }
     }
-    unreachable!("a thread that yields so often is alone")
+    unreachable!("a wait does not take 2^32 rounds")
 }
 
 fn count<S: Source>(source: &S) -> usize {
@@ -293,15 +301,16 @@ impl<B: Bell> Standing<B> {
         &self.frame.bell
     }
 
-    /// Whether the wait has ended. Acquire: pairs with the release in [`unpark`].
+    /// Returns whether the wait has ended. Acquire: it pairs with the release in [`unpark`].
     pub(super) fn has_rung(&self) -> bool {
         self.frame.rung.load(Ordering::Acquire)
     }
 
-    /// The wait has ended: fetches what it brought. None: nothing, set up another.
+    /// Fetches what the wait brought, after it has ended. Returns `None` if it brought nothing;
+    /// then another wait must be set up.
     ///
     /// # Panics
-    /// With the panic of a predicate that was asked on this wait's behalf.
+    /// Resumes the panic of a predicate that was called on behalf of this wait.
     pub(super) fn finish<S: Source>(self, source: &S) -> Option<S::Item> {
         debug_assert!(!self.frame.arms().is_asking(), "`refuse_in_predicate` has been called");
         Frame::withdraw(&self.frame);
@@ -318,20 +327,23 @@ impl<B: Bell> Standing<B> {
         item
     }
 
-    /// To be called before [`Standing::finish`], which takes the locks of the source's lists.
+    /// Must be called before [`Standing::finish`], which takes the locks of the source's lists.
     ///
     /// # Panics
-    /// If this thread holds one of these locks: a predicate of the channel's is polling.
+    /// Panics if this thread holds one of these locks, because a predicate of that channel is
+    /// polling.
     pub(super) fn refuse_in_predicate(&self) {
         self.frame.arms().each_asking(|list, _| drop(list.lock()));
     }
 
-    /// Ends the wait; what it has brought is for others. In a predicate of a channel in whose line the wait is, it leaves that line when the channel is
-    /// unlocked. The source may be gone by then.
+    /// Ends the wait. An item that it was given goes to other waits. If this thread runs a
+    /// predicate of a channel in whose line the wait is, the wait leaves that line when the channel
+    /// is unlocked. The source may have been dropped by then.
     pub(super) fn give_up<S: Source>(self, source: &S) {
         let aborted = Frame::abort(&self.frame);
         Frame::withdraw(&self.frame);
-        // After what is given back below: that is kept under the address of a node, which must not be another's by then.
+        // This guard runs after the item has been passed on below. The item is kept under the
+        // address of a node, so the node must not be reused before that.
         let _later = WithdrawLater(&self.frame);
         if aborted {
             return;

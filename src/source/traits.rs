@@ -1,4 +1,4 @@
-//! The trait.
+//! The trait `Source`.
 
 use std::sync::Arc;
 
@@ -12,33 +12,36 @@ use super::pair::Or;
 use crate::park::{Role, WaitList, no_suspend};
 use crate::task::Cancelled;
 
-/// Anything that can be waited on: see [the module](crate::source).
+/// A source of items that can be waited for: see [the module](crate::source).
 ///
-/// To make a type of yours a source, write [`try_take`](Source::try_take) and [`waiters`](Source::waiters); see [`WaitList`] for
-/// one that is complete.
+/// A user-defined source implements [`try_take`](Source::try_take) and
+/// [`waiters`](Source::waiters). The documentation of [`WaitList`] has a complete example.
 pub trait Source {
-    /// What is waited for.
+    /// The type of the items.
     type Item;
 
-    /// Takes an item if there is one. Never waits.
+    /// Takes an item if one is available. Never waits.
     ///
-    /// A receiver without a buffer has none while other selects would send, unlike in [`try_recv`](crate::channel::Receiver::try_recv).
-    /// One look at several sources, as in a [`race`](crate::source::race()), looks at them one after another.
+    /// On a channel without a buffer, a select that would send does not count as an item, unlike in
+    /// [`try_recv`](crate::channel::Receiver::try_recv). An attempt on several sources, as in a
+    /// [`race`](crate::source::race()), looks at them one after another.
     fn try_take(&self) -> Option<Self::Item>;
 
-    /// Calls `each` with every list that is notified when there is something to take. A wrapper passes the call on to what it wraps.
+    /// Calls `each` with every list that is notified when an item becomes available. A wrapper
+    /// forwards the call to the source that it wraps.
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList));
 
     /// Waits for an item and takes it.
     ///
     /// # Errors
-    /// [`Cancelled`] when the wait is cancelled.
+    /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Inside [`no_suspend`].
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. Nothing has been taken then: an item that had been handed over already wins over the cancellation.
+    /// This is a cancellation point. A cancelled call has taken nothing. If an item was already
+    /// handed over, the call returns the item.
     ///
     /// # Examples
     /// ```
@@ -51,7 +54,8 @@ pub trait Source {
         wait_in_lists(self)
     }
 
-    /// A source of what `f` makes of each item. `f` runs where the wait is, after the item has been taken.
+    /// Returns a source that applies `f` to each item. `f` runs on the waiting side, after the item
+    /// has been taken.
     ///
     /// # Examples
     /// ```
@@ -67,8 +71,8 @@ pub trait Source {
         Map::new(self, f)
     }
 
-    /// A source of both: an item is one of the first's, if it has one, else one of the other's. Nothing is taken from the one
-    /// that is not chosen.
+    /// Returns a source that takes an item of `self` if there is one, and otherwise an item of
+    /// `other`. Nothing is taken from the source that is not chosen.
     ///
     /// # Examples
     /// ```
@@ -84,17 +88,21 @@ pub trait Source {
         Or::new(self, other)
     }
 
-    /// A source of those values only that `accepts` says yes to; the others stay where they are, for others. For receivers,
-    /// references to them, and races of these.
+    /// Returns a source of only those values for which `accepts` returns true. The other values
+    /// stay where they are, for other receivers. Receivers, references to them, and races of these
+    /// have this method.
     ///
-    /// That the other side has gone is reported in any case, but only once there are no more values, as by the receiver itself. A value in the buffer that `accepts`
-    /// refuses is one: until another receiver has taken it, the filter goes on waiting, even if all senders have gone.
+    /// Disconnection is always reported, but only when there are no more values, as by the receiver
+    /// itself. A buffered value that `accepts` refuses counts as a value: until another receiver
+    /// has taken it, the filter waits, even if all senders have been dropped.
     ///
-    /// `accepts` may be asked by whoever has a value to give, under [`no_suspend`] and while the channel is
-    /// locked: it may look at the value, and must not use the channel, nor channels whose own predicates use this one. It may drop senders and receivers of the channel,
-    /// and whatever waits on the channel or holds a place in it: subscriptions, futures, selected operations. Such a drop takes effect when the channel is
-    /// unlocked. So do callbacks that become ready, or are made, inside `accepts`.
-    /// If it panics there, the one who waits gets the panic.
+    /// The giver of a value may call `accepts`, under [`no_suspend`](crate::no_suspend) and while
+    /// the channel is locked. There `accepts` may look at the value. It must not use the channel,
+    /// nor channels whose own predicates use this one. It may drop senders and receivers of the
+    /// channel, and anything that waits on the channel or holds a place in it: subscriptions,
+    /// futures, selected operations. Such a drop takes effect when the channel is unlocked. The
+    /// same holds for callbacks that become ready, or are created, inside `accepts`. If `accepts`
+    /// panics there, the waiter gets the panic.
     ///
     /// # Examples
     /// ```
@@ -113,11 +121,13 @@ pub trait Source {
         Filter::new(self, accepts)
     }
 
-    /// Calls `f` with an item, once, when there is one: now, if there is, and otherwise on whichever thread or task makes it so,
-    /// after that has let go of every lock. It must be quick, and must not wait: it runs under [`no_suspend`], so
-    /// that it is `try_send` and not `send`. A panic in it goes no further, and is lost.
+    /// Calls `f` once with an item: at once if one is available, and otherwise on the task or
+    /// thread that makes one available, after it has released every lock. `f` must be quick and
+    /// must not wait. It runs under [`no_suspend`](crate::no_suspend), so it may call `try_send`
+    /// but not `send`. A panic in `f` is caught and lost.
     ///
-    /// Dropping the [`Subscription`] withdraws it: unless `f` has begun by then it never will, and nothing has been taken.
+    /// Dropping the [`Subscription`] withdraws the callback. Unless `f` has already begun, it will
+    /// never run, and nothing has been taken.
     ///
     /// # Examples
     /// ```
@@ -139,11 +149,11 @@ pub trait Source {
         callback::subscribe(self, f)
     }
 
-    /// A future of an item, for any runtime. It takes an item only when it is polled, and dropping it loses none: one that had been
-    /// handed to it already goes to the next in line.
+    /// Returns a future of an item, for any async runtime. It takes an item only when it is polled.
+    /// Dropping it loses no item: an item that was already handed to it goes to the next waiter.
     ///
-    /// What a [`filter`](Source::filter) accepts is asked in `poll` only; so a value for which others wait too may go to one of them
-    /// before the future has seen it.
+    /// The predicate of a [`filter`](Source::filter) is called only inside `poll`. So a value for
+    /// which other waiters wait as well may go to one of them before the future has seen it.
     ///
     /// # Examples
     /// ```
@@ -163,10 +173,12 @@ pub trait Source {
 
     #[doc(hidden)]
     fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
-        // Once something may be given to the wait, no user code is called that could panic over it.
+        // Once an item may be given to the wait, no user code is called, because a panic in it
+        // would lose the item.
         match arms.pass() {
             Pass::Count => self.waiters(&mut |list| arms.notified_by(list)),
-            // Between one list and the next it is registered already, and waits for nothing else: see `last_look`.
+            // Between two lists the wait is already registered, so `waiters` must not wait for
+            // anything else: see `last_look`.
             Pass::Notify => no_suspend(|| self.waiters(&mut |list| arms.notified_by(list))),
             Pass::Take => {}
         }
@@ -175,7 +187,7 @@ pub trait Source {
     #[doc(hidden)]
     fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
         if won.role() != Role::Notify {
-            // Somebody else's, in a list that is known here too.
+            // The registration belongs to another source that uses the same list.
             return None;
         }
         let mut own = false;
@@ -183,8 +195,8 @@ pub trait Source {
         if own { self.try_take() } else { None }
     }
 
-    /// The wait has ended through `won`, and nobody wants what it brought: others get it. Those who are only notified have
-    /// nothing to give back.
+    /// Passes on what the wait that ended through `won` brought, because it is not wanted. Other
+    /// waiters get it. A waiter that was only notified has nothing to pass on.
     #[doc(hidden)]
     fn __give_back(&self, won: &Won<'_>) {
         if won.role() == Role::Take {
@@ -193,7 +205,7 @@ pub trait Source {
     }
 }
 
-/// What points to a source is one.
+/// Implements `Source` for pointers to sources.
 macro_rules! forwards {
     ($($pointer:ty),*) => {$(
         impl<S: Source + ?Sized> Source for $pointer {
@@ -224,7 +236,8 @@ macro_rules! forwards {
 
 forwards!(&S, Box<S>, Arc<S>);
 
-/// What [`Source::wait`] does unless the source has a better way: for one that has, where that fails.
+/// Waits for an item in the source's lists. [`Source::wait`] does this by default, and a source
+/// with a better way uses it where that fails.
 #[track_caller]
 pub(crate) fn wait_in_lists<S: Source + ?Sized>(source: &S) -> Result<S::Item, Cancelled> {
     match choose(&One(source), None) {

@@ -1,5 +1,5 @@
 //! The arms of a `select!`.
-#![expect(unsafe_code, reason = "registers waits")]
+#![expect(unsafe_code, reason = "registers nodes of waits")]
 
 use std::fmt;
 use std::ptr;
@@ -14,14 +14,15 @@ use crate::park::Role;
 use crate::source::{Arms, Pass, Source, Won};
 use crate::task::Cancelled;
 
-/// What a look at an arm found.
+/// The result of trying an arm.
 #[derive(Debug)]
 pub enum Attempt<T> {
-    /// It could be done, and this is what it gave.
+    /// The operation was possible, and this is its output.
     Done(T),
-    /// Nothing.
+    /// The operation is not possible now.
     Nothing,
-    /// A select that would make a value for a receiver. Only for a select that waits.
+    /// There is no value, but a waiting select would make one for a receiver. Only a select that
+    /// waits gets this result.
     Offer,
 }
 
@@ -39,12 +40,12 @@ impl<T> Attempt<T> {
     }
 }
 
-/// One of the things that a select waits for.
+/// One of the operations that a select waits for.
 pub trait Arm {
-    /// What it gives.
+    /// The output of the operation.
     type Output;
 
-    /// `waits`: what is found may have to be waited for after all.
+    /// Tries the operation. `waits` tells whether the select may wait afterwards.
     #[doc(hidden)]
     fn attempt(&self, waits: bool) -> Attempt<Self::Output>;
     #[doc(hidden)]
@@ -161,7 +162,8 @@ pub(super) fn register_offer<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>
                 return;
             }
             let senders = &locked.state.senders;
-            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2: an offer has no data.
+            // SAFETY: N1: the channel is borrowed for `'a`, and the line of senders is in it. N2:
+            // an offer has no data.
             unsafe { arms.push(channel.list(), senders, Role::Offer, ptr::null_mut(), None) };
             if locked.state.capacity == 0 {
                 locked.notify_onlookers();
@@ -177,13 +179,13 @@ pub(super) fn finish_offer<'s, T>(
     if !won.is_of(sender.channel().list()) || won.role() != Role::Offer {
         return None;
     }
-    // Nothing was reserved: the channel has been closed, and to send will say so.
+    // If nothing was reserved, the channel has been closed, and the send will report that.
     sender.reserved_for(won.node()).or_else(|| sender.try_reserve())
 }
 
-/// The right to send one value. Given back if it is dropped.
+/// The right to send one value. Dropping it releases the reservation.
 pub struct Grant<'a, T> {
-    /// None: the select was cancelled.
+    /// `None` if the select was cancelled.
     reservation: Option<Reservation<'a, T>>,
 }
 
@@ -192,10 +194,10 @@ impl<'a, T> Grant<'a, T> {
         Grant { reservation: Some(reservation) }
     }
 
-    /// Sends it.
+    /// Sends the value.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// Returns the errors of [`Sender::send`].
     #[track_caller]
     pub fn send(self, value: T) -> Result<(), SendError<T>> {
         match self.reservation {
@@ -204,10 +206,10 @@ impl<'a, T> Grant<'a, T> {
         }
     }
 
-    /// Sends it without waiting, for a select with a `default`.
+    /// Sends the value without waiting, for a select with a `default`.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// Returns the errors of [`Sender::send`].
     pub fn send_at_once(self, value: T) -> Result<(), SendError<T>> {
         match self.reservation {
             Some(reservation) => reservation.send_at_once(value).map_err(send_error),

@@ -1,4 +1,4 @@
-//! A select whose operations are known at run time only.
+//! A select whose operations are only known at run time.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,30 +20,31 @@ use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::Role;
 use crate::source::{Arms, Choice, Chosen, Source, Won, at_once, choose};
 
-/// What a select does with an operation, whatever its channel carries.
+/// The steps of a select for one operation, independent of the type of the channel's values.
 trait Operation: Sync {
-    /// Reserves what it would send to or receive.
+    /// Tries the operation, and reserves the space, the receiver or the value that it needs.
     fn attempt(&self, waits: bool) -> Attempt<Token>;
     fn register<'a>(&'a self, arms: &mut Arms<'a>);
     fn finish(&self, won: &Won<'_>) -> Option<Token>;
-    /// Whether it could be done now.
+    /// Returns whether the operation is possible now.
     fn is_ready(&self) -> bool;
     fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>);
-    /// Gives back what was reserved.
+    /// Releases what was reserved.
     fn give_back(&self, token: Token);
     fn address(&self) -> *const ();
 }
 
-/// What has been reserved for an operation that was selected.
+/// The reservation of a selected operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token {
-    /// A value, kept by the channel under this number; the second: it came from the buffer, where its room is kept.
+    /// A value that the channel keeps under this ticket. The flag tells whether it came from the
+    /// buffer, where its slot stays reserved.
     Value(usize, bool),
-    /// What a reservation holds, as [`Reservation::into_number`] says.
+    /// The content of a reservation, as returned by [`Reservation::into_number`].
     Send(usize),
-    /// Nothing: nobody will ever send.
+    /// The channel is disconnected. Nothing is reserved.
     Disconnected,
-    /// Nothing: the select was cancelled.
+    /// The select was cancelled. Nothing is reserved.
     Cancelled,
 }
 
@@ -52,7 +53,8 @@ impl<T: Send> Operation for Receiver<T> {
         let mut locked = self.channel().lock();
         let buffered = !locked.state.buffer.is_empty();
         if buffered {
-            // Its room is not for others until it has been fetched: it may come back.
+            // The value may be put back, so its slot stays reserved until the value has been
+            // fetched.
             locked.state.reserved += 1;
         }
         let taken = match locked.take() {
@@ -69,7 +71,7 @@ impl<T: Send> Operation for Receiver<T> {
         match taken {
             Taken::Value(value) => {
                 let number = locked.next_number();
-                // Odd, where those of nodes are even.
+                // Tickets made here are odd. Tickets of nodes are even.
                 let ticket = number.wrapping_mul(2) | 1;
                 locked.state.handed.push(Handed { ticket, value });
                 Attempt::Done(Token::Value(ticket, buffered))
@@ -89,7 +91,8 @@ impl<T: Send> Operation for Receiver<T> {
         }
         let given = won.node().ticket();
         let mut locked = self.channel().lock();
-        // The node goes now, and the next one may lie in the same place: from here on it is kept under a number of its own.
+        // The node's frame may be reused after this, and the next node may have the same address.
+        // So the value is kept under a fresh ticket from here on.
         let ticket = locked.next_number().wrapping_mul(2) | 1;
         if let Some(handed) = locked.state.handed.iter_mut().find(|handed| handed.ticket == given) {
             handed.ticket = ticket;
@@ -155,10 +158,11 @@ impl<T: Send> Operation for Sender<T> {
 
 struct Listed<'a> {
     operation: &'a dyn Operation,
-    /// What [`Select::send`] and [`Select::recv`] returned.
+    /// The index that [`Select::send`] or [`Select::recv`] returned.
     index: usize,
-    /// Which node it put in, in this round of a wait; or [`NO_NODE`]. Atomic only so that a `Select` can be shared: it is written by a select alone,
-    /// which borrows the `Select` mutably.
+    /// The node that the operation registered in this round of a wait, or [`NO_NODE`]. It is atomic
+    /// only so that a `Select` can be shared. Only a select writes it, and a select borrows the
+    /// `Select` mutably.
     node: AtomicUsize,
 }
 
@@ -176,8 +180,8 @@ impl Clone for Listed<'_> {
     }
 }
 
-/// Several sends and receives, of which one will be done: [`select!`](crate::select) for when their number is known at run time
-/// only.
+/// A list of sends and receives of which one is done: [`select!`](crate::select) for operations
+/// that are only known at run time.
 ///
 /// # Examples
 /// ```
@@ -196,8 +200,9 @@ impl Clone for Listed<'_> {
 /// assert_eq!(selected.recv(&channels[index].1), Ok("three"));
 /// ```
 ///
-/// As in crossbeam-channel, a `Select` can be cloned, and moved to other threads or shared with them. Therefore it takes channels of values that are
-/// [`Send`] only; [`select!`](crate::select) takes any.
+/// As in crossbeam-channel, a `Select` can be cloned, moved to other threads, and shared between
+/// threads. Therefore it accepts only channels whose values are [`Send`].
+/// [`select!`](crate::select) accepts any channel.
 #[derive(Clone)]
 pub struct Select<'a> {
     operations: Vec<Listed<'a>>,
@@ -206,24 +211,26 @@ pub struct Select<'a> {
 }
 
 impl<'a> Select<'a> {
-    /// No operations yet. Of several that can be done, chance picks one.
+    /// Creates a `Select` without operations. If several operations are possible, one of them is
+    /// picked at random.
     #[must_use]
     pub fn new() -> Select<'a> {
         Select { operations: Vec::new(), next_index: 0, biased: false }
     }
 
-    /// No operations yet. Of several that can be done, the one that was added first is.
+    /// Creates a `Select` without operations. If several operations are possible, the one that was
+    /// added first is picked.
     #[must_use]
     pub fn new_biased() -> Select<'a> {
         Select { biased: true, ..Select::new() }
     }
 
-    /// Adds a send; returns its index. The same channel may be added more than once.
+    /// Adds a send and returns its index. The same channel may be added more than once.
     pub fn send<T: Send>(&mut self, sender: &'a Sender<T>) -> usize {
         self.add(sender)
     }
 
-    /// Adds a receive; returns its index.
+    /// Adds a receive and returns its index. The same channel may be added more than once.
     pub fn recv<T: Send>(&mut self, receiver: &'a Receiver<T>) -> usize {
         self.add(receiver)
     }
@@ -235,10 +242,10 @@ impl<'a> Select<'a> {
         index
     }
 
-    /// Takes an operation out again. The indices of the others stay as they are.
+    /// Removes an operation. The indices of the others do not change.
     ///
     /// # Panics
-    /// When there is no operation with this index.
+    /// Panics if there is no operation with this index.
     #[track_caller]
     pub fn remove(&mut self, index: usize) {
         let Some(at) = self.operations.iter().position(|listed| listed.index == index) else {
@@ -249,29 +256,32 @@ impl<'a> Select<'a> {
         self.operations.remove(at);
     }
 
-    /// Selects an operation that can be done now. Does not wait for one.
+    /// Selects an operation that is possible now. Does not wait for one.
     ///
-    /// The operations are looked at as if all at once: there is an error only if at one moment during the call none could be done. A receive from a channel without a
-    /// buffer for which another select would send can be done: see [`Receiver::try_recv`]. A send to such a channel cannot be done while the only receivers have a
-    /// [`filter`](crate::Source::filter).
+    /// All operations are looked at as if at one moment: there is an error only if at some moment
+    /// during the call none was possible. On a channel without a buffer, a receive is possible if
+    /// another select would send; see [`Receiver::try_recv`]. A send to such a channel is not
+    /// possible while the only receivers have a [`filter`](crate::Source::filter).
     ///
     /// # Errors
-    /// [`TrySelectError`] when there is none.
+    /// Returns [`TrySelectError`] if no operation was possible.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
         let selecting = Selecting { select: self, first: Cell::new(0) };
         at_once(&selecting).map(|(at, token)| self.selected(at, token, false)).ok_or(TrySelectError)
     }
 
-    /// Selects an operation, after waiting until one can be done.
+    /// Waits until an operation is possible, and selects it.
     ///
     /// # Panics
-    /// When no operation has been added: it would wait for ever. Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if no operation has been added, because the call would wait forever. Panics inside
+    /// [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. A cancelled select gives one of the operations, by chance, which fails with its own `Cancelled`.
+    /// This is a cancellation point. A cancelled select picks one of the operations at random,
+    /// which then fails with its own `Cancelled`.
     #[track_caller]
     pub fn select(&mut self) -> SelectedOperation<'a> {
         assert!(
@@ -284,16 +294,16 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// [`select`](Select::select), for at most `timeout`.
+    /// Selects an operation like [`select`](Select::select), but waits for at most `timeout`.
     ///
     /// # Errors
-    /// [`SelectTimeoutError`] when the time was up.
+    /// Returns [`SelectTimeoutError`] if the time limit passes.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `select`; without operations, a cancelled one is out of time.
+    /// Behaves like `select`. A cancelled call without operations returns [`SelectTimeoutError`].
     #[track_caller]
     pub fn select_timeout(
         &mut self,
@@ -302,16 +312,17 @@ impl<'a> Select<'a> {
         self.choose(clock::now().checked_add(timeout).or_else(far)).ok_or(SelectTimeoutError)
     }
 
-    /// [`select`](Select::select), until `deadline` at the latest.
+    /// Selects an operation like [`select`](Select::select), but waits until `deadline` at the
+    /// latest.
     ///
     /// # Errors
-    /// [`SelectTimeoutError`] when the time was up.
+    /// Returns [`SelectTimeoutError`] if the deadline passes.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As [`select_timeout`](Select::select_timeout).
+    /// Behaves like [`select_timeout`](Select::select_timeout).
     #[track_caller]
     pub fn select_deadline(
         &mut self,
@@ -320,27 +331,29 @@ impl<'a> Select<'a> {
         self.choose(Some(deadline)).ok_or(SelectTimeoutError)
     }
 
-    /// Returns the index of an operation that could be done now, without doing it. Never waits.
+    /// Returns the index of an operation that is possible now, without doing it. Never waits.
     ///
-    /// Another task or thread may be faster. There is an error only if at one moment during the call none could be done.
+    /// Another task or thread may be faster. There is an error only if at some moment during the
+    /// call no operation was possible.
     ///
     /// # Errors
-    /// [`TryReadyError`] when there is none.
+    /// Returns [`TryReadyError`] if no operation was possible.
     ///
     /// # Cancellation
-    /// No cancel point.
+    /// This is not a cancellation point.
     pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
         at_once(&Looking { select: self }).ok_or(TryReadyError)
     }
 
-    /// Waits until an operation could be done, and returns its index without doing it.
+    /// Waits until an operation is possible, and returns its index without doing it.
     ///
-    /// The operation then succeeds without waiting, for instance by `try_send`, unless the channel has changed meanwhile:
-    /// - Another task or thread has been faster.
-    /// - The peer has left: its wait was cancelled, or its time was up.
-    /// - The peer is a select, and another of its arms has become ready.
+    /// The operation then succeeds without waiting, for instance by `try_send`, unless the channel
+    /// has changed meanwhile:
+    /// - Another task or thread was faster.
+    /// - The peer has left, because its wait was cancelled or its time limit passed.
+    /// - The peer is a select, and another of its arms became ready.
     ///
-    /// So one peer that waits in `send` or `recv`, with no time limit, is still there.
+    /// A single peer that waits in `send` or `recv` without a time limit is therefore still there.
     ///
     /// # Examples
     /// ```
@@ -352,17 +365,17 @@ impl<'a> Select<'a> {
     ///     let mut select = Select::new();
     ///     select.send(&sender);
     ///     assert_eq!(select.ready(), 0);
-    ///     // Nobody else sends.
+    ///     // There is no other sender.
     ///     sender.try_send(7).unwrap();
     /// });
     /// ```
     ///
     /// # Panics
-    /// When no operation has been added. Inside [`no_suspend`](crate::no_suspend).
+    /// Panics if no operation has been added. Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point. When cancelled it gives the index of one of the operations, by chance, which fails with `Cancelled` when it is
-    /// done.
+    /// This is a cancellation point. A cancelled call returns the index of one of the operations at
+    /// random, which then fails with `Cancelled` when it is done.
     #[track_caller]
     pub fn ready(&mut self) -> usize {
         assert!(
@@ -375,31 +388,33 @@ impl<'a> Select<'a> {
         }
     }
 
-    /// [`ready`](Select::ready), for at most `timeout`.
+    /// Returns the index of a possible operation like [`ready`](Select::ready), but waits for at
+    /// most `timeout`.
     ///
     /// # Errors
-    /// [`ReadyTimeoutError`] when the time was up.
+    /// Returns [`ReadyTimeoutError`] if the time limit passes.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `ready`.
+    /// Behaves like `ready`.
     #[track_caller]
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
         self.look(clock::now().checked_add(timeout).or_else(far)).ok_or(ReadyTimeoutError)
     }
 
-    /// [`ready`](Select::ready), until `deadline` at the latest.
+    /// Returns the index of a possible operation like [`ready`](Select::ready), but waits until
+    /// `deadline` at the latest.
     ///
     /// # Errors
-    /// [`ReadyTimeoutError`] when the time was up.
+    /// Returns [`ReadyTimeoutError`] if the deadline passes.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `ready`.
+    /// Behaves like `ready`.
     #[track_caller]
     pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
         self.look(Some(deadline)).ok_or(ReadyTimeoutError)
@@ -438,14 +453,14 @@ impl<'a> Select<'a> {
         SelectedOperation { operation, index, token, waits }
     }
 
-    /// In which order the operations are looked at.
+    /// Returns the order in which the operations are tried.
     fn order(&self) -> Order {
         let count = self.operations.len();
         if self.biased { Order::ascending(count) } else { Order::random(count) }
     }
 }
 
-/// A duration that leads past the end of time.
+/// Returns a deadline far in the future, for a duration past the end of time.
 fn far() -> Option<Instant> {
     clock::now().checked_add(Duration::from_secs(1 << 32))
 }
@@ -458,7 +473,7 @@ impl Default for Select<'_> {
 
 struct Selecting<'s, 'a> {
     select: &'s Select<'a>,
-    /// Where the next registration begins.
+    /// The operation at which the next registration begins.
     first: Cell<usize>,
 }
 
@@ -471,7 +486,7 @@ impl Selecting<'_, '_> {
             match operations[at].operation.attempt(waits) {
                 Attempt::Done(token) => return Some((at, token)),
                 Attempt::Nothing => {}
-                // See the arms of `select!`.
+                // The reason is given at the arms of `select!`, in `list`.
                 Attempt::Offer => {
                     first = Some(at);
                     break;
@@ -501,7 +516,7 @@ impl Choice for Selecting<'_, '_> {
     fn register<'r>(&'r self, arms: &mut Arms<'r>) {
         let operations = &self.select.operations;
         if !arms.any() {
-            // The round may end before every operation has had its turn.
+            // The round may end before every operation has been registered.
             operations.iter().for_each(|listed| listed.set_node(None));
         }
         let start = self.first.get();
@@ -548,38 +563,43 @@ impl Choice for Looking<'_, '_> {
     }
 }
 
-/// An operation that a [`Select`] has selected: it can be done now, with what has been reserved for it.
+/// An operation that a [`Select`] has selected, and that is possible now with what has been
+/// reserved for it.
 ///
-/// Dropped without having been done, it gives back what was reserved: a value goes back to the front of its channel, and room or a
-/// receiver is free again.
+/// If it is dropped without having been done, the reservation is released: a value goes back to the
+/// front of its channel, and space or a receiver becomes free again.
 pub struct SelectedOperation<'a> {
     operation: &'a dyn Operation,
     index: usize,
     token: Token,
-    /// The select had no limit, and so has a send whose receiver has left.
+    /// Whether the select had no time limit. Then the send has none either, if its receiver has
+    /// left.
     waits: bool,
 }
 
 impl SelectedOperation<'_> {
-    /// The index of the operation, as [`Select::send`] or [`Select::recv`] returned it.
+    /// Returns the index of the operation, as returned by [`Select::send`] or [`Select::recv`].
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Does the selected send.
+    /// Performs the selected send.
     ///
-    /// On a channel without a buffer, the receiver for which this was selected may have left meanwhile. After [`Select::select`] the send then waits for
-    /// another. After a select that does not wait, or has a limit, it does not: the value stays in the channel for the next receiver.
+    /// On a channel without a buffer, the receiver for which this operation was selected may have
+    /// left meanwhile. After [`Select::select`], the send then waits for another receiver. After a
+    /// select that does not wait or has a time limit, the send does not wait: the value stays in
+    /// the channel for the next receiver.
     ///
     /// # Errors
-    /// As [`Sender::send`].
+    /// Returns the errors of [`Sender::send`].
     ///
     /// # Panics
-    /// When another channel's sender is passed, or the selected operation is a receive.
+    /// Panics if the sender of another channel is passed, or if the selected operation is a
+    /// receive.
     ///
     /// # Cancellation
-    /// A cancellation point only if it waits.
+    /// This is a cancellation point only if the send waits.
     #[track_caller]
     pub fn send<T: Send>(mut self, sender: &Sender<T>, value: T) -> Result<(), SendError<T>> {
         self.check(sender, "`SelectedOperation::send`: this is not the sender that was selected");
@@ -603,20 +623,21 @@ impl SelectedOperation<'_> {
         }
     }
 
-    /// Does the selected receive.
+    /// Performs the selected receive.
     ///
     /// # Errors
-    /// As [`Receiver::recv`].
+    /// Returns the errors of [`Receiver::recv`].
     ///
     /// # Panics
-    /// When another channel's receiver is passed, or the selected operation is a send.
+    /// Panics if the receiver of another channel is passed, or if the selected operation is a send.
     #[track_caller]
     pub fn recv<T: Send>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
         let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
         self.check(receiver, wrong);
         match self.token {
             Token::Value(ticket, buffered) => {
-                // In a predicate of this channel's this panics; then the value is given back.
+                // In a predicate of this channel this panics, and the drop then puts the value
+                // back.
                 let mut locked = receiver.channel().lock();
                 self.token = Token::Cancelled;
                 let value = locked.fetch(ticket).expect("kept until the operation is done");

@@ -1,20 +1,22 @@
-//! Why a [`Select`](super::Select) selected nothing.
+//! The errors of a [`Select`](super::Select).
 
 use std::{error, fmt};
 
-/// Nothing could be done at once: from [`Select::try_select`](super::Select::try_select).
+/// The error of [`Select::try_select`](super::Select::try_select): no operation was possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrySelectError;
 
-/// Nothing could be done in time: from [`Select::select_timeout`](super::Select::select_timeout).
+/// The error of [`Select::select_timeout`](super::Select::select_timeout): no operation became
+/// possible in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelectTimeoutError;
 
-/// Nothing was ready: from [`Select::try_ready`](super::Select::try_ready).
+/// The error of [`Select::try_ready`](super::Select::try_ready): no operation was possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TryReadyError;
 
-/// Nothing became ready in time: from [`Select::ready_timeout`](super::Select::ready_timeout).
+/// The error of [`Select::ready_timeout`](super::Select::ready_timeout): no operation became
+/// possible in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyTimeoutError;
 

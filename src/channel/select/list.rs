@@ -1,4 +1,4 @@
-//! Several arms, whose types differ: a list that the compiler knows.
+//! A list of arms of different types, which the compiler knows.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -9,51 +9,52 @@ use crate::base::random::{self, Order};
 use crate::source::{Arms, Choice, Chosen, Pass, Won, at_once, choose};
 use crate::task::Cancelled;
 
-/// No more arms.
+/// The end of a list of arms.
 #[derive(Debug)]
 pub struct End;
 
-/// An arm, and those listed after it.
+/// An arm, followed by the rest of the list.
 #[derive(Debug)]
 pub struct Both<A, R> {
     arm: A,
     rest: R,
-    /// The nodes that this arm has put in: to be notified, and to be given something.
+    /// The ranges of nodes that this arm has registered: those to be notified, and those to be
+    /// given something.
     nodes: Cell<[(usize, usize); 2]>,
 }
 
 impl<A, R> Both<A, R> {
-    /// An arm before the others.
+    /// Puts an arm in front of a list.
     pub fn new(arm: A, rest: R) -> Both<A, R> {
         Both { arm, rest, nodes: Cell::new([(0, 0); 2]) }
     }
 }
 
-/// What one of the arms gave: this one, or one of the others.
+/// The output of one of the arms: this one, or one of the rest.
 #[derive(Debug)]
 pub enum Pick<T, R> {
-    /// The arm at this place.
+    /// The output of the arm at this position.
     This(T),
-    /// One further on.
+    /// The output of an arm further on.
     Rest(R),
 }
 
-/// What the arms of an empty list give.
+/// The output of an empty list, which has no values.
 #[derive(Debug)]
 pub enum NoArm {}
 
 /// A list of arms.
 pub trait ArmList {
-    /// What one of them gives.
+    /// The output of one of the arms.
     type Output;
-    /// How many there are.
+    /// The number of arms.
     const LEN: usize;
 
     #[doc(hidden)]
     fn attempt(&self, index: usize, waits: bool) -> Attempt<Self::Output>;
     #[doc(hidden)]
     fn register<'a>(&'a self, index: usize, arms: &mut Arms<'a>);
-    /// Another round: no nodes have been put in.
+    /// Begins another round, in which no nodes have been registered.
     #[doc(hidden)]
     fn forget_nodes(&self);
     #[doc(hidden)]
@@ -130,29 +131,29 @@ impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
 /// How long a select waits.
 #[derive(Clone, Copy, Debug)]
 pub enum How {
-    /// Until one of the arms can be done.
+    /// It waits until an arm is possible.
     Wait,
-    /// Not at all.
+    /// It does not wait.
     Try,
-    /// So long.
+    /// It waits for at most this duration.
     For(Duration),
 }
 
-/// What came of a select.
+/// The outcome of a select.
 #[derive(Debug)]
 pub enum Outcome<T> {
-    /// One of the arms.
+    /// The output of one of the arms.
     Picked(T),
-    /// None of them, in time.
+    /// No arm was possible in time.
     Default,
-    /// It was cancelled.
+    /// The select was cancelled.
     Cancelled(Cancelled),
 }
 
 struct Selecting<'a, L> {
     list: &'a L,
     biased: bool,
-    /// Where the next registration begins.
+    /// The arm at which the next registration begins.
     first: Cell<usize>,
 }
 
@@ -166,7 +167,9 @@ impl<L: ArmList> Selecting<'_, L> {
             match self.list.attempt(index, waits) {
                 Attempt::Done(output) => return Some(output),
                 Attempt::Nothing => {}
-                // Its turn, although there is nothing yet: two selects that always find something elsewhere would never meet.
+                // There is no value yet, but this arm gets its turn: the other arms are not tried,
+                // and registration begins here. Otherwise two selects that always find something in
+                // other arms would never meet.
                 Attempt::Offer => {
                     first = Some(index);
                     break;
@@ -197,7 +200,8 @@ impl<L: ArmList> Choice for Selecting<'_, L> {
 
     fn register<'a>(&'a self, arms: &mut Arms<'a>) {
         if !arms.any() {
-            // Those of an earlier round would be taken for this one's, where it ends before every arm has had its turn.
+            // The round may end before every arm has been registered. Nodes of an earlier round
+            // would then be taken for nodes of this one.
             self.list.forget_nodes();
         }
         let start = self.first.get();
@@ -214,7 +218,8 @@ impl<L: ArmList> Choice for Selecting<'_, L> {
     }
 }
 
-/// Runs a select. Without an arm for it, a cancellation goes to one of the others, by chance.
+/// Runs a select. If it is cancelled and has no `cancelled` arm, one of the other arms gets the
+/// cancellation, picked at random.
 #[inline]
 #[track_caller]
 pub fn run<L: ArmList>(

@@ -1,40 +1,46 @@
-//! `select!` and `select_biased!`.
+//! The macros `select!` and `select_biased!`.
 //!
-//! The rules below read the arms one after another into a list of `(kind) (operands) (pattern) (body)`, then make of it a list of
-//! arms, which is run, and a `match` on what came of it. Everything is built in the scrutinee, so that temporaries in the operands live
-//! until the arm that was taken is over.
+//! The rules below read the arms one after another into a list of
+//! `(kind) (operands) (pattern) (body)`. From that list they build a list of arms, which is run,
+//! and a `match` on the outcome. Everything is built in the scrutinee, so that temporaries in the
+//! operands live until the end of the selected arm.
 
-/// Does one of several sends and receives, whichever can be done first. If several can be done, one of these is picked at random, each with the same
-/// chance.
+/// Waits for several sends and receives and performs the first that is possible. If several are
+/// possible, one of these is picked at random, each with the same probability.
 ///
 /// ```text
 /// recv(receiver) -> message => ..      message: Result<T, RecvError>
 /// send(sender, value) -> result => ..  result: Result<(), SendError<T>>
 /// wait(source) -> item => ..           item: Result<S::Item, Cancelled>
-/// default => ..                        if nothing can be done now: the select does not wait
-/// default(duration) => ..              if nothing can be done for so long
+/// default => ..                        if nothing is possible now; the select does not wait
+/// default(duration) => ..              if nothing becomes possible within the duration
 /// cancelled => ..                      if the wait is cancelled
 /// ```
 ///
-/// Operands are evaluated once, `value` only when its arm is taken, with room or a receiver reserved for it; if it panics or leaves
-/// by `?`, `return` or `break`, what was reserved is given back. The same channel may be listed twice.
+/// Each operand is evaluated once. `value` is evaluated only when its arm is selected, with space
+/// or a receiver reserved for it. If it panics or leaves by `?`, `return` or `break`, the
+/// reservation is released. The same channel may be listed twice.
 ///
 /// # With a default
-/// All arms are looked at as if at once: `default` is taken only if at one moment none of them could be done.
+/// All arms are looked at as if at one moment: `default` is selected only if at some moment none of
+/// them was possible.
 ///
-/// Where a channel has no buffer, these hold besides:
-/// - A receive for which another select would send can be done. It returns after that select has evaluated its value, as
-///   [`try_recv`](crate::channel::Receiver::try_recv) does.
-/// - A send needs a receiver that waits. With a plain `default`, one that has a [`filter`](crate::Source::filter) does not count.
-/// - The receiver may leave while the value is being made, or refuse it. Then the send succeeds all the same, and the value stays in the channel for
-///   the next receiver. A select without a default waits for another receiver instead.
+/// On a channel without a buffer, these rules apply as well:
+/// - A receive is possible if another select would send. It returns after that select has evaluated
+///   its value, as [`try_recv`](crate::channel::Receiver::try_recv) does.
+/// - A send needs a receiver that waits. With a plain `default`, a receiver with a
+///   [`filter`](crate::Source::filter) does not count.
+/// - The receiver may leave while the value is being made, or refuse it. Then the send succeeds all
+///   the same, and the value stays in the channel for the next receiver. A select without a default
+///   waits for another receiver instead.
 ///
 /// # Cancellation
-/// A cancellation point, except with a plain `default`. Nothing has been sent or received then. Without an arm for it, a cancelled select takes
-/// one of the others, which gets its own `Cancelled`.
+/// This is a cancellation point, except with a plain `default`. A cancelled select has sent and
+/// received nothing. Without a `cancelled` arm, it selects one of the other arms, which gets its
+/// own `Cancelled`.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend), except with a plain `default`.
+/// Panics inside [`no_suspend`](crate::no_suspend), except with a plain `default`.
 ///
 /// # Examples
 /// ```
@@ -59,7 +65,7 @@
 /// }
 /// ```
 ///
-/// It may be the last expression of a block, in every edition:
+/// `select!` may be the last expression of a block, in every edition:
 /// ```edition2021
 /// use ecru::channel::{self, SendError, select};
 ///
@@ -85,7 +91,8 @@ macro_rules! select {
     };
 }
 
-/// [`select!`], in which of several arms that can be taken the one that is listed first is.
+/// Behaves like [`select!`], but if several arms are possible, selects the one that is listed
+/// first.
 ///
 /// # Examples
 /// ```
@@ -108,11 +115,12 @@ macro_rules! select_biased {
     };
 }
 
-/// Reads arms: `(biased) (arms so far) (how to wait, and the body of `default`) (the body of `cancelled`) rest..`.
+/// Reads arms. The arguments are
+/// `(biased) (arms so far) (how to wait, and the body of default) (the body of cancelled) rest..`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_read {
-    // Nothing is left.
+    // All arms have been read.
     ($biased:tt () (wait) ()) => {
         ::core::compile_error!("`select!` has no arms: it would wait for ever")
     };
@@ -219,11 +227,11 @@ macro_rules! __select_read {
     };
 }
 
-/// Builds the program: first the list of arms, from the last to the first, then the `match`.
+/// Builds the list of arms, from the last to the first, and then the `match`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_build {
-    // The arms in reverse.
+    // Reverses the arms.
     ($b:tt $d:tt $c:tt ($($reversed:tt)*) ($first:tt $($arms:tt)*) () $all:tt) => {
         $crate::__select_build!($b $d $c ($first $($reversed)*) ($($arms)*) () $all)
     };
@@ -299,7 +307,8 @@ macro_rules! __select_send {
     };
 }
 
-/// Makes the arms of the `match`: `(scrutinee) (arms so far) default cancelled (arms to do) (name) (the pattern of the next one)`.
+/// Builds the arms of the `match`. The arguments are
+/// `(scrutinee) (arms so far) default cancelled (arms to do) (name) (the pattern of the next arm)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __select_match {
@@ -319,8 +328,9 @@ macro_rules! __select_match {
             }
         ) $d $c ($($more)*) ($picked) ($crate::channel::__select::Pick::Rest($pattern)))
     };
-    // The outcome is moved out of the scrutinee at once. Where the select is the last expression of a block, the scrutinee lives longer than the block's
-    // variables in editions before 2024, and so must not have a destructor that uses them.
+    // The outcome is moved out of the scrutinee at once. If the select is the last expression of a
+    // block, the scrutinee outlives the block's variables in editions before 2024. So it must not
+    // have a destructor that uses them.
     (($run:expr) ($($done:tt)*) (wait) () () $picked:tt $pattern:tt) => {
         match $run { outcome => match outcome { $($done)* _ => ::core::unreachable!() } }
     };
@@ -353,5 +363,6 @@ macro_rules! __select_match {
     };
 }
 
-// They are exported by the crate's root, as every such macro. Whoever knows crossbeam-channel looks for them beside the channels.
+// `#[macro_export]` places the macros in the crate's root. Users of crossbeam-channel look for them
+// beside the channels.
 pub use {select, select_biased};

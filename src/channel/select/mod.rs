@@ -1,8 +1,8 @@
-//! One of several sends and receives, whichever can be done first.
+//! Waiting for several sends and receives, and performing the first that is possible.
 //!
-//! [`select!`](crate::select) where the number of arms is known, [`Select`] where it is not. Both are [`choose`]
-//! over arms; see there for the protocol. What an arm gives is, for a receive, the value; for a send, the right to send
-//! one.
+//! [`select!`](crate::select) is for a fixed number of arms, [`Select`] for any other. Both are
+//! [`choose`] over arms, where the protocol is described. The result of a receive arm is the value.
+//! The result of a send arm is the right to send one.
 //!
 //! [`choose`]: crate::source
 
@@ -17,7 +17,7 @@ pub use errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelect
 #[doc(no_inline)]
 pub use macros::{select, select_biased};
 
-/// What `select!` expands to.
+/// The items that `select!` expands to.
 #[doc(hidden)]
 pub mod expansion {
     pub use super::arm::{Arm, Attempt, Grant, RecvArm, SendArm, WaitArm};

@@ -1,4 +1,4 @@
-//! Addresses of the internet, in both versions.
+//! Internet addresses, IPv4 and IPv6.
 
 use super::{Address, RawAddress, family, foreign, length_of};
 use rustix::net::AddressFamily;

@@ -1,4 +1,4 @@
-//! Addresses of Unix sockets: a path, an abstract name, or none.
+//! Addresses of Unix sockets: a path, an abstract name, or unnamed.
 
 use super::{Address, RawAddress, family, foreign};
 use rustix::net::AddressFamily;
@@ -9,9 +9,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::SocketAddr;
 
-/// Where the name begins.
+/// The offset at which the name begins.
 const NAME: usize = offset_of!(libc::sockaddr_un, sun_path);
-/// The longest name.
+/// The length of the longest name.
 const ROOM: usize = size_of::<libc::sockaddr_un>() - NAME;
 
 impl Address for SocketAddr {
@@ -26,11 +26,11 @@ impl Address for SocketAddr {
                 *place = libc::c_char::from_ne_bytes([*byte]);
             }
         };
-        // std has seen to it that names fit.
+        // std's address type guarantees that the name fits.
         let length = if let Some(name) = self.as_pathname() {
             let bytes = name.as_os_str().as_bytes();
             put(0, bytes);
-            // With the zero behind it, where there is room for one.
+            // The terminating zero is included if it fits.
             (bytes.len() + 1).min(ROOM)
         } else if let Some(name) = self.as_abstract_name() {
             put(1, name);
@@ -44,7 +44,7 @@ impl Address for SocketAddr {
     }
 
     fn from_raw(raw: &RawAddress) -> io::Result<SocketAddr> {
-        // A datagram from a socket without a name comes with no address at all.
+        // A datagram from an unnamed socket comes with no address at all.
         if raw.length != 0 && raw.family() != libc::AF_UNIX {
             return Err(foreign(raw.family(), "that of a Unix socket"));
         }
@@ -52,13 +52,14 @@ impl Address for SocketAddr {
         let bytes = address.sun_path.map(as_byte);
         let length = (raw.length as usize).saturating_sub(NAME).min(ROOM);
         match bytes[..length].split_first() {
-            // An empty path is std's address without a name.
+            // std represents an unnamed address by an empty path.
             None => SocketAddr::from_pathname(""),
             Some((0, name)) => SocketAddr::from_abstract_name(name),
             Some(_) => {
                 let end = bytes[..length].iter().position(|byte| *byte == 0).unwrap_or(length);
-                // The kernel lets a path fill the room to the last byte, which std's address has no room for. No error: it
-                // would be in a stranger's hands to fail an accept.
+                // The kernel lets a path fill `sun_path` to the last byte, which is one byte more
+                // than std's address can hold. That must not be an error, because otherwise a
+                // client could make `accept` fail.
                 SocketAddr::from_pathname(OsStr::from_bytes(&bytes[..end]))
                     .or_else(|_| SocketAddr::from_pathname(""))
             }

@@ -1,6 +1,7 @@
-//! Between std's addresses and the kernel's.
+//! Conversion between std's addresses and the kernel's.
 //!
-//! `internet` and `local` know the structures of their families; this module is the room that they lie in.
+//! `internet` and `local` know the structures of their families. This module provides the storage
+//! that holds any of them.
 #![expect(unsafe_code, reason = "reads and writes the kernel's address structures")]
 
 mod internet;
@@ -10,42 +11,43 @@ use rustix::net::{AddressFamily, SocketAddrAny};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Asks the kernel for one of a socket's two addresses: getsockname(2) or getpeername(2).
+/// A system call that returns one of a socket's two addresses: getsockname(2) or getpeername(2).
 type Asks = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
 
-/// An address of std's that a socket can have.
+/// One of std's address types.
 pub(super) trait Address: Sized {
     fn family(&self) -> AddressFamily;
 
     fn to_raw(&self) -> RawAddress;
 
     /// # Errors
-    /// The kernel has left an address of another family.
+    /// Fails if the kernel has returned an address of another family.
     fn from_raw(raw: &RawAddress) -> io::Result<Self>;
 }
 
-/// An address as the kernel lays it out, or room for one. What is past the length is zero.
+/// An address in the kernel's layout, or space for one. Bytes past `length` are zero.
 pub(super) struct RawAddress {
     pub(super) storage: libc::sockaddr_storage,
     pub(super) length: libc::socklen_t,
 }
 
 impl RawAddress {
-    /// Room for any address.
+    /// Returns space for any address.
     pub(super) fn room() -> RawAddress {
         RawAddress {
-            // SAFETY: an address structure is plain integers, for which zeroes are valid.
+            // SAFETY: an address structure consists of plain integers, for which zero is a valid
+            // value.
             storage: unsafe { std::mem::zeroed() },
             length: length_of::<libc::sockaddr_storage>(),
         }
     }
 
-    /// The address that a socket is bound to.
+    /// Returns the address that a socket is bound to.
     pub(super) fn of_socket(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
         RawAddress::ask(fd, libc::getsockname)
     }
 
-    /// The address that a socket is connected to.
+    /// Returns the address that a socket is connected to.
     pub(super) fn of_peer(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
         RawAddress::ask(fd, libc::getpeername)
     }
@@ -53,16 +55,17 @@ impl RawAddress {
     fn ask(fd: BorrowedFd<'_>, asks: Asks) -> io::Result<RawAddress> {
         let mut raw = RawAddress::room();
         let storage = (&raw mut raw.storage).cast();
-        // SAFETY: the fd is open, and the storage as long as the length says; both outlive the call.
+        // SAFETY: the fd is open, and the storage is as long as the length says. Both outlive the
+        // call.
         match unsafe { asks(fd.as_raw_fd(), storage, &raw mut raw.length) } {
             0 => Ok(raw),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// The same for rustix's calls.
+    /// Converts the address to the type that rustix's calls take.
     pub(super) fn to_any(&self) -> SocketAddrAny {
-        // SAFETY: the storage is initialised, and made from an address of this length.
+        // SAFETY: the storage is initialised, and holds an address of this length.
         unsafe { SocketAddrAny::read((&raw const self.storage).cast(), self.length) }
     }
 
@@ -70,27 +73,28 @@ impl RawAddress {
         i32::from(self.storage.ss_family)
     }
 
-    /// Holds an address of which this many bytes count.
+    /// Creates a raw address from a structure of which the first `length` bytes count.
     fn holding<T: Structure>(address: T, length: libc::socklen_t) -> RawAddress {
         const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
         const { assert!(align_of::<T>() <= align_of::<libc::sockaddr_storage>()) };
         let mut raw = RawAddress::room();
-        // SAFETY: the storage is large enough and aligned, as was asserted, and ours alone.
+        // SAFETY: the storage is large enough and aligned, as asserted above, and not shared.
         unsafe { (&raw mut raw.storage).cast::<T>().write(address) };
         raw.length = length;
         raw
     }
 
-    /// The storage, looked at as one of the structures.
+    /// Reads the storage as one of the structures.
     fn as_structure<T: Structure>(&self) -> T {
         const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
         const { assert!(align_of::<T>() <= align_of::<libc::sockaddr_storage>()) };
-        // SAFETY: the storage is large enough, aligned and initialised; a structure is plain integers, valid for any bits.
+        // SAFETY: the storage is large enough, aligned and initialised. A structure consists of
+        // plain integers, for which any bits are valid.
         unsafe { (&raw const self.storage).cast::<T>().read() }
     }
 }
 
-/// The kernel's structures for addresses: integers, without padding, and valid for any bits.
+/// The kernel's address structures: integers without padding, valid for any bits.
 trait Structure: Copy {}
 impl Structure for libc::sockaddr_in {}
 impl Structure for libc::sockaddr_in6 {}

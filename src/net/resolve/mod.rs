@@ -1,10 +1,10 @@
-//! From what a caller names to addresses to try.
+//! Resolution of the caller's address argument into a list of addresses.
 //!
-//! std's trait resolves while its caller waits, says neither whether a value is a name nor anything else about it, and a value
-//! need not be `Send`; so nothing that implements it can be resolved elsewhere without knowing what it is. The types that hold a name as text are known
-//! (see `named`): these are resolved on the pool for blocking calls, from a copy, and the task waits in such a way that it
-//! can be cancelled. Whatever else there is resolves where it stands, on the worker: addresses, which cost nothing, and types of the
-//! caller's own.
+//! std's trait resolves while its caller waits. It does not tell whether a value is a name, and the
+//! value need not be `Send`. So a value of an unknown type cannot be resolved on another thread.
+//! The types that hold a name as text are known (see `named`). These are copied and resolved on the
+//! pool for blocking calls, while the task waits and can be cancelled. All other values are
+//! resolved in place, on the worker: addresses, which cost nothing, and user-defined types.
 
 mod named;
 
@@ -16,7 +16,7 @@ use named::Named;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// All addresses that are meant.
+/// Returns all addresses that the argument stands for.
 fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
     match named::of(addresses) {
         Some(Named::Text(text)) => match text.parse() {
@@ -31,7 +31,7 @@ fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// Asks the system's resolver, on a thread that may block. A cancelled task leaves it to itself.
+/// Calls the system's resolver on a thread that may block. A cancelled task abandons the call.
 fn look_up<A>(name: A) -> io::Result<Vec<SocketAddr>>
 where
     A: ToSocketAddrs + Send + 'static,
@@ -39,18 +39,19 @@ where
     task::begin_wait()?;
     let (sender, receiver) = channel::oneshot();
     let ask = move || {
-        // Lest names that nobody waits for any more keep the pool from everybody else, if the resolver is slow.
+        // If the resolver is slow, names that no task waits for any more must not occupy the pool.
         if sender.is_closed() {
             return;
         }
         let answer = name.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
-        // Nobody listens any more if the task was cancelled.
+        // The receiver is dropped if the task was cancelled.
         let _ = sender.send(answer);
     };
     let _expecting = match sched::leave(ask) {
         Ok(expecting) => Some(expecting),
         Err(ask) => {
-            // On a plain thread, which may block; or no thread is to be had, and it is better to hold up this worker than to fail.
+            // Either this is a plain thread, which may block, or no thread could be started. In the
+            // second case it is better to hold up this worker than to fail.
             ask();
             None
         }
@@ -58,7 +59,7 @@ where
     receiver.wait()?.unwrap_or_else(|_| Err(io::Error::other("the system's resolver panicked")))
 }
 
-/// Tries each address in turn: the first success, or the last failure.
+/// Tries each address in turn. Returns the first success, or the last failure.
 pub(super) fn try_each<T>(
     addresses: impl ToSocketAddrs,
     mut attempt: impl FnMut(SocketAddr) -> io::Result<T>,
@@ -73,7 +74,7 @@ pub(super) fn try_each<T>(
     Err(failure.unwrap_or_else(none_at_all))
 }
 
-/// The first address that is meant.
+/// Returns the first address that the argument stands for.
 pub(super) fn first_of(addresses: impl ToSocketAddrs) -> io::Result<SocketAddr> {
     resolve(&addresses)?.first().copied().ok_or_else(none_at_all)
 }

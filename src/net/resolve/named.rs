@@ -1,27 +1,29 @@
-//! Which types hold a name as text.
+//! Detection of the types that hold a name as text.
 //!
-//! They are `&str` and `String`, each by itself or beside a port, and references to them: all that std's trait is implemented for and that
-//! asks the resolver. A type that is none of them is not looked into.
+//! They are `&str` and `String`, alone or with a port, and references to them. These are all the
+//! types for which std's trait calls the resolver. Values of other types are not looked into.
 //!
-//! A generic function cannot ask a type with lifetimes for its `TypeId`, which is for types without. So it asks `typeid`, whose answer
-//! is that of the type with all lifetimes replaced by `'static`, and what is then done with it does not depend on lifetimes (E1).
-#![expect(unsafe_code, reason = "takes a value for one of a type that differs in lifetimes")]
+//! A generic function cannot ask for the `TypeId` of a type with lifetimes, because `TypeId`
+//! requires `'static`. So it asks `typeid`, which answers for the type with all lifetimes replaced
+//! by `'static`. Nothing that is then done with the value depends on its lifetimes (E1).
+#![expect(unsafe_code, reason = "casts a reference between types that differ only in lifetimes")]
 
 /// A name that may have to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named<'a> {
-    /// A host and a port, as one text.
+    /// A host and a port in one string.
     Text(&'a str),
     Host(&'a str, u16),
 }
 
-/// The name in a value, if it is of a type that holds one.
+/// Returns the name in a value, if the value's type is one that holds a name.
 pub(super) fn of<A>(value: &A) -> Option<Named<'_>> {
     text_in(value).map(Named::Text).or_else(|| host_in(value))
 }
 
 fn text_in<A>(value: &A) -> Option<&str> {
-    // SAFETY: E1, here and below: the lifetimes in the types asked for are those of `value` itself, the shortest there are.
+    // SAFETY: E1, here and below: the lifetimes in the types asked for are that of `value` itself,
+    // the shortest possible.
     if let Some(text) = unsafe { as_type::<A, &str>(value) } {
         return Some(text);
     }
@@ -55,12 +57,12 @@ fn host_in<A>(value: &A) -> Option<Named<'_>> {
     Some(Named::Host(host, *port))
 }
 
-/// The value, if `A` is `T` but for lifetimes.
+/// Returns the value as a `T`, if `A` and `T` differ only in lifetimes.
 ///
 /// # Safety
 /// E1: `T` is covariant in its lifetimes, and none of them is longer than the reference's, `'a`.
 unsafe fn as_type<'a, A, T: 'a>(value: &'a A) -> Option<&'a T> {
-    // SAFETY: E1: the types are the same but for lifetimes, and the caller answers for those.
+    // SAFETY: E1: the types differ only in lifetimes, for which the caller is responsible.
     (typeid::of::<A>() == typeid::of::<T>()).then(|| unsafe { &*(&raw const *value).cast::<T>() })
 }
 

@@ -1,7 +1,7 @@
-//! One socket, of whatever kind: its fd and its settings. The public types are shells around it.
+//! One socket of any kind: its fd and its settings. The public types wrap it.
 //!
 //! - `transfer`: every op that waits.
-//! - `options`: what is asked of the kernel at once.
+//! - `options`: system calls that return at once.
 
 mod options;
 mod transfer;
@@ -16,7 +16,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// How a new fd is to be: closed in programs that this one starts, and never blocking.
+/// The flags of a new fd: closed on exec, and non-blocking.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket in non-blocking mode.
@@ -24,7 +24,8 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 pub(super) struct Socket {
     fd: OwnedDescriptor,
     settings: Settings,
-    /// The last read from the stream got less than it had room for, so the next one will probably wait. A hint, hence relaxed.
+    /// Whether the last read from the stream returned less than the buffer could hold. The next
+    /// read will then probably wait. This is a hint, so accesses are relaxed.
     drained: AtomicBool,
 }
 
@@ -33,19 +34,20 @@ impl Socket {
         Socket { fd: OwnedDescriptor::new(fd), settings, drained: AtomicBool::new(false) }
     }
 
-    /// A new socket of a family.
+    /// Opens a socket of the given family.
     pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Socket> {
         let fd = rustix::net::socket_with(family, kind, FLAGS, None)?;
         Ok(Socket::new(fd, Settings::default()))
     }
 
-    /// Two Unix sockets, connected to each other.
+    /// Creates two Unix sockets that are connected to each other.
     pub(super) fn pair(kind: SocketType) -> io::Result<(Socket, Socket)> {
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
         Ok((Socket::new(one, Settings::default()), Socket::new(other, Settings::default())))
     }
 
-    /// Takes a socket from elsewhere: into non-blocking mode, with the time-outs that it brings along.
+    /// Adopts a socket that was created elsewhere. Sets it to non-blocking mode and keeps its time
+    /// limits.
     pub(super) fn adopt(fd: OwnedFd) -> io::Result<Socket> {
         let socket = Socket::new(fd, Settings::default());
         socket.fd.set_nonblocking_mode(true)?;
@@ -57,7 +59,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// [`Socket::adopt`] where no error can be returned: what is not a socket will say so at its first use.
+    /// Adopts a socket as [`Socket::adopt`] does, but ignores errors. An fd that is not a socket
+    /// fails at its first use.
     pub(super) fn adopt_silently(fd: OwnedFd) -> Socket {
         let socket = Socket::new(fd, Settings::default());
         let _ = socket.fd.set_nonblocking_mode(true);
@@ -71,7 +74,7 @@ impl Socket {
         socket
     }
 
-    /// Gives the socket away for calls that block, or fail, as its settings say.
+    /// Returns the fd in the mode that the settings say: blocking or non-blocking.
     pub(super) fn release(self) -> io::Result<OwnedFd> {
         self.fd.set_nonblocking_mode(self.settings.is_nonblocking())?;
         Ok(self.fd.into_fd())
@@ -85,7 +88,7 @@ impl Socket {
         Ok(Socket::new(self.fd.as_fd().try_clone_to_owned()?, self.settings.share()))
     }
 
-    /// The `Debug` of the public types.
+    /// Formats the public types for `Debug`.
     pub(super) fn describe<A: Address + fmt::Debug>(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What is asked of the kernel at once, without a wait.
+//! System calls that return at once.
 
 use super::Socket;
 use crate::net::address::{Address, RawAddress};
@@ -14,12 +14,13 @@ impl Socket {
         Ok(rustix::net::bind(&self.fd, &address.to_raw().to_any())?)
     }
 
-    /// As long a queue as the system allows; std's of 128 drops connections when a few hundred arrive together.
+    /// Listens with the longest queue that the system allows. std's queue of 128 drops connections
+    /// when a few hundred arrive together.
     pub(in crate::net) fn listen(&self) -> io::Result<()> {
         Ok(rustix::net::listen(&self.fd, -1)?)
     }
 
-    /// Lets an address be taken again as soon as its last listener is gone.
+    /// Allows the address to be bound again as soon as its last listener is closed.
     pub(in crate::net) fn reuse_address(&self) -> io::Result<()> {
         Ok(sockopt::set_socket_reuseaddr(&self.fd, true)?)
     }
@@ -31,7 +32,8 @@ impl Socket {
     pub(in crate::net) fn peer_addr<A: Address>(&self) -> io::Result<A> {
         let raw = RawAddress::of_peer(self.fd.as_fd())?;
         if raw.length == 0 {
-            // The kernel may know no peer without calling that an error; std says the same.
+            // The kernel may report an empty peer address without an error. std returns the same
+            // error in that case.
             return Err(rustix::io::Errno::NOTCONN.into());
         }
         A::from_raw(&raw)
@@ -50,7 +52,8 @@ impl Socket {
         self.settings.timeout(direction)
     }
 
-    /// Kept here for our waits, and in the kernel's socket for whoever gets the fd.
+    /// Stores the limit here, for ecru's own waits, and in the kernel's socket, for later owners of
+    /// the fd.
     pub(in crate::net) fn set_timeout(
         &self,
         direction: Direction,

@@ -1,12 +1,13 @@
-//! Every op of a socket that waits.
+//! The socket ops that wait.
 //!
-//! The ops borrow the caller's buffers and the fd; [`perform`] returns only after the kernel is done with both (S3).
+//! The ops borrow the caller's buffers and the fd. [`perform`] returns only after the kernel has
+//! finished with both (S3).
 //!
-//! # What does not say when it is ready
-//! Two calls on Unix sockets fail with `EAGAIN` without there being anything to poll(2) for: to connect while the listener's queue
-//! is full, and to send to the full queue of a socket that one is not connected to. Those are attempted again
-//! after pauses that grow, up to [`LONGEST_PAUSE`].
-#![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
+//! # Ops without readiness
+//! Two calls on Unix sockets fail with `EAGAIN` although poll(2) cannot report when they would
+//! succeed: a connect while the listener's queue is full, and a send to the full queue of an
+//! unconnected destination. Those are retried after pauses that grow up to [`LONGEST_PAUSE`].
+#![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
 use super::Socket;
 use crate::base::clock;
@@ -21,10 +22,11 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
-/// The most buffers that one vectored call takes; the rest is left for the next, as std does. (`UIO_MAXIOV`)
+/// The most buffers that one vectored call takes (`UIO_MAXIOV`). The rest is left for the next
+/// call, as with std.
 const MOST_BUFFERS: usize = 1024;
 
-/// The first and the longest pause between attempts at what cannot be waited for.
+/// The first and the longest pause between two attempts at an op without readiness.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -55,25 +57,25 @@ impl Socket {
         }
         let mut message = message(buffers.as_mut_ptr().cast(), buffers.len());
         let op = Op::RecvMsg { fd: self.fd.name(), message: &raw mut message, flags: 0 };
-        // SAFETY: S3: as in `receive`; the message lives on this stack until then, and an `IoSliceMut` has the layout of an
-        // iovec by its documentation.
+        // SAFETY: S3, as in `receive`. The message lives on this stack until this returns, and an
+        // `IoSliceMut` has the layout of an iovec by its documentation.
         unsafe { self.transfer(op, Direction::Read) }
     }
 
-    /// Takes a datagram. An empty buffer is no exception: it takes one, and keeps none of it.
+    /// Receives a datagram. With an empty buffer it still takes one, and discards its content.
     pub(in crate::net) fn receive_datagram(
         &self,
         buffer: &mut [u8],
         flags: i32,
     ) -> io::Result<usize> {
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        // What the last one left says nothing: a datagram ends where it ends.
+        // The length of the last datagram says nothing about whether another one waits.
         let op = Op::Recv { fd: self.fd.name(), buf, len, flags, drained: false };
         // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
         unsafe { self.transfer(op, Direction::Read) }
     }
 
-    /// The same, with the address of who sent it.
+    /// Receives a datagram and returns its sender's address as well.
     pub(in crate::net) fn receive_from<A: Address>(
         &self,
         buffer: &mut [u8],
@@ -85,7 +87,8 @@ impl Socket {
         message.msg_name = (&raw mut address.storage).cast();
         message.msg_namelen = address.length;
         let op = Op::RecvMsg { fd: self.fd.name(), message: &raw mut message, flags };
-        // SAFETY: S3: as in `receive_vectored`; the address lives on this stack, too, with as much room as is said.
+        // SAFETY: S3, as in `receive_vectored`. The address lives on this stack, too, and has as
+        // much space as `msg_namelen` says.
         let count = unsafe { self.transfer(op, Direction::Read)? };
         address.length = message.msg_namelen;
         Ok((count, A::from_raw(&address)?))
@@ -94,7 +97,8 @@ impl Socket {
     pub(in crate::net) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
         let op = Op::Send { fd: self.fd.name(), buf, len, flags: libc::MSG_NOSIGNAL };
-        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns; the kernel only reads them.
+        // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
+        // only reads them.
         unsafe { self.transfer(op, Direction::Write) }
     }
 
@@ -105,12 +109,13 @@ impl Socket {
             message: &raw const message,
             flags: libc::MSG_NOSIGNAL,
         };
-        // SAFETY: S3: as in `send`; the message lives on this stack until then, an `IoSlice` has the layout of an iovec by
-        // its documentation, and the kernel only reads through it.
+        // SAFETY: S3, as in `send`. The message lives on this stack until this returns, an
+        // `IoSlice` has the layout of an iovec by its documentation, and the kernel only reads
+        // through it.
         unsafe { self.transfer(op, Direction::Write) }
     }
 
-    /// Sends a datagram to somebody.
+    /// Sends a datagram to the given address.
     pub(in crate::net) fn send_to<A: Address>(&self, bytes: &[u8], to: &A) -> io::Result<usize> {
         let mut address = to.to_raw();
         let buffers = [IoSlice::new(bytes)];
@@ -124,7 +129,7 @@ impl Socket {
         };
         if to.family() == AddressFamily::UNIX && !self.settings.is_nonblocking() {
             let deadline = self.settings.deadline(Direction::Write);
-            // SAFETY: S3: as in `send_vectored`; the address lives on this stack, too.
+            // SAFETY: S3, as in `send_vectored`. The address lives on this stack, too.
             unsafe { persist(op, deadline) }
         } else {
             // SAFETY: as above.
@@ -137,7 +142,8 @@ impl Socket {
         let mut address = RawAddress::room();
         let (storage, length) = (&raw mut address.storage, &raw mut address.length);
         let op = Op::Accept { fd: self.fd.name(), address: storage, length };
-        // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by `self`.
+        // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by
+        // `self`.
         let fd = unsafe { self.transfer(op, Direction::Read)? };
         let fd = RawFd::try_from(fd).expect("the kernel's fds are non-negative ints");
         // SAFETY: the op's result is a new fd that nobody else owns.
@@ -145,7 +151,8 @@ impl Socket {
         Ok((Socket::new(fd, Settings::default()), A::from_raw(&address)?))
     }
 
-    /// Connects, whatever `set_nonblocking` says: to begin and to ask later is not std's way either.
+    /// Connects. `set_nonblocking` does not affect this call: like std, it has no form that begins
+    /// a connect and reports the outcome later.
     pub(in crate::net) fn connect<A: Address>(
         &self,
         to: &A,
@@ -155,7 +162,8 @@ impl Socket {
         let (storage, length) = (&raw const address.storage, address.length);
         let op = Op::Connect { fd: self.fd.name(), address: storage, length };
         if to.family() == AddressFamily::UNIX {
-            // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by `self`.
+            // SAFETY: S3: the address lives on this stack until this returns, and the fd is
+            // borrowed by `self`.
             unsafe { persist(op, deadline)? };
         } else {
             // SAFETY: as above.
@@ -164,7 +172,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Waits, whatever the settings say, until a transfer in this direction need not.
+    /// Waits until a transfer in this direction would not have to wait, whatever the settings say.
     pub(in crate::net) fn wait_ready(&self, direction: Direction) -> io::Result<()> {
         let interest = match direction {
             Direction::Read => Interest::Read,
@@ -175,34 +183,36 @@ impl Socket {
         unsafe { perform(op) }.map(drop)
     }
 
-    /// Carries out an op that transfers data, as the settings say.
+    /// Performs an op that transfers data: tries once in non-blocking mode, otherwise waits within
+    /// the time limit.
     ///
     /// # Safety
-    /// As [`perform`].
+    /// The caller must uphold the contract of [`perform`].
     unsafe fn transfer(&self, op: Op, direction: Direction) -> io::Result<usize> {
         let result = if self.settings.is_nonblocking() {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { op.attempt() }
         } else if let Some(deadline) = self.settings.deadline(direction) {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { perform_before(op, Some(deadline)) }
         } else {
-            // SAFETY: the caller's promise, passed on.
+            // SAFETY: the caller upholds the same contract.
             unsafe { perform(op) }
         };
         result.map(|count| count as usize)
     }
 }
 
-/// Carries out an op of which no readiness tells: see the module.
+/// Performs an op that has no readiness event; see the module.
 ///
 /// # Safety
-/// As [`perform`].
+/// The caller must uphold the contract of [`perform`].
 unsafe fn persist(op: Op, deadline: Option<Instant>) -> io::Result<usize> {
     task::begin_wait()?;
     let mut pause = FIRST_PAUSE;
     loop {
-        // SAFETY: the caller's promise, passed on; between attempts the kernel has nothing.
+        // SAFETY: the caller upholds the same contract. Between attempts the kernel holds no
+        // pointer.
         match unsafe { op.attempt() } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other.map(|count| count as usize),
@@ -216,9 +226,10 @@ unsafe fn persist(op: Op, deadline: Option<Instant>) -> io::Result<usize> {
     }
 }
 
-/// A message without an address, of these buffers.
+/// Returns a message header for these buffers, without an address.
 fn message(buffers: *mut libc::iovec, count: usize) -> libc::msghdr {
-    // SAFETY: a message header is plain integers and pointers, for which zeroes are valid.
+    // SAFETY: a message header consists of plain integers and pointers, for which zero is a valid
+    // value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = buffers;
     message.msg_iovlen = count.min(MOST_BUFFERS);

@@ -1,4 +1,5 @@
-//! Lines that are notified against a reader: nothing is lost, what was written before is seen, and the frame may go.
+//! Models of lines that are notified while a gathering is read. They check that no notification is
+//! lost, that the reader sees earlier writes, and that the frame can be left.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -8,12 +9,12 @@ use std::sync::Arc;
 use super::{Entry, Gathering, Node, Read, Role};
 use crate::park::{CANCELLED, Mode, WOKEN, WaitList, Waiter};
 
-/// What happens once, as the end of a task does.
+/// An event that happens once, such as the end of a task.
 struct Event {
     /// Its lock guards `over`.
     line: WaitList,
     over: std::cell::Cell<bool>,
-    /// Written before the event.
+    /// Written before the event happens.
     written: UnsafeCell<bool>,
 }
 
@@ -43,7 +44,7 @@ impl Event {
     }
 }
 
-/// A frame with a gathering, and entries in the lines of two events.
+/// A frame with a gathering, and its entries in the lines of two events.
 struct Frame {
     gathering: Gathering,
     entries: Vec<Entry>,
@@ -75,7 +76,7 @@ impl Frame {
         frame
     }
 
-    /// Reads until there is something; none: there is nothing left.
+    /// Reads until there is an entry. Returns `None` if no entry is open.
     fn next(&self) -> Option<usize> {
         loop {
             let waiter = Waiter::new();
@@ -91,7 +92,7 @@ impl Frame {
         }
     }
 
-    /// The frame goes.
+    /// Leaves the frame.
     fn close(this: *mut Frame) {
         let mut frame = unsafe { Box::from_raw(this) };
         for (event, entry) in frame.events.iter().zip(&frame.entries) {
@@ -154,7 +155,7 @@ fn an_event_and_two_readers() {
 #[test]
 fn more_readers_than_events() {
     let mut model = loom::model::Builder::new();
-    // Three threads that park.
+    // There are three threads that park.
     model.preemption_bound = Some(1);
     model.check(|| {
         let events = [Event::new(), Event::new()];
@@ -184,13 +185,14 @@ fn an_event_against_a_cancellation() {
         let waiter = Waiter::new();
         let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
         if matches!(unsafe { shared.gathering.read(&reader) }, Read::Listed) {
-            // As a task's own worker does, before the task goes on.
+            // A task's own worker does the same before the task continues.
             if waiter.claim(CANCELLED) {
                 shared.gathering.leave(&reader);
             } else {
                 assert_eq!(waiter.park(None, Mode::Uninterruptible), WOKEN);
             }
-            // Cancelled or not: what was noted is there for the next.
+            // Whether or not the wait was cancelled, the entry that was noted is there for the next
+            // read.
             assert_eq!(shared.next(), Some(0));
         }
         Frame::close(frame);
@@ -198,7 +200,7 @@ fn an_event_against_a_cancellation() {
     });
 }
 
-/// A pointer for another thread, which joins before the frame goes.
+/// A pointer for another thread, which is joined before the frame is left.
 struct Sent(*const Frame);
 unsafe impl Send for Sent {}
 

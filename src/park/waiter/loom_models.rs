@@ -1,4 +1,5 @@
-//! The waits of threads: who wins, what the winner may touch, and when the frame may go.
+//! Models of the waits of threads: which claim wins, what the winner may touch, and when the frame
+//! may be left.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -9,13 +10,13 @@ use super::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
 use crate::base::local;
 use crate::base::sync::SpinLock;
 
-/// A frame with a wait, and the list where others find it.
+/// A frame with a wait, and the list in which others find it.
 struct Shared {
     found: SpinLock<*const Waiter>,
     gift: UnsafeCell<u32>,
 }
 
-// The list is under its lock, the gift is the winner's.
+// The list is accessed under its lock, the gift by the winner.
 unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
@@ -23,7 +24,7 @@ fn share(waiter: *const Waiter) -> Arc<Shared> {
     Arc::new(Shared { found: SpinLock::new(waiter), gift: UnsafeCell::new(0) })
 }
 
-/// Finds the waiter, claims it under the lock, gives, and lets the owner go on.
+/// Finds the waiter, claims it under the lock, gives, and unparks it.
 fn wake(shared: &Shared, gift: u32) {
     let found = {
         let mut found = shared.found.lock();
@@ -76,7 +77,7 @@ fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
     });
 }
 
-/// A wait of this thread, as a worker; afterwards it is none again.
+/// Runs `model` with a waiter of this thread, which counts as a worker for that time.
 fn at_home(model: impl FnOnce(*mut Waiter, Arc<Shared>)) {
     let worker = 0_u8;
     local::with(|local| local.worker.set((&raw const worker).cast()));

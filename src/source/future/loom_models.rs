@@ -1,4 +1,4 @@
-//! Polling and dropping futures against an item that comes at the same time.
+//! Models of polling and dropping futures while an item arrives.
 
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
