@@ -1,11 +1,13 @@
-//! Rings at a given time, for those who have nobody to wait for it.
+//! Alarms: calls at a given time, where no task or thread waits for that time.
 //!
-//! A task's deadline is its worker's business, and a thread's its own sleep. But a callback or a future over a timer has no task
-//! that sleeps, and neither has a list of waiters that a user's wrapper has got out of a timer. For these there is one thread in
-//! the process, which starts with the first alarm and sleeps until the earliest is due, or for good.
+//! A task's deadline is kept by its worker, and a thread's by its own sleep. But a callback or a
+//! future over a timer has no task that sleeps. Neither has a list of waiters that a user's wrapper
+//! takes from a timer. For these, the process has one thread. It starts with the first alarm, and
+//! sleeps until the earliest alarm is due, or indefinitely if there is none.
 //!
-//! What rings is the library's own code, called without a lock; it may come to a callback of the user's, whose length then
-//! delays the other alarms. Time limits of tasks and threads do not depend on this thread.
+//! An alarm calls the library's own code, without a lock. That code may call a callback of the
+//! user, which then delays the other alarms. Time limits of tasks and threads do not depend on this
+//! thread.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,38 +19,38 @@ use std::time::Instant;
 
 use super::clock;
 
-/// What can be rung.
+/// An object that an alarm can call.
 pub(crate) trait Ring: Send + Sync {
-    /// The time has come. Called at most once for each alarm, on the alarms' thread.
+    /// Called when the time has come, at most once for each alarm, on the alarm thread.
     fn ring(&self);
 }
 
-/// The earlier first; of those for one moment the older.
+/// The key of an alarm. Alarms are ordered by time, and alarms for the same time by age.
 type Key = (Instant, u64);
 
 struct State {
     alarms: BTreeMap<Key, Weak<dyn Ring>>,
     next_id: u64,
     runs: bool,
-    /// Whether one that was due is being rung.
+    /// Set while an alarm that was due is being called.
     rings: bool,
 }
 
 static STATE: Mutex<State> =
     Mutex::new(State { alarms: BTreeMap::new(), next_id: 0, runs: false, rings: false });
-/// There is an earlier alarm than before.
+/// Notified when an alarm is set that is earlier than all others.
 static EARLIER: Condvar = Condvar::new();
 
-/// An alarm, until it is dropped. Dropping it does not wait for one that is ringing.
+/// An alarm that is set until this is dropped. Dropping it does not wait for a call that has begun.
 pub(crate) struct Alarm {
     key: Key,
 }
 
 impl Alarm {
-    /// Rings `what`, if it is still there, at `due` or a little later.
+    /// Sets an alarm that calls `what`, if it still exists, at `due` or a little later.
     ///
     /// # Panics
-    /// When the thread cannot be started.
+    /// Panics if the alarm thread cannot be started.
     pub(crate) fn set(due: Instant, what: Weak<dyn Ring>) -> Alarm {
         let mut state = lock();
         if !state.runs {
@@ -68,7 +70,7 @@ impl Alarm {
         Alarm { key }
     }
 
-    /// When it rings.
+    /// Returns the time of the alarm.
     pub(crate) fn due(&self) -> Instant {
         self.key.0
     }
@@ -87,8 +89,8 @@ impl fmt::Debug for Alarm {
     }
 }
 
-/// When the next alarm is due, which may be past: it is being rung, or will be in a moment. None: what any of them has brought about
-/// happened before this call.
+/// Returns the time of the next alarm. It may be past, if that alarm is being called or soon will
+/// be. If this returns `None`, all effects of earlier alarms happened before the call.
 pub(crate) fn next_due() -> Option<Instant> {
     let state = lock();
     if state.rings {
@@ -101,7 +103,7 @@ fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread's life.
+/// The main function of the alarm thread.
 fn keep() {
     let mut state = lock();
     loop {
@@ -118,7 +120,7 @@ fn keep() {
                 state.rings = true;
                 drop(state);
                 if let Some(what) = what.and_then(|(_, what)| what.upgrade()) {
-                    // It may be the last to let go of what it rings, with whatever of the user's is in there.
+                    // This may drop the last reference to `what`, and with it values of the user.
                     let rung = panic::catch_unwind(AssertUnwindSafe(|| {
                         what.ring();
                         drop(what);

@@ -1,9 +1,10 @@
 //! Small blocks of memory, kept for reuse by the thread that freed them.
 //!
-//! A task's box is allocated and freed once for each spawn, mostly by the same worker, and mostly in one of a few sizes. A list
-//! of free blocks for each size does that in a dozen instructions, where the general allocator takes a hundred and fifty.
-//! Blocks come from that allocator, always in whole classes, so it does not matter which thread frees one, or whether it keeps
-//! any.
+//! A task's box is allocated and freed once for each spawn, mostly by the same worker, and mostly
+//! in one of a few sizes. A list of free blocks for each size does this in a dozen instructions.
+//! The general allocator takes a hundred and fifty. Blocks come from that allocator, always with
+//! the size of a whole class. So it does not matter which thread frees a block, or whether that
+//! thread keeps any.
 #![expect(unsafe_code, reason = "allocates")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -12,24 +13,25 @@ use std::ptr::{self, NonNull};
 
 use super::local;
 
-/// Classes are multiples of this.
+/// The sizes of the classes are multiples of this.
 const STEP: usize = 64;
-/// Blocks above `STEP * CLASSES` bytes are not kept.
+/// The number of classes. Blocks above `STEP * CLASSES` bytes are not kept.
 const CLASSES: usize = 16;
-/// Blocks of a class that a thread keeps.
+/// The number of blocks of each class that a thread keeps.
 const KEPT: usize = 1024;
-/// What the general allocator aligns to anyway.
+/// The alignment that the general allocator guarantees anyway.
 const ALIGN: usize = 16;
 
 /// A thread's free blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     classes: [Class; CLASSES],
-    /// Blocks that went back to the general allocator since the last trim.
+    /// How many blocks went back to the general allocator since the last trim.
     returned: Cell<usize>,
 }
 
-/// So many blocks given back are worth asking the general allocator to pass their pages on to the system.
+/// After this many returned blocks, the general allocator is asked to give their pages to the
+/// system.
 const MANY: usize = 1 << 16;
 
 #[derive(Debug)]
@@ -48,10 +50,10 @@ struct Free {
     next: *mut Free,
 }
 
-/// The class of a layout, if it has one.
+/// Returns the class of a layout, or `None` if it has none.
 #[inline]
 const fn class_of(layout: Layout) -> Option<usize> {
-    // Miri is to see who uses what has been freed.
+    // Blocks are not reused under Miri, so that it detects uses after free.
     if cfg!(not(miri))
         && layout.align() <= ALIGN
         && layout.size() > 0
@@ -74,11 +76,12 @@ const fn class_layout(class: usize) -> Layout {
 #[inline]
 fn of_this_thread<R>(f: impl FnOnce(&Blocks) -> R) -> Option<R> {
     let blocks = local::with(|local| local.blocks.get()).cast::<Blocks>();
-    // SAFETY: R1: a worker's blocks are there for as long as the cell names them, and only its thread reads the cell.
+    // SAFETY: R1: a worker's blocks exist as long as the cell names them, and only its thread reads
+    // the cell.
     unsafe { blocks.as_ref() }.map(f)
 }
 
-/// Allocates memory for a layout, to be given back by [`free`].
+/// Allocates memory for a layout. It is freed by [`free`].
 #[inline]
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else { return from_system(layout) };
@@ -100,24 +103,25 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
 
 #[cold]
 fn from_system(layout: Layout) -> NonNull<u8> {
-    // SAFETY: M1: classes are not empty, and no task's box is.
+    // SAFETY: M1: neither a class nor a task's box has size 0.
     let block =
         NonNull::new(unsafe { alloc(layout) }).unwrap_or_else(|| handle_alloc_error(layout));
-    // Whoever frees it may know it by a shared reference only, with which nothing may be written: see `free`.
+    // `free` may be called with a pointer made from a shared reference, through which nothing may
+    // be written. It gets this pointer's provenance instead.
     block.expose_provenance();
     block
 }
 
-/// Gives back what [`allocate`] gave out.
+/// Frees memory that came from [`allocate`].
 ///
 /// # Safety
 /// M1: `block` came from `allocate` with this layout, and is not used again.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
-    // The pointer that it was allocated with.
+    // Restores the provenance of the pointer that was allocated.
     let block = NonNull::<u8>::with_exposed_provenance(block.addr());
     let Some(class_index) = class_of(layout) else {
-        // SAFETY: M1, the caller's promise.
+        // SAFETY: M1, by this function's contract.
         unsafe { dealloc(block.as_ptr(), layout) };
         return;
     };
@@ -128,27 +132,28 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
             return false;
         }
         let free = block.cast::<Free>();
-        // SAFETY: M1: the block is free memory, at least as large and as aligned as a link.
+        // SAFETY: M1: the block is free memory, and at least as large and as aligned as a link.
         unsafe { free.write(Free { next: class.first.get() }) };
         class.first.set(free.as_ptr());
         class.count.set(class.count.get() + 1);
         true
     });
     if kept != Some(true) {
-        // SAFETY: M1: blocks of a class are allocated with its layout.
+        // SAFETY: M1: blocks of a class are allocated with the class's layout.
         unsafe { dealloc(block.as_ptr(), class_layout(class_index)) };
     }
 }
 
 impl Blocks {
-    /// Gives everything back to the general allocator; after very many blocks, makes it give their pages to the system, which
-    /// it does not do by itself while anything that was allocated later is still in use.
+    /// Returns all blocks to the general allocator. After very many blocks, also makes that
+    /// allocator give their pages to the system. It does not do so by itself while memory that was
+    /// allocated later is in use.
     pub(crate) fn tidy(&self, last_time: bool) {
         self.trim();
         let returned = if last_time { self.returned.take() } else { self.returned.get() };
         if returned >= MANY {
             #[cfg(all(target_os = "linux", target_env = "gnu"))]
-            // SAFETY: M1: has no conditions.
+            // SAFETY: M1: the call has no preconditions.
             unsafe {
                 libc::malloc_trim(0);
             }
@@ -162,7 +167,7 @@ impl Blocks {
             while !block.is_null() {
                 // SAFETY: M1: a block in the list is free memory that begins with its link.
                 let next = unsafe { (*block).next };
-                // SAFETY: M1: blocks of a class are allocated with its layout.
+                // SAFETY: M1: blocks of a class are allocated with the class's layout.
                 unsafe { dealloc(block.cast(), class_layout(index)) };
                 block = next;
             }

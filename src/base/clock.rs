@@ -1,8 +1,8 @@
-//! The clock, through one door.
+//! The clock. All of ecru reads the time here.
 
 use std::time::Instant;
 
-/// Now. Everything in ecru that asks for the time asks here.
+/// Returns the current time.
 #[inline]
 pub(crate) fn now() -> Instant {
     Instant::now()

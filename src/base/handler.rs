@@ -1,4 +1,4 @@
-//! Handlers of signals that somebody else has installed, for whoever puts one of his own in front.
+//! Calls to signal handlers that were installed before the library's own handler.
 #![expect(unsafe_code, reason = "calls a function by its address")]
 
 use std::mem;
@@ -8,8 +8,8 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 /// Calls the function of an action, as the kernel would.
 ///
 /// # Safety
-/// Z3: the action is one that sigaction(2) has told of, and its handler is a function: neither `SIG_DFL` nor `SIG_IGN`. The other arguments
-/// are those with which the kernel has called the caller.
+/// Z3: the action was returned by sigaction(2), and its handler is a function, neither `SIG_DFL`
+/// nor `SIG_IGN`. The other arguments are those with which the kernel has called the caller.
 pub(crate) unsafe fn call(
     action: &sigaction,
     signal: c_int,
@@ -19,11 +19,11 @@ pub(crate) unsafe fn call(
     let function = action.sa_sigaction;
     if action.sa_flags & libc::SA_SIGINFO != 0 {
         type Function = extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
-        // SAFETY: Z3: SA_SIGINFO says that the function has this type.
+        // SAFETY: Z3: with SA_SIGINFO, the function has this type.
         let function = unsafe { mem::transmute::<usize, Function>(function) };
         function(signal, info, context);
     } else {
-        // SAFETY: Z3: without SA_SIGINFO it has this type.
+        // SAFETY: Z3: without SA_SIGINFO, the function has this type.
         let function = unsafe { mem::transmute::<usize, extern "C" fn(c_int)>(function) };
         function(signal);
     }

@@ -1,14 +1,16 @@
-//! An intrusive doubly linked list: its nodes live where their owners live (on parked stacks, in task headers), so putting
-//! one in allocates nothing and taking one out of the middle costs four stores.
+//! Intrusive doubly linked lists. The nodes live where their owners live, such as on parked stacks
+//! or in task headers. Inserting a node allocates nothing, and removing a node from the middle
+//! costs four stores.
 //!
-//! The list does no locking. Whoever owns the head says which lock or which thread guards the list *and* the links of the
-//! nodes that are in it.
+//! The lists do no locking. The owner of a head defines which lock or which thread guards the list
+//! and the links of the nodes in it.
 #![expect(unsafe_code, reason = "follows raw links")]
 
 use std::cell::Cell;
 use std::ptr;
 
-/// The links of one node. Put it first in a `#[repr(C)]` struct and cast.
+/// The links of one node. It must be the first field of a `#[repr(C)]` struct, so that a pointer to
+/// it can be cast to the struct.
 #[derive(Debug)]
 pub(crate) struct Link {
     next: Cell<*const Link>,
@@ -20,20 +22,20 @@ impl Link {
         Link { next: Cell::new(ptr::null()), previous: Cell::new(ptr::null()) }
     }
 
-    /// Makes a node that is in no list lead to another, in a chain without a head.
+    /// Links a node that is in no list to another one, in a chain without a head.
     #[inline]
     pub(crate) fn chain(&self, next: *const Link) {
         self.next.set(next);
     }
 
-    /// The node after this one, or null. Only meaningful under whatever guards the list.
+    /// Returns the node after this one, or null. Valid only under the guard of the list.
     #[inline]
     pub(crate) fn next(&self) -> *const Link {
         self.next.get()
     }
 }
 
-/// First in, first out; anything in between can be taken out too.
+/// A first-in, first-out list. Nodes can also be removed from the middle.
 #[derive(Debug)]
 pub(crate) struct List {
     first: Cell<*const Link>,
@@ -50,13 +52,14 @@ impl List {
         self.first.get().is_null()
     }
 
-    /// The oldest node, or null.
+    /// Returns the oldest node, or null.
     #[inline]
     pub(crate) fn first(&self) -> *const Link {
         self.first.get()
     }
 
-    /// Takes all nodes off at once: the oldest, from which [`Link::next`] leads to the others.
+    /// Removes all nodes at once. Returns the oldest, from which [`Link::next`] leads to the
+    /// others.
     #[inline]
     pub(crate) fn take(&self) -> *const Link {
         self.last.set(ptr::null());
@@ -66,49 +69,50 @@ impl List {
     /// Appends a node.
     ///
     /// # Safety
-    /// L3: the node is in no list, stays where it is until it has been taken out, and its links are guarded as this list is.
+    /// L3: the node is in no list, does not move until it has been removed, and its links are
+    /// guarded as this list is.
     #[inline]
     pub(crate) unsafe fn push_back(&self, node: *const Link) {
         let last = self.last.get();
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         links.next.set(ptr::null());
         links.previous.set(last);
         if last.is_null() {
             self.first.set(node);
         } else {
-            // SAFETY: L3: the last node is alive for as long as it is in the list.
+            // SAFETY: L3: the last node is alive while it is in the list.
             unsafe { &*last }.next.set(node);
         }
         self.last.set(node);
     }
 
-    /// Takes out a node that is in this list.
+    /// Removes a node.
     ///
     /// # Safety
     /// L3: the node is in this list.
     #[inline]
     pub(crate) unsafe fn remove(&self, node: *const Link) {
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         let (next, previous) = (links.next.get(), links.previous.get());
         if previous.is_null() {
             self.first.set(next);
         } else {
-            // SAFETY: L3: neighbours are in the list, hence alive.
+            // SAFETY: L3: neighbours are in the list and therefore alive.
             unsafe { &*previous }.next.set(next);
         }
         if next.is_null() {
             self.last.set(previous);
         } else {
-            // SAFETY: L3: neighbours are in the list, hence alive.
+            // SAFETY: L3: neighbours are in the list and therefore alive.
             unsafe { &*next }.previous.set(previous);
         }
     }
 }
 
-/// First in, first out, with one pointer for its head where [`List`] has two: the first node's link to the one before it leads
-/// to the last.
+/// A first-in, first-out list whose head is one pointer, where that of [`List`] is two. The first
+/// node's `previous` link leads to the last node.
 #[derive(Debug)]
 pub(crate) struct Line {
     first: Cell<*const Link>,
@@ -119,7 +123,7 @@ impl Line {
         Line { first: Cell::new(ptr::null()) }
     }
 
-    /// The oldest node, or null; [`Link::next`] leads to the others.
+    /// Returns the oldest node, or null. [`Link::next`] leads to the others.
     #[inline]
     pub(crate) fn first(&self) -> *const Link {
         self.first.get()
@@ -133,13 +137,13 @@ impl Line {
     /// Appends a node.
     ///
     /// # Safety
-    /// L3, as [`List::push_back`].
+    /// L3: as for [`List::push_back`].
     #[inline]
     pub(crate) unsafe fn push_back(&self, node: *const Link) {
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         links.next.set(ptr::null());
-        // SAFETY: L3: the first node is alive for as long as it is in the line.
+        // SAFETY: L3: the first node is alive while it is in the line.
         match unsafe { self.first.get().as_ref() } {
             None => {
                 links.previous.set(node);
@@ -148,34 +152,36 @@ impl Line {
             Some(first) => {
                 let last = first.previous.replace(node);
                 links.previous.set(last);
-                // SAFETY: L3: so is the last.
+                // SAFETY: L3: the last node is also alive while it is in the line.
                 unsafe { &*last }.next.set(node);
             }
         }
     }
 
-    /// Takes out a node that is in this line.
+    /// Removes a node.
     ///
     /// # Safety
     /// L3: the node is in this line.
     #[inline]
     pub(crate) unsafe fn remove(&self, node: *const Link) {
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         let (next, previous) = (links.next.get(), links.previous.get());
-        // SAFETY: L3: neighbours are in the line, hence alive.
+        // SAFETY: L3: neighbours are in the line and therefore alive.
         let after = unsafe { next.as_ref() };
         if ptr::eq(self.first.get(), node) {
             self.first.set(next);
         } else {
-            // SAFETY: L3: as above; it is not the first, so this is the one before it.
+            // SAFETY: L3: the node is not the first, so `previous` is its predecessor, which is in
+            // the line.
             unsafe { &*previous }.next.set(next);
         }
         match after {
             Some(after) => after.previous.set(previous),
-            // It was the last: the one before it is now, if there is a first that should know.
+            // The node was the last. Its predecessor is now the last, which the first node records,
+            // if there is one.
             None => {
-                // SAFETY: L3: the first node is in the line, hence alive.
+                // SAFETY: L3: the first node is in the line and therefore alive.
                 if let Some(first) = unsafe { self.first.get().as_ref() } {
                     first.previous.set(previous);
                 }
@@ -183,19 +189,19 @@ impl Line {
         }
     }
 
-    /// Takes the oldest node out; null when there is none.
+    /// Removes and returns the oldest node, or returns null if there is none.
     #[cfg(test)]
     pub(crate) fn pop(&self) -> *const Link {
         let first = self.first.get();
         if !first.is_null() {
-            // SAFETY: L3: it is in this line.
+            // SAFETY: L3: the node is in this line.
             unsafe { self.remove(first) };
         }
         first
     }
 }
 
-/// A list without an order: one pointer for its head, where [`List`] has two.
+/// A list without an order, whose head is one pointer, where that of [`List`] is two.
 #[derive(Debug)]
 pub(crate) struct Pile {
     first: Cell<*const Link>,
@@ -206,55 +212,55 @@ impl Pile {
         Pile { first: Cell::new(ptr::null()) }
     }
 
-    /// A node, or null; [`Link::next`] leads to the others.
+    /// Returns a node, or null. [`Link::next`] leads to the others.
     #[inline]
     pub(crate) fn first(&self) -> *const Link {
         self.first.get()
     }
 
-    /// Puts a node in.
+    /// Inserts a node.
     ///
     /// # Safety
-    /// L3, as [`List::push_back`].
+    /// L3: as for [`List::push_back`].
     #[inline]
     pub(crate) unsafe fn push(&self, node: *const Link) {
         let first = self.first.replace(node);
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         links.next.set(first);
         links.previous.set(ptr::null());
-        // SAFETY: L3: the first node is alive for as long as it is in the pile.
+        // SAFETY: L3: the first node is alive while it is in the pile.
         if let Some(first) = unsafe { first.as_ref() } {
             first.previous.set(node);
         }
     }
 
-    /// Takes out a node that is in this pile.
+    /// Removes a node.
     ///
     /// # Safety
     /// L3: the node is in this pile.
     #[inline]
     pub(crate) unsafe fn remove(&self, node: *const Link) {
-        // SAFETY: L3, the caller's promise.
+        // SAFETY: L3, by this function's contract.
         let links = unsafe { &*node };
         let (next, previous) = (links.next.get(), links.previous.get());
-        // SAFETY: L3: neighbours are in the pile, hence alive.
+        // SAFETY: L3: neighbours are in the pile and therefore alive.
         match unsafe { previous.as_ref() } {
             None => self.first.set(next),
             Some(previous) => previous.next.set(next),
         }
-        // SAFETY: L3: neighbours are in the pile, hence alive.
+        // SAFETY: L3: neighbours are in the pile and therefore alive.
         if let Some(next) = unsafe { next.as_ref() } {
             next.previous.set(previous);
         }
     }
 
-    /// Takes any node out; null when there is none.
+    /// Removes and returns a node, or returns null if there is none.
     #[cfg(test)]
     pub(crate) fn pop(&self) -> *const Link {
         let first = self.first.get();
         if !first.is_null() {
-            // SAFETY: L3: it is in this pile.
+            // SAFETY: L3: the node is in this pile.
             unsafe { self.remove(first) };
         }
         first
@@ -274,15 +280,15 @@ mod tests {
             // SAFETY: L3: each node is in no list and outlives this one.
             unsafe { list.push_back(node) };
         }
-        // SAFETY: L3: it was just put in.
+        // SAFETY: L3: the node was just inserted.
         unsafe { list.remove(&raw const nodes[1]) };
-        // SAFETY: L3: it was just put in.
+        // SAFETY: L3: the node was just inserted.
         unsafe { list.remove(&raw const nodes[3]) };
         assert!(ptr::eq(list.first(), &raw const nodes[0]));
         assert!(ptr::eq(nodes[0].next(), &raw const nodes[2]));
         assert!(nodes[2].next().is_null());
         for node in [&nodes[0], &nodes[2]] {
-            // SAFETY: L3: it is still in.
+            // SAFETY: L3: the node is still in the list.
             unsafe { list.remove(node) };
         }
         assert!(list.is_empty());
@@ -298,10 +304,10 @@ mod tests {
                 unsafe { line.push_back(node) };
             }
             if removed < 3 {
-                // SAFETY: L3: it was just put in.
+                // SAFETY: L3: the node was just inserted.
                 unsafe { line.remove(&raw const nodes[removed]) };
             }
-            // SAFETY: L3: as above.
+            // SAFETY: L3: the node is in no line, and outlives this one.
             unsafe { line.push_back(&raw const nodes[3]) };
             let mut left = Vec::new();
             loop {
@@ -326,7 +332,7 @@ mod tests {
                 // SAFETY: L3: each node is in no pile and outlives this one.
                 unsafe { pile.push(node) };
             }
-            // SAFETY: L3: it was just put in.
+            // SAFETY: L3: the node was just inserted.
             unsafe { pile.remove(&raw const nodes[removed]) };
             let mut left = Vec::new();
             loop {

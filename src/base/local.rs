@@ -1,56 +1,59 @@
 //! The library's thread-locals: one block of plain cells per OS thread.
 //!
-//! There is one block, so that the thread-baton backend of [`crate::coroutine`] (which gives each coroutine an OS thread of
-//! its own) can lend the resumer's block to the thread that stands for the coroutine: "current task" then means the same on
-//! both backends. The block is const-initialised and has no destructor, so a user's thread-local destructor may still call
-//! into ecru.
+//! It is one block so that the baton backend of [`crate::coroutine`] can lend it. That backend
+//! gives each coroutine an OS thread of its own, and lends the resumer's block to that thread.
+//! "Current task" then means the same on both backends. The block is const-initialised and has no
+//! destructor, so destructors of a user's thread-locals may still call into ecru.
 //!
-//! A slot belongs to one layer, named beside it; the others do not touch it. Pointers are untyped here because the types
-//! they point to live higher up.
+//! Each slot belongs to one layer, which its comment names. The other layers do not access it. The
+//! pointers are untyped, because the types that they point to are defined in higher layers.
 
 use std::cell::Cell;
 use std::ptr;
 
 use super::sync::StaticPtr;
 
-/// What one logical thread knows. All cells start out empty.
+/// The state of one logical thread. All cells are empty at first.
 #[derive(Debug)]
 pub(crate) struct Local {
-    /// `base::blocks`: the free blocks of the worker that this thread is.
+    /// `base::blocks`: the free blocks of this thread's worker.
     pub(crate) blocks: Cell<*const ()>,
-    /// `base::sync`: the thread's number, 0 while it has none.
+    /// `base::sync`: the thread's number, or 0 while it has none.
     pub(crate) thread: Cell<u16>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
     /// `base::random`: the state of the generator.
     pub(crate) random: Cell<u32>,
-    /// `coroutine`: scopes, timeouts and the like that are open in the coroutine being executed; it must not suspend then.
+    /// `coroutine`: the number of open frames (scopes, timeouts and similar) in the running code. A
+    /// coroutine must not suspend over its own open frames.
     pub(crate) open_frames: Cell<u32>,
-    /// `park`: depth of `no_suspend` sections.
+    /// `park`: the depth of nested `no_suspend` sections.
     pub(crate) no_suspend: Cell<u32>,
-    /// `park`: the wait that looks once more while it is registered, if that is what is being executed.
+    /// `park`: the wait that looks once more while it is registered, if that look is being
+    /// executed.
     pub(crate) last_look: Cell<*const ()>,
-    /// `park`: how waits of this thread are carried out; null means that they block it.
+    /// `park`: how waits of this thread are carried out. Null means that they block the thread.
     pub(crate) context: Cell<*const ()>,
-    /// `task`: the header of the task being executed.
+    /// `task`: the header of the running task.
     pub(crate) task: Cell<*const ()>,
     /// `task`: the innermost cancel node.
     pub(crate) cancel: Cell<*const ()>,
     /// `task`: the innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
-    /// `task`: what other threads are told of the task being executed; they read it by its address.
+    /// `task`: the note about the running task that other threads read by this cell's address.
     pub(crate) busy_with: StaticPtr<()>,
-    /// `task`: this thread calls the process's hook at switches.
+    /// `task`: set if this thread calls the process's switch hook.
     pub(crate) hooked: Cell<bool>,
-    /// `coroutine`: how many tasks and coroutines of this thread are at rest in the middle of an unwinding.
+    /// `coroutine`: how many tasks and coroutines of this thread are suspended during unwinding.
     pub(crate) unwinding_at_rest: Cell<u32>,
-    /// `coroutine`: how many coroutines are being unwound because they were dropped, by code that did not panic.
+    /// `coroutine`: how many coroutines are being unwound because code that does not panic has
+    /// dropped them.
     pub(crate) forced_unwindings: Cell<u32>,
     /// `sched`: the blocking pool that this thread works for.
     pub(crate) blocking: Cell<*const ()>,
-    /// `sched`: the worker that this thread is.
+    /// `sched`: this thread's worker.
     pub(crate) worker: Cell<*const ()>,
-    /// `sched`: waits that the current task may still get through without yielding.
+    /// `sched`: how many operations the current task may still complete without yielding.
     pub(crate) budget: Cell<u32>,
 }
 
@@ -90,12 +93,14 @@ mod imp {
         static LOCAL: Local = const { Local::new() };
     }
 
-    /// Reads or writes this thread's block.
+    /// Calls `f` with this thread's block.
     #[inline(always)]
     pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
-        // By way of the address: `f` inside of `LocalKey::with` would be compiled as a function of its own wherever it is not tiny.
+        // This goes through the address because `f` inside `LocalKey::with` would be compiled as a
+        // separate function unless it is tiny.
         let block = LOCAL.with(ptr::from_ref);
-        // SAFETY: const-initialised and without a destructor, the block is there for as long as its thread, which runs this.
+        // SAFETY: the block is const-initialised and has no destructor. It exists as long as its
+        // thread, which runs this.
         f(unsafe { &*block })
     }
 }
@@ -113,7 +118,7 @@ mod imp {
         static OWN: Local = const { Local::new() };
     }
 
-    // A model's threads share one of the system's.
+    // The threads of a model share one OS thread.
     #[cfg(loom)]
     loom::thread_local! {
         static OWN: Local = Local::new();
@@ -123,26 +128,27 @@ mod imp {
         static LENT: Cell<*const Local> = const { Cell::new(ptr::null()) };
     }
 
-    /// Reads or writes the block of the logical thread that is running here.
+    /// Calls `f` with the block of the logical thread that runs here.
     pub(crate) fn with<R>(f: impl FnOnce(&Local) -> R) -> R {
         let lent = LENT.get();
         if lent.is_null() {
             return OWN.with(f);
         }
-        // SAFETY: B1 (baton): the lender waits, blocked, for as long as its block is lent, so the block is alive and
-        // nobody else touches it.
+        // SAFETY: B1 (baton): the lender is blocked while its block is lent. So the block is alive,
+        // and nothing else accesses it.
         f(unsafe { &*lent })
     }
 
-    /// The block of the logical thread that is running here, to be lent to a coroutine's thread.
+    /// Returns the block of the logical thread that runs here, to be lent to a coroutine's thread.
     pub(crate) fn lend() -> *const Local {
         with(ptr::from_ref)
     }
 
-    /// Makes this OS thread stand for the logical thread whose block this is.
+    /// Makes this OS thread run as the logical thread with this block.
     ///
     /// # Safety
-    /// B1: the lender must not touch its block, nor end, until this thread has given the baton back.
+    /// B1: the lender must neither access its block nor end before this thread has passed the baton
+    /// back.
     pub(crate) unsafe fn borrow(block: *const Local) {
         LENT.set(block);
     }

@@ -1,14 +1,15 @@
-//! Layer 0: what every other module may lean on, and that has no policy of its own.
+//! Layer 0: tools that every other module may use, without any policy of their own.
 //!
-//! - [`sync`]: atomics and locks, `std`'s or loom's, so that the concurrent modules above can be model-checked.
+//! - [`sync`]: atomics and locks, `std`'s or loom's, so that the concurrent modules above can be
+//!   model-checked.
 //! - [`local`]: the one block of thread-locals, shared by all layers.
-//! - [`blocks`]: memory for small boxes, recycled by each worker.
-//! - [`clock`]: the time.
-//! - [`alarm`]: rings at a time, for those who have nobody to wait for it.
-//! - [`outside`]: whether something may still come from outside the process.
-//! - [`handler`]: calls a signal handler that somebody else has installed.
-//! - [`random`]: chance, through one door.
-//! - [`report`]: lines on standard error that hold nothing up.
+//! - [`blocks`]: memory for small boxes, which each worker reuses.
+//! - [`clock`]: the current time.
+//! - [`alarm`]: calls a function at a given time, where no task or thread waits for that time.
+//! - [`outside`]: whether an event from outside the process is still expected.
+//! - [`handler`]: calls a signal handler that was installed before the library's own.
+//! - [`random`]: random numbers.
+//! - [`report`]: lines on standard error, written without blocking.
 //! - [`short_trace`]: which frames backtraces leave out.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 

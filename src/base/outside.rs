@@ -1,12 +1,14 @@
-//! Whether something may still come from outside the process, for which no worker can be seen to wait: a signal that somebody
-//! listens to, an fd that is watched. A run in which all tasks wait is not stuck then.
+//! Whether an event from outside the process is still expected that no worker is visibly waiting
+//! for: a signal that a task listens for, or a watched fd. If so, a run in which all tasks wait is
+//! not stuck.
 
 use super::sync::StaticU64;
 use super::sync::atomic::Ordering;
 
 static EXPECTED: StaticU64 = StaticU64::new(0);
 
-/// Something is expected, until this is dropped. That must be after those who wait for it have been told.
+/// A guard that marks an event as expected. It must be dropped only after the waiters for the event
+/// have been told.
 #[derive(Debug)]
 pub(crate) struct Expectation(());
 
@@ -19,12 +21,13 @@ impl Expectation {
 
 impl Drop for Expectation {
     fn drop(&mut self) {
-        // Release, with the acquire below: who sees that it is over sees who was told.
+        // Release pairs with the Acquire below: a thread that sees the end of the expectation also
+        // sees that the waiters have been told.
         EXPECTED.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// Whether anything is.
+/// Returns whether any event is expected.
 pub(crate) fn is_anything_expected() -> bool {
     EXPECTED.load(Ordering::Acquire) != 0
 }

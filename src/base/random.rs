@@ -1,18 +1,20 @@
-//! Random numbers: cheap ones for choices that must not favour anybody, and good ones for what others may see.
+//! Random numbers: cheap ones for fair choices, and well-seeded ones for choices that are visible
+//! outside the process.
 
 use super::local;
 
-/// A number below `bound`, from a xorshift generator of this thread (Marsaglia, "Xorshift RNGs", 2003).
+/// Returns a number below `bound`, from this thread's xorshift generator (Marsaglia, "Xorshift
+/// RNGs", 2003).
 #[inline]
 pub(crate) fn below(bound: usize) -> usize {
     if cfg!(loom) {
-        // A model's runs must repeat each other.
+        // The runs of a model must be reproducible.
         return 0;
     }
     let number = local::with(|local| {
         let mut state = local.random.get();
         if state == 0 {
-            // Differs from thread to thread.
+            // The seed differs between threads.
             state = std::ptr::from_ref(local).addr() as u32 | 1;
         }
         state ^= state << 13;
@@ -21,11 +23,13 @@ pub(crate) fn below(bound: usize) -> usize {
         local.random.set(state);
         state
     });
-    // The high bits of the product: no division (Lemire, "Fast random integer generation in an interval", 2019).
+    // Takes the high bits of the product, which needs no division (Lemire, "Fast random integer
+    // generation in an interval", 2019).
     ((number as u64 * bound as u64) >> 32) as usize
 }
 
-/// The numbers below a bound, each once: in an order of which every one is equally likely, or from the smallest to the largest.
+/// An iterator over the numbers below a bound, each once. They come in ascending order, or in a
+/// random order with every order equally likely.
 #[derive(Debug)]
 pub(crate) struct Order {
     left: Left,
@@ -33,11 +37,11 @@ pub(crate) struct Order {
 
 #[derive(Debug)]
 enum Left {
-    /// From the first to before the second.
+    /// The range from the first number to before the second.
     Ascending(usize, usize),
-    /// Those that have not been drawn, as bits, and how many they are.
+    /// The numbers that have not been drawn, as bits, and their count.
     Few(u64, usize),
-    /// The same in memory of its own.
+    /// The numbers that have not been drawn, in memory of their own.
     Many(Vec<usize>),
 }
 
@@ -70,7 +74,7 @@ impl Iterator for Order {
                 (number < *end).then_some(number)
             }
             Left::Few(bits, count) => {
-                // The last one is drawn by nobody: there is no choice.
+                // The last number needs no draw.
                 let skipped = match *count {
                     0 => return None,
                     1 => 0,
@@ -87,7 +91,7 @@ impl Iterator for Order {
             }
             Left::Many(numbers) => match numbers.len() {
                 0 => None,
-                // In a model, where chance always says 0, from the smallest to the largest.
+                // In a model, where `below` always returns 0, the order is ascending.
                 _ if cfg!(loom) => Some(numbers.remove(0)),
                 length => Some(numbers.swap_remove(below(length))),
             },
@@ -95,8 +99,9 @@ impl Iterator for Order {
     }
 }
 
-/// A number from 0 to `most`, both included. Seeded for each thread and process, unlike [`below`]: those who fail together in many
-/// processes must not draw the same pauses.
+/// Returns a number from 0 to `most`, both included. Unlike [`below`], it is seeded differently in
+/// each thread and process. Callers in many processes that fail together must not draw the same
+/// pauses.
 pub(crate) fn up_to(most: u128) -> u128 {
     fastrand::u128(..=most)
 }

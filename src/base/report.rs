@@ -1,11 +1,14 @@
-//! Lines on standard error that hold nothing up: the one way in which the library speaks unasked.
+//! Lines on standard error, written without blocking. All of the library's own messages are written
+//! here, except the report of a stack overflow.
 //!
-//! `eprintln!` waits for the lock of standard error, which a parked task may hold. It waits for room in a pipe that nothing reads, and it
-//! panics when the pipe is closed. A program that reports why it is stuck must do none of these. So a thread of its own writes each report.
-//! It inherits the caller's captured output, if a test runner captures it.
+//! `eprintln!` waits for the lock of standard error, which a parked task may hold. It waits for
+//! space in a pipe that is not read, and it panics if the pipe is closed. A program that reports
+//! why it is stuck must do none of these. So each report is written by a thread of its own. That
+//! thread inherits the caller's captured output, if a test runner captures it.
 //!
-//! The caller of [`say`] waits until its report has been written, for [`PATIENCE`] at most, so that what it prints or does afterwards
-//! comes later. While a report is overdue, later callers do not wait.
+//! The caller of [`say`] waits until its report has been written, but at most for [`PATIENCE`]. So
+//! what the caller prints or does afterwards comes later. While a report is overdue, later callers
+//! do not wait.
 //!
 //! ```text
 //!   the caller of `say`                            the writing thread
@@ -16,7 +19,8 @@
 //!              left <- true
 //!                it was true before: OVERDUE - 1
 //! ```
-//! Both sides exchange `left`, so exactly one of them sees that the other came first and takes the increment back.
+//! Both sides exchange `left`. So exactly one of them sees that the other was first, and takes the
+//! increment back.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::AtomicBool;
@@ -31,21 +35,23 @@ use super::sync::atomic::Ordering;
 
 /// How long a caller waits for its report.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Reports beyond this number are dropped while the earlier ones cannot be written.
+/// The maximal number of reports that are being written. Further reports are dropped.
 const PENDING_MAX: u64 = 16;
 
-/// Reports that are being written.
+/// The number of reports that are being written.
 static PENDING: StaticU64 = StaticU64::new(0);
-/// Those among them whose callers have stopped waiting.
+/// The number of those reports whose callers have stopped waiting.
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
-/// Writes a line, or several. Returns when that is done, or has taken too long. Never panics.
+/// Writes one or several lines. Returns when they have been written, or after [`PATIENCE`]. Never
+/// panics.
 pub(crate) fn say(text: impl Into<String>) {
-    // Relaxed: only how long this call waits depends on it.
+    // Relaxed: only the duration of this call depends on it.
     say_by(print, text.into(), OVERDUE.load(Ordering::Relaxed) == 0);
 }
 
-/// [`say`], for a process that is about to be aborted. If the lock of standard error is held, this writes all the same.
+/// Writes a text, as [`say`] does, for a process that is about to be aborted. If the lock of
+/// standard error is held, the text is written without the lock.
 pub(crate) fn last_words(text: impl Into<String>) {
     let text = text.into();
     if !say_by(print, text.clone(), true) {
@@ -53,7 +59,7 @@ pub(crate) fn last_words(text: impl Into<String>) {
     }
 }
 
-/// Returns whether the text has been written, as far as the caller has waited for it.
+/// Writes a text. Returns whether the caller has seen that it was written.
 fn say_by(print: fn(String), text: String, waits: bool) -> bool {
     let left = Arc::new(AtomicBool::new(false));
     let (open, closed) = mpsc::channel::<()>();
@@ -67,7 +73,7 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
         }
     });
     if waits && closed.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
-        // It has written, and ends.
+        // The thread has written the text, and ends.
         return writer.is_some_and(|writer| writer.join().is_ok());
     }
     OVERDUE.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +83,8 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
     false
 }
 
-/// Waits until all reports have been written, or some have taken too long: for a process that may be about to end.
+/// Waits until all reports have been written, but at most for [`PATIENCE`]. Called before the
+/// process may end.
 pub(crate) fn flush() {
     let end = clock::now() + PATIENCE;
     while PENDING.load(Ordering::Relaxed) != 0 && clock::now() < end {
@@ -85,13 +92,14 @@ pub(crate) fn flush() {
     }
 }
 
-/// Starts the thread that writes. Returns `None` if the report is lost: the system refuses a thread, or too many are waiting.
+/// Starts the thread that writes. Returns `None` if the report is dropped, because the system
+/// refuses a thread or too many reports are waiting.
 fn hand_over(
     print: fn(String),
     text: String,
     finally: impl FnOnce() + Send + 'static,
 ) -> Option<thread::JoinHandle<()>> {
-    /// Counts a report until it is dropped, which it is even if no thread could be had.
+    /// Counts a report until it is dropped. It is dropped even if no thread could be started.
     struct Pending<F: FnOnce()>(Option<F>);
     impl<F: FnOnce()> Drop for Pending<F> {
         fn drop(&mut self) {
@@ -115,7 +123,7 @@ fn hand_over(
 }
 
 fn print(text: String) {
-    #[expect(clippy::print_stderr, reason = "the one place")]
+    #[expect(clippy::print_stderr, reason = "the only place that prints")]
     {
         eprint!("{}", Line(text));
     }
@@ -129,7 +137,7 @@ fn print_raw(text: String) {
     }
 }
 
-/// A text and the end of its line. Formatting it succeeds even where nothing can be written: `eprint!` panics at an error.
+/// A text and a newline. Formatting it never fails, because `eprint!` panics on an error.
 struct Line(String);
 
 impl Display for Line {
@@ -139,13 +147,14 @@ impl Display for Line {
     }
 }
 
-/// Whether the program is to say more than it has to: `ECRU_LOG` is set, and neither empty nor `0`. Read once.
+/// Returns whether optional messages are enabled: `ECRU_LOG` is set, and neither empty nor `0`. It
+/// is read once.
 pub(crate) fn is_verbose() -> bool {
     static VERBOSE: OnceLock<bool> = OnceLock::new();
     *VERBOSE.get_or_init(|| is_set("ECRU_LOG"))
 }
 
-/// Whether a variable of the environment is set, and neither empty nor `0`.
+/// Returns whether an environment variable is set, and neither empty nor `0`.
 pub(crate) fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
@@ -154,7 +163,7 @@ pub(crate) fn is_set(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What cannot be written is no error of the text's.
+    /// Formatting succeeds even if the text cannot be written.
     #[test]
     fn a_line_never_fails() {
         struct Closed;

@@ -1,8 +1,10 @@
-//! Which frames std's backtraces leave out, unless `RUST_BACKTRACE=full`: those of this library around the program's closures.
+//! Markers for std's backtraces: without `RUST_BACKTRACE=full`, they leave out this library's
+//! frames around the program's closures.
 //!
-//! std prints a frame only if no function whose name contains `__rust_begin_short_backtrace` lies further in, or one whose name contains
-//! `__rust_end_short_backtrace` lies between the two. It uses this for its own threads. Both functions here are always inlined and
-//! cost nothing: debug information knows them all the same.
+//! std hides a frame if a function whose name contains `__rust_begin_short_backtrace` lies further
+//! in, unless a function whose name contains `__rust_end_short_backtrace` lies between the two. std
+//! uses these names for its own threads. Both functions here are always inlined and cost nothing.
+//! Debug information records them nevertheless.
 //!
 //! ```text
 //!   the program's closure      printed
@@ -13,13 +15,13 @@
 //!   the program
 //! ```
 
-/// Calls a closure of the program's. What lies around it is not worth printing.
+/// Calls a closure of the program. The frames around this call are not printed.
 #[inline(always)]
 pub(crate) fn __rust_begin_short_backtrace<T>(closure: impl FnOnce() -> T) -> T {
     closure()
 }
 
-/// [`begin`], for a closure that takes something: one around it would be printed.
+/// Calls a closure that takes an argument, as [`begin`] does. A closure around it would be printed.
 #[inline(always)]
 pub(crate) fn __rust_begin_short_backtrace_with<A, T>(
     closure: impl FnOnce(A) -> T,
@@ -28,7 +30,8 @@ pub(crate) fn __rust_begin_short_backtrace_with<A, T>(
     closure(argument)
 }
 
-/// Calls what sooner or later calls a closure of the program's. What lies around this is worth printing again.
+/// Calls a function of this library that eventually calls a closure of the program. The frames
+/// around this call are printed again.
 #[inline(always)]
 pub(crate) fn __rust_end_short_backtrace<T>(closure: impl FnOnce() -> T) -> T {
     closure()

@@ -1,7 +1,7 @@
-//! Atomics and blocking, through one door: `std`'s, or loom's when the crate is built with `--cfg loom`.
+//! Atomics and blocking, either `std`'s or, with `--cfg loom`, loom's.
 //!
-//! [`SpinLock`] guards the short lists of the modules above: nothing that can wait, and no user code, runs under it.
-//! [`Signal`] is what a parked OS thread sleeps on.
+//! [`SpinLock`] guards the short lists of the modules above. Neither a wait nor user code runs
+//! under it. A parked OS thread sleeps on a [`Signal`].
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic;
@@ -9,10 +9,10 @@ pub(crate) use std::sync::atomic;
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
 
-/// A counter in a static, which loom's cannot be. Nothing is ordered by it.
+/// A counter in a static, which loom's atomics do not support. It orders nothing.
 pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 
-/// A pointer in a static, which loom's cannot be either.
+/// A pointer in a static, which loom's atomics do not support either.
 pub(crate) use std::sync::atomic::AtomicPtr as StaticPtr;
 
 use std::hint;
@@ -30,7 +30,7 @@ pub(crate) use biased::{
 pub(crate) use lock::{SpinGuard, SpinLock};
 pub(crate) use signal::Signal;
 
-/// Lets somebody else run: what a spinning loop calls between two looks.
+/// Lets other threads run. A spinning loop calls this between two looks.
 #[inline]
 pub(crate) fn relax(round: u32) {
     #[cfg(loom)]
@@ -42,19 +42,23 @@ pub(crate) fn relax(round: u32) {
     if round < SPINS_BEFORE_YIELD {
         hint::spin_loop();
     } else {
-        // The holder may have been preempted, and on a machine with two cores it may be waiting for this very one.
+        // The lock holder may have been preempted. On a machine with two cores, it may be waiting
+        // for this core.
         std::thread::yield_now();
     }
 }
 
-/// What the `SeqCst` orderings around it promise, said once more to loom, which takes them for `AcqRel` except in fences.
+/// Repeats the effect of the `SeqCst` orderings around it for loom, which treats `SeqCst` as
+/// `AcqRel` except in fences.
 #[inline(always)]
 pub(crate) fn fence_for_loom() {
     #[cfg(loom)]
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
-/// Keeps this thread away from everything for about so long. By the clock: what processors take for one pause differs by a factor of thirty.
+/// Keeps this thread busy, without touching shared memory, for about this long. The duration is
+/// measured by the clock, because the duration of a pause instruction differs by a factor of thirty
+/// between processors.
 #[cold]
 pub(crate) fn keep_away(for_so_long: Duration) {
     if cfg!(not(loom)) {

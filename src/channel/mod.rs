@@ -13,21 +13,8 @@
 //! | [`oneshot`] | one value in all | fails, because the channel is closed |
 //! | [`after`], [`at`], [`tick`], [`never`](never()) | values come from a clock, or never | |
 //!
-//! # Over channels
-//! | purpose | functions and types |
-//! |---|---|
-//! | moving values | [`pipe`], [`send_all`], [`from_iter`] |
-//! | joining and splitting | [`merge`], [`zip_with`], [`partition`] |
-//! | receiving many values | [`take`], [`fold`], [`try_fold`], [`collect`] |
-//! | processing values | [`pipeline`], [`pipeline_unordered`]; before a send, [`transformed`] |
-//! | distributing values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
-//!
-//! Each of them is one of three things: a view that receives when it is read, a call that runs in
-//! its caller until there is nothing left to do, or a hub whose `run` is such a call. None of them
-//! starts a task that outlives a call. They take receivers and senders by value or by reference. A
-//! sender passed by value is dropped in the end, which closes its channel if it was the last; a
-//! sender passed by reference stays open. If a target closes or a call is cancelled, the error
-//! returns the values in transit.
+//! The crate `ecru-flow` contains what is built over channels: pipelines, merges, and hubs that
+//! distribute values.
 //!
 //! # Disconnecting and closing
 //! A channel is disconnected when all its senders have been dropped, or when one of its ends

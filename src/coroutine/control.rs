@@ -1,17 +1,24 @@
-//! The head of a bare coroutine's stack: its control block, which both the outside ([`Coroutine`](super::Coroutine)) and the
-//! inside ([`Yielder`](super::Yielder)) need, and the fiber, which belongs to the outside. Both cost no
-//! allocation there, and do not move: a [`Coroutine`](super::Coroutine) is one pointer, which is handed on in a register.
+//! The head of a bare coroutine's stack, which holds the control block and the fiber. A bare
+//! coroutine is one that is not a task.
 //!
-//! Only one thread ever sees it, and of its two users one is always at rest, so that plain cells do.
+//! Both the handle ([`Coroutine`](super::Coroutine)) and the body (through its
+//! [`Yielder`](super::Yielder)) use the control block. The fiber belongs to the handle. In the
+//! head, both need no allocation and do not move. So a [`Coroutine`](super::Coroutine) is one
+//! pointer, which is passed in a register.
 //!
-//! Its **gate** says where the coroutine stands. While it runs, the gate is the number of frames that were open when it was
-//! resumed ([`super::frames`]), and at a `suspend` as many must be open: so one comparison tells that the coroutine runs and
-//! leaves nothing open. All other states are numbers that are never reached by counting. The comparison is valid on the coroutine's
-//! own stack only, which a `suspend` checks first.
+//! Only one thread ever accesses the head, and one of its two users is always inactive. Plain
+//! cells are therefore enough.
+//!
+//! # The gate
+//! The **gate** is the coroutine's state. While the coroutine runs, the gate is the number of
+//! frames that were open when it was resumed ([`super::frames`]). At a `suspend`, exactly this
+//! number must be open. So one comparison tells that the coroutine runs and has closed all frames
+//! that it opened. All other states are numbers that counting never reaches. The comparison is
+//! valid only on the coroutine's own stack, which `suspend` checks first (C9).
 //!
 //! ```text
 //!   UNSTARTED --resume--> running --suspend--> SUSPENDED --resume--> running
-//!   running --suspend, in a destructor that a panic of the coroutine has called--> PANICKING --resume--> running
+//!   running --suspend, in a destructor run by its own panic--> PANICKING --resume--> running
 //!   running --suspend_with--> SUSPENDING --its function returned--> SUSPENDED or PANICKING
 //!   running --returned or panicked--> COMPLETE
 //!   SUSPENDED --dropped--> UNWINDING --unwound--> COMPLETE
@@ -26,34 +33,37 @@ use super::switch::Fiber;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
-/// At rest in `suspend`, in the middle of an unwinding: it may be resumed, but cannot be unwound.
+/// Suspended during unwinding. It may be resumed, but cannot be unwound.
 pub(super) const PANICKING: u32 = u32::MAX - 1;
-/// At rest in `suspend`. This and greater: may be resumed.
+/// Suspended. A coroutine whose gate is at least this may be resumed.
 pub(super) const SUSPENDED: u32 = u32::MAX - 2;
-/// At rest in `suspend_with`, whose function is running.
+/// Suspended in `suspend_with`, whose function is running.
 pub(super) const SUSPENDING: u32 = u32::MAX - 3;
-/// Being unwound because it was dropped.
+/// Being unwound, because it was dropped.
 pub(super) const UNWINDING: u32 = u32::MAX - 4;
-/// Has returned or unwound. Below: running.
+/// Returned or unwound. Each smaller number means that the coroutine runs.
 pub(super) const COMPLETE: u32 = u32::MAX - 5;
 
-/// See the module.
+/// The control block; see the module.
 pub(super) struct Control {
     pub(super) gate: Cell<u32>,
-    /// It borrows from the frame that made it, which waits for its end: it cannot be kept from ending.
+    /// Set if the coroutine borrows from the frame that created it. That frame waits for the
+    /// coroutine's end.
     pub(super) scoped: Cell<bool>,
-    /// The bytes below this block that are the coroutine's own stack, or somewhat more: the guard is below them.
+    /// The size of the coroutine's own stack below this block, or somewhat more. The guard is below
+    /// it.
     pub(super) size: usize,
-    /// The function that `suspend_with` wants to be called after the switch; valid while the gate says `SUSPENDING`.
+    /// The function that `suspend_with` wants to be called after the switch. Valid in state
+    /// `SUSPENDING`.
     pub(super) after: Cell<Option<NonNull<dyn FnMut()>>>,
-    /// The state of rest that follows on `SUSPENDING`; valid while the gate says so.
+    /// The state that follows `SUSPENDING`. Valid in state `SUSPENDING`.
     pub(super) rest: Cell<u32>,
-    /// The way back, a `Suspender` of the coroutine's types; valid while the body runs.
+    /// The suspender, of the coroutine's types. Valid while the body runs.
     pub(super) suspender: Cell<*const ()>,
 }
 
 impl Control {
-    /// Creates the block of a coroutine that has not started, on a stack of this size.
+    /// Creates the control block of an unstarted coroutine on a stack of this size.
     #[inline]
     pub(super) fn new(size: usize) -> Control {
         Control {
@@ -67,20 +77,21 @@ impl Control {
     }
 }
 
-/// What lies in the head of a coroutine's stack.
+/// The contents of the head of a coroutine's stack.
 #[repr(C)]
 pub(super) struct Head<In, Yield, Out> {
     pub(super) control: Control,
-    /// Borrowed mutably only by whoever moved the gate from a state of rest to "running" or `UNWINDING`.
+    /// Borrowed mutably only by the code that moved the gate from a suspended state to "running" or
+    /// `UNWINDING`.
     pub(super) fiber: UnsafeCell<Fiber<In, Yield, Out>>,
 }
 
 impl<In, Yield, Out> Head<In, Yield, Out> {
-    /// Checked when a coroutine is made.
+    /// An assertion that is evaluated wherever a coroutine is created.
     pub(super) const FITS: () = assert!(size_of::<Self>() <= HEAD_SIZE && align_of::<Self>() <= 16);
 }
 
-/// Marks the coroutine as complete when its body ends, by whichever way.
+/// Marks the coroutine as complete when its body returns or unwinds.
 pub(super) struct Ending<'c>(pub(super) &'c Control);
 
 impl Drop for Ending<'_> {

@@ -1,4 +1,4 @@
-//! The outside of a coroutine.
+//! The handle of a coroutine, which resumes it.
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -14,45 +14,49 @@ use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
 use super::{frames, leaked, panics};
 
-/// What [`Coroutine::resume`] came back with.
+/// The result of [`Coroutine::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CoroutineState<Yield, Out> {
-    /// The coroutine suspended itself with this value, and can be resumed.
+    /// The coroutine suspended with this value, and can be resumed.
     Yielded(Yield),
-    /// The coroutine returned this value, and is done.
+    /// The coroutine returned this value, and is complete.
     Complete(Out),
 }
 
-/// Where a [`Coroutine`] stands.
+/// The state of a [`Coroutine`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CoroutineStatus {
-    /// It has not been resumed yet.
+    /// The coroutine has not been resumed yet.
     Unstarted,
-    /// It waits in [`Yielder::suspend`] to be resumed.
+    /// The coroutine is suspended in [`Yielder::suspend`].
     Suspended,
-    /// It is being executed, or waits for another coroutine that it has resumed.
+    /// The coroutine is running, or waits for another coroutine that it has resumed.
     Running,
-    /// It has returned, panicked or been unwound.
+    /// The coroutine has returned, panicked or been unwound.
     Complete,
 }
 
-/// A computation that suspends itself in the middle, with a value, and is resumed later, with another.
+/// A computation that suspends in the middle with a value, and is resumed later with another value.
 ///
-/// It runs on a stack of its own and may suspend from any depth of calls. It belongs to the thread that made it, runs only
-/// inside of [`Coroutine::resume`], and needs no runtime. A panic in it goes on in the resumer.
+/// A coroutine runs on a stack of its own and may suspend from any depth of calls. It belongs to
+/// the thread that created it, runs only inside [`Coroutine::resume`], and needs no runtime. A
+/// panic in it is propagated to the resumer.
 ///
 /// # Dropping
-/// Dropping a suspended coroutine unwinds it: the destructors of its frames run. A panic hook is not called for that, and guards of
-/// [`sync::poison`](crate::sync::poison) do not poison their locks.
+/// Dropping a suspended coroutine unwinds it: the destructors of its frames run. The panic hook is
+/// not called for that, and guards of [`sync::poison`](crate::sync::poison) do not poison their
+/// locks.
 ///
-/// A coroutine cannot be unwound if it is suspended in a destructor that a panic of its own has called, or if the program is built with
-/// `panic = "abort"`. Dropping it then leaks its stack: no destructor runs, and nothing on the stack is ever freed.
-/// [`leaked_stacks`](super::leaked_stacks) counts these stacks. A panic that is left behind in this way keeps
-/// [`std::thread::panicking`] true on its thread.
+/// A coroutine cannot be unwound if it is suspended in a destructor that runs because of a panic in
+/// the coroutine, or if the program is built with `panic = "abort"`. Dropping it then leaks its
+/// stack: no destructor runs, and nothing on the stack is ever freed.
+/// [`leaked_stacks`](super::leaked_stacks) counts these stacks. A panic that is leaked in this way
+/// keeps [`std::thread::panicking`] true on its thread.
 ///
 /// # Borrowing
-/// The body and all values are `'static`: a suspended coroutine may be forgotten (`std::mem::forget`, a cycle of `Rc`), and its frames
-/// are then never run again and never freed. For a body that borrows there is [`scoped`](super::scoped()).
+/// The body and all values are `'static`. Safe code can forget a suspended coroutine
+/// (`std::mem::forget`, a cycle of `Rc`). Its frames then never run again and are never freed. For
+/// a body that borrows, use [`scoped`](super::scoped()).
 ///
 /// # Examples
 /// ```
@@ -71,18 +75,19 @@ pub enum CoroutineStatus {
 /// assert_eq!(reader.resume(0), CoroutineState::Complete(3));
 /// ```
 pub struct Coroutine<In, Yield, Out> {
-    /// In the head of the stack, which the fiber in there owns.
+    /// Points into the head of the stack. The fiber in the head owns that stack.
     head: NonNull<Head<In, Yield, Out>>,
-    /// It stays on its thread.
+    /// Keeps the coroutine on its thread.
     not_send: PhantomData<*mut ()>,
 }
 
 impl<In: 'static, Yield: 'static, Out: 'static> Coroutine<In, Yield, Out> {
-    /// Creates a coroutine on a stack of [`STACK_DEFAULT`] bytes. Nothing runs before the first [`Coroutine::resume`], whose
-    /// value is the body's second argument.
+    /// Creates a coroutine on a stack of [`STACK_DEFAULT`] bytes. Nothing runs before the first
+    /// [`Coroutine::resume`]. The value passed to that call becomes the body's second argument.
     ///
     /// # Panics
-    /// If the system refuses a stack; [`Coroutine::with_stack`] leaves that to be handled.
+    /// Panics if the system refuses a stack. [`Coroutine::with_stack`] allows that error to be
+    /// handled.
     ///
     /// # Examples
     /// ```
@@ -105,7 +110,7 @@ impl<In: 'static, Yield: 'static, Out: 'static> Coroutine<In, Yield, Out> {
         Coroutine::with_stack(default_stack(), body)
     }
 
-    /// Creates a coroutine on a stack of the caller's choice. [`Coroutine::into_stack`] returns it.
+    /// Creates a coroutine on the given stack. [`Coroutine::into_stack`] returns the stack.
     ///
     /// # Examples
     /// ```
@@ -125,12 +130,12 @@ impl<In: 'static, Yield: 'static, Out: 'static> Coroutine<In, Yield, Out> {
     where
         F: FnOnce(&Yielder<In, Yield>, In) -> Out + 'static,
     {
-        // SAFETY: C7: nothing is borrowed.
+        // SAFETY: C7: the body and the values borrow nothing.
         unsafe { Coroutine::borrowing(stack, body) }
     }
 }
 
-/// The stack of a coroutine whose maker has not chosen one.
+/// Returns a stack for a coroutine that is created without one.
 #[track_caller]
 pub(super) fn default_stack() -> Stack {
     match Stack::new(STACK_DEFAULT) {
@@ -143,7 +148,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     /// Creates a coroutine whose body and values may borrow.
     ///
     /// # Safety
-    /// C7: what they borrow outlives the coroutine's end, and the frame that lends it does not go on before that end.
+    /// C7: everything that the body and the values borrow outlives the coroutine's end. The frame
+    /// that lends it does not go on before that end.
     #[inline]
     pub(super) unsafe fn borrowing<F>(stack: Stack, body: F) -> Self
     where
@@ -152,18 +158,19 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         let () = Head::<In, Yield, Out>::FITS;
         let size = stack.size();
         let head = stack.head().cast::<Head<In, Yield, Out>>();
-        // Its first field.
+        // The control block is the first field of the head.
         let control = head.cast::<Control>();
         let body = move |suspender: &Suspender<In, Yield>, first: In| {
-            // SAFETY: C6: the control block lies in the head of the stack that this runs on.
+            // SAFETY: C6: the control block is in the head of the stack that this code runs on.
             let control = unsafe { control.as_ref() };
             let _ending = Ending(control);
             body(Yielder::of(control, suspender), first)
         };
-        // SAFETY: C7, the caller's promise.
+        // SAFETY: C7, by this function's contract.
         let fiber = unsafe { Fiber::new(stack, body) };
         let value = Head { control: Control::new(size), fiber: UnsafeCell::new(fiber) };
-        // SAFETY: C1: the fiber owns the stack now, and this value owns the fiber; frames never touch the head.
+        // SAFETY: C1: the fiber owns the stack, and this value owns the fiber. Frames never touch
+        // the head.
         unsafe { head.write(value) };
         Coroutine { head, not_send: PhantomData }
     }
@@ -171,8 +178,9 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     /// Runs the coroutine until it suspends or returns.
     ///
     /// # Panics
-    /// If the coroutine is complete, or running (it was called from inside of it), or about to be suspended (it was called by
-    /// the function of its [`Yielder::suspend_with`]). A panic of the coroutine goes on here, with its payload.
+    /// Panics if the coroutine is complete, if it is running (the call comes from inside it), or if
+    /// it is about to be suspended (the call comes from the function of its
+    /// [`Yielder::suspend_with`]). Propagates a panic of the coroutine, with its payload.
     ///
     /// # Examples
     /// ```
@@ -190,9 +198,11 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
             self.refuse();
         }
         control.gate.set(frames::open());
-        // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
+        // SAFETY: C5: the coroutine was unstarted or suspended. Its gate now says that it runs, so
+        // there is no other user.
         let fiber = unsafe { &mut *self.head().fiber.get() };
-        // SAFETY: C5: the gate said that it is at rest, so it is not complete. Without this it would be asked twice.
+        // SAFETY: C5: the gate said that it was unstarted or suspended, so it is not complete.
+        // Without this, `resume` would check that a second time.
         unsafe { std::hint::assert_unchecked(!fiber.is_complete()) };
         match fiber.resume(value) {
             FiberState::Suspended(value) => {
@@ -205,14 +215,14 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Calls the function of a `suspend_with`, if that is what the coroutine has suspended by.
+    /// Calls the function of `suspend_with`, if the coroutine was suspended by that.
     #[cold]
     #[inline(never)]
     fn call_after(&self) {
         if self.control().gate.get() != SUSPENDING {
             return;
         }
-        /// Puts the coroutine to rest, also if the function panics.
+        /// Sets the gate to the suspended state, even if the function panics.
         struct Rest<'c>(&'c Control);
         impl Drop for Rest<'_> {
             fn drop(&mut self) {
@@ -221,7 +231,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
         let _rest = Rest(self.control());
         if let Some(mut function) = self.control().after.take() {
-            // SAFETY: C5: the coroutine is at rest in the very call that owns the function, and `SUSPENDING` keeps it there.
+            // SAFETY: C5: the coroutine is suspended in the call that owns the function.
+            // `SUSPENDING` keeps it there.
             let function = unsafe { function.as_mut() };
             function();
         }
@@ -236,7 +247,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
                 panic!("`resume` called from inside of the coroutine that it would resume")
             }
             SUSPENDING => panic!(
-                "`resume` called by the function of the coroutine's own `suspend_with`: enter it into a queue there, and resume it \
+                "`resume` called by the function of the coroutine's own `suspend_with`: put it into a queue there, and resume it \
                  afterwards"
             ),
             UNWINDING => panic!("`resume` called while the coroutine is being dropped"),
@@ -244,7 +255,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Returns where the coroutine stands. This may be called inside the coroutine, too.
+    /// Returns the coroutine's state. This may also be called inside the coroutine.
     ///
     /// # Examples
     /// ```
@@ -266,10 +277,10 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Returns the stack of a complete coroutine, for the next one.
+    /// Returns the stack of a complete coroutine, for reuse.
     ///
     /// # Panics
-    /// If the coroutine is not complete.
+    /// Panics if the coroutine is not complete.
     ///
     /// # Examples
     /// See [`Coroutine::with_stack`].
@@ -281,7 +292,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
             "`into_stack` called on a coroutine that is not complete"
         );
         let this = ManuallyDrop::new(self);
-        // SAFETY: C5: complete, so that nobody else is at it.
+        // SAFETY: C5: the coroutine is complete, so there is no other user.
         let fiber = unsafe { &mut *this.head().fiber.get() };
         // SAFETY: neither `this` nor the fiber is used or dropped after this.
         unsafe { fiber.take_stack() }
@@ -289,7 +300,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
 
     #[inline]
     fn head(&self) -> &Head<In, Yield, Out> {
-        // SAFETY: C6: it lies in the head of the stack that its fiber owns.
+        // SAFETY: C6: it is in the head of the stack that its fiber owns.
         unsafe { self.head.as_ref() }
     }
 
@@ -298,7 +309,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         &self.head().control
     }
 
-    /// Returns whether it is suspended in the middle of an unwinding.
+    /// Returns whether the coroutine is suspended during unwinding.
     #[inline]
     pub(super) fn is_panicking(&self) -> bool {
         match self.control().gate.get() {
@@ -313,7 +324,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     fn unwind(&self) {
         self.control().gate.set(UNWINDING);
         let _forced = panics::Forced::begin();
-        // SAFETY: C5: it was at rest, and as its gate says that it runs everybody else keeps away.
+        // SAFETY: C5: the coroutine was suspended. Its gate now says that it runs, so there is no
+        // other user.
         unsafe { &mut *self.head().fiber.get() }.unwind();
     }
 }
@@ -321,20 +333,21 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
 impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
     #[inline]
     fn drop(&mut self) {
-        /// The rest is the fiber's: it drops a body that never ran, gives the stack back, or leaks it.
+        /// Drops the fiber last. The fiber drops a body that never ran, and gives its stack back or
+        /// leaks it.
         struct Rest<In, Yield, Out>(NonNull<Head<In, Yield, Out>>);
         impl<In, Yield, Out> Drop for Rest<In, Yield, Out> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: C6: it is still there.
+                // SAFETY: C6: the head still exists.
                 let fiber = unsafe { self.0.as_ref() }.fiber.get();
-                // SAFETY: C6: as above, and not used afterwards. It is moved out, as it gives away the very memory that it
-                // lies in.
+                // SAFETY: C6: as above; the fiber is not used afterwards. It is moved out first,
+                // because it gives away the memory that it lies in.
                 drop(unsafe { fiber.read() });
             }
         }
         if self.is_panicking() {
-            // Nothing of it is ever touched again, and its panic stays in the thread's count.
+            // Its frames are never touched again, and its panic stays in the thread's count.
             leaked::count();
             return;
         }

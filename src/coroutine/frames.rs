@@ -1,29 +1,34 @@
-//! What is open in a coroutine and so keeps it from being suspended.
+//! Open frames, which keep a coroutine from being suspended.
 //!
-//! A bare coroutine can be forgotten while it is suspended (`std::mem::forget`), and then the destructors of its frames never
-//! run. Whatever must end before its frame does (a scope whose children borrow from it, a timeout, a shield) therefore holds
-//! an [`OpenFrame`] for as long as a closure runs, and [`Yielder::suspend`](super::Yielder::suspend) panics while one that was opened
-//! inside of its coroutine exists. Tasks are not concerned: they are never forgotten, and may park over open frames.
+//! A coroutine can be forgotten while it is suspended (`std::mem::forget`). The destructors of its
+//! frames then never run. Some constructs are sound only if they end before their frame does: a
+//! scope, whose children borrow from it, a timeout, a shield. Such a construct therefore holds an
+//! [`OpenFrame`] while its closure runs. [`Yielder::suspend`](super::Yielder::suspend) panics while
+//! a frame is open that was opened inside its coroutine. Tasks are not affected: they are never
+//! forgotten, and may park over open frames.
 //!
-//! The count is one number per logical thread: a thread, a task, a root or the scheduler. A coroutine notes how high it stood when it was
-//! resumed; what was added since was opened inside of it. The comparison means something only on the coroutine's own stack: a task
-//! that the coroutine has started counts from 0, whatever is open around its scope. So `suspend` asks first whether it is called
-//! there (C9).
+//! # The count
+//! Open frames are counted in one number for each logical thread: an OS thread, a task, a root or
+//! the scheduler. When a coroutine is resumed, it notes the current count. If the count is larger
+//! at a `suspend`, frames that were opened inside the coroutine are still open. The comparison is
+//! valid only on the coroutine's own stack. A task that the coroutine has started counts from 0,
+//! whatever is open around its scope. So `suspend` first checks that it is called on that stack
+//! (C9).
 
 use std::marker::PhantomData;
 
 use crate::base::local;
 
-/// Holds the coroutine that it was made in, if any, from being suspended.
+/// A guard that keeps the coroutine in which it was made, if any, from being suspended.
 #[derive(Debug)]
 pub(crate) struct OpenFrame {
-    /// It counts for the thread that it was made on.
+    /// The count belongs to the thread that the guard was made on.
     not_send: PhantomData<*const ()>,
 }
 
 impl OpenFrame {
-    /// Opens a frame, until the value is dropped. The value must stay in the function that has made it: frames are closed in the
-    /// reverse order, on the stack on which they were opened.
+    /// Opens a frame until the guard is dropped. The guard must stay in the function that made it.
+    /// Frames are closed in reverse order, on the stack on which they were opened.
     #[inline]
     pub(crate) fn enter() -> OpenFrame {
         local::with(|local| local.open_frames.set(local.open_frames.get() + 1));
@@ -38,7 +43,7 @@ impl Drop for OpenFrame {
     }
 }
 
-/// How many frames are open now.
+/// Returns how many frames are open now.
 #[inline]
 pub(super) fn open() -> u32 {
     local::with(|local| local.open_frames.get())
@@ -56,7 +61,7 @@ mod tests {
         payload.downcast_ref::<&str>().is_some_and(|text| text.contains("close it first"))
     }
 
-    /// A coroutine cannot suspend over a frame that it opened, and can once that is closed.
+    /// A coroutine cannot suspend over a frame that it has opened. It can after closing the frame.
     #[test]
     fn an_open_frame_keeps_its_coroutine_from_suspending() {
         let coroutine = Coroutine::new(|yielder: &Yielder<(), u8>, ()| {
@@ -71,7 +76,8 @@ mod tests {
         assert_eq!(open(), 0);
     }
 
-    /// What the resumer holds open does not concern it, nor does what opens or closes between two resumptions.
+    /// Frames of the resumer do not count, even if they are opened or closed between two
+    /// resumptions.
     #[test]
     fn frames_of_the_resumer_do_not_count() {
         let mut numbers = Generator::new(|yielder| (0..3).for_each(|n| yielder.suspend(n)));
@@ -84,7 +90,7 @@ mod tests {
         assert_eq!(numbers.next(), None);
     }
 
-    /// What an inner coroutine opens and closes does not concern the outer one.
+    /// Frames that an inner coroutine opens and closes do not count for the outer one.
     #[test]
     fn frames_of_an_inner_coroutine_do_not_count_for_the_outer() {
         let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {

@@ -1,4 +1,4 @@
-//! An iterator written as a coroutine.
+//! Iterators that are written as coroutines.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -6,12 +6,14 @@ use std::iter::FusedIterator;
 use super::control::COMPLETE;
 use super::{Coroutine, CoroutineState, Stack, Yielder};
 
-/// An iterator whose items a function gives out one by one, from any depth of calls: for trees, parsers, walks.
+/// An iterator over the values that a function yields one by one, from any depth of calls. It suits
+/// trees, parsers and other traversals.
 ///
-/// Dropping one that was not read to its end unwinds the function, as dropping a [`Coroutine`] does. A panic of the function reaches
-/// the caller of `next`; afterwards the iterator is at its end.
+/// Dropping a generator before its end unwinds the function, as dropping a [`Coroutine`] does. A
+/// panic of the function reaches the caller of `next`. After that, the iterator is at its end.
 ///
-/// The function is `'static`, as the body of a [`Coroutine`] is. For one that borrows there is [`generate`](super::generate()).
+/// The function is `'static`, as the body of a [`Coroutine`] is. For a function that borrows, use
+/// [`generate`](super::generate()).
 ///
 /// # Examples
 /// ```
@@ -37,10 +39,12 @@ pub struct Generator<T> {
 }
 
 impl<T: 'static> Generator<T> {
-    /// Creates a generator on a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes. Nothing runs before the first `next`.
+    /// Creates a generator on a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes. Nothing
+    /// runs before the first `next`.
     ///
     /// # Panics
-    /// If the system refuses a stack; [`Generator::with_stack`] leaves that to be handled.
+    /// Panics if the system refuses a stack. [`Generator::with_stack`] allows that error to be
+    /// handled.
     ///
     /// # Examples
     /// ```
@@ -57,7 +61,7 @@ impl<T: 'static> Generator<T> {
         Generator { coroutine: Coroutine::new(move |yielder: &Yielder<(), T>, ()| body(yielder)) }
     }
 
-    /// Creates a generator on a stack of the caller's choice.
+    /// Creates a generator on the given stack.
     ///
     /// # Examples
     /// ```
@@ -90,7 +94,7 @@ impl<T> Iterator for Generator<T> {
     }
 }
 
-/// The next item of a coroutine that is a generator; `None` at its end, and ever after.
+/// Returns the next item of a generator's coroutine. Returns `None` at the end and after it.
 #[inline]
 pub(super) fn next<T>(coroutine: &Coroutine<(), T, ()>) -> Option<T> {
     if coroutine.control().gate.get() == COMPLETE {

@@ -1,19 +1,20 @@
-//! Counts the stacks that could not be unwound and so stay for ever.
+//! A counter of the stacks that could not be unwound and are therefore never freed.
 
-// Not `base::sync`: a statistic without a protocol.
+// Not from `base::sync`: this is a statistic without a protocol.
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static LEAKED: AtomicUsize = AtomicUsize::new(0);
 
-/// One more.
+/// Counts one more leaked stack.
 pub(crate) fn count() {
     LEAKED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns how many suspended coroutines were dropped without being unwound.
 ///
-/// That is so if a coroutine is suspended in a destructor that a panic of its own has called, and if the program is built with
-/// `panic = "abort"`. Their stacks, and what lives on them, stay as they are until the process ends.
+/// A coroutine cannot be unwound if it is suspended in a destructor that runs because of a panic in
+/// the coroutine, or if the program is built with `panic = "abort"`. Its stack, with everything on
+/// it, then stays as it is until the process ends.
 ///
 /// # Examples
 /// ```

@@ -1,18 +1,23 @@
-//! Whose panic it is that the thread counts.
+//! The attribution of panics, which `std` counts per thread, to the stacks of that thread.
 //!
-//! `std` counts panics by thread, where no one can write to it. A task or a coroutine that is switched away from while it unwinds leaves its
-//! panic in that count, and whatever runs next on the thread looks as if it panicked. So those stacks are counted, and while there is one,
-//! a panic that the thread counts is taken to be theirs: the answer may be "no" for code that panics, but is never "yes" for code that does
-//! not. A coroutine looks at its own frames first and is counted only if it does unwind. A task is counted whenever the thread panics.
+//! `std` counts panics per thread, and this count cannot be changed from outside. If a task or
+//! coroutine is switched away from while it unwinds, its panic stays in the count. The code that
+//! runs next on the thread then seems to be panicking. This module therefore counts such stacks.
+//! While there is one, a panic counted by the thread is assumed to be theirs. So the answer may be
+//! "no" for code that is panicking, but it is never "yes" for code that is not.
 //!
-//! A coroutine that is dropped is unwound, which `std` counts as a panic as well. It is none.
+//! A coroutine examines its own frames first, and is counted only if it does unwind. A task is
+//! counted whenever the thread panics.
+//!
+//! Dropping a suspended coroutine unwinds it, which `std` also counts as a panic, although it is
+//! none.
 
 use std::marker::PhantomData;
 use std::thread;
 
 use crate::base::local;
 
-/// The running stack, which unwinds, is about to be switched away from.
+/// Records that the running stack, which unwinds, is about to be switched away from.
 #[cold]
 pub(crate) fn leave_behind() {
     if !cfg!(any(ecru_baton, miri, loom)) {
@@ -20,7 +25,7 @@ pub(crate) fn leave_behind() {
     }
 }
 
-/// A stack for which [`leave_behind`] was called goes on.
+/// Records that a stack for which [`leave_behind`] was called runs again.
 #[cold]
 pub(crate) fn take_up() {
     if !cfg!(any(ecru_baton, miri, loom)) {
@@ -28,14 +33,15 @@ pub(crate) fn take_up() {
     }
 }
 
-/// Returns whether a stack of this thread is at rest in the middle of an unwinding.
+/// Returns whether a stack of this thread is suspended during unwinding.
 #[inline]
 pub(crate) fn some_at_rest() -> bool {
     local::with(|local| local.unwinding_at_rest.get()) != 0
 }
 
-/// Returns whether the running code panics: `std`'s answer, but "no" while some stack is at rest in the middle of an unwinding, and in the
-/// destructors of a coroutine that code which does not panic has dropped.
+/// Returns whether the running code is panicking. This is `std`'s answer, with two exceptions. It
+/// is `false` while a stack of the thread is suspended during unwinding. It is also `false` in the
+/// destructors of a coroutine that was dropped by code that is not panicking.
 #[inline]
 pub(crate) fn is_panicking() -> bool {
     thread::panicking() && is_own()
@@ -46,19 +52,21 @@ fn is_own() -> bool {
     !some_at_rest() && local::with(|local| local.forced_unwindings.get()) == 0
 }
 
-/// The unwinding of a coroutine that was dropped.
+/// The forced unwinding of a coroutine that was dropped.
 ///
-/// It is not kept apart by stacks. Where such an unwinding waits, it is at rest in the middle of an unwinding, and that alone makes the answer
-/// for everything else "no".
+/// This is counted per thread and not per stack. If a destructor waits in such an unwinding, its
+/// stack is suspended during unwinding. That alone makes [`is_panicking`] `false` for all other
+/// code.
 #[derive(Debug)]
 pub(super) struct Forced {
     counted: bool,
-    /// It counts for the thread that it was made on.
+    /// The count belongs to the thread that this was made on.
     not_send: PhantomData<*const ()>,
 }
 
 impl Forced {
-    /// Begins it. If the code that drops the coroutine panics, its destructors are run by that panic.
+    /// Begins a forced unwinding. It is not counted if the code that drops the coroutine is
+    /// panicking: the destructors then run because of that panic.
     pub(super) fn begin() -> Forced {
         let counted = !is_panicking();
         if counted {

@@ -1,11 +1,14 @@
-//! Coroutines and generators that borrow: they end before the function that makes them returns.
+//! Coroutines and generators that borrow. They end before the function that creates them returns.
 //!
-//! A coroutine that borrows must not be forgotten while it is suspended (C7). So it never leaves the frame that owns it: the caller gets a
-//! shared reference for the length of a closure. A shared reference cannot be swapped with another, and to forget it changes nothing. When the
-//! closure ends, the frame unwinds the coroutine, and does not go on before that is done. If it cannot be done, the process is aborted.
+//! A coroutine that borrows must not be forgotten while it is suspended (C7). It therefore never
+//! leaves the frame that owns it: the caller gets only a shared reference, for the duration of a
+//! closure. A shared reference cannot be used to swap two coroutines, and forgetting it changes
+//! nothing. When the closure ends, the frame unwinds the coroutine and does not go on before that
+//! is done. If it cannot be done, the process is aborted.
 //!
-//! The frame itself may lie on the stack of a coroutine that is forgotten. Then it does not go on either, and its stack is never
-//! freed; the outer coroutine is `'static`, or lies in such a frame itself.
+//! The frame itself may lie on the stack of a coroutine that is forgotten. Then the frame does not
+//! go on either, and its stack is never freed. That outer coroutine is `'static`, or lies in such a
+//! frame itself.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -22,20 +25,23 @@ pub struct ScopedCoroutine<In, Yield, Out> {
     inner: Coroutine<In, Yield, Out>,
 }
 
-/// Calls `with` with a coroutine whose `body` may borrow from the caller, and returns what `with` returns.
+/// Calls `with` with a coroutine whose `body` may borrow from the caller. Returns `with`'s value.
 ///
-/// The coroutine has a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes, and runs inside of
-/// [`resume`](ScopedCoroutine::resume) only. If it is suspended when `with` ends, it is unwound: the destructors of its frames run
-/// before this call returns.
+/// The coroutine has a stack of [`STACK_DEFAULT`](super::STACK_DEFAULT) bytes, and runs only inside
+/// [`resume`](ScopedCoroutine::resume). If it is suspended when `with` ends, it is unwound: the
+/// destructors of its frames run before this call returns.
 ///
 /// # Panics
-/// With the panic of `with`, or of a destructor that is run as the coroutine is unwound; if the system refuses a stack.
+/// Panics if the system refuses a stack. Propagates a panic of `with`, or of a destructor that runs
+/// while the coroutine is unwound.
 ///
 /// # Aborts
-/// The coroutine has to end before this call returns. The process is aborted if it cannot:
-/// - if it is suspended when `with` ends, in a program that is built with `panic = "abort"`, where nothing can be unwound;
-/// - if it is suspended when `with` ends, in a destructor that a panic of its own has called;
-/// - if it calls [`Yielder::suspend`] while it is unwound.
+/// The coroutine must end before this call returns. The process is aborted if it cannot:
+/// - if the coroutine is suspended when `with` ends, and nothing can be unwound because the program
+///   is built with `panic = "abort"`;
+/// - if the coroutine is suspended when `with` ends, in a destructor that runs because of a panic
+///   in the coroutine;
+/// - if the coroutine calls [`Yielder::suspend`] while it is unwound.
 ///
 /// # Examples
 /// ```
@@ -62,17 +68,19 @@ pub fn scoped<In, Yield, Out, R>(
     body: impl FnOnce(&Yielder<In, Yield>, In) -> Out,
     with: impl FnOnce(&ScopedCoroutine<In, Yield, Out>) -> R,
 ) -> R {
-    // SAFETY: C7: it ends below, before this frame goes on, and it is lent by a shared reference only.
+    // SAFETY: C7: the coroutine ends below, before this frame goes on, and is lent by shared
+    // reference only.
     let inner = unsafe { Coroutine::borrowing(default_stack(), body) };
     inner.control().scoped.set(true);
     let coroutine = ScopedCoroutine { inner };
-    // Caught, so that the coroutine's destructors do not run in the middle of another unwinding.
+    // The panic is caught, so that the coroutine's destructors do not run during another unwinding.
     let result = panic::catch_unwind(AssertUnwindSafe(|| with(&coroutine)));
     let ended = panic::catch_unwind(AssertUnwindSafe(|| coroutine.end()));
     match (result, ended) {
         (Ok(value), Ok(())) => value,
         (Err(payload), ended) => {
-            // The first panic is the one that counts; the other's payload may panic itself when it is dropped, so it is leaked.
+            // The first panic takes precedence. The other payload is leaked, because dropping it
+            // might panic.
             let _ = ManuallyDrop::new(ended);
             panic::resume_unwind(payload)
         }
@@ -80,17 +88,18 @@ pub fn scoped<In, Yield, Out, R>(
     }
 }
 
-/// Calls `with` with an iterator over what `body`, which may borrow from the caller, gives out one by one, and returns what `with`
-/// returns.
+/// Calls `with` with an iterator over the values that `body` yields. `body` may borrow from the
+/// caller. Returns `with`'s value.
 ///
-/// It is [`scoped`] for a coroutine that only gives values out. If the iterator was not read to its end when `with` ends, `body` is
-/// unwound.
+/// This is [`scoped`] for a coroutine that only yields values. If the iterator has not reached its
+/// end when `with` ends, `body` is unwound.
 ///
 /// # Panics
-/// As [`scoped`]. A panic of `body` reaches the caller of `next`; afterwards the iterator is at its end.
+/// Panics in the same cases as [`scoped`]. A panic of `body` reaches the caller of `next`. After
+/// that, the iterator is at its end.
 ///
 /// # Aborts
-/// As [`scoped`].
+/// Aborts in the same cases as [`scoped`].
 ///
 /// # Examples
 /// ```
@@ -125,7 +134,7 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
     /// Runs the coroutine until it suspends or returns.
     ///
     /// # Panics
-    /// As [`Coroutine::resume`].
+    /// Panics in the same cases as [`Coroutine::resume`].
     ///
     /// # Examples
     /// See [`scoped`].
@@ -135,7 +144,7 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
         self.inner.resume(value)
     }
 
-    /// Returns where the coroutine stands. This may be called inside the coroutine, too.
+    /// Returns the coroutine's state. This may also be called inside the coroutine.
     ///
     /// # Examples
     /// ```
@@ -148,9 +157,9 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
         self.inner.state()
     }
 
-    /// Ends the coroutine, or the process.
+    /// Ends the coroutine, or aborts the process.
     fn end(self) {
-        // C7: nothing borrowed may be left in use when this returns.
+        // C7: when this returns, nothing borrowed may still be in use.
         match self.state() {
             CoroutineStatus::Unstarted | CoroutineStatus::Complete => {}
             CoroutineStatus::Suspended if self.inner.is_panicking() => abort(
@@ -168,7 +177,7 @@ impl<In, Yield, Out> ScopedCoroutine<In, Yield, Out> {
     }
 }
 
-/// Says why, and ends the process.
+/// Prints the reason, and aborts the process.
 #[cold]
 pub(super) fn abort(why: &str) -> ! {
     report::last_words(format!("ecru: {why}; what it borrows must not be freed: aborting"));
@@ -183,7 +192,8 @@ impl<In, Yield, Out> fmt::Debug for ScopedCoroutine<In, Yield, Out> {
 
 /// The items of a generator that may borrow, lent to a closure by [`generate`].
 ///
-/// It is a handle: dropping or forgetting it leaves the generator where it is, which ends with that closure.
+/// This is only a handle. If it is dropped or forgotten, the generator still ends with that
+/// closure.
 pub struct Items<'c, T> {
     coroutine: &'c ScopedCoroutine<(), T, ()>,
 }

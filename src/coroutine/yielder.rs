@@ -1,4 +1,4 @@
-//! The inside of a coroutine: how its body gives values out and waits to be resumed.
+//! The handle with which a coroutine's body suspends the coroutine.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,40 +11,48 @@ use super::scoped::abort;
 use super::switch::Suspender;
 use super::{frames, panics};
 
-/// The way out of a coroutine's body, which suspends itself with it.
+/// The handle with which a coroutine's body suspends its coroutine.
 ///
-/// It may be lent to any function that the body calls. It suspends its own coroutine only, and only from that coroutine's
-/// own stack: in a task, a run or another coroutine that the body has started, [`suspend`](Yielder::suspend) panics.
+/// It may be lent to any function that the body calls. It suspends only its own coroutine, and only
+/// from that coroutine's own stack. In a task, a run or another coroutine that the body has
+/// started, [`suspend`](Yielder::suspend) panics.
 #[repr(transparent)]
 pub struct Yielder<In, Yield> {
-    /// A yielder is the control block under another name: lending it costs nothing, and asking it one load.
+    /// A yielder is the control block under another name. Lending it costs nothing, and using it
+    /// costs one load.
     control: Control,
     types: PhantomData<fn(Yield) -> In>,
 }
 
 impl<In, Yield> Yielder<In, Yield> {
-    /// The yielder of the coroutine whose control block and way back these are.
+    /// Returns the yielder of the coroutine with this control block and suspender.
     #[inline]
     pub(super) fn of<'c>(control: &'c Control, suspender: &'c Suspender<In, Yield>) -> &'c Self {
         control.suspender.set(ptr::from_ref(suspender).cast());
-        // SAFETY: a transparent wrapper of exactly this type.
+        // SAFETY: `Yielder` is a transparent wrapper of exactly this type.
         unsafe { &*ptr::from_ref(control).cast() }
     }
 
-    /// Suspends the coroutine: its resumer gets `value`. Returns what the next resumption passes.
+    /// Suspends the coroutine and passes `value` to its resumer. Returns the value of the next
+    /// [`resume`](super::Coroutine::resume).
     ///
-    /// If the coroutine is dropped instead, this call does not return: it unwinds. In a destructor that a panic of the coroutine has called, it
-    /// neither returns nor unwinds then: the coroutine's stack is leaked.
+    /// If the coroutine is dropped instead, this call does not return but unwinds. A call in a
+    /// destructor that runs because of a panic in the coroutine neither returns nor unwinds then:
+    /// the coroutine's stack is leaked.
     ///
-    /// A lazy iterator such as the one of [`Scope::map_buffered`](crate::Scope::map_buffered) may be left half read, if its scope was
-    /// opened outside the coroutine: its tasks belong to that scope, which waits for them.
+    /// A lazy iterator such as that of [`Scope::map_buffered`](crate::Scope::map_buffered) may be
+    /// left half read if its scope was opened outside the coroutine. Its tasks belong to that
+    /// scope, which waits for them.
     ///
     /// # Panics
-    /// - If a scope, a timeout, a shield or the like was opened in the coroutine and is still open.
-    /// - If this is not the coroutine's own stack: in a task or a run that the coroutine has started, in another coroutine that it has
-    ///   resumed, or in a function that was called on behalf of none of them.
-    /// - If the coroutine is being dropped: a destructor must not suspend it, nor a body that has caught the unwinding. A coroutine of
-    ///   [`scoped`](super::scoped()) aborts the process then.
+    /// - Panics if a scope, a timeout, a shield or a similar construct that was opened in the
+    ///   coroutine is still open.
+    /// - Panics if the call is not made on the coroutine's own stack. That is so in a task or a run
+    ///   that the coroutine has started, in another coroutine that it has resumed, and in a
+    ///   function that the scheduler calls.
+    /// - Panics if the coroutine is being dropped. A destructor must not suspend it, and neither
+    ///   may a body that has caught the unwinding. A coroutine of [`scoped`](super::scoped())
+    ///   aborts the process in this case.
     ///
     /// # Examples
     /// ```
@@ -61,7 +69,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline]
     #[track_caller]
     pub fn suspend(&self, value: Yield) -> In {
-        // One branch for all that is unusual keeps the switch short.
+        // All unusual cases share one branch, which keeps the switch short.
         if !self.may_suspend() || thread::panicking() {
             return self.suspend_slowly(value);
         }
@@ -81,16 +89,18 @@ impl<In, Yield> Yielder<In, Yield> {
         value
     }
 
-    /// Suspends the coroutine as [`Yielder::suspend`] does, and calls `function` on the resumer's side, once the coroutine is suspended
-    /// and before the resumer gets `value`.
+    /// Suspends the coroutine as [`Yielder::suspend`] does, and calls `function` on the resumer's
+    /// stack. The call is made after the coroutine has been suspended and before the resumer gets
+    /// `value`.
     ///
-    /// This is for handing the coroutine to something that may want it resumed at once: when `function` enters it into a
-    /// queue, it is at rest already. `function` may do anything except resume this very coroutine.
+    /// This is for passing the coroutine to code that may want to resume it at once. When
+    /// `function` puts the coroutine into a queue, the coroutine is already suspended. `function`
+    /// may do anything except resume this coroutine.
     ///
-    /// A panic of `function` reaches the resumer in place of `value`; the coroutine stays suspended.
+    /// A panic of `function` reaches the resumer instead of `value`. The coroutine stays suspended.
     ///
     /// # Panics
-    /// As [`Yielder::suspend`].
+    /// Panics in the same cases as [`Yielder::suspend`].
     ///
     /// # Examples
     /// ```
@@ -117,8 +127,9 @@ impl<In, Yield> Yielder<In, Yield> {
             }
         };
         let call: NonNull<dyn FnMut() + '_> = NonNull::from(&mut call);
-        // SAFETY: C5: only the lifetime changes. The resumer calls it at once, while this frame is at rest, which it stays
-        // for so long, as a coroutine that is `SUSPENDING` can neither be resumed nor dropped.
+        // SAFETY: C5: only the lifetime changes. The resumer calls the function at once, while this
+        // frame is suspended. The frame stays suspended meanwhile, because a coroutine in state
+        // `SUSPENDING` can be neither resumed nor dropped.
         let call = unsafe {
             mem::transmute::<NonNull<dyn FnMut() + '_>, NonNull<dyn FnMut() + 'static>>(call)
         };
@@ -131,7 +142,7 @@ impl<In, Yield> Yielder<In, Yield> {
         value
     }
 
-    /// Returns the state in which the coroutine, which is about to suspend, will be at rest.
+    /// Returns the suspended state that the coroutine, which is about to suspend, will have.
     fn begin_rest(&self) -> u32 {
         let top = ptr::from_ref(&self.control).addr();
         if !thread::panicking() || !self.suspender().is_unwinding(top, self.control.size) {
@@ -141,7 +152,7 @@ impl<In, Yield> Yielder<In, Yield> {
         PANICKING
     }
 
-    /// The coroutine has been resumed.
+    /// Records that the coroutine has been resumed.
     fn end_rest(rest: u32) {
         if rest == PANICKING {
             panics::take_up();
@@ -156,7 +167,8 @@ impl<In, Yield> Yielder<In, Yield> {
         }
     }
 
-    /// Returns whether this is the coroutine's own stack, and nothing that was opened in the coroutine is open.
+    /// Returns whether the caller runs on the coroutine's own stack, and all frames that were
+    /// opened in the coroutine are closed.
     #[inline]
     fn may_suspend(&self) -> bool {
         self.is_here() && frames::open() == self.control.gate.get()
@@ -169,11 +181,11 @@ impl<In, Yield> Yielder<In, Yield> {
         assert!(
             self.is_here(),
             "`suspend` called outside its coroutine's own stack: in a task, a run or another coroutine that it has started, or in a \
-             function that was called on behalf of none of them"
+             function that the scheduler calls"
         );
         if self.control.gate.get() != UNWINDING {
             panic!(
-                "`suspend` called while a scope, timeout, shield or the like that was opened in this coroutine is open: \
+                "`suspend` called while a scope, timeout, shield or similar that was opened in this coroutine is open: \
                  close it first"
             );
         }
@@ -186,8 +198,8 @@ impl<In, Yield> Yielder<In, Yield> {
         )
     }
 
-    /// Returns whether the caller runs on the coroutine's own stack (C9). Then nothing else does: no task, run or coroutine that it
-    /// has started.
+    /// Returns whether the caller runs on the coroutine's own stack (C9). If so, no task, run or
+    /// coroutine that the coroutine has started is running.
     #[inline]
     fn is_here(&self) -> bool {
         self.suspender().is_here(ptr::from_ref(&self.control).addr(), self.control.size)
@@ -195,8 +207,8 @@ impl<In, Yield> Yielder<In, Yield> {
 
     #[inline]
     fn suspender(&self) -> &Suspender<In, Yield> {
-        // SAFETY: C6: a yielder is lent to the coroutine's body only; its suspender has these types and lives as long as that
-        // runs.
+        // SAFETY: C6: a yielder is lent to the coroutine's body only. Its suspender has these types
+        // and lives as long as the body runs.
         unsafe { &*self.control.suspender.get().cast() }
     }
 }

@@ -1,4 +1,4 @@
-//! Names and stacks for tasks.
+//! Builders that configure a task before it is spawned.
 
 use super::core::Start;
 use super::join::JoinHandle;
@@ -7,13 +7,13 @@ use super::try_scoped::TryScope;
 use crate::coroutine::STACK_FLOOR;
 use crate::task::Extra;
 
-/// What a spawn may be told besides its closure.
+/// The options of a spawn.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) daemon: bool,
-    /// Begins even if it is cancelled before.
+    /// The task begins even if it is cancelled before it starts.
     pub(crate) always_begins: bool,
-    /// Starts on its spawner's worker.
+    /// The task starts on its spawner's worker.
     pub(crate) near: bool,
     pub(crate) extra: Option<Box<Extra>>,
 }
@@ -23,7 +23,7 @@ impl Options {
         Options { daemon: true, ..Options::default() }
     }
 
-    /// Where a task that need not stay on its spawner's worker starts.
+    /// Returns where a task starts that is not bound to its spawner's worker.
     fn start(&self) -> Start {
         if self.near { Start::Here } else { Start::Anywhere }
     }
@@ -57,29 +57,34 @@ macro_rules! builder {
                 $name { scope, options: Options::default() }
             }
 
-            /// Names the task: [`task::current`](crate::task::current), handles and messages show it.
+            /// Sets the task's name, which [`task::current`](crate::task::current), handles and
+            /// messages show.
             pub fn name(mut self, name: impl Into<String>) -> Self {
                 self.options.extra().name = Some(name.into());
                 self
             }
 
-            /// Gives the task a stack of its own of this many usable bytes, rounded up to whole pages, instead of one of the
-            /// runtime's. It is mapped when the task starts, and given back when it ends.
+            /// Gives the task a stack of its own with at least `bytes` usable bytes, instead of one
+            /// of the runtime's stacks. The size is rounded up to whole pages. The stack is mapped
+            /// when the task starts and unmapped when it ends.
             ///
             /// # Panics
-            /// When that is below 16 KiB.
+            /// Panics if `bytes` is less than 16 KiB.
             #[track_caller]
             pub fn stack_size(mut self, bytes: usize) -> Self {
                 self.options.set_stack_size(bytes);
                 self
             }
 
-            /// Starts the task on the worker of its spawner. For a task that talks much to its spawner, or to other tasks that are
-            /// spawned so, and computes little.
+            /// Starts the task on the worker of its spawner. This suits a task that computes little
+            /// and communicates much with its spawner, or with other tasks that are spawned this
+            /// way.
             ///
-            /// Without this a task that waits may start on another worker, see [`Placement`](crate::Placement). Then each message
-            /// between the two crosses from one core to another, which takes several times as long. Unlike the closure of
-            /// `spawn_local`, one that starts near its spawner has to be `Send`, so this can be added or removed at any time.
+            /// Without `near`, a task that waits may start on another worker, see
+            /// [`Placement`](crate::Placement). Each message between the two tasks then crosses
+            /// from one core to another, which takes several times as long. Unlike the closure of
+            /// `spawn_local`, the closure of such a task must be `Send`. So a call to `near` can be
+            /// added or removed at any time.
             ///
             /// # Examples
             /// ```
@@ -127,10 +132,10 @@ builder! {
 }
 
 impl<'scope> TaskBuilder<'scope, '_> {
-    /// [`Scope::spawn`].
+    /// Spawns the configured task, as [`Scope::spawn`] does.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn<F, U>(self, f: F) -> JoinHandle<'scope, U>
     where
@@ -141,10 +146,10 @@ impl<'scope> TaskBuilder<'scope, '_> {
         self.scope.core.spawn(Plain(f), self.options, start)
     }
 
-    /// [`Scope::spawn_local`].
+    /// Spawns the configured task on the caller's own worker, as [`Scope::spawn_local`] does.
     ///
     /// # Panics
-    /// On a thread that is no worker.
+    /// Panics if the calling thread is not a worker of this scope's run.
     #[track_caller]
     pub fn spawn_local<F, U>(self, f: F) -> JoinHandle<'scope, U>
     where
@@ -154,10 +159,10 @@ impl<'scope> TaskBuilder<'scope, '_> {
         self.scope.core.spawn(Plain(f), self.options, Start::Here)
     }
 
-    /// [`Scope::spawn_daemon`].
+    /// Spawns the configured task as a daemon, as [`Scope::spawn_daemon`] does.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn_daemon<F, U>(mut self, f: F)
     where
@@ -171,10 +176,10 @@ impl<'scope> TaskBuilder<'scope, '_> {
 }
 
 impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
-    /// [`TryScope::spawn`].
+    /// Spawns the configured task, as [`TryScope::spawn`] does.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn<F, U>(self, f: F) -> JoinHandle<'scope, U>
     where
@@ -185,10 +190,10 @@ impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
         self.scope.spawn_with(f, self.options, start)
     }
 
-    /// [`TryScope::spawn_local`].
+    /// Spawns the configured task on the caller's own worker, as [`TryScope::spawn_local`] does.
     ///
     /// # Panics
-    /// On a thread that is no worker.
+    /// Panics if the calling thread is not a worker of this scope's run.
     #[track_caller]
     pub fn spawn_local<F, U>(self, f: F) -> JoinHandle<'scope, U>
     where
@@ -198,10 +203,10 @@ impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
         self.scope.spawn_with(f, self.options, Start::Here)
     }
 
-    /// [`TryScope::spawn_daemon`].
+    /// Spawns the configured task as a daemon, as [`TryScope::spawn_daemon`] does.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn_daemon<F>(mut self, f: F)
     where

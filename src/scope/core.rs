@@ -1,19 +1,31 @@
-//! What all scopes have in common: the count of their children, the wait for it, and who panicked.
+//! The part that all scopes share: the count of children, the wait for them, and the list of
+//! children that panicked.
 //!
 //! # The count
 //! ```text
-//!   bit 63        62         61 .. 32     31 .. 0                         beside it: home_children, home_waits
+//!   bit 63        62         61 .. 32     31 .. 0
 //!   WAIT_ALL   WAIT_CHILDREN  daemons    children not in home_children + BIAS
-//! ```
-//! A scope's task is pinned to its worker, the scope's *home*, and so are most spawns and ends of its children. Those count in
-//! `home_children`, a plain cell that only the home worker's thread touches; all others in the word. A child may be added in
-//! one place and taken off in the other, so each alone may be negative (hence BIAS), but the sum is right at every moment.
 //!
-//! To wait, the scope moves the cell's count into the word, sets `home_waits` (from then on its own worker uses the word too),
-//! writes a waiter and sets one of the bits, unless what it waits for is already so. The child whose decrement makes it so
-//! clears the bit in the same exchange and then unparks the waiter: exactly one does, and the core stays until it has, because
-//! the scope returns only after that unpark (S5). For every other child the exchange is the last access; for one that ends at
-//! home without an exchange, the scope's task cannot run before its worker has moved on.
+//!   beside the word: home_children, home_waits
+//! ```
+//! A scope's task is pinned to its worker, the scope's *home*. Most children are spawned there and
+//! end there. These changes are counted in `home_children`, a plain cell that only the home
+//! worker's thread touches. All other changes are counted in the atomic word. A child may be added
+//! in one of the two and subtracted in the other. Each of them alone may therefore be negative
+//! (hence BIAS), but their sum is correct at every moment.
+//!
+//! To wait, the scope's task
+//! 1. adds the cell's count to the word,
+//! 2. sets `home_waits`, so that the home worker uses the word from now on,
+//! 3. writes a waiter,
+//! 4. sets one of the two WAIT bits, unless the condition that it waits for already holds.
+//!
+//! The child whose decrement fulfils the condition clears the bit in the same exchange, and then
+//! unparks the waiter. Exactly one child does this. The core stays valid until the unpark is done,
+//! because the scope returns only after that unpark (S5). For every other child, the exchange is
+//! its last access to the core. A child that is counted in the cell makes no exchange. The
+//! scope's task cannot run before the home worker has left that child, because it runs on the same
+//! worker.
 #![expect(unsafe_code, reason = "children reach the core by pointer")]
 
 use std::any::Any;
@@ -34,61 +46,63 @@ use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox,
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
 const CHILDREN_MASK: u64 = DAEMON - 1;
-/// What the children's half of the word holds when it counts none.
+/// The value of the children's half of the word when it counts no children.
 const BIAS: u64 = 1 << 30;
 const WAIT_CHILDREN: u64 = 1 << 62;
 const WAIT_ALL: u64 = 1 << 63;
 const DAEMONS_MASK: u64 = (WAIT_CHILDREN - 1) & !CHILDREN_MASK;
 
-/// See the module. Lives on the stack of the scope's task, and does not move.
+/// The state that every scope contains; see the module. It lies on the stack of the scope's task
+/// and does not move.
 #[derive(Debug)]
 pub(crate) struct ScopeCore {
-    /// Above every child; what `s.cancel()` flags.
+    /// The parent of every child's node. `s.cancel()` flags it.
     pub(super) group: CancelNode,
-    /// Above every daemon; flagged when the rest has ended.
+    /// The parent of every daemon's node. Flagged when the body and all other children have ended.
     pub(super) daemons: CancelNode,
     count: AtomicU64,
-    /// The worker that the scope's task is pinned to.
+    /// The home worker, to which the scope's task is pinned.
     home: *const (),
-    /// Children counted by the home worker alone; may be negative.
+    /// The number of children counted by the home worker without the word. May be negative.
     home_children: Cell<i32>,
-    /// The scope waits: the home worker counts in the word, as everybody does.
+    /// Set while the scope waits. The home worker then counts in the word, too.
     home_waits: Cell<bool>,
-    /// Written before a WAIT bit is set, read by whoever clears it.
+    /// Written before a WAIT bit is set, and read by the child that clears the bit.
     waiter: UnsafeCell<Option<Waiter>>,
     /// The task-local bindings that children start with.
     bindings: *const (),
-    /// Where the children run.
+    /// The pool of workers that run the children.
     pub(super) pool: *const (),
     /// Where the scope was opened.
     opened_at: &'static Location<'static>,
-    /// Children that panicked, linked through `next`; each with a reference.
+    /// A list of the children that panicked, linked through `next`. It holds a reference to each.
     panicked: AtomicPtr<Header>,
 }
 
-// SAFETY: S5: what is not atomic is handed over by the count, as the module says.
+// SAFETY: S5: the count hands over the fields that are not atomic, as the module describes.
 unsafe impl Sync for ScopeCore {}
 
-/// How a kind of scope starts its tasks.
+/// Where a new task starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     /// On any worker.
     Anywhere,
-    /// On the spawner's.
+    /// On the spawner's worker.
     Here,
-    /// On the one that comes so many places after the spawner's.
+    /// On the worker that comes this many places after the spawner's.
     Beside(usize),
 }
 
 impl ScopeCore {
-    /// A core whose children hang below `parent`.
+    /// Creates a core whose children's nodes hang below `parent`.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn new(parent: *const CancelNode) -> ScopeCore {
         ScopeCore::opened_at(parent, Location::caller())
     }
 
-    /// The same, opened somewhere else. Inlined, as it would be copied otherwise.
+    /// Creates a core with an explicit place of opening. Inlined, because the core would be copied
+    /// otherwise.
     #[inline(always)]
     pub(crate) fn opened_at(
         parent: *const CancelNode,
@@ -110,13 +124,13 @@ impl ScopeCore {
         }
     }
 
-    /// Where the scope of a task was opened; none for a root task.
+    /// Returns the place where the scope of a task was opened, or `None` for a root task.
     pub(crate) fn opening_of(task: &Header) -> Option<&'static Location<'static>> {
-        // SAFETY: S5: the scope does not end before its task, which is there.
+        // SAFETY: S5: the scope does not end before its task, and the task is alive.
         unsafe { task.scope.cast::<ScopeCore>().as_ref() }.map(|core| core.opened_at)
     }
 
-    /// Opens the core's node. From here on the core must not move.
+    /// Opens the core's node. The core must not move after this call.
     #[inline]
     pub(crate) fn open(&self) -> Opened<'_> {
         self.daemons.set_parent(&raw const self.group);
@@ -125,7 +139,7 @@ impl ScopeCore {
         opened
     }
 
-    /// Makes a task of `body` and queues it.
+    /// Boxes `body` as a task and queues it.
     #[inline]
     #[track_caller]
     pub(crate) fn spawn<'scope, B>(
@@ -138,13 +152,13 @@ impl ScopeCore {
         B: Body,
     {
         let task = self.allocate(body, options, Location::caller());
-        // SAFETY: T1: a new task, whose queue reference is given away.
+        // SAFETY: T1: the task is new, and its queue reference is given away here.
         unsafe { self.queue(task, start) };
-        // SAFETY: T2: the handle's reference.
+        // SAFETY: T2: this is the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
 
-    /// Counts a new child and boxes it.
+    /// Counts a new child and allocates its box.
     #[inline(always)]
     pub(crate) fn allocate<B: Body>(
         &self,
@@ -153,12 +167,13 @@ impl ScopeCore {
         at: &'static Location<'static>,
     ) -> *const Header {
         let task = self.adopt(&Erased::<B>::VTABLE, options, at);
-        // SAFETY: M1: the table is that of this type.
+        // SAFETY: M1: the table belongs to this type.
         unsafe { TaskBox::fill(task, body) };
         task
     }
 
-    /// The part of it that does not depend on the body's type. Inlined all the same: a call would cost a spawn a tenth.
+    /// The part of `allocate` that does not depend on the body's type. It is inlined nevertheless:
+    /// a call would make a spawn a tenth slower.
     #[inline(always)]
     fn adopt(
         &self,
@@ -166,7 +181,7 @@ impl ScopeCore {
         options: Options,
         at: &'static Location<'static>,
     ) -> *const Header {
-        // First, so that the header is written where it stays.
+        // The memory is allocated first, so that the header is written directly into it.
         let room = Header::room(vtable);
         let group = if options.daemon { &self.daemons } else { &self.group };
         if options.daemon {
@@ -180,20 +195,21 @@ impl ScopeCore {
         let begins = options.daemon || options.always_begins;
         let (daemon, extra) = (options.daemon, options.extra);
         let header = Header::new(vtable, scope, group, self.bindings, begins, daemon, extra, at);
-        // SAFETY: K1: the parent is in this core, which waits for the task.
+        // SAFETY: K1: the parent node is in this core, which waits for the task.
         let task = unsafe { Header::boxed(room, header) };
         if task::is_hooked() {
-            // SAFETY: T1: nobody else knows it yet.
+            // SAFETY: T1: no other thread knows the task yet.
             unsafe { task::inherit(task) };
         }
         task
     }
 
-    /// Few scopes have any.
+    /// Counts a daemon. Cold, because few scopes have daemons.
     #[cold]
     fn count_daemon(&self) {
-        // Not before the first.
-        // SAFETY: K1: both nodes are in this core, which stays until `close`, and what is above stays longer.
+        // The daemons' node is linked when the first daemon is spawned, not before.
+        // SAFETY: K1: both nodes are in this core, which stays until `close`. Their ancestors
+        // outlive it.
         unsafe { cancel::reach(&self.daemons) };
         self.count.fetch_add(DAEMON, Ordering::Relaxed);
     }
@@ -201,12 +217,12 @@ impl ScopeCore {
     /// Queues a new task.
     ///
     /// # Safety
-    /// T1: the queue's reference is given away.
+    /// T1: the caller gives away the queue's reference.
     #[inline(always)]
     #[track_caller]
     unsafe fn queue(&self, task: *const Header, start: Start) {
         let queued = match start {
-            // SAFETY: T1, the caller's promise.
+            // SAFETY: T1, by this function's contract.
             Start::Anywhere => unsafe { sched::spawn(task, self.pool) },
             // SAFETY: T1, as above.
             Start::Here => unsafe { sched::spawn_local(task, self.pool) },
@@ -218,16 +234,18 @@ impl ScopeCore {
         }
     }
 
-    /// Asks every child to stop.
+    /// Cancels every child.
     pub(crate) fn cancel(&self, reason: CancelReason) {
-        // A request from further up that came first stays the reason, and the one that is answered.
-        // SAFETY: K1: the scope is open, and so is what is above it.
+        // Links the group's node first. If a request from further up came earlier, the node
+        // inherits it. That request then stays the reason, and it is the one that waits answer.
+        // SAFETY: K1: the scope is open, and so are all nodes above it.
         unsafe { cancel::reach(&self.group) };
         cancel::cancel(&self.group, reason);
     }
 
-    /// Opens the core, runs a scope's body, waits for its tasks, and passes on a panic of the body. Returns that of a task that was
-    /// not joined: the caller panics, so that the place is its own caller's. From here on the core must not move.
+    /// Opens the core, runs a scope's body, waits for the children, and resumes a panic of the
+    /// body. Returns the panic of a child that was not joined. The caller then panics itself, so
+    /// that the reported place is that of its own caller. The core must not move after this call.
     #[inline(always)]
     pub(crate) fn run<T>(&self, body: impl FnOnce() -> T) -> Result<T, Box<ChildPanic>> {
         let opened = self.open();
@@ -240,11 +258,12 @@ impl ScopeCore {
         drop(opened);
         match result {
             Ok(value) => {
-                // No exchange: nobody adds one any more.
+                // A load is enough: no child is left that could add itself.
                 if !self.panicked.load(Ordering::Acquire).is_null()
                     && let Some(panic) = self.look_for_panic()
                 {
-                    // Not while the panic unwinds: a second one would end the process.
+                    // Dropped before the panic begins: a second panic during unwinding would abort
+                    // the process.
                     task::drop_quietly(value);
                     return Err(Box::new(panic));
                 }
@@ -254,14 +273,15 @@ impl ScopeCore {
         }
     }
 
-    /// Passes on the body's panic: those of its tasks come second.
+    /// Resumes the body's panic. It takes precedence over panics of the children.
     #[cold]
     fn fail(&self, payload: Box<dyn Any + Send>) -> ! {
         task::drop_quietly(self.unclaimed_panic());
         panic::resume_unwind(payload)
     }
 
-    /// Waits for the children, then cancels the daemons and waits for them. No cancel point.
+    /// Waits for the children, then cancels the daemons and waits for them. This is not a
+    /// cancellation point.
     #[inline]
     pub(crate) fn finish(&self) {
         if !self.is_over() {
@@ -271,38 +291,39 @@ impl ScopeCore {
 
     fn finish_slowly(&self) {
         self.wait(WAIT_CHILDREN);
-        // Not "if there are daemons": one may have spawned a child just now, and ended.
+        // The test is not "are there daemons": a daemon may just have spawned a child and ended.
         if !self.is_over() {
             cancel::cancel(&self.daemons, CancelReason::ScopeEnd);
             self.wait(WAIT_ALL);
         }
     }
 
-    /// Whether the plain cell is this thread's, and in use.
+    /// Returns whether the current thread counts in the plain cell.
     #[inline]
     fn counts_at_home(&self) -> bool {
-        // A model's threads are no workers.
+        // Threads of a loom model are not workers.
         cfg!(not(loom))
             && std::ptr::eq(self.home, sched::current_worker())
             && !self.home_waits.get()
     }
 
-    /// Moves the count of the plain cell into the word. At home.
+    /// Moves the count of the plain cell into the word. Called on the home worker.
     fn fold(&self) -> u64 {
         let own = i64::from(self.home_children.take()).cast_unsigned();
-        // Wrapping: the children's half has room on both sides of the bias.
+        // The addition may wrap: the children's half has room on both sides of the bias.
         self.count.fetch_add(own, Ordering::AcqRel).wrapping_add(own)
     }
 
-    /// Whether there is no child any more. At home: the cell does not change meanwhile, so one look at the word is one moment.
+    /// Returns whether every child has ended. Called on the home worker, where the cell cannot
+    /// change meanwhile. One load of the word therefore gives the count of a single moment.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
         let own = i64::from(self.home_children.get()).cast_unsigned();
-        // Acquire: what the children did, that ended elsewhere, happened before.
+        // Acquire: everything that children did on other threads happens before the return.
         self.count.load(Ordering::Acquire).wrapping_add(own) == BIAS
     }
 
-    /// Takes the node of the daemons out of the tree again, if it is in.
+    /// Unlinks the daemons' node from the cancellation tree, if it is linked.
     #[inline]
     pub(crate) fn close(&self) {
         cancel::unlink(&self.daemons);
@@ -316,8 +337,8 @@ impl ScopeCore {
         self.home_waits.set(true);
         // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
         unsafe { *self.waiter.get() = Some(Waiter::new()) };
-        // Shared from here on, with the child that wakes it.
-        // SAFETY: S5: it is not written again before this wait is over.
+        // From here on the waiter is shared with the child that wakes it.
+        // SAFETY: S5: the slot is not written again before this wait is over.
         let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
         waiter.set_purpose("the tasks of its scope", About::Nothing);
         waiter.set_place(self.opened_at);
@@ -341,15 +362,16 @@ impl ScopeCore {
         self.home_waits.set(false);
     }
 
-    /// A child has ended. See the module for why this is its last access.
+    /// Counts one child off. The module explains why this is the child's last access to the core.
     ///
     /// # Safety
-    /// S5: called once for each child, as the last thing it does.
+    /// S5: called once for each child, as the last thing that it does.
     unsafe fn child_ended(this: *const ScopeCore, daemon: bool) {
-        // SAFETY: S5: the scope has not returned: this child is still counted.
+        // SAFETY: S5: this child is still counted, so the scope has not returned.
         let core = unsafe { &*this };
         if !daemon && core.counts_at_home() {
-            // This worker is the only one that could run the scope's task, so it does not wait now.
+            // Only this worker could run the scope's task, and it is busy here. So the scope cannot
+            // begin to wait now.
             core.home_children.set(core.home_children.get() - 1);
             return;
         }
@@ -362,15 +384,18 @@ impl ScopeCore {
             if wakes {
                 next &= !bit;
             }
-            // Release: what the child did happens before the scope returns. Acquire: the waiter.
+            // Release: what the child did happens before the scope returns. Acquire: makes the
+            // waiter visible.
             match core.count.compare_exchange_weak(count, next, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Err(seen) => count = seen,
                 Ok(_) if wakes => {
-                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark below.
+                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark
+                    // below.
                     let waiter = unsafe { (*core.waiter.get()).as_ref() }
                         .expect("written before the bit was set");
-                    // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
+                    // SAFETY: S4: no other thread claims an uninterruptible wait. This is the last
+                    // access.
                     unsafe { Waiter::wake(waiter) };
                     return;
                 }
@@ -379,9 +404,9 @@ impl ScopeCore {
         }
     }
 
-    /// Notes that a child has panicked, with a reference to it.
+    /// Records that a child has panicked, and keeps a reference to it.
     fn note_panic(&self, task: *const Header) {
-        // SAFETY: T2: the running task holds a reference, and is in no queue.
+        // SAFETY: T2: the running task holds a reference and is in no queue.
         let header = unsafe { &*task };
         header.retain();
         let mut head = self.panicked.load(Ordering::Relaxed);
@@ -399,10 +424,11 @@ impl ScopeCore {
         }
     }
 
-    /// The payload of the first panic that nobody has taken by joining. Call it after [`ScopeCore::finish`].
+    /// Returns the payload of the first panic that no join has taken. Called after
+    /// [`ScopeCore::finish`].
     #[inline]
     pub(crate) fn unclaimed_panic(&self) -> Option<Box<dyn Any + Send>> {
-        // No exchange: nobody adds one any more.
+        // A load is enough: no child is left that could add itself.
         let none = self.panicked.load(Ordering::Acquire).is_null();
         if none { None } else { self.look_for_panic().map(|panic| panic.payload) }
     }
@@ -412,24 +438,27 @@ impl ScopeCore {
         let mut first = None;
         let mut task = self.panicked.swap(ptr::null_mut(), Ordering::Acquire).cast_const();
         while !task.is_null() {
-            // SAFETY: T2: the list holds a reference to each.
+            // SAFETY: T2: the list holds a reference to each task.
             let header = unsafe { &*task };
             let next = header.next.load(Ordering::Relaxed);
             if header.claim_result() {
-                // SAFETY: T1: claimed just now. The type does not matter for a panic, see `take_panic`.
+                // SAFETY: T1: claimed just now. A panic does not depend on the result's type, see
+                // `take_panic`.
                 let payload = unsafe { (header.vtable.take_panic)(task) };
                 let panic = payload.map(|payload| {
                     let (payload, place) = task::split(payload);
                     ChildPanic { payload, place, task: header.description() }
                 });
-                // The list has the last that panicked in front. Its destructor is user code, and the rest of the list has to be let go.
+                // The list begins with the task that panicked last, so each further entry replaces
+                // `first`. A payload's destructor is user code that may panic. It must not keep the
+                // rest of the list from being released.
                 let unwanted = match panic {
                     Some(panic) if !header.is_hushed() => first.replace(panic),
                     hushed => hushed,
                 };
                 task::drop_quietly(unwanted);
             }
-            // SAFETY: T2: the list's reference.
+            // SAFETY: T2: this is the list's reference.
             unsafe { Header::release(task) };
             task = next;
         }
@@ -443,7 +472,7 @@ fn is_reached(count: u64, bit: u64) -> bool {
     if bit == WAIT_CHILDREN { children } else { children && count & DAEMONS_MASK == 0 }
 }
 
-/// The functions of a task whose body is a `B`.
+/// Holds the vtable of a task whose body is a `B`.
 struct Erased<B>(B);
 
 impl<B: Body> Erased<B> {
@@ -465,33 +494,34 @@ impl<B: Body> Erased<B> {
 unsafe fn note_panic(task: *const Header) {
     // SAFETY: T2: the running task holds a reference.
     let scope = unsafe { &*task }.scope.cast::<ScopeCore>();
-    // SAFETY: S5: its scope waits for it.
+    // SAFETY: S5: the scope waits for this task.
     let core = unsafe { &*scope };
     core.note_panic(task);
 }
 
 unsafe fn child_ended(scope: *const (), daemon: bool) {
-    // SAFETY: S5, the caller's promise.
+    // SAFETY: S5, by this function's contract.
     unsafe { ScopeCore::child_ended(scope.cast(), daemon) };
 }
 
-/// A scope is used off the workers of its run, where nothing could be queued.
+/// Undoes a spawn that found no queue, because the calling thread is not a worker of the scope's
+/// run. Then panics.
 #[cold]
 #[track_caller]
 pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
-    // SAFETY: T3: nobody else has started it, nor can.
+    // SAFETY: T3: no other thread has started the task, nor can start it.
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
     let (scope, daemon) = (header.scope, header.daemon);
     // SAFETY: T3, as above.
     unsafe { Header::refuse(task, String::new()) };
-    // Nobody is to hear of this one: the spawner does, below.
+    // The result is not reported as unseen: the panic below tells the spawner.
     header.claim_result();
-    // SAFETY: T2: the queue's reference.
+    // SAFETY: T2: this is the queue's reference.
     unsafe { Header::release(task) };
-    // SAFETY: T2: the handle's reference.
+    // SAFETY: T2: this is the handle's reference.
     unsafe { Header::release(task) };
-    // SAFETY: S5: the last access to the scope.
+    // SAFETY: S5: this is the last access to the scope.
     unsafe { child_ended(scope, daemon) };
     match start {
         Start::Anywhere | Start::Beside(_) => panic!(
@@ -503,31 +533,32 @@ pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
     }
 }
 
-/// What a child that panicked has left behind.
+/// The panic of a child that was not joined.
 pub(crate) struct ChildPanic {
     payload: Box<dyn Any + Send>,
-    /// Where it was thrown, if that is known.
+    /// The place of the panic, if it is known.
     place: Option<String>,
-    /// Which child it was.
+    /// The child's description.
     task: String,
 }
 
 impl ChildPanic {
-    /// Panics in the scope's task.
+    /// Panics in the scope's task with the child's message.
     #[cold]
     #[track_caller]
     pub(super) fn pass_on(self: Box<Self>) -> ! {
         let text = self.text();
-        // Not while this unwinds: a second panic would end the process.
+        // Dropped before the panic begins: a second panic during unwinding would abort the process.
         task::drop_quietly(self);
         panic!("{text}");
     }
 
-    /// For the panic of the scope.
+    /// Returns the message of the scope's panic.
     fn text(&self) -> String {
         let text = task::text_of(&*self.payload);
         if let Some(text) = text.filter(|text| text.starts_with(PASSED_ON)) {
-            // The child has passed on the panic of one of its own: that one is what counts.
+            // The child has passed on the panic of one of its own children. That panic is the
+            // cause.
             return text.to_owned();
         }
         let place = self.place.as_ref().map_or_else(String::new, |place| format!(", at {place}"));
@@ -536,7 +567,7 @@ impl ChildPanic {
     }
 }
 
-/// Runs a closure as a plain task does: its panic is its failure.
+/// Runs the closure of a plain task. A panic becomes [`Failure::Panicked`].
 pub(super) fn catch<T>(closure: impl FnOnce() -> T) -> Result<T, Failure> {
     let closure = || short_trace::begin(closure);
     let caught = panic::catch_unwind(AssertUnwindSafe(closure));

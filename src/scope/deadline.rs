@@ -1,4 +1,4 @@
-//! Time limits.
+//! Time limits for sections of code.
 #![expect(unsafe_code, reason = "sets a timer on the stack")]
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::sched::{self, Timer};
 use crate::task::cancel::{self, DeadlineNode};
 use crate::task::{self, CancelReason};
 
-/// The error of a [`timeout`]: its body was interrupted because its time was up.
+/// The error of a [`timeout`] whose body was interrupted because the time was up.
 ///
 /// # Examples
 /// ```
@@ -36,24 +36,30 @@ impl From<Elapsed> for io::Error {
     }
 }
 
-/// Runs `body` in place, for at most `limit`: when that is over, what `body` waits for is cancelled, with the reason
-/// [`Deadline`](CancelReason::Deadline), and so are the tasks of the scopes that it has opened.
+/// Runs `body` in place, for at most `limit`. When the time is up, waits in `body` are cancelled
+/// with the reason [`Deadline`](CancelReason::Deadline), and so are the tasks of scopes that `body`
+/// has opened.
 ///
-/// The body is awaited in any case; code that ignores the cancellation is not stopped. Limits nest, and the earliest wins.
-/// [`is_cancelled`](crate::is_cancelled), [`checkpoint`](crate::checkpoint), [`yield_now`](crate::yield_now) and sleeps see at
-/// once that the time is up, even if the body has only computed. Operations that need not wait, such as receiving a value that is
-/// already there, may still succeed up to 128 times.
-/// `limit` counts from the call. On a plain thread a limit is one for each blocking call inside.
+/// The body is awaited in any case: code that ignores the cancellation is not stopped. Limits nest,
+/// and the earliest one applies. `limit` counts from the call.
+///
+/// [`is_cancelled`](crate::is_cancelled), [`checkpoint`](crate::checkpoint),
+/// [`yield_now`](crate::yield_now) and sleeps notice at once that the time is up, even if the body
+/// has only computed. Operations that need not wait, such as receiving a value that is already
+/// there, may still succeed up to 128 times.
+///
+/// On a plain thread, each blocking call inside `body` takes the limit as its own timeout.
 ///
 /// # Errors
-/// [`Elapsed`] if the expiry interrupted a wait of `body`, or a task below it. A body in which nothing was interrupted gives its
-/// value, even if it took longer. The expiry of an outer limit is the outer `timeout`'s error, not this one's.
+/// Returns [`Elapsed`] if the expiry interrupted a wait of `body` or a task below it. A body in
+/// which nothing was interrupted returns its value, even if it took longer. The expiry of an outer
+/// limit is reported by the outer `timeout`, not by this one.
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Cancellation
-/// No cancel point itself.
+/// The call itself is not a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -70,18 +76,18 @@ impl From<Elapsed> for io::Error {
 pub fn timeout<T>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, Elapsed> {
     match clock::now().checked_add(limit) {
         Some(deadline) => limited(deadline, limit.is_zero(), body),
-        // Past the end of time: no limit.
+        // The deadline is too late for an `Instant`, so there is no limit.
         None => Ok(body()),
     }
 }
 
-/// [`timeout`] with the moment at which the time is up.
+/// Runs `body` in place until `deadline` at the latest, as [`timeout`] does.
 ///
 /// # Errors
-/// As `timeout`.
+/// The same as for [`timeout`].
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -113,13 +119,14 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
     if limit.node.node.was_delivered() { Err(Elapsed(())) } else { Ok(value) }
 }
 
-/// [`timeout`] for bodies that return a `Result`: one `?` instead of two.
+/// Runs a body that returns a `Result` under a [`timeout`]. The two errors become one, so one `?`
+/// is enough.
 ///
 /// # Errors
-/// The body's, or an [`Elapsed`] made into one.
+/// Returns the body's error, or an [`Elapsed`] converted into the body's error type.
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -141,7 +148,7 @@ where
     }
 }
 
-/// A node that is flagged when its time is up.
+/// A time limit: a node that its timer flags when the time is up.
 #[repr(C)]
 struct Limit {
     timer: Timer,
@@ -158,16 +165,17 @@ impl Limit {
         }
     }
 
-    /// Sets the timer until the guard is dropped. On a plain thread there is none: waits read the deadline off the node.
+    /// Sets the timer until the guard is dropped. On a plain thread there are no timers: waits read
+    /// the deadline from the node.
     #[inline]
     fn set(&self, deadline: Instant) -> TimerGuard<'_> {
-        // SAFETY: W1: the guard cancels it before the frame goes.
+        // SAFETY: W1: the guard cancels the timer before the frame ends.
         unsafe { sched::set_timer(&self.timer, deadline) };
         TimerGuard(&self.timer)
     }
 }
 
-/// Cancels a timer when dropped.
+/// A guard that cancels a timer when it is dropped.
 pub(super) struct TimerGuard<'t>(pub(super) &'t Timer);
 
 impl Drop for TimerGuard<'_> {

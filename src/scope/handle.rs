@@ -1,4 +1,4 @@
-//! Cancelling a section of code from wherever one likes.
+//! Cancellation of a section of code by a handle.
 
 use std::fmt;
 use std::ptr;
@@ -8,20 +8,23 @@ use super::frame::Opened;
 use crate::task::cancel::{self, CancelNode, Kind};
 use crate::task::{self, CancelReason};
 
-/// Cancels the section that a [`cancel_scope`] runs. Clones and outlives it freely; afterwards it does nothing.
+/// A handle that cancels the section of code run by [`cancel_scope`]. It can be cloned, and it may
+/// outlive the section. After the section has ended, the handle does nothing.
 #[derive(Clone)]
 pub struct CancelHandle {
     node: Arc<CancelNode>,
 }
 
 impl CancelHandle {
-    /// Asks the section to stop: its waits, and those of the tasks below it, return [`Cancelled`](crate::Cancelled) with the
-    /// reason [`Explicit`](CancelReason::Explicit). It stays asked. May be called from any task or thread, more than once.
+    /// Cancels the section. Its waits, and those of the tasks below it, return
+    /// [`Cancelled`](crate::Cancelled) with the reason [`Explicit`](CancelReason::Explicit). The
+    /// request is permanent. This may be called from any task or thread, and more than once.
     pub fn cancel(&self) {
         cancel::cancel(&self.node, CancelReason::Explicit);
     }
 
-    /// Whether [`cancel`](CancelHandle::cancel) has been called, or a request from further out has come through.
+    /// Returns whether [`cancel`](CancelHandle::cancel) has been called or a request from further
+    /// out has arrived.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.node.cancelled().is_some()
@@ -34,10 +37,11 @@ impl fmt::Debug for CancelHandle {
     }
 }
 
-/// Runs `body` in place and gives it a handle by which it, or anybody it passes the handle to, can cancel what waits inside.
+/// Runs `body` in place, with a handle that cancels the waits inside it. `body` can use the handle
+/// itself or pass it to other tasks and threads.
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -59,7 +63,7 @@ pub fn cancel_scope<T>(body: impl FnOnce(CancelHandle) -> T) -> T {
     struct Leave<'n>(&'n CancelNode);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            // Handles outlive the frame, and the task.
+            // Handles may outlive the frame and the task.
             self.0.orphan();
         }
     }

@@ -1,7 +1,8 @@
-//! Handles as sources: the end of a task among other things that are waited for.
+//! Join handles as sources: the end of a task can be one of several things to wait for.
 //!
-//! Nothing is handed over. Whoever waits is notified when the task has ended, all of them at once, and then takes the result if
-//! nobody has; so a race that another source wins has taken nothing from the task.
+//! A task hands its result to no particular waiter. When the task has ended, it notifies all
+//! waiters, and the first of them that asks takes the result. So if another source wins a race,
+//! nothing has been taken from the task.
 
 use super::join::JoinHandle;
 use super::join_error::JoinError;
@@ -9,7 +10,7 @@ use super::shared_handle::SharedHandle;
 use crate::park::WaitList;
 use crate::source::{Arms, Source, SourceFuture, Won};
 
-/// The task's result, once; afterwards [`JoinError::Taken`], at once.
+/// The source yields the task's result once. After that it yields [`JoinError::Taken`] at once.
 impl<T> Source for JoinHandle<'_, T> {
     type Item = Result<T, JoinError>;
 
@@ -31,7 +32,8 @@ impl<T> Source for JoinHandle<'_, T> {
 }
 
 impl<'scope, T> JoinHandle<'scope, T> {
-    /// A future of the task's result, for other people's runtimes. Dropping it detaches the task, as dropping the handle does.
+    /// Returns a future of the task's result, for use with other runtimes. Dropping the future
+    /// detaches the task, as dropping the handle does.
     ///
     /// # Examples
     /// ```
@@ -56,7 +58,7 @@ impl<'scope, T> IntoFuture for JoinHandle<'scope, T> {
     }
 }
 
-/// A copy of the task's result, for everybody and for ever.
+/// The source yields a clone of the task's result, any number of times.
 impl<T: Clone + Sync> Source for SharedHandle<'_, T> {
     type Item = Result<T, JoinError>;
 
@@ -78,7 +80,7 @@ impl<T: Clone + Sync> Source for SharedHandle<'_, T> {
 }
 
 impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
-    /// A future of a copy of the task's result, for other people's runtimes.
+    /// Returns a future of a clone of the task's result, for use with other runtimes.
     pub fn into_future(self) -> SourceFuture<SharedHandle<'scope, T>> {
         Source::to_future(self)
     }

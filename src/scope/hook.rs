@@ -1,4 +1,4 @@
-//! Hooks: what to do when a request to stop arrives at code that does not look.
+//! Cancellation hooks, for code that does not check for cancellation by itself.
 //!
 //! # States of a hook
 //! ```text
@@ -7,10 +7,11 @@
 //!      |                                                               |           ^
 //!      | the body has returned                      the body has returned          |
 //!      v                                                               v           |
-//!     OVER                                                          AWAITED -------+  and the frame is woken
+//!     OVER                                                          AWAITED -------+
+//!                                                                      the frame is woken
 //! ```
-//! The frame leaves when the state is OVER, and not before (K3).
-#![expect(unsafe_code, reason = "a canceller runs a hook that lives on somebody's stack")]
+//! The frame is left only when the state is OVER (K3).
+#![expect(unsafe_code, reason = "a canceller runs a hook that lives on another task's stack")]
 
 use std::cell::UnsafeCell;
 use std::panic::{self, AssertUnwindSafe};
@@ -25,15 +26,18 @@ use crate::task::cancel::HookNode;
 
 const AWAITED: u32 = 3;
 
-/// Runs `body`, and `hook` if a request to stop arrives meanwhile: for foreign code that does not look for cancellation but
-/// can be told some other way (closing a connection, setting a flag of its own).
+/// Runs `body`, and runs `hook` if a cancellation request arrives meanwhile. This is meant for
+/// foreign code that does not check for cancellation but can be stopped in another way, such as by
+/// closing a connection or setting a flag of its own.
 ///
-/// The hook runs at most once, on the thread of whoever cancels, and must not wait: it runs under
-/// [`no_suspend`](crate::no_suspend). Its panic is caught and goes no further. If it is running when `body` ends, it is awaited. If
-/// the request came before `body` began, the hook runs before it.
+/// The hook runs at most once, on the thread that cancels. It must not wait: it runs under
+/// [`no_suspend`](crate::no_suspend). A panic in the hook is caught and discarded. If the hook is
+/// running when `body` ends, `on_cancel` waits for it. If the request came before the call, the
+/// hook runs before `body`.
 ///
 /// # Panics
-/// With the body's panic. Inside [`no_suspend`](crate::no_suspend): a hook that is running is awaited.
+/// Panics inside [`no_suspend`](crate::no_suspend), because this function waits for a running hook.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -65,10 +69,10 @@ where
     };
     let _leave = Leave(&frame);
     let _opened = Opened::inside(&frame.hook_node.node);
-    // First to go: what it watches is further out.
+    // Declared last, so that it is dropped first: the node that it watches is further out.
     let _watched = watchdog::watch();
     if frame.hook_node.node.cancelled().is_some() && frame.claim() {
-        // Asked before there was a hook to run.
+        // The request came before the hook was linked.
         // SAFETY: K3: claimed just now.
         unsafe { run::<H>(&raw const frame.hook_node) };
     }
@@ -79,7 +83,7 @@ where
 struct Frame<H> {
     hook_node: HookNode,
     hook: UnsafeCell<Option<H>>,
-    /// Written before the state becomes AWAITED, read by whoever ends it.
+    /// Written before the state becomes AWAITED, and read by the thread that then sets it to OVER.
     waiter: UnsafeCell<Option<Waiter>>,
 }
 
@@ -96,7 +100,8 @@ impl<H> Frame<H> {
             .is_ok()
     }
 
-    /// Returns once no hook is running or can be started any more. The node is out of the tree.
+    /// Returns once the hook is not running and can no longer start. The node is already out of the
+    /// tree.
     fn leave(&self) {
         let state = &self.hook_node.state;
         let given_up = state
@@ -111,9 +116,10 @@ impl<H> Frame<H> {
             return;
         }
         park::give_up_last_look();
-        // SAFETY: K3: read by the hook's thread only after the exchange below.
+        // SAFETY: K3: the hook's thread reads the slot only after the exchange below.
         unsafe { *self.waiter.get() = Some(Waiter::new()) };
-        // SAFETY: K3: nobody writes it again; shared from here on with the hook's thread.
+        // SAFETY: K3: the slot is not written again. From here on it is shared with the hook's
+        // thread.
         let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
         waiter.set_purpose("a hook that is running", About::Nothing);
         let awaited =
@@ -135,21 +141,22 @@ impl<H> Drop for Leave<'_, H> {
 /// Runs the hook of a claimed node.
 unsafe fn run<H: FnOnce()>(node: *const HookNode) {
     let frame = node.cast::<Frame<H>>();
-    // SAFETY: K3: claimed, so the frame waits for OVER and the hook is this thread's.
+    // SAFETY: K3: the hook is claimed by this thread, so the frame waits for OVER.
     let frame = unsafe { &*frame };
-    // SAFETY: K3, as above.
+    // SAFETY: K3: claimed, as for the frame above.
     let hook = unsafe { (*frame.hook.get()).take() };
-    // There is nobody to tell about a panic: the canceller has its own business.
+    // The payload is discarded: the hook's panic does not concern the canceller.
     if let Err(payload) =
         panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| hook.map(|hook| hook()))))
     {
         task::drop_quietly(payload);
     }
     if frame.hook_node.state.swap(HookNode::OVER, Ordering::AcqRel) == AWAITED {
-        // SAFETY: K3: written before the state became AWAITED; the frame waits for the unpark below.
+        // SAFETY: K3: written before the state became AWAITED. The frame waits for the unpark
+        // below.
         let waiter = unsafe { (*frame.waiter.get()).as_ref() }
             .expect("written before the state was changed");
-        // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
+        // SAFETY: S4: no other thread claims an uninterruptible wait. This is the last access.
         unsafe { Waiter::wake(waiter) };
     }
 }

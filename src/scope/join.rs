@@ -1,4 +1,4 @@
-//! Handles: waiting for what a task returns.
+//! Handles for joining tasks.
 #![expect(unsafe_code, reason = "owns a reference to a task's box")]
 
 use std::fmt;
@@ -14,25 +14,28 @@ use crate::park::{About, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter};
 use crate::sched;
 use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
 
-/// How a wait for a task's end began.
+/// The outcome of the first step of a join.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Begun {
-    /// The task has been run to its end in the caller's place; its result is claimed, if that was asked for.
+    /// The task was run to its end in the caller's place. Its result is claimed, if that was
+    /// requested.
     Ended,
-    /// There may be something to wait for.
+    /// The caller may have to wait.
     Waits,
     /// The caller has been cancelled.
     Cancelled,
 }
 
-/// The right to wait for a task and to take what it returns.
+/// A handle to a task, for waiting until the task ends and taking its result.
 ///
-/// Dropping it, forgetting it or sending it elsewhere does not matter to the task: its scope waits for it in any case.
-/// What the task returns is dropped with its handle, an `Err` too. With the environment variable `ECRU_LOG` set (and neither empty nor
-/// `0`) one line on standard error tells of each such `Err`.
+/// Dropping the handle, forgetting it or sending it elsewhere has no effect on the task: the task's
+/// scope waits for the task in any case. A result that is not taken is dropped with the handle,
+/// even if it is an `Err`. If the environment variable `ECRU_LOG` is set (and neither empty nor
+/// `0`), each such `Err` is reported by one line on standard error.
 ///
-/// A handle is a [`Source`](crate::Source) of the result, for waiting for one of several things. To wait for this one alone prefer
-/// [`join`](JoinHandle::join), which can start a task in the caller's place.
+/// A handle is a [`Source`](crate::Source) of the result, so it can be one of several things to
+/// wait for. To wait for this task alone, prefer [`join`](JoinHandle::join), which can start the
+/// task in the caller's place.
 ///
 /// # Examples
 /// ```
@@ -50,14 +53,15 @@ pub struct JoinHandle<'scope, T> {
     _result: PhantomData<T>,
 }
 
-// SAFETY: T1: a handle gives out nothing but the result, once.
+// SAFETY: T1: a handle gives access only to the result, once.
 unsafe impl<T: Send> Send for JoinHandle<'_, T> {}
-// SAFETY: T1: through a shared handle the result is moved out, once: it must be Send, and need not be Sync.
+// SAFETY: T1: a shared reference to the handle can only move the result out, once. The result must
+// therefore be Send, but need not be Sync.
 unsafe impl<T: Send> Sync for JoinHandle<'_, T> {}
 
 impl<'scope, T> JoinHandle<'scope, T> {
     /// # Safety
-    /// T2: gives the handle a reference of its own, to a task whose result is a `T`.
+    /// T2: the caller gives the handle a reference of its own, to a task whose result is a `T`.
     #[inline]
     pub(crate) unsafe fn new(task: *const Header) -> Self {
         JoinHandle { task, _scope: PhantomData, _result: PhantomData }
@@ -65,26 +69,30 @@ impl<'scope, T> JoinHandle<'scope, T> {
 
     #[inline]
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: T2: the handle's reference keeps it alive.
+        // SAFETY: T2: the handle's reference keeps the header alive.
         unsafe { &*self.task }
     }
 
-    /// Waits until the task has ended and takes what it returned.
+    /// Waits until the task has ended, and takes its result.
     ///
-    /// A task that has not started and waits in the caller's own queue is started at once, in the caller's place.
+    /// If the task has not started yet and is in the caller's own queue, it is started at once, in
+    /// the caller's place.
     ///
     /// # Errors
-    /// - [`JoinError::Panicked`] with the task's panic; joining it keeps the panic from its scope.
-    /// - [`JoinError::Cancelled`]: it was cancelled before it began. A task that was cancelled later returns what it returns.
-    /// - [`JoinError::Failed`]: it failed in a [`try_scope`](crate::try_scope), which has its error.
-    /// - [`JoinError::Taken`]: somebody has joined it before.
-    /// - [`JoinError::CallerCancelled`]: the caller was cancelled while it waited.
+    /// - [`JoinError::Panicked`] if the task panicked. The scope then does not see the panic.
+    /// - [`JoinError::Cancelled`] if the task was cancelled before it began. A task that is
+    ///   cancelled later still returns its body's value.
+    /// - [`JoinError::Failed`] if the task failed in a [`try_scope`](crate::try_scope), which has
+    ///   its error.
+    /// - [`JoinError::Taken`] if the result has already been taken.
+    /// - [`JoinError::CallerCancelled`] if the caller was cancelled while it waited.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point of the caller. Nothing is lost: the handle stays good and the task goes on.
+    /// This is a cancellation point of the caller. If the caller is cancelled, nothing is lost: the
+    /// task goes on, and the handle can be joined again.
     #[inline]
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {
@@ -97,16 +105,17 @@ impl<'scope, T> JoinHandle<'scope, T> {
         self.take()
     }
 
-    /// [`join`](JoinHandle::join), for at most `timeout`; none: the task has not ended by then, and the handle stays good.
+    /// Waits for at most `timeout` until the task has ended, and takes its result. Returns `None`
+    /// if the task has not ended by then. The handle can then be joined again.
     ///
     /// # Errors
-    /// As `join`.
+    /// The same as for [`join`](JoinHandle::join).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `join`.
+    /// The same as for [`join`](JoinHandle::join).
     ///
     /// # Examples
     /// ```
@@ -123,7 +132,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
     /// ```
     #[track_caller]
     pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
-        // A duration that leads past the end of time is none at all.
+        // A timeout too long for an `Instant` is no limit.
         self.join_until(clock::now().checked_add(timeout))
     }
 
@@ -168,7 +177,8 @@ impl<'scope, T> JoinHandle<'scope, T> {
         }
     }
 
-    /// Makes it a handle that can be cloned and joined by many, each of whom gets a copy of the result.
+    /// Converts the handle into one that can be cloned and joined many times. Each join returns a
+    /// clone of the result.
     #[must_use]
     pub fn shared(self) -> SharedHandle<'scope, T>
     where
@@ -177,36 +187,37 @@ impl<'scope, T> JoinHandle<'scope, T> {
         SharedHandle::new(self)
     }
 
-    /// Asks the task to stop: its waits return [`Cancelled`](crate::Cancelled) from now on. If it has not started yet it never
-    /// will. To a task that has ended nothing happens.
+    /// Cancels the task: its waits return [`Cancelled`](crate::Cancelled) from now on. A task that
+    /// has not started yet never runs. If the task has ended, nothing happens.
     pub fn cancel(&self) {
         if self.header().state() & DONE == 0 {
             cancel::cancel(&self.header().node, CancelReason::Explicit);
         }
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.header().state() & DONE != 0
     }
 
-    /// The name that the task was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
+    /// Returns the name set by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.header().name()
     }
 
-    /// Waits until the task has ended, and leaves its result where it is.
+    /// Waits until the task has ended. Does not take the result.
     pub(crate) fn wait_finished(&self) -> Result<(), JoinError> {
         self.wait_until_done(None).map(drop)
     }
 
-    /// Whether the task has ended, after waiting for it; false: the deadline came first.
+    /// Waits until the task has ended. Returns `false` if the deadline passed first.
     #[track_caller]
     pub(super) fn wait_until_done(&self, deadline: Option<Instant>) -> Result<bool, JoinError> {
         if deadline.is_some() {
-            // To run it here would hold the caller up for as long as the task likes to run.
+            // The task is not run in place here, because it could run far beyond the caller's
+            // deadline.
             task::begin_wait().map_err(|_| JoinError::CallerCancelled)?;
             return wait_for(self.header(), deadline);
         }
@@ -232,9 +243,10 @@ impl<'scope, T> JoinHandle<'scope, T> {
     fn take_claimed(&self) -> Result<T, JoinError> {
         let header = self.header();
         let mut result = MaybeUninit::<Result<T, Failure>>::uninit();
-        // SAFETY: T1: claimed, and nobody else will; the handle's type is the task's.
+        // SAFETY: T1: the result is claimed by this call alone, and the handle's type is the
+        // task's.
         unsafe { (header.vtable.take)(self.task, result.as_mut_ptr().cast()) };
-        // SAFETY: T1: written by the call above.
+        // SAFETY: T1: initialized by the call above.
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
             Err(Failure::Panicked(payload)) => {
@@ -247,35 +259,37 @@ impl<'scope, T> JoinHandle<'scope, T> {
     }
 }
 
-/// Begins a wait for a task. One that waits in the caller's own queue is started here and now; with `claim` for its result. Inlined: a
-/// call would cost a join that starts the task a tenth.
+/// Begins a wait for a task. A task that is unstarted and in the caller's own queue is run here,
+/// and with `claim` its result is claimed for the caller. Inlined: a call would make a join that
+/// starts the task a tenth slower.
 ///
 /// # Safety
-/// T2: the caller holds a reference to the task, of its own.
+/// T2: the caller holds its own reference to the task.
 #[inline(always)]
 #[track_caller]
 unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
     if task::begin_wait().is_err() {
         return Begun::Cancelled;
     }
-    // SAFETY: T2, the caller's promise.
+    // SAFETY: T2, by this function's contract.
     let header = unsafe { &*task };
     if header.state() & DONE != 0 {
         return Begun::Waits;
     }
     let unwinding = task::begin_parked();
-    // SAFETY: T2, the caller's promise.
+    // SAFETY: T2, by this function's contract.
     let ended = unsafe { sched::run_if_unstarted(task, claim) };
     task::end_parked(unwinding);
     if ended { Begun::Ended } else { Begun::Waits }
 }
 
-/// Whether the task has ended, after waiting for it; false: the deadline came first. Out of line: joins that start the task themselves
-/// do not come here, and would pay for its frame.
+/// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
+/// join that runs the task itself does not come here, and would pay for this frame.
 #[inline(never)]
 #[track_caller]
 fn wait_for(header: &Header, deadline: Option<Instant>) -> Result<bool, JoinError> {
-    // Not "until woken": a handle is a source, so anybody may get hold of its list and notify it.
+    // Being woken does not mean that the task has ended: a handle is a source, so user code can
+    // notify its list.
     while header.state() & DONE == 0 {
         let waiter = Waiter::new();
         waiter.set_purpose("the end of", About::Task(ptr::from_ref(header).cast()));
@@ -301,7 +315,7 @@ fn wait_for(header: &Header, deadline: Option<Instant>) -> Result<bool, JoinErro
 impl<T> Drop for JoinHandle<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: T2: the handle's reference.
+        // SAFETY: T2: the handle's reference is given back.
         unsafe { Header::detach(self.task) };
     }
 }

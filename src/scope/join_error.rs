@@ -1,4 +1,4 @@
-//! Why a join gives no value.
+//! The error of a join.
 
 use std::any::Any;
 use std::sync::{Mutex, PoisonError};
@@ -7,21 +7,21 @@ use std::{error, fmt, io};
 use super::deadline::Elapsed;
 use crate::task::{self, Cancelled};
 
-/// Why a [`join`](crate::JoinHandle::join) gives no value.
+/// The error of a [`join`](crate::JoinHandle::join) that returns no value.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The task was cancelled before it began; its body never ran.
+    /// The task was cancelled before it began. Its body never ran.
     Cancelled,
     /// The task panicked.
     Panicked(PanicPayload),
     /// The task failed in a [`try_scope`](crate::try_scope), which has its error.
     Failed,
-    /// The caller was cancelled while it waited. The handle stays good.
+    /// The caller was cancelled while it waited. The handle can be joined again.
     CallerCancelled,
-    /// The result has been taken before.
+    /// The result has already been taken.
     Taken,
-    /// There was no task to wait for: a combinator was given none.
+    /// A combinator was given no task to wait for.
     Empty,
 }
 
@@ -64,9 +64,10 @@ impl From<Elapsed> for JoinError {
     }
 }
 
-/// What a task panicked with.
+/// The payload of a task's panic.
 pub struct PanicPayload {
-    /// A payload is Send but not Sync; errors are both. The text is copied out so that it can be borrowed.
+    /// In a mutex, because a payload is `Send` but not `Sync`, and errors are both. The message is
+    /// stored separately so that it can be borrowed.
     payload: Mutex<Box<dyn Any + Send>>,
     message: Option<String>,
 }
@@ -77,13 +78,13 @@ impl PanicPayload {
         PanicPayload { payload: Mutex::new(payload), message }
     }
 
-    /// The panic's text, if it was one.
+    /// Returns the panic's message, if the payload is a string.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         self.message.as_deref()
     }
 
-    /// The payload itself, for [`std::panic::resume_unwind`].
+    /// Returns the payload itself, for [`std::panic::resume_unwind`].
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Any + Send> {
         self.payload.into_inner().unwrap_or_else(PoisonError::into_inner)

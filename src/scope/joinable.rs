@@ -1,4 +1,4 @@
-//! What the kinds of handles have in common.
+//! The interface that all join handles have in common.
 #![expect(unsafe_code, reason = "puts results back into the boxes of tasks")]
 
 use std::mem::ManuallyDrop;
@@ -9,37 +9,39 @@ use super::join_error::JoinError;
 use super::shared_handle::SharedHandle;
 use crate::task::Header;
 
-/// A handle that a task can be joined by, or a reference to one: what functions over several tasks take, such as
-/// [`zip`](crate::zip).
+/// A handle that joins a task, or a reference to such a handle. Functions over several tasks, such
+/// as [`zip`](crate::zip), accept any `Joinable`.
 ///
-/// [`JoinHandle`] and [`SharedHandle`] are such handles; nothing else can be.
+/// The trait is sealed. It is implemented for [`JoinHandle`], [`SharedHandle`] and references to
+/// them.
 pub trait Joinable: Internals {}
 
 impl<H: Internals> Joinable for H {}
 
-/// Keeps the methods away from users: the trait cannot be named outside.
+/// The methods of [`Joinable`]. The trait cannot be named outside the crate, which hides them from
+/// users.
 #[expect(unnameable_types, reason = "seals `Joinable`")]
 pub trait Internals {
     /// What the task returns.
     type Output;
-    /// Its task.
+    /// Returns the handle's task.
     fn task(&self) -> TaskRef<'_>;
-    /// Asks it to stop.
+    /// Cancels the task.
     fn ask_to_stop(&self);
     /// See [`JoinHandle::join`].
     fn join_it(&self) -> Result<Self::Output, JoinError>;
-    /// The result of a task that has ended.
+    /// Takes the result of a task that has ended.
     fn claim(&self) -> Result<Self::Output, JoinError>;
-    /// Puts a result back.
+    /// Puts a result back into its task.
     ///
     /// # Safety
-    /// T1: it was claimed through this handle, and not put back since.
+    /// T1: `value` was claimed through this handle, and has not been put back since.
     unsafe fn put_back(&self, value: Self::Output);
 }
 
 /// The task behind a handle.
 #[derive(Clone, Copy, Debug)]
-#[expect(unnameable_types, reason = "part of what is sealed")]
+#[expect(unnameable_types, reason = "part of a sealed interface")]
 pub struct TaskRef<'h>(pub(crate) &'h Header);
 
 impl<T> Internals for JoinHandle<'_, T> {
@@ -65,9 +67,10 @@ impl<T> Internals for JoinHandle<'_, T> {
     unsafe fn put_back(&self, value: T) {
         let header = self.header();
         let mut value = ManuallyDrop::new(value);
-        // SAFETY: T1: claimed (the caller's promise), and the value is given away: it is not used again.
+        // SAFETY: T1: the result is claimed, by this function's contract. `value` is given away and
+        // not used again.
         unsafe { (header.vtable.put_back)(header, (&raw mut value).cast()) };
-        // SAFETY: T1: it is in the box again.
+        // SAFETY: T1: the result is in the box again.
         unsafe { header.unclaim_result() };
     }
 }
@@ -92,7 +95,7 @@ impl<T: Clone + Sync> Internals for SharedHandle<'_, T> {
         self.copy()
     }
 
-    /// It was a copy.
+    /// Drops the value, which was a clone.
     unsafe fn put_back(&self, value: T) {
         drop(value);
     }
@@ -119,12 +122,12 @@ impl<H: Internals + ?Sized> Internals for &H {
     }
 
     unsafe fn put_back(&self, value: H::Output) {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         unsafe { (**self).put_back(value) };
     }
 }
 
-/// A result that has been taken through a handle and goes back to its task unless it is [kept](Claimed::keep).
+/// A result taken through a handle. It goes back to its task unless it is [kept](Claimed::keep).
 pub(crate) struct Claimed<'h, H: Internals + ?Sized> {
     handle: &'h H,
     value: ManuallyDrop<H::Output>,
@@ -136,10 +139,10 @@ impl<'h, H: Internals + ?Sized> Claimed<'h, H> {
         Ok(Claimed { handle, value: ManuallyDrop::new(handle.claim()?) })
     }
 
-    /// Takes it for good.
+    /// Returns the result for good.
     pub(crate) fn keep(self) -> H::Output {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: T1: `this` is not used again, nor dropped.
+        // SAFETY: T1: `this` is neither used again nor dropped.
         unsafe { ManuallyDrop::take(&mut this.value) }
     }
 }
@@ -154,9 +157,9 @@ impl<H: Internals + ?Sized> Deref for Claimed<'_, H> {
 
 impl<H: Internals + ?Sized> Drop for Claimed<'_, H> {
     fn drop(&mut self) {
-        // SAFETY: T1: taken once: `keep` does not come here.
+        // SAFETY: T1: the value is taken once, because `keep` does not run this destructor.
         let value = unsafe { ManuallyDrop::take(&mut self.value) };
-        // SAFETY: T1: `new` claimed it.
+        // SAFETY: T1: `new` claimed the result.
         unsafe { self.handle.put_back(value) };
     }
 }

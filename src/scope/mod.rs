@@ -1,12 +1,14 @@
-//! Layer 7: the lifetime of tasks, and who cancels whom.
+//! Layer 7: scopes, which bound the lifetime of tasks and pass cancellation on to them.
 //!
-//! A scope owns the tasks that are spawned in it and does not return before the last of them has ended; that is what lets them
-//! borrow from outside it. Its shape is that of [`std::thread::scope`], with its hard-won details:
-//! - It is a function that takes a closure, never a guard object that could be forgotten.
-//! - `'scope` and `'env` are invariant, so a [`Scope`] cannot be smuggled out.
-//! - The body's panic is caught, the children are awaited outside unwinding, then it is resumed.
-//! - A child's closure and result are dropped before the child is counted as ended, and that count is the last thing of the
-//!   scope that a child touches (S5).
+//! A scope owns the tasks that are spawned in it, and returns only after the last of them has
+//! ended. Tasks may therefore borrow from outside the scope. The interface is that of
+//! [`std::thread::scope`], and it is sound for the same reasons:
+//! - It is a function that takes a closure. There is no guard object that could be forgotten.
+//! - `'scope` and `'env` are invariant, so a [`Scope`] cannot outlive its closure.
+//! - The body's panic is caught. The children are awaited outside of unwinding, then the panic is
+//!   resumed.
+//! - A child's closure and result are dropped before the child is counted as ended. Decreasing that
+//!   count is the child's last access to the scope (S5).
 //!
 //! | file | idea |
 //! |---|---|
@@ -15,9 +17,9 @@
 //! | `builder` | names and stacks for tasks |
 //! | `start` | tasks that report when they are ready |
 //! | `join`, `shared_handle` | handles |
-//! | `joinable` | what the kinds of handles have in common, for those who take any |
-//! | `deadline`, `shield`, `handle`, `hook` | frames that decide which cancellation reaches what runs inside |
-//! | `watchdog` | time limits whose worker is stuck in foreign code |
+//! | `joinable` | the interface common to both handles, for functions that accept either |
+//! | `deadline`, `shield`, `handle`, `hook` | frames that decide which requests reach their body |
+//! | `watchdog` | enforces time limits whose worker is stuck in foreign code |
 
 mod builder;
 mod core;

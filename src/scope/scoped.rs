@@ -1,4 +1,4 @@
-//! The plain scope: it waits for its tasks, and a failure of one is nobody else's business.
+//! The plain scope. It waits for its tasks, and a failed task does not affect the others.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,8 @@ use crate::base::short_trace;
 use crate::source::Source;
 use crate::task::{self, Body, CancelReason, Failure};
 
-/// The tasks of a [`scope`]. Handed to the scope's body by reference; tasks may use it too, to spawn siblings.
+/// The tasks of a [`scope`]. The scope's body gets a reference to it. Tasks may use that reference,
+/// too, to spawn siblings.
 ///
 /// # Examples
 /// ```
@@ -27,26 +28,34 @@ use crate::task::{self, Body, CancelReason, Failure};
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     pub(super) core: ScopeCore,
-    /// Invariance over both, as `std::thread::Scope` has it: otherwise a scope could be passed off as a longer-lived one.
+    /// Makes the type invariant over both lifetimes, as `std::thread::Scope` is. Otherwise a scope
+    /// could be passed off as one that lives longer.
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-/// Opens a scope, runs `body` in it, and returns what `body` returned once every task of the scope has ended.
+/// Opens a scope and runs `body` in it. Returns `body`'s value once every task of the scope has
+/// ended.
 ///
-/// Tasks may borrow what outlives the scope, mutably too, and run on other workers at the same time.
+/// Tasks may borrow whatever outlives the scope, also mutably. They may run in parallel on other
+/// workers.
 ///
-/// What a task only borrows lives longer than the scope. So a task that reads a [channel](crate::channel) to its end never gets there,
-/// nor the scope to its own, if the last [`Sender`](crate::channel::Sender) stands outside and is lent to the others: it has to be
-/// moved into one of them (or a clone into each), dropped in the body, or [closed](crate::channel::Sender::close). The last example shows it.
+/// A value that tasks only borrow lives longer than the scope. This matters for a task that reads a
+/// [channel](crate::channel) to its end: the channel ends when its last
+/// [`Sender`](crate::channel::Sender) is dropped. If that sender is declared outside the scope and
+/// tasks only borrow it, the reader waits for ever, and so does the scope. To avoid this, move the
+/// sender into one of the tasks (or a clone into each), drop it in the body, or
+/// [close](crate::channel::Sender::close) the channel. The last example shows this.
 ///
 /// # Panics
-/// - With the body's panic, after the tasks have been cancelled and awaited.
-/// - When a task has panicked and was not joined, after all tasks have ended. The text names the task and where it panicked.
-/// - Outside a run: there is nobody to run tasks. Inside [`no_suspend`](crate::no_suspend).
+/// - Panics if called outside a run, or inside [`no_suspend`](crate::no_suspend).
+/// - Propagates a panic of `body`, after the tasks have been cancelled and have ended.
+/// - Panics if a task panicked and was not joined, after all tasks have ended. The message names
+///   the task and the place of its panic.
 ///
 /// # Cancellation
-/// The wait at the end is no cancel point. Whatever cancels the caller cancels the tasks of the scope too.
+/// The wait at the end is not a cancellation point. A request that cancels the caller also cancels
+/// the tasks of the scope.
 ///
 /// # Examples
 /// ```
@@ -66,7 +75,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///     let (sender, receiver) = ecru::channel::unbounded();
 ///     let sum: u32 = ecru::scope(|s| {
 ///         let sum = s.spawn(|| receiver.iter().sum());
-///         // `move`: borrowed, the sender would outlive the scope, and the sum would wait for more.
+///         // `move`, because a borrowed sender would outlive the scope. The sum would never end.
 ///         s.spawn(move || (1..=4).for_each(|number| sender.send(number).unwrap()));
 ///         sum.join().unwrap()
 ///     });
@@ -95,12 +104,13 @@ where
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Spawns a task. It starts when its turn comes, on any worker, and may borrow from outside the scope.
+    /// Spawns a task. It may start on any worker and may borrow from outside the scope.
     ///
-    /// Until it starts it is a small box without a stack. Dropping the handle does not matter to the task.
+    /// Until the task starts, it is a small box without a stack. Dropping the handle does not
+    /// affect the task.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     ///
     /// # Examples
     /// ```
@@ -124,10 +134,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(f), Options::default(), Start::Anywhere)
     }
 
-    /// Spawns a task that starts on the caller's own worker, so that neither its closure nor its result need be `Send`.
+    /// Spawns a task that starts on the caller's own worker. Therefore neither its closure nor its
+    /// result need be `Send`.
     ///
     /// # Panics
-    /// On a thread that is no worker.
+    /// Panics if the calling thread is not a worker of this scope's run.
     ///
     /// # Examples
     /// ```
@@ -152,11 +163,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(f), Options::default(), Start::Here)
     }
 
-    /// Spawns a daemon: a task that the scope does not wait for. When the body and all other tasks have ended, daemons are
-    /// cancelled and then awaited. A daemon always begins, if need be already cancelled; its result is dropped.
+    /// Spawns a daemon: a task that the scope does not wait for. When the body and all other tasks
+    /// have ended, daemons are cancelled and then awaited. A daemon always begins, even if it is
+    /// cancelled before it starts. Its result is dropped.
     ///
     /// # Panics
-    /// On a thread that runs no tasks. A daemon's panic is its scope's, at the end.
+    /// Panics if the calling thread runs no tasks of this scope's run. If a daemon panics, the
+    /// scope panics at its end.
     ///
     /// # Examples
     /// ```
@@ -178,21 +191,26 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(move || drop(f())), Options::daemon(), Start::Anywhere);
     }
 
-    /// Spawns a task that begins when `source` has an item, with that item. Until then it has no stack, and no worker.
+    /// Spawns a task that begins when `source` has an item, and gets that item. Until then the task
+    /// has neither a stack nor a worker.
     ///
-    /// For programs with many tasks that wait for their first piece of work. The task starts on a worker that has little to do at
-    /// that moment, see [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor, or goes on
-    /// with the source itself.
+    /// This is for programs with many tasks that wait for their first piece of work. The task
+    /// starts on a worker that has little to do at that moment, see
+    /// [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor
+    /// or goes on with the source itself.
     ///
-    /// The source is dropped when it has given its item. It may be dropped on any thread, inside of
-    /// [`no_suspend`](crate::no_suspend). Once an item has been taken the task begins, even if it has been cancelled since.
+    /// The source is dropped after it has yielded its item. It may be dropped on any thread and
+    /// inside [`no_suspend`](crate::no_suspend). Once an item has been taken, the task begins, even
+    /// if it has been cancelled since.
     ///
     /// # Panics
-    /// On a thread that runs no tasks. A panic in the source, in a filter say, is the task's.
+    /// Panics if the calling thread runs no tasks of this scope's run. A panic in the source, such
+    /// as in a filter, becomes the task's panic.
     ///
     /// # Cancellation
-    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f` is dropped unrun.
-    /// `join` then returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f`
+    /// is dropped without being called. `join` then returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
     ///
     /// # Examples
     /// ```
@@ -234,7 +252,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(f), options, Start::Anywhere)
     }
 
-    /// Spawns a task on the worker that comes so many places after the current one.
+    /// Spawns a task on the worker that comes `places` places after the current one.
     #[track_caller]
     pub(crate) fn spawn_beside<F, U>(&'scope self, places: usize, f: F) -> JoinHandle<'scope, U>
     where
@@ -244,13 +262,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn(Plain(f), Options::default(), Start::Beside(places))
     }
 
-    /// Names the task that is spawned next, or gives it another stack.
+    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
     pub fn builder(&'scope self) -> TaskBuilder<'scope, 'env> {
         TaskBuilder::new(self)
     }
 
-    /// Asks every task of the scope to stop, but not the body. It stays asked: a task that has not started yet, or is spawned
-    /// later, is dropped without having run.
+    /// Cancels every task of the scope, but not the body. The request is permanent: a task that has
+    /// not started yet, or is spawned later, is dropped without having run.
     ///
     /// # Examples
     /// ```

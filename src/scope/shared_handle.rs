@@ -1,4 +1,4 @@
-//! Handles that many may join.
+//! Join handles that can be cloned.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,7 +9,8 @@ use super::join_error::{JoinError, PanicPayload};
 use crate::base::clock;
 use crate::task::Header;
 
-/// The right of many to wait for one task, each of whom gets a copy of what it returns: from [`JoinHandle::shared`].
+/// A handle to a task that can be cloned and joined many times. Each join returns a clone of the
+/// task's result. Made by [`JoinHandle::shared`].
 ///
 /// # Examples
 /// ```
@@ -29,13 +30,13 @@ pub struct SharedHandle<'scope, T> {
 
 pub(super) struct Inner<'scope, T> {
     pub(super) handle: JoinHandle<'scope, T>,
-    /// Moved out of the task by whoever joins first.
+    /// The task's result, moved out of the task by the first join.
     outcome: OnceLock<Outcome<T>>,
 }
 
 enum Outcome<T> {
     Value(T),
-    /// The payload is for the first who joins, the text for all others.
+    /// The payload is for the first join, the message for all others.
     Panicked(Mutex<Option<PanicPayload>>, Option<String>),
     Cancelled,
     Failed,
@@ -62,33 +63,35 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
         SharedHandle { inner: Arc::new(Inner { handle, outcome: OnceLock::new() }) }
     }
 
-    /// Waits until the task has ended and copies what it returned.
+    /// Waits until the task has ended, and returns a clone of its result.
     ///
     /// # Errors
-    /// As [`JoinHandle::join`]; of a panic the first who joins gets the payload, and everybody else its text as the payload.
-    /// [`JoinError::Taken`] if the result had been taken before the handle was shared.
+    /// The same as for [`JoinHandle::join`]. If the task panicked, the first join returns the
+    /// payload. Each later join returns a payload that is the panic's message. [`JoinError::Taken`]
+    /// means that the result was taken before the handle was shared.
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// A cancel point of the caller. Nothing is lost.
+    /// This is a cancellation point of the caller. Nothing is lost.
     #[track_caller]
     pub fn join(&self) -> Result<T, JoinError> {
         self.inner.handle.wait_finished()?;
         self.copy()
     }
 
-    /// [`join`](SharedHandle::join), for at most `timeout`; none: the task has not ended by then.
+    /// Waits for at most `timeout` until the task has ended, and returns a clone of its result.
+    /// Returns `None` if the task has not ended by then.
     ///
     /// # Errors
-    /// As `join`.
+    /// The same as for [`join`](SharedHandle::join).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `join`.
+    /// The same as for [`join`](SharedHandle::join).
     #[track_caller]
     pub fn join_timeout(&self, timeout: Duration) -> Option<Result<T, JoinError>> {
         self.join_until(clock::now().checked_add(timeout))
@@ -119,9 +122,10 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
         }
     }
 
-    /// The task has ended.
+    /// Returns a clone of the result. The task has ended.
     pub(super) fn copy(&self) -> Result<T, JoinError> {
-        // Moves and nothing else: no code of the user's runs while others wait here.
+        // The closure only moves values. No user code runs while other threads wait for this
+        // initialization.
         match self.inner.outcome.get_or_init(|| Outcome::of(self.inner.handle.take())) {
             Outcome::Value(value) => Ok(value.clone()),
             Outcome::Panicked(payload, message) => {
@@ -143,18 +147,18 @@ impl<T> SharedHandle<'_, T> {
         self.inner.handle.header()
     }
 
-    /// Asks the task to stop; see [`JoinHandle::cancel`].
+    /// Cancels the task; see [`JoinHandle::cancel`].
     pub fn cancel(&self) {
         self.inner.handle.cancel();
     }
 
-    /// Whether the task has ended.
+    /// Returns whether the task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.inner.handle.is_finished()
     }
 
-    /// The name that the task was given, if any.
+    /// Returns the task's name, if it has one.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.inner.handle.name()

@@ -1,4 +1,4 @@
-//! Sections that finish what they are doing.
+//! Sections of code that cancellation from outside does not reach.
 #![expect(unsafe_code, reason = "sets a timer on the stack")]
 
 use std::ptr;
@@ -11,13 +11,13 @@ use crate::sched::{self, Timer};
 use crate::task;
 use crate::task::cancel::{CancelNode, Kind, ShieldNode};
 
-/// Runs `body` so that no cancellation from outside reaches the waits in it. A request that comes meanwhile is kept: the next
-/// wait after the shield sees it.
+/// Runs `body` so that no cancellation from outside reaches the waits in it. A request that arrives
+/// meanwhile is kept, and the next wait after the shield sees it.
 ///
-/// What is cancelled inside (by a `timeout` or a scope in `body`) works as ever.
+/// Cancellation that originates inside `body`, such as from a `timeout` or a scope, works as usual.
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -39,13 +39,14 @@ pub fn shield<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// [`shield`], for at most `limit`: for clean-up that waits, bounded. When the time is up, a request from outside gets through,
-/// one that has come meanwhile as well as one that comes later.
+/// Runs `body` under a [`shield`] that lasts for at most `limit`. This bounds clean-up that waits.
+/// When the time is up, requests from outside get through, including those that have arrived
+/// meanwhile.
 ///
-/// On a plain thread the shield lasts as long as the body.
+/// On a plain thread, the shield lasts as long as `body`.
 ///
 /// # Panics
-/// With the body's panic.
+/// Propagates a panic of `body`.
 ///
 /// # Examples
 /// ```
@@ -66,12 +67,13 @@ pub fn shield_for<T>(limit: Duration, body: impl FnOnce() -> T) -> T {
         node: ShieldNode::new(task::current_node(), owner(), deadline),
     };
     if let Some(header) = task::current_header() {
-        // When the shield opens, it hangs itself below what is outside: requests must reach that.
+        // When the shield expires, its node is linked below the nodes outside. Requests must then
+        // reach those.
         task::reach(header);
     }
     let _opened = Opened::unlinked(&shield.node.node);
     shield.node.node.become_limit();
-    // SAFETY: W1: the guard cancels it before the frame goes.
+    // SAFETY: W1: the guard cancels the timer before the frame ends.
     unsafe { sched::set_timer(&shield.timer, deadline) };
     let _timer = TimerGuard(&shield.timer);
     body()
@@ -83,12 +85,12 @@ struct Shield {
     node: ShieldNode,
 }
 
-/// The time is up: the node joins the tree.
+/// Called when the time is up. Links the shield's node into the tree.
 unsafe fn ring(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of a shield, whose frame is still open.
     let shield = unsafe { &*timer.cast::<Shield>() };
-    // SAFETY: K1: the frame is open, and what is outside it has been reached and outlives it; `Opened` unlinks it. Timers ring on
-    // the worker that they were set on.
+    // SAFETY: K1: the frame is open. The nodes outside are reached and outlive it, and `Opened`
+    // unlinks the node. A timer rings on the worker that it was set on.
     unsafe { shield.node.open() };
 }
 

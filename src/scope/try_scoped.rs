@@ -1,5 +1,5 @@
-//! The fail-fast scope: the first error stops everybody and is returned.
-#![expect(unsafe_code, reason = "asks which node a request came from")]
+//! The fail-fast scope: the first error cancels the body and all tasks, and is returned.
+#![expect(unsafe_code, reason = "finds the node that a request came from")]
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use crate::task::{self, Body, CancelReason, Failure};
 #[derive(Debug)]
 pub struct TryScope<'scope, 'env: 'scope, E> {
     core: ScopeCore,
-    /// Above the body and every child: what the first failure flags.
+    /// The ancestor of the body's and every child's nodes. The first failure flags it.
     all: CancelNode,
     outcome: SpinLock<Outcome<E>>,
     _scope: PhantomData<&'scope mut &'scope ()>,
@@ -28,27 +28,30 @@ pub struct TryScope<'scope, 'env: 'scope, E> {
 }
 
 struct Outcome<E> {
-    /// The best error so far, and whether it came from somebody who had already been asked to stop.
+    /// The highest-ranked error so far. The flag tells whether it came from a task or body that had
+    /// already been cancelled.
     error: Option<(bool, E)>,
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// Opens a scope whose tasks return `Result`, runs `body` in it, and returns when every task has ended: with the body's value,
-/// or with the first error.
+/// Opens a scope whose tasks return `Result`, and runs `body` in it. Once every task has ended,
+/// returns the body's value or the first error.
 ///
-/// The first `Err`, of a task or of the body, cancels the body and all tasks, with the reason
-/// [`Sibling`](CancelReason::Sibling); a panic does the same and is resumed at the end. An error from somebody who had already
-/// been asked to stop ranks below one from somebody who had not, so what comes out is the cause and not its echoes. A task
-/// that was cancelled on purpose (by its handle, by `s.cancel()`, as a daemon at the end) does not fail the scope.
+/// The first `Err` of a task or of the body cancels the body and all tasks, with the reason
+/// [`Sibling`](CancelReason::Sibling). A panic does the same and is resumed at the end. An error
+/// from a task or body that had already been cancelled ranks below an error from one that had not.
+/// So `try_scope` returns the cause and not its consequences. If a task was cancelled on purpose
+/// (by its handle, by `s.cancel()`, or as a daemon at the end), its `Err` does not fail the scope.
 ///
 /// # Errors
-/// The first error of the highest rank.
+/// Returns the first error of the highest rank.
 ///
 /// # Panics
-/// With the first panic of a task or of the body; outside a run; inside [`no_suspend`](crate::no_suspend).
+/// Panics if called outside a run, or inside [`no_suspend`](crate::no_suspend). Propagates the
+/// first panic of a task or of `body`.
 ///
 /// # Cancellation
-/// As [`scope`](fn@crate::scope): the wait at the end is no cancel point.
+/// As for [`scope`](crate::scope), the wait at the end is not a cancellation point.
 ///
 /// # Examples
 /// ```
@@ -105,7 +108,8 @@ where
         drop(opened);
         result
     };
-    // Of bodies that never ran, say: their closures' destructors.
+    // Panics may be left that no failure recorded, for example one in the destructor of a closure
+    // that never ran.
     let unclaimed = scope.core.unclaimed_panic();
     let outcome =
         std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
@@ -113,7 +117,8 @@ where
         Some(panic) => (Some(panic), unclaimed),
         None => (unclaimed, None),
     };
-    // Not while the other one unwinds: a second panic would end the process.
+    // Dropped before the other panic is resumed: a second panic during unwinding would abort the
+    // process.
     task::drop_quietly(unwanted);
     if let Some(payload) = payload {
         panic::resume_unwind(payload);
@@ -126,11 +131,11 @@ where
 }
 
 impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
-    /// Spawns a task; see [`Scope::spawn`](crate::Scope::spawn). Its `Err` fails the scope, and its `join` then gives
-    /// [`JoinError::Failed`](crate::JoinError::Failed).
+    /// Spawns a task; see [`Scope::spawn`](crate::Scope::spawn). If it returns an `Err`, the scope
+    /// fails, and `join` returns [`JoinError::Failed`](crate::JoinError::Failed).
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
     where
@@ -140,10 +145,11 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.spawn_with(f, Options::default(), Start::Anywhere)
     }
 
-    /// Spawns a task on the caller's own worker; see [`Scope::spawn_local`](crate::Scope::spawn_local).
+    /// Spawns a task on the caller's own worker; see
+    /// [`Scope::spawn_local`](crate::Scope::spawn_local).
     ///
     /// # Panics
-    /// On a thread that is no worker.
+    /// Panics if the calling thread is not a worker of this scope's run.
     #[track_caller]
     pub fn spawn_local<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
     where
@@ -153,10 +159,11 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.spawn_with(f, Options::default(), Start::Here)
     }
 
-    /// Spawns a daemon; see [`Scope::spawn_daemon`](crate::Scope::spawn_daemon). An `Err` before the end fails the scope.
+    /// Spawns a daemon; see [`Scope::spawn_daemon`](crate::Scope::spawn_daemon). An `Err` that it
+    /// returns before it is cancelled at the scope's end fails the scope.
     ///
     /// # Panics
-    /// On a thread that runs no tasks.
+    /// Panics if the calling thread runs no tasks of this scope's run.
     #[track_caller]
     pub fn spawn_daemon<F>(&'scope self, f: F)
     where
@@ -165,21 +172,26 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.spawn_with(f, Options::daemon(), Start::Anywhere);
     }
 
-    /// Spawns a task that begins when `source` has an item, with that item. Until then it has no stack, and no worker.
+    /// Spawns a task that begins when `source` has an item, and gets that item. Until then the task
+    /// has neither a stack nor a worker.
     ///
-    /// For programs with many tasks that wait for their first piece of work. The task starts on a worker that has little to do at
-    /// that moment, see [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor, or goes on
-    /// with the source itself.
+    /// This is for programs with many tasks that wait for their first piece of work. The task
+    /// starts on a worker that has little to do at that moment, see
+    /// [`Placement`](crate::Placement). To handle more than one item, the task spawns its successor
+    /// or goes on with the source itself.
     ///
-    /// The source is dropped when it has given its item. It may be dropped on any thread, inside of
-    /// [`no_suspend`](crate::no_suspend). Once an item has been taken the task begins, even if it has been cancelled since.
+    /// The source is dropped after it has yielded its item. It may be dropped on any thread and
+    /// inside [`no_suspend`](crate::no_suspend). Once an item has been taken, the task begins, even
+    /// if it has been cancelled since.
     ///
     /// # Panics
-    /// On a thread that runs no tasks. A panic in the source, in a filter say, is the task's.
+    /// Panics if the calling thread runs no tasks of this scope's run. A panic in the source, such
+    /// as in a filter, becomes the task's panic.
     ///
     /// # Cancellation
-    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f` is dropped unrun.
-    /// `join` then returns [`JoinError::Cancelled`](crate::JoinError::Cancelled).
+    /// If the task is cancelled before there is an item, nothing is taken from the source, and `f`
+    /// is dropped without being called. `join` then returns
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled).
     ///
     /// # Examples
     /// ```
@@ -206,13 +218,14 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.core.spawn_when(source, |item| Trying { closure: move || f(item), scope: self })
     }
 
-    /// Names the task that is spawned next, or gives it another stack.
+    /// Returns a builder that sets the name or the stack size of a task before it is spawned.
     pub fn builder(&'scope self) -> TryTaskBuilder<'scope, 'env, E> {
         TryTaskBuilder::new(self)
     }
 
-    /// Asks every task of the scope to stop, but not the body; see [`Scope::cancel`](crate::Scope::cancel). What they then
-    /// return does not fail the scope.
+    /// Cancels every task of the scope, but not the body; see
+    /// [`Scope::cancel`](crate::Scope::cancel). Errors that the tasks return afterwards do not fail
+    /// the scope.
     pub fn cancel(&self) {
         self.core.cancel(CancelReason::Explicit);
     }
@@ -240,7 +253,7 @@ impl<E> TryScope<'_, '_, E> {
                 _ => outcome.error.replace((asked, error)).map(|(_, worse)| worse),
             }
         };
-        // A destructor is user code: not under the lock.
+        // The error is dropped outside the lock, because its destructor is user code.
         task::drop_quietly(dropped);
         cancel::cancel(&self.all, CancelReason::Sibling);
     }
@@ -254,7 +267,9 @@ impl<E> TryScope<'_, '_, E> {
         cancel::cancel(&self.all, CancelReason::Sibling);
     }
 
-    /// Whether the running task was cancelled on purpose: it, its group or the daemons, and nothing above.
+    /// Returns whether the running task was cancelled on purpose. That is so if the request was
+    /// made to the task itself, to the scope's group or to its daemons, and not to a node further
+    /// up.
     fn on_purpose(&self) -> bool {
         let Some(header) = task::current_header() else { return false };
         // SAFETY: K1: the running task's ancestors outlive it.

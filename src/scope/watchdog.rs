@@ -1,14 +1,20 @@
-//! Requests that are overdue because the worker whose timer should make them is busy with foreign code.
+//! A watchdog thread that enforces a time limit when the worker that should enforce it is busy with
+//! foreign code.
 //!
-//! A time limit is a timer of its task's worker. If that very task is stuck in a call that does not look (which is what
-//! [`on_cancel`](crate::on_cancel) is for), nobody runs the timers. So each hook that is opened under a time limit tells a thread
-//! of the process about it, which makes the request itself when the limit has passed and the worker has not.
+//! A time limit is a timer of its task's worker. If that task is stuck in a call that does not
+//! check for cancellation (the case for which [`on_cancel`](crate::on_cancel) exists), the worker
+//! does not run its timers. Therefore each hook that is opened under a time limit registers the
+//! limit with a thread of the process. That thread makes the cancellation request itself if the
+//! limit has passed and the worker has not made it.
 //!
 //! # Protocol
-//! - The thread starts with the first watch, and sleeps until the earliest limit, or for good.
-//! - A watch names the limit's node. It is taken off before that node goes: the hook's frame is further in.
-//! - To make a request the thread marks the watch as *firing*, under the lock, and makes it without the lock, since hooks are
-//!   user code. Who takes a watch off that is firing waits until it no longer is (K5).
+//! - The thread starts with the first watch. It sleeps until the earliest limit, or indefinitely if
+//!   there is none.
+//! - A watch names the limit's node. The watch is removed before the node is closed, because the
+//!   hook's frame is further in.
+//! - To make a request, the thread marks the watch as *firing* under the lock. It then makes the
+//!   request without the lock, since hooks are user code. A task that removes a firing watch first
+//!   waits until the watch is no longer firing (K5).
 #![expect(unsafe_code, reason = "names nodes on the stacks of tasks")]
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,7 +35,8 @@ struct Watch {
     firing: bool,
 }
 
-// SAFETY: K5: a node is used by this thread only while its watch is firing, which whoever would let it go waits for.
+// SAFETY: K5: this thread uses a node only while its watch is firing. The frame that owns the node
+// waits until the watch is no longer firing.
 unsafe impl Send for Watch {}
 
 struct State {
@@ -39,24 +46,25 @@ struct State {
 }
 
 static STATE: Mutex<State> = Mutex::new(State { watches: Vec::new(), next_id: 0, runs: false });
-/// There is an earlier limit than before.
+/// Notified when a limit is registered that is earlier than all others.
 static EARLIER: Condvar = Condvar::new();
-/// A request has been made.
+/// Notified when a request has been made.
 static FIRED: Condvar = Condvar::new();
 
-/// A limit is being watched until this is dropped.
+/// A registration of a limit with the watchdog, which lasts until this is dropped.
 #[derive(Debug)]
 pub(super) struct Watched {
     id: u64,
 }
 
-/// Watches the nearest time limit around the running code, if there is one.
+/// Registers the nearest time limit around the running code, if there is one.
 pub(super) fn watch() -> Option<Watched> {
     let (deadline, node) = task::nearest_deadline()?;
     let due = deadline.checked_add(GRACE)?;
     let mut state = lock();
     if !state.runs {
-        // Without the thread the worker's own timer still makes the request, only later.
+        // If the thread cannot be started, the worker's own timer still makes the request, only
+        // later.
         state.runs = thread::Builder::new().name(String::from("ecru-watchdog")).spawn(keep).is_ok();
     }
     let id = state.next_id;
@@ -88,7 +96,7 @@ fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread's life.
+/// The main function of the watchdog thread.
 fn keep() {
     let mut state = lock();
     loop {
@@ -97,10 +105,11 @@ fn keep() {
             watch.firing = true;
             let (id, node) = (watch.id, watch.node);
             drop(state);
-            // SAFETY: K5: the watch is firing, so its frame, and the limit's further out, stay.
+            // SAFETY: K5: the watch is firing, so its frame stays, and so does the limit's frame
+            // further out.
             cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
             state = lock();
-            // Once is enough.
+            // Each limit is enforced once.
             state.watches.retain(|watch| watch.id != id);
             FIRED.notify_all();
             continue;

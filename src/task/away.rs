@@ -1,9 +1,11 @@
-//! Waits in two halves, between which the function that waits switches away itself.
+//! Waits in two halves, between which the waiting function itself switches away.
 //!
-//! The processor predicts each return by the last call that it saw. After a switch that was another task's, so the next return is
-//! predicted wrong, and the switch back with it: together some forty nanoseconds, more than all else in a wait. So what tasks wait
-//! in most often comes in two halves. Each is called and returns on its own side of the switch; the switch between them becomes a
-//! part of the user's own function, which then goes on without a return (`doc/decisions/0011-waits-in-two-halves.md`).
+//! The processor predicts that a return goes back to its most recent call. After a switch, that
+//! call was made by another task. So the next return is mispredicted, and so is the switch back.
+//! Together this costs some forty nanoseconds, more than everything else in a wait. The most
+//! frequent waits of tasks are therefore split into two halves. Each half is called and returns on
+//! its own side of the switch. The switch between them is inlined into the user's own function,
+//! which then goes on without a return (`doc/decisions/0011-waits-in-two-halves.md`).
 //!
 //! ```text
 //!   match begin(&waiter) {              // the waiter has been registered
@@ -24,15 +26,17 @@ use super::header::{Header, Intent};
 use crate::coroutine::switch::Suspender;
 use crate::park::{self, CANCELLED, Mode, Waiter};
 
-/// The running task is to switch away now.
+/// The prepared switch of the running task, which must be made now.
 #[must_use]
 pub(crate) struct Away {
-    /// None: it is a root, on its thread's own stack.
+    /// `None` for a root task, which runs on its thread's own stack.
     suspender: Option<NonNull<Suspender<(), Intent>>>,
 }
 
-/// The first half of a wait that can be cancelled and has no deadline. An error: the outcome; it is over already, having been done at
-/// once where nothing is gained by halves.
+/// The first half of a cancellable wait without a deadline.
+///
+/// Returns `Err(outcome)` if the wait has already finished. The caller must not switch away then.
+/// On a plain thread and during unwinding, the whole wait takes place in this call.
 #[inline]
 pub(crate) fn begin(waiter: &Waiter) -> Result<Away, u32> {
     match current_header() {
@@ -41,7 +45,8 @@ pub(crate) fn begin(waiter: &Waiter) -> Result<Away, u32> {
     }
 }
 
-/// The same for the running task, which is not unwinding.
+/// The first half of a wait of the running task, which is not unwinding. The result is that of
+/// [`begin`].
 #[inline]
 pub(crate) fn leave(header: &Header, waiter: &Waiter, mode: Mode) -> Result<Away, u32> {
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
@@ -53,7 +58,8 @@ pub(crate) fn leave(header: &Header, waiter: &Waiter, mode: Mode) -> Result<Away
 }
 
 impl Away {
-    /// Switches away until the wait is over. Where it is called, and in the functions around it, nothing returns until then.
+    /// Switches away until the wait is over. Neither this nor the functions around it return before
+    /// that.
     #[inline(always)]
     pub(crate) fn go(&self) {
         match self.suspender {
@@ -71,12 +77,12 @@ fn leave_root() {
     }
 }
 
-/// The second half: the outcome.
+/// The second half of a wait. Returns the outcome.
 #[inline]
 pub(crate) fn end(waiter: &Waiter) -> u32 {
     if let Some(header) = current_header() {
         let running = header.running();
-        // SAFETY: T6: it has just switched away.
+        // SAFETY: T6: the task has just switched away.
         if !unsafe { running.entry() }.asked.get().is_null() {
             trace_and_park();
         }
@@ -85,7 +91,7 @@ pub(crate) fn end(waiter: &Waiter) -> u32 {
     waiter.outcome()
 }
 
-/// The task was resumed for its stack trace alone.
+/// Captures a stack trace and parks again. The task was resumed only for that.
 #[cold]
 fn trace_and_park() {
     if let Some(host) = park::host() {

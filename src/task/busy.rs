@@ -1,8 +1,11 @@
-//! What a worker is busy with, for threads that cannot ask it: a task that computes or blocks answers nothing.
+//! What each worker is running, for threads that cannot ask the worker: a task that computes or
+//! blocks answers no message.
 //!
-//! A worker notes the task that it runs in a cell of its thread, at each switch: one load and one store. Another thread may read the
-//! cell at any time, when the task may be over and its box freed. So the cell never names the task. It names what is never freed: the place where
-//! the task was spawned or, for a task with a name, a label that has a copy of both. Labels are used again for later tasks.
+//! At each switch, a worker notes the task that it runs in a cell of its thread, with one load and
+//! one store. Another thread may read the cell at any time, even when the task has ended and its
+//! box has been freed. So the cell never names the task. It names something that is never freed:
+//! the place where the task was spawned or, for a task with a name, a label that has a copy of the
+//! place and the name. Labels are reused for later tasks.
 //!
 //! ```text
 //!   the worker                                  another thread
@@ -12,9 +15,10 @@
 //!   ..                                            read the cell, copy what it names,
 //!   board.close(), under the board's lock         read the cell again: if it has changed, repeat
 //! ```
-//! The lock keeps the cell there while it is read: the worker's thread does not end before its board is closed. The copy may be out of date by
-//! the time that it is looked at, as every look at a running program is.
-#![expect(unsafe_code, reason = "reads what another thread has noted by its address")]
+//! The lock keeps the cell alive while it is read, because the worker's thread does not end before
+//! its board is closed. The copy may be out of date when it is used. This is true of every look at
+//! a running program.
+#![expect(unsafe_code, reason = "reads another thread's cell by its address")]
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -26,7 +30,8 @@ use crate::base::local;
 use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
 
-/// What a cell holds: the address of a place, or of a label, and in its lowest bits what it is. Null: no task.
+/// The content of a cell: the address of a place or of a label, with its kind in the lowest bits.
+/// Null means no task.
 pub(crate) type Note = *mut ();
 
 const ROOT: usize = 1;
@@ -44,10 +49,11 @@ struct Label {
     shelf: usize,
 }
 
-/// Labels that no task has, apart by the threads that they were made for, so that many workers do not wait for each other.
+/// Labels that no task uses. They are spread over several shelves by thread, so that workers do not
+/// wait for each other's locks.
 static FREE: [Mutex<Vec<&'static Label>>; 16] = [const { Mutex::new(Vec::new()) }; 16];
 
-/// The label of a task, which goes back to its shelf with it.
+/// A task's label. Dropping this returns the label to its shelf.
 #[derive(Debug, Default)]
 pub(crate) struct Labelled(Cell<Option<&'static Label>>);
 
@@ -59,7 +65,7 @@ impl Drop for Labelled {
     }
 }
 
-/// The note for a task without a label.
+/// Returns the note for a task without a label.
 #[inline(always)]
 pub(super) fn place(spawned_at: &'static Location<'static>) -> Note {
     ptr::from_ref(spawned_at).cast_mut().cast()
@@ -69,7 +75,7 @@ fn with_bit(note: Note, bit: usize) -> Note {
     note.map_addr(|address| address | bit)
 }
 
-/// The place that a note names; `None` for an empty one.
+/// Returns the place that a note names, or `None` for an empty note.
 #[inline]
 fn place_in(note: Note) -> Option<&'static Location<'static>> {
     let address = note.map_addr(|address| address & !BITS);
@@ -84,13 +90,15 @@ fn place_in(note: Note) -> Option<&'static Location<'static>> {
 }
 
 impl Header {
-    /// Where the task was spawned; for a root, where the run began.
+    /// Returns the place where the task was spawned. For a root, it is the place where the run
+    /// began.
     pub(crate) fn spawned_at(&self) -> &'static Location<'static> {
         place_in(self.note.load(Ordering::Acquire)).expect("a header's note names a place")
     }
 }
 
-/// Gives a task that is about to start, and that this belongs to, its label, if it has a name.
+/// Gives a label to a task that is about to start, if the task has a name. `extra` belongs to the
+/// task.
 #[cold]
 pub(crate) fn label(header: &Header, extra: &Extra) {
     let Some(name) = &extra.name else { return };
@@ -109,11 +117,11 @@ pub(crate) fn label(header: &Header, extra: &Extra) {
     }
     extra.labelled.0.set(Some(label));
     let note = ptr::from_ref(label).cast_mut().cast::<()>();
-    // Release: what the label says is seen with it.
+    // Release: a thread that sees the note sees the label's contents.
     header.note.store(with_bit(note, LABEL), Ordering::Release);
 }
 
-/// Says that a header is a root's.
+/// Marks a header as that of a root.
 pub(crate) fn label_root(header: &Header) {
     header.note.store(with_bit(place(header.spawned_at()), ROOT), Ordering::Relaxed);
 }
@@ -130,20 +138,20 @@ pub(crate) fn note_none() {
     note_again(ptr::null_mut());
 }
 
-/// Notes what this thread noted before.
+/// Restores an earlier note of this thread.
 #[inline(always)]
 pub(crate) fn note_again(note: Note) {
-    // Release: what a label says is seen with it.
+    // Release: a thread that sees the note sees the label's contents.
     local::with(|local| local.busy_with.store(note, Ordering::Release));
 }
 
-/// What this thread has noted.
+/// Returns the current note of this thread.
 #[inline(always)]
 pub(crate) fn noted() -> Note {
     local::with(|local| local.busy_with.load(Ordering::Relaxed))
 }
 
-/// A task that a worker ran when another thread looked.
+/// A task that a worker was running when another thread looked.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) name: Option<String>,
@@ -151,14 +159,15 @@ pub(crate) struct Seen {
     pub(crate) is_root: bool,
 }
 
-/// Where other threads find a worker's cell. Null: the worker has no thread.
+/// The place where other threads find the address of a worker's cell. Null means that the worker
+/// has no thread.
 #[derive(Debug)]
 pub(crate) struct Board(Mutex<Address>);
 
 #[derive(Debug)]
 struct Address(*const StaticPtr<()>);
 
-// SAFETY: R2: an atomic, which is there for as long as its address is on the board.
+// SAFETY: R2: the cell is atomic, and it stays as long as its address is on the board.
 unsafe impl Send for Address {}
 
 impl Board {
@@ -166,18 +175,19 @@ impl Board {
         Board(Mutex::new(Address(ptr::null())))
     }
 
-    /// Begins to show what the current thread notes.
+    /// Publishes the current thread's cell.
     pub(crate) fn open(&self) {
         let cell = local::with(|local| &raw const local.busy_with);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = cell;
     }
 
-    /// Ends it. To be called before the thread ends.
+    /// Withdraws the cell. This must be called before the thread ends.
     pub(crate) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 = ptr::null();
     }
 
-    /// Returns what the worker runs; `None` if it runs no task, or goes from task to task.
+    /// Returns the task that the worker runs. Returns `None` if the worker runs no task, or changes
+    /// tasks too often to be read.
     pub(crate) fn read(&self) -> Option<Seen> {
         let address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: R2: the thread waits for the lock before it ends.

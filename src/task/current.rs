@@ -1,4 +1,4 @@
-//! What the code that runs right now may ask about itself, and the first and last steps of every wait.
+//! The identity and state of the running code, and the first and last steps of every wait.
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
 use std::fmt;
@@ -21,7 +21,7 @@ use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// The number of a task that the caller knows to be alive.
+    /// Returns the number of a task that the caller knows to be alive.
     pub(crate) fn of(header: &Header) -> TaskId {
         TaskId(header.id())
     }
@@ -33,7 +33,7 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// The task that is running: what [`current`] gives.
+/// A description of a task, returned by [`current`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     id: TaskId,
@@ -41,23 +41,23 @@ pub struct Task {
 }
 
 impl Task {
-    /// Its number, unique in the process.
+    /// Returns the task's number, unique in the process.
     #[must_use]
     pub fn id(&self) -> TaskId {
         self.id
     }
 
-    /// The name that it was given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
+    /// Returns the name set by [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 }
 
-/// The task that is running.
+/// Returns a description of the running task.
 ///
 /// # Panics
-/// Outside a task: a plain thread has no task.
+/// Panics if called outside a task. A plain thread has no task.
 ///
 /// # Examples
 /// ```
@@ -79,17 +79,18 @@ pub fn current() -> Task {
     Task { id: TaskId(header.id()), name: header.name().map(String::from) }
 }
 
-/// The header of the task that is running.
+/// Returns the header of the running task, or `None` on a plain thread.
 #[inline]
 pub(crate) fn current_header<'a>() -> Option<&'a Header> {
     let header = local::with(|local| local.task.get()).cast::<Header>();
-    // SAFETY: T4: the cell names the running task, which stays alive while it runs; callers use it for no longer.
+    // SAFETY: T4: the cell names the running task, which stays alive while it runs. Callers use the
+    // reference for no longer.
     unsafe { header.as_ref() }
 }
 
-/// A number for whoever is running, by which one finds oneself again in what one has written down: no other task ever has it, even if a
-/// coroutine of this one lives on, suspended, when it ends; and no other thread, as long as this one lives. Never 0. Odd for tasks and
-/// even for threads, so that the two are not mistaken.
+/// Returns a process-unique id of the current task (odd) or thread (even); never 0. No other task
+/// ever has the same id, even if a suspended coroutine of this task outlives it. No other thread
+/// has it while this thread lives.
 pub(crate) fn current_identity() -> u64 {
     match current_header() {
         Some(header) => header.id() << 1 | 1,
@@ -97,7 +98,7 @@ pub(crate) fn current_identity() -> u64 {
     }
 }
 
-/// The innermost cancel node.
+/// Returns the innermost cancel node.
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {
     match current_header() {
@@ -106,7 +107,7 @@ pub(crate) fn current_node() -> *const CancelNode {
     }
 }
 
-/// Makes another node the innermost one; returns the one before.
+/// Makes `node` the innermost cancel node, and returns the previous one.
 #[inline]
 pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
     match current_header() {
@@ -115,7 +116,7 @@ pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
     }
 }
 
-/// The innermost task-local binding.
+/// Returns the innermost task-local binding.
 #[inline]
 pub(crate) fn bindings_now() -> *const () {
     match current_header() {
@@ -124,7 +125,7 @@ pub(crate) fn bindings_now() -> *const () {
     }
 }
 
-/// Makes another binding the innermost one; returns the one before.
+/// Makes `bindings` the innermost binding, and returns the previous one.
 pub(crate) fn set_bindings(bindings: *const ()) -> *const () {
     match current_header() {
         Some(header) => header.bindings.replace(bindings),
@@ -132,7 +133,7 @@ pub(crate) fn set_bindings(bindings: *const ()) -> *const () {
     }
 }
 
-/// Whether the running code has been asked to stop.
+/// Returns the request that has cancelled the running code, if there is one.
 #[inline]
 pub(crate) fn cancelled() -> Option<Cancelled> {
     let node = current_node();
@@ -141,14 +142,14 @@ pub(crate) fn cancelled() -> Option<Cancelled> {
     if node.is_clear() {
         return None;
     }
-    // SAFETY: K1, as above.
+    // SAFETY: K1: as above.
     unsafe { cancel::ask(node) }
 }
 
-/// [`cancelled`], after a look at the clock where a limit is above.
+/// Returns the result of [`cancelled`]. Checks the clock first if a limit is above.
 #[inline]
 pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
-    // SAFETY: K1, as in `cancelled`.
+    // SAFETY: K1: as in `cancelled`.
     let node = unsafe { current_node().as_ref() }?;
     if !node.limit().is_null() {
         note_expired_limits();
@@ -156,14 +157,14 @@ pub(crate) fn cancelled_by_now() -> Option<Cancelled> {
     if node.is_clear() {
         return None;
     }
-    // SAFETY: K1, as above.
+    // SAFETY: K1: as above.
     unsafe { cancel::ask(node) }
 }
 
-/// The node whose flag [`cancelled`] saw.
+/// Returns the node whose flag [`cancelled`] saw.
 pub(crate) fn flagged_node() -> *const CancelNode {
     let mut at = current_node();
-    // SAFETY: K1, as in `cancelled`.
+    // SAFETY: K1: as in `cancelled`.
     while let Some(node) = unsafe { at.as_ref() } {
         if node.cancelled().is_some() {
             break;
@@ -173,10 +174,10 @@ pub(crate) fn flagged_node() -> *const CancelNode {
     at
 }
 
-/// Whether the running code has been asked to stop: true once a wait in its place would return
-/// [`Cancelled`].
+/// Returns whether the running code has been cancelled, that is, whether a wait in its place would
+/// return [`Cancelled`](crate::Cancelled).
 ///
-/// For long computations that want to end early; waits look by themselves.
+/// This is for long computations that should end early. Waits check by themselves.
 ///
 /// # Examples
 /// ```
@@ -199,17 +200,17 @@ pub fn is_cancelled() -> bool {
     cancelled().is_some() || cancelled_by_now().is_some()
 }
 
-/// Returns an error once the running code has been asked to stop, as a wait would, but never waits.
+/// Returns an error if the running code has been cancelled, as a wait would, but does not wait.
 ///
 /// # Errors
-/// [`Cancelled`], with the reason.
+/// Returns [`Cancelled`](crate::Cancelled) with the reason.
 ///
 /// # Cancellation
-/// A cancel point. Like every cancelled wait it lets the other tasks run, so that a loop which ignores the error does not
-/// starve them.
+/// This is a cancellation point. Like every cancelled wait, it lets the other tasks run before it
+/// returns the error. A loop that ignores the error therefore does not starve them.
 ///
 /// # Panics
-/// Inside [`no_suspend`](crate::no_suspend).
+/// Panics inside [`no_suspend`](crate::no_suspend).
 ///
 /// # Examples
 /// ```
@@ -230,15 +231,15 @@ pub fn checkpoint() -> Result<(), Cancelled> {
     begin_wait()
 }
 
-/// The first step of every wait that can be cancelled: refuses under `no_suspend`, answers a request, and yields when the
-/// task has had its share.
+/// The first step of every cancellable wait. Panics under `no_suspend`, answers a request, and
+/// yields when the task has used up its budget.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn begin_wait() -> Result<(), Cancelled> {
     if may_go_on() { Ok(()) } else { begin_wait_slowly() }
 }
 
-/// Whether a task may begin a wait, for all that can be seen at a glance; if so, the operation has been counted.
+/// Returns `true` if one look shows that the wait may begin. The operation has then been counted.
 #[inline(always)]
 fn may_go_on() -> bool {
     local::with(|local| {
@@ -247,7 +248,8 @@ fn may_go_on() -> bool {
         }
         // SAFETY: T4: the cell names the running task, which stays alive while it runs.
         let Some(header) = (unsafe { local.task.get().cast::<Header>().as_ref() }) else {
-            // A plain thread: nothing of ours is open on it, and it has no others to let run.
+            // A plain thread may go on if no frame of this library is open on it. It has no other
+            // tasks to run.
             return local.cancel.get().is_null() && local.context.get().is_null();
         };
         let budget = local.budget.get();
@@ -276,17 +278,17 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
         return Err(cancelled_wait());
     }
     spend_budget();
-    // If the others have run meanwhile, one of them may have asked.
+    // If other tasks have run meanwhile, one of them may have made a request.
     match cancelled() {
         Some(cancelled) => Err(answer(cancelled)),
         None => Ok(()),
     }
 }
 
-/// How many waits a task may get through without having to wait before it lets others run.
+/// How many operations a task may complete without waiting before it lets other tasks run.
 pub(crate) const BUDGET: u32 = 128;
 
-/// Counts one operation, and lets the others run when the task has had its share.
+/// Counts one operation, and lets other tasks run when the budget is used up.
 #[inline]
 pub(crate) fn spend_budget() {
     let spent = local::with(|local| {
@@ -309,7 +311,8 @@ fn out_of_budget() {
     }
 }
 
-/// The last step of a wait that a request has ended: the request counts as delivered, and the others may run.
+/// The last step of a wait that a request has ended. Marks the request as delivered, and lets other
+/// tasks run.
 #[cold]
 #[track_caller]
 pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
@@ -323,7 +326,7 @@ pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
     cancelled
 }
 
-/// Notes at the node that asked that a wait has answered.
+/// Marks the request as delivered at its origin.
 pub(crate) fn deliver() {
     // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     if let Some(origin) = unsafe { cancel::flagged_by(flagged_node()) } {
@@ -331,13 +334,15 @@ pub(crate) fn deliver() {
     }
 }
 
-/// The number of the request that the running code has got: see [`CancelNode::request_number`].
+/// Returns the number of the request that has cancelled the running code: see
+/// [`CancelNode::request_number`].
 pub(crate) fn request_number() -> u32 {
     // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     unsafe { cancel::flagged_by(flagged_node()) }.map_or(u32::MAX, CancelNode::request_number)
 }
 
-/// What a wait that was cancelled returns. The flag is there: it came before the claim.
+/// Returns the error of a wait that was cancelled. The flag is set, because it was set before the
+/// claim.
 #[cold]
 pub(crate) fn cancelled_wait() -> Cancelled {
     let cancelled = cancelled().unwrap_or(Cancelled::new(CancelReason::Shutdown));
@@ -345,12 +350,14 @@ pub(crate) fn cancelled_wait() -> Cancelled {
     cancelled
 }
 
-/// Whether waits are refused because the running task is being unwound: it is, and not in a shield.
+/// Returns whether waits are refused because the running task is unwinding, outside of a shield.
 ///
-/// `thread::panicking` alone does not tell: the thread's count goes on while an unwinding task is switched away from, and leaks
-/// to its siblings. So [`while_parked`] counts those, as [`panics`] does for coroutines, and while there is one the answer is no. A
-/// sibling that is switched away from meanwhile is counted as well, since nobody can tell: the answer may be no too often, but never yes
-/// for a task that is not unwinding.
+/// `thread::panicking` alone is not sufficient. std counts panics per thread, so while an unwinding
+/// task is switched away, its siblings on the thread also seem to be panicking. [`while_parked`]
+/// therefore counts the tasks that switch away while `thread::panicking` is true, as [`panics`]
+/// does for coroutines. While that count is not zero, this function returns `false`. Siblings that
+/// switch away meanwhile are also counted, since they cannot be told from the unwinding task. So
+/// the result may be `false` for a task that unwinds, but it is never `true` for one that does not.
 #[inline]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && is_unwinding_outside_shields()
@@ -362,7 +369,7 @@ fn is_unwinding_outside_shields() -> bool {
     if panics::some_at_rest() {
         return false;
     }
-    // In a shield the way up ends before it comes to the task's own node.
+    // Inside a shield, the walk up ends at the shield, before the task's own node.
     let mut at = header.running().node_top.get();
     while !at.is_null() && !ptr::eq(at, &raw const header.node) {
         // SAFETY: K1: the frames around the running code are open.
@@ -371,17 +378,18 @@ fn is_unwinding_outside_shields() -> bool {
     !at.is_null()
 }
 
-/// Switches away from the running task, or runs another one on top of it: see [`is_unwinding`].
+/// Switches away from the running task, or runs another task on top of it: see [`is_unwinding`].
 #[inline(always)]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
     let unwinding = begin_parked();
-    // Called in one place, so that it becomes a part of the caller.
+    // The closure is called in one place only, so that it is inlined.
     let result = switch();
     end_parked(unwinding);
     result
 }
 
-/// The first half of [`while_parked`], for a switch too large to be inlined as a closure. Returns what [`end_parked`] takes.
+/// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
+/// Returns the argument of [`end_parked`].
 #[inline(always)]
 pub(crate) fn begin_parked() -> bool {
     let unwinding = thread::panicking();
@@ -399,11 +407,13 @@ pub(crate) fn end_parked(unwinding: bool) {
     }
 }
 
-/// Waits for a registered waiter: the one primitive under everything that waits with a deadline or can be cancelled.
+/// Waits for a registered waiter. This is the one primitive under every wait that has a deadline or
+/// can be cancelled.
 ///
-/// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`] the caller takes the waiter out of wherever it registered it.
+/// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`], the caller takes the waiter out of
+/// the place where it registered it.
 ///
-/// Inlined always: each return between two switches is predicted wrong, see the worker's turn.
+/// Always inlined, because each return between two switches is mispredicted; see the worker's turn.
 #[inline(always)]
 pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
@@ -419,7 +429,8 @@ pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u3
     }
 }
 
-/// What is left: with a deadline, which is the host's to keep, or while the task unwinds, which has to be known to its siblings.
+/// The remaining waits of tasks: those with a deadline, which the host watches, and those of a task
+/// that unwinds, which [`while_parked`] must count.
 #[inline(never)]
 fn wait_in_task(header: &Header, waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
@@ -428,13 +439,13 @@ fn wait_in_task(header: &Header, waiter: &Waiter, deadline: Option<Instant>, mod
     while_parked(|| waiter.park(deadline, mode))
 }
 
-/// Makes sure that requests reach the running task: its own node, the frames in it and all that is above, which was not worth it
-/// before. See [`super::cancel`].
+/// Makes sure that requests reach the running task: its own node, the nodes of its frames and all
+/// nodes above. Until the task first waits, they need not be linked. See [`super::cancel`].
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
     // SAFETY: K1: the innermost node outlives the code that runs below it.
     let node = unsafe { &*header.running().node_top.get() };
-    // Not the node alone: it may have been reached from further down.
+    // The node alone does not tell: it may have been reached by a task further down.
     if !node.is_reached() || !header.reachable.load(Ordering::Relaxed) {
         reach_slowly(header, node);
     }
@@ -442,23 +453,25 @@ pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
 }
 
 fn reach_slowly(header: &Header, node: &CancelNode) {
-    // The task's own thread alone writes it.
+    // Only the task's own thread writes this flag.
     let first = !header.reachable.load(Ordering::Relaxed);
     if first {
         header.reachable.store(true, Ordering::Release);
     }
-    // SAFETY: K1: the frames around the running code are open, its own node is in its header until it has unlinked it, and what is
-    // above belongs to scopes that wait for it; whoever opened a node unlinks it.
+    // SAFETY: K1: the frames around the running code are open. The task's own node stays in its
+    // header until the task has unlinked it. The nodes above belong to scopes that wait for the
+    // task. Each node is unlinked by the frame that opened it.
     unsafe { cancel::reach(node) };
     if first {
-        // A request may have come before to any of these nodes, whoever has made it (a watchdog asks a limit that a task further down has
-        // reached). Either its flag is seen below; or it sees that the task can be reached, and on which worker: `tell` has the other
+        // A request to any of these nodes may have come before. (For example, a watchdog flags a
+        // limit that a task further down has reached.) Either its flag is seen below, or the
+        // canceller sees that the task is reachable and on which worker. `tell` has the other
         // fence, after the flag.
         atomic::fence(Ordering::SeqCst);
     }
 }
 
-/// A plain thread takes the nearest enclosing deadline as its own.
+/// Waits on a plain thread, which takes the nearest enclosing deadline as its own.
 #[cold]
 fn wait_on_thread(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
     let enclosing = if mode == Mode::Uninterruptible { None } else { nearest_deadline() };
@@ -478,7 +491,8 @@ fn wait_on_thread(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32
     }
 }
 
-/// The earliest deadline of the frames around the running code, up to the next shield, and its node.
+/// Returns the earliest deadline of the frames around the running code, up to the next shield, and
+/// its node.
 pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
     let mut nearest: Option<(Instant, *const CancelNode)> = None;
     for_each_limit(|node| {
@@ -491,21 +505,22 @@ pub(crate) fn nearest_deadline() -> Option<(Instant, *const CancelNode)> {
     nearest
 }
 
-/// Shows the limits of the running code, the innermost one first.
+/// Calls `each` with the limits of the running code, the innermost one first.
 #[inline]
 fn for_each_limit(mut each: impl FnMut(&CancelNode)) {
     let mut at = current_node();
-    // SAFETY: K1: the frames around the running code are open, and so is what is above them.
+    // SAFETY: K1: the frames around the running code are open, and so are those above them.
     while let Some(node) = unsafe { at.as_ref() } {
-        // SAFETY: K1, as above: the limit is the node itself or above it.
+        // SAFETY: K1: as above. The limit is the node itself or above it.
         let Some(limit) = (unsafe { node.limit().as_ref() }) else { return };
         each(limit);
         at = limit.parent();
     }
 }
 
-/// Sees to it that a limit of the running code whose time has come takes effect, though no timer has rung: a plain thread has
-/// none, and a worker that computes does not look at its own. Reads the clock only below a limit.
+/// Makes expired limits of the running code take effect although no timer has rung. A plain thread
+/// has no timers, and a worker that computes does not check its own. Reads the clock only below a
+/// limit.
 #[inline]
 pub(crate) fn look_at_the_clock() {
     // SAFETY: K1: the innermost node outlives the code that runs below it.
@@ -516,11 +531,11 @@ pub(crate) fn look_at_the_clock() {
     }
 }
 
-/// Whether a task at or above the running one belongs to the same worker.
+/// Returns whether a task at or above the running one belongs to the same worker.
 fn is_beside(running: &Header, above: *const Header) -> bool {
     // SAFETY: K1: a task's ancestors outlive it.
     let above = unsafe { above.as_ref() };
-    // Both have started, so neither changes its worker any more.
+    // Both tasks have started, so neither changes its worker.
     above.is_some_and(|above| {
         ptr::eq(above.worker.load(Ordering::Relaxed), running.worker.load(Ordering::Relaxed))
     })
@@ -535,7 +550,8 @@ fn note_expired_limits() {
             && shield.deadline <= now
             && header.is_some_and(|header| is_beside(header, shield.task))
         {
-            // SAFETY: K1: `shield_for` has reached what is outside, and its frame is open. On the task's own worker.
+            // SAFETY: K1: `shield_for` has reached the nodes outside, and its frame is open. This
+            // is the task's own worker.
             unsafe { shield.open() };
         }
     });
@@ -544,9 +560,10 @@ fn note_expired_limits() {
         return;
     }
     if let Some(header) = header {
-        // What is between the limit and this task must be linked, or its flag would not be seen here.
+        // The nodes between the limit and this task must be linked. Otherwise this task would not
+        // see the flag.
         reach(header);
     }
-    // SAFETY: K1: the frame is open.
+    // SAFETY: K1: the limit's frame is open.
     cancel::cancel(unsafe { &*node }, CancelReason::Deadline);
 }

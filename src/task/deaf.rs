@@ -1,28 +1,30 @@
-//! Names a task that ignores its cancellation, and so keeps its scope from ending.
+//! A report of tasks that ignore their cancellation and so keep their scope from ending.
 //!
-//! A loop around a wait whose error is dropped spins from the cancellation on: each wait returns at once. Only waits that are refused
-//! are counted, so others pay nothing.
+//! A loop that drops the error of a wait spins once its task is cancelled, because each wait
+//! returns at once. Only refused waits are counted, so other tasks pay nothing.
 
 use std::panic::Location;
 
 use super::current::current_header;
 use crate::base::report;
 
-/// A task that has been refused so many waits is named. A clean-up that ends by itself hardly has as many.
+/// The number of refused waits after which a task is reported. Clean-up code that ends by itself
+/// rarely reaches it.
 const MANY: u32 = 10_000;
 
-/// Counts a wait of the current task, called at `place`, which a cancellation has refused.
+/// Counts a wait of the current task that a cancellation has refused. `place` is the wait's caller.
 #[cold]
 pub(super) fn count(place: &'static Location<'static>) {
     let Some(header) = current_header() else { return };
     let refused = &header.running().refused;
-    // It stops there: the line comes once.
+    // Counting stops here, so the report comes once.
     if refused.get() > MANY {
         return;
     }
     refused.set(refused.get() + 1);
     if refused.get() == MANY {
-        // Some waits have no caller but this library, as those of IO through `std`'s traits.
+        // The caller of some waits is this library itself, such as of IO through `std`'s traits.
+        // Their place is not reported.
         let own = file!().strip_suffix("task/deaf.rs").unwrap_or(file!());
         let at = match place.file().starts_with(own) {
             true => String::new(),

@@ -1,24 +1,25 @@
-//! What the handler of stack overflows says about the task that overflowed.
+//! The part of a stack overflow's report that describes the task.
 #![expect(unsafe_code, reason = "looks at the running task from a signal handler")]
 
 use super::header::Header;
 use crate::base::local;
 use crate::coroutine::overflow::{Report, set_describe};
 
-/// From here on overflows name their task.
+/// Makes reports of stack overflows name their task.
 pub(crate) fn describe_overflows() {
     set_describe(describe);
 }
 
-/// Runs in a signal handler, on the thread that overflowed: reads, and does nothing else.
+/// Describes the running task. This runs in a signal handler, on the thread that overflowed, so it
+/// only reads.
 fn describe(report: &mut Report) {
     let header = local::with(|local| local.task.get()).cast::<Header>();
     // SAFETY: T4: the cell names the running task, which the handler has interrupted.
     let Some(header) = (unsafe { header.as_ref() }) else { return };
-    // SAFETY: T4, as above; null for a task that is just starting or ending.
+    // SAFETY: T4: as above. The pointer is null for a task that is just starting or ending.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
     if !report.is_about(running.suspender.get().addr()) {
-        // Some coroutine's that the task was resuming.
+        // The overflow is on the stack of a coroutine that the task has resumed.
         return;
     }
     report.push("task ");

@@ -22,18 +22,19 @@ use crate::coroutine::stack::HEAD_SIZE;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park::{CANCELLED, Mode, Node, WaitList, Waiter};
 
-/// What a task wants when it switches away.
+/// Why a task switches away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// Somebody will unpark it.
+    /// It waits until it is unparked.
     Park,
-    /// It is ready, but others go first.
+    /// It is ready, but lets other tasks run first.
     Yield,
-    /// It would go on computing, but others are ready.
+    /// It could go on computing, but other tasks are ready.
     MakeRoom,
 }
 
-/// Where a parked task puts its stack trace when it is asked to; none: there is not enough stack left to take one.
+/// The place where a parked task stores its stack trace when a dump asks for it. It stays `None` if
+/// too little stack is left to take one.
 pub(crate) type TraceSlot = Cell<Option<Backtrace>>;
 
 /// A started task that is not being executed.
@@ -43,47 +44,48 @@ pub(crate) type TaskFiber = Fiber<(), Intent, ()>;
 pub(crate) const DONE: u32 = 1;
 /// The result has been taken out of the box, or dropped.
 pub(crate) const TAKEN: u32 = 2;
-/// Somebody waits for the result.
+/// Another task or thread may be waiting for the result.
 pub(crate) const JOINED: u32 = 4;
-/// The handle is gone: nobody will ask for the result.
+/// The handle has been dropped, so the result will not be asked for.
 pub(crate) const DETACHED: u32 = 8;
-/// The task panicked, and its scope knows: the result stays until it has looked.
+/// The task panicked, and its scope knows. The result is kept until the scope has looked at it.
 const PANICKED: u32 = 16;
-/// Its panic is nobody's: whoever cancelled it does not want to hear of it.
+/// A failure of the task is not reported, because its canceller does not want it.
 const HUSHED: u32 = 32;
 /// One reference.
 const REFERENCE: u32 = 64;
 
-/// What depends on the task's types, and on the layers above.
+/// The functions that depend on the task's types or on the layers above.
 #[derive(Debug)]
 pub(crate) struct VTable {
-    /// Runs (or drops) the closure on the task's own stack, stores the result and announces it. Returns whether the
-    /// reference of the running task was given back with the announcement.
+    /// Runs (or drops) the closure on the task's own stack, stores the result and announces it.
+    /// Returns whether the running task's reference was released with the announcement.
     pub(crate) run: unsafe fn(*const Header) -> bool,
-    /// Stores a failure as the result, where nothing is.
+    /// Stores a failure as the result. There must be no result yet.
     pub(crate) fail: unsafe fn(*const Header, Failure),
-    /// Moves the result to where the second pointer says: a `Result<T, Failure>`.
+    /// Moves the result, a `Result<T, Failure>`, to the place that the second pointer names.
     pub(crate) take: unsafe fn(*const Header, *mut ()),
-    /// Moves a value from where the second pointer says, a `T`, back into the box as its result.
+    /// Moves a `T` from the place that the second pointer names back into the box, as its result.
     pub(crate) put_back: unsafe fn(*const Header, *mut ()),
-    /// Moves the payload of a panic out, if that is what the result is; else drops the result.
+    /// Moves out the payload if the result is a panic. Drops any other result.
     pub(crate) take_panic: unsafe fn(*const Header) -> Option<Box<dyn Any + Send>>,
-    /// Drops the closure or the result, whatever there is; a panic of its destructor goes no further.
+    /// Drops the closure or the result. A panic of its destructor is caught.
     pub(crate) discard: unsafe fn(*const Header),
-    /// Drops whatever is in the box, and frees it.
+    /// Drops the contents of the box, and frees it.
     pub(crate) free: unsafe fn(*const Header),
-    /// Of the whole box.
+    /// The layout of the whole box.
     pub(crate) layout: Layout,
-    /// The task has panicked; its result says how. For the scope to remember.
+    /// Tells the scope that the task has panicked. The result says how.
     pub(crate) panicked: unsafe fn(*const Header),
-    /// The task is over; the last thing it does to its scope.
+    /// Tells the scope that the task is over. This is the task's last access to its scope.
     pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
-    /// A node of the task has been flagged: wake it if it waits.
+    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
     pub(crate) tell: unsafe fn(*const Header),
 }
 
 impl VTable {
-    /// Of a task that has no closure, no result and no handle: one that runs on a thread's own stack, or in a model.
+    /// Returns the table of a task without closure, result and handle. Such a task runs on a
+    /// thread's own stack, or in a model.
     pub(crate) const fn bare(tell: unsafe fn(*const Header)) -> VTable {
         VTable {
             run: |_| unreachable!("it has no closure"),
@@ -101,106 +103,114 @@ impl VTable {
     }
 }
 
-/// What few tasks have.
+/// The options that few tasks have.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
     pub(crate) name: Option<String>,
-    /// In bytes; none: the runtime's default.
+    /// In bytes. `None` means the runtime's default.
     pub(crate) stack_size: Option<usize>,
-    /// What the hook at switches keeps for it, until it starts.
+    /// What the switch hook keeps for the task until it starts.
     pub(crate) kept: Kept,
     pub(crate) labelled: Labelled,
 }
 
-/// The head of every task's box. See [`crate::task`] for who may touch what.
+/// The head of every task's box. See [`crate::task`] for the owners of its fields.
 #[repr(C)]
 pub(crate) struct Header {
     state: AtomicU32,
-    /// Whoever sets this runs the task.
+    /// The thread that sets this runs the task.
     pub(crate) started: AtomicBool,
-    /// It has a worker, and may wait: requests are told to it. Set before the handshake in [`super::reach`].
+    /// The task has a worker and may wait, so cancellers tell it of requests. Set before the
+    /// handshake in [`super::reach`].
     pub(crate) reachable: AtomicBool,
-    /// A message about a cancellation is on its way to the task's worker.
+    /// A cancellation message for the task is on its way to its worker.
     pub(crate) cancel_queued: AtomicBool,
-    /// Runs even if it was cancelled before it started.
+    /// The task runs even if it was cancelled before it started.
     pub(crate) always_begins: bool,
-    /// How its scope counts it.
+    /// The scope counts the task as a daemon.
     pub(crate) daemon: bool,
-    /// The join that has started the task takes its result: the task claims that for it in the step that announces it. Touched by
-    /// the worker's thread only, while it has the task.
+    /// The join that started the task takes its result. The task claims the result for that join in
+    /// the step that announces it. Accessed only by the thread of the worker that has the task.
     pub(crate) claims: Cell<bool>,
-    /// Whether the task sits in the fiber slot below.
+    /// The fiber slot of `Running` holds the suspended task.
     pub(crate) has_fiber: Cell<bool>,
-    /// Since when its worker watches how long it lives; 0: not at all. Touched by the worker's thread only, while it has the task.
+    /// The time from which the worker measures how long the task lives, or 0 if it does not.
+    /// Accessed only by the thread of the worker that has the task.
     pub(crate) watched_since: Cell<u32>,
     pub(crate) vtable: &'static VTable,
-    /// Link of the queue or the inbox that holds the task.
+    /// The link in the queue or inbox that holds the task.
     pub(crate) next: AtomicPtr<Header>,
-    /// Link of the inbox for messages about cancellations.
+    /// The link in the inbox for cancellation messages.
     pub(crate) cancel_next: AtomicPtr<Header>,
-    /// The worker that has it: before its start the one in whose queue it was put, afterwards the one it is pinned to.
+    /// The worker that has the task. Before the start, it is the worker in whose queue the task was
+    /// put. Afterwards it is the worker that the task is pinned to.
     pub(crate) worker: AtomicPtr<()>,
-    /// What only a started task has; null before and after.
+    /// The part that only a started task has. Null before the start and after the end.
     pub(crate) running: Cell<*const Running>,
     pub(crate) node: CancelNode,
     /// The innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
     /// The scope's core.
     pub(crate) scope: *const (),
-    /// Who waits for the result.
+    /// The waiters for the result.
     pub(crate) joiners: WaitList,
     pub(crate) extra: Option<Box<Extra>>,
-    /// Where it was spawned, in the form in which other threads are told of it while it runs: see [`super::busy`].
+    /// The place of the spawn, in the form that other threads read while the task runs: see
+    /// [`super::busy`].
     pub(super) note: StaticPtr<()>,
     id: AtomicU64,
 }
 
-/// What only a started task has, and only its worker touches. It lies at the top of the task's own stack, in a page that is there
-/// anyway, so that a box stays small.
+/// The part that only a started task has, and that only its worker accesses. It lies at the top of
+/// the task's own stack, in a page that is needed anyway, so that a box stays small.
 #[repr(C)]
 pub(crate) struct Running {
     pub(crate) suspender: Cell<*const Suspender<(), Intent>>,
     /// The wait that the task is parked on.
     pub(crate) parked_on: Cell<*const Waiter>,
-    /// What a cancellation does to that wait; none: nothing.
+    /// What a cancellation does to that wait, or `None` if it does nothing.
     pub(crate) interrupt: Cell<Option<unsafe fn(&Header)>>,
     /// The innermost node.
     pub(crate) node_top: Cell<*const CancelNode>,
-    /// Scopes and the like that are open; see [`crate::coroutine`]. Calls of `no_suspend` cannot be open while a task is switched
-    /// away, so they have no such slot.
+    /// The number of open scopes and similar frames; see [`crate::coroutine`]. There is no such
+    /// slot for `no_suspend`, whose calls cannot be open while a task is switched away.
     pub(crate) open_frames: Cell<u32>,
-    /// How many waits have been refused because of a cancellation; see [`super::deaf`].
+    /// How many waits a cancellation has refused; see [`super::deaf`].
     pub(crate) refused: Cell<u32>,
-    /// What the hook at switches keeps for it.
+    /// What the switch hook keeps for the task.
     pub(crate) kept: Kept,
-    /// The suspended fiber, while the header says `has_fiber`.
+    /// The suspended fiber, while `has_fiber` is set in the header.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
-    /// There from when the task has first switched away: one that never does costs nothing here.
+    /// Initialized when the task first switches away. A task that never does so pays nothing here.
     entry: UnsafeCell<MaybeUninit<Entry>>,
 }
 
-/// By what a worker finds its tasks again, for those who look at a program that is stuck.
+/// The entry by which a worker finds its started tasks, for dumps of a program that is stuck.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// In the worker's list. First, so that a pointer to the link is one to all of it.
+    /// The link in the worker's list. It is the first field, so that a pointer to it is also a
+    /// pointer to the entry.
     pub(crate) link: Link,
     pub(crate) task: *const Header,
-    /// Where the task is to put its stack trace. Null, unless it was resumed for this alone and goes on waiting afterwards.
+    /// Where the task must store its stack trace. Null unless the task was resumed only for that
+    /// and then goes on waiting.
     pub(crate) asked: Cell<*const TraceSlot>,
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>() <= 16);
-/// A box of a small closure is one of the smaller classes of [`crate::base::blocks`].
+/// With this size, the box of a small closure belongs to one of the smaller classes of
+/// [`crate::base::blocks`].
 #[cfg(target_pointer_width = "64")]
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= 176);
 
-/// The interrupt of a wait that a cancellation ends.
+/// The interrupt of a cancellable wait.
 unsafe fn interrupt_wait(header: &Header) {
     let waiter = header.running().parked_on.get();
-    // SAFETY: S4: the frame stays until the wait is over; while the task is parked on its own worker, it is not.
+    // SAFETY: S4: the waiter's frame stays until the wait is over. The task is parked and this is
+    // its own worker, so the wait is not over.
     if unsafe { &*waiter }.claim(CANCELLED) {
         // SAFETY: S4: claimed just now.
         unsafe { Waiter::unpark(waiter) };
@@ -222,7 +232,7 @@ impl Running {
         }
     }
 
-    /// Says what the task is about to wait for, and what a cancellation does to that.
+    /// Records what the task is about to wait for, and what a cancellation does to that wait.
     #[inline(always)]
     pub(crate) fn park_on(&self, waiter: &Waiter, mode: Mode) {
         self.parked_on.set(waiter);
@@ -231,39 +241,41 @@ impl Running {
         }
     }
 
-    /// The wait is over.
+    /// Records that the wait is over.
     #[inline(always)]
     pub(crate) fn unpark(&self) {
         self.parked_on.set(ptr::null());
         self.interrupt.set(None);
     }
 
-    /// The task has switched away for the first time, or is a root.
+    /// Initializes the entry. Called when the task has switched away for the first time, or is a
+    /// root.
     #[inline]
     pub(crate) fn enter(&self, task: *const Header) -> &Entry {
         let entry = Entry { link: Link::new(), task, asked: Cell::new(ptr::null()) };
-        // SAFETY: T1: the worker's own thread, and nobody has a reference to it yet.
+        // SAFETY: T1: this is the worker's own thread, and no reference to the entry exists yet.
         unsafe { (*self.entry.get()).write(entry) }
     }
 
     /// # Safety
-    /// T6: [`Running::enter`] was called.
+    /// T6: [`Running::enter`] has been called.
     #[inline]
     pub(crate) unsafe fn entry(&self) -> &Entry {
-        // SAFETY: T6, the caller's promise.
+        // SAFETY: T6, by this function's contract.
         unsafe { &*self.entry.get().cast::<Entry>() }
     }
 }
 
-// SAFETY: T1: the fields that are not atomic have one owner at a time, named in the module's table.
+// SAFETY: T1: each field that is not atomic has one owner at a time, named in the module's table.
 unsafe impl Sync for Header {}
-// SAFETY: T1, as above.
+// SAFETY: T1: as for `Sync`.
 unsafe impl Send for Header {}
 
 static NEXT_ID: StaticU64 = StaticU64::new(1);
 
 impl Header {
-    /// A header with two references: one for the handle, one for the queue and then the worker.
+    /// Creates a header with two references. One is the handle's. The other belongs to the queue
+    /// and then to the worker.
     #[expect(clippy::too_many_arguments, reason = "called once, by the scope")]
     #[inline(always)]
     pub(crate) fn new(
@@ -301,33 +313,34 @@ impl Header {
         }
     }
 
-    /// Memory for the box of a task with these functions.
+    /// Allocates the box of a task with this vtable.
     #[inline(always)]
     pub(crate) fn room(vtable: &'static VTable) -> NonNull<Header> {
         blocks::allocate(vtable.layout).cast()
     }
 
-    /// Heads a box. The pointer owns the header's two references.
+    /// Writes the header into its box. The returned pointer owns the header's two references.
     ///
     /// # Safety
-    /// M1: the room was made for the header's table of functions, and is used once. K1: the parent of the header's node is there for as
-    /// long as the task is.
+    /// M1: the memory was allocated for the header's vtable, and is used once. K1: the parent of
+    /// the header's node outlives the task.
     #[inline(always)]
     pub(crate) unsafe fn boxed(room: NonNull<Header>, header: Header) -> *const Header {
-        // SAFETY: M1, the caller's promise.
+        // SAFETY: M1, by this function's contract.
         unsafe { room.write(header) };
-        // SAFETY: T2: nobody else knows it.
+        // SAFETY: T2: no other thread knows the task.
         let header = unsafe { room.as_ref() };
         header.node.set_owner(room.as_ptr());
-        // SAFETY: K1, the caller's promise, and nobody else knows the node yet.
+        // SAFETY: K1, by this function's contract. No other thread knows the node yet.
         unsafe { header.node.note() };
         room.as_ptr()
     }
 
-    /// Whether the task, which is about to begin, does: not if somebody has asked it to stop before.
+    /// Returns whether the task, which is about to begin, runs its body. It does not if it was
+    /// cancelled before.
     #[inline]
     pub(crate) fn begins(&self) -> bool {
-        // The innermost node is the task's own, at first.
+        // At this point the innermost node is the task's own.
         self.always_begins || self.node.is_clear() || self.was_not_asked()
     }
 
@@ -344,7 +357,8 @@ impl Header {
         false
     }
 
-    /// The task's number: unique in the process, given out the first time that somebody asks.
+    /// Returns the task's number. It is unique in the process, and assigned when it is first asked
+    /// for.
     pub(crate) fn id(&self) -> u64 {
         let id = self.id.load(Ordering::Relaxed);
         if id != 0 {
@@ -361,7 +375,7 @@ impl Header {
         self.extra.as_ref()?.name.as_deref()
     }
 
-    /// How reports name the task.
+    /// Returns the task's name in reports.
     #[cold]
     pub(crate) fn description(&self) -> String {
         let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
@@ -369,82 +383,87 @@ impl Header {
         format!("task #{}{name} ({begun} {})", self.id(), self.spawned_at())
     }
 
-    /// What the running task has beyond its box.
+    /// Returns the part of the running task that lies on its stack.
     #[inline]
     pub(crate) fn running(&self) -> &Running {
-        // SAFETY: T4: called on the running task, or on a parked one by its worker, between start and end.
+        // SAFETY: T4: called on the running task, or by its worker on a parked one, between start
+        // and end.
         unsafe { &*self.running.get() }
     }
 
-    /// The state bits. Acquire: who sees DONE sees the result.
+    /// Returns the state bits. Acquire: a thread that sees DONE sees the result.
     #[inline]
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Ordering::Acquire)
     }
 
-    /// Adds a reference, on the strength of one that the caller holds.
+    /// Adds a reference. The caller must hold one.
     #[inline]
     pub(crate) fn retain(&self) {
         self.state.fetch_add(REFERENCE, Ordering::Relaxed);
     }
 
-    /// Gives a reference back; the last one frees the box.
+    /// Releases a reference. Releasing the last one frees the box.
     ///
     /// # Safety
     /// T2: the caller owns the reference and does not use the header afterwards.
     #[inline]
     pub(crate) unsafe fn release(this: *const Header) {
-        // SAFETY: T2: the reference keeps it alive.
+        // SAFETY: T2: the reference keeps the header alive.
         let header = unsafe { &*this };
-        // A sole owner needs no atomic read-modify-write: nobody is left who could change the count.
+        // A sole owner needs no atomic read-modify-write, because no other thread can change the
+        // count.
         let sole = header.state.load(Ordering::Acquire) / REFERENCE == 1;
         if sole || header.state.fetch_sub(REFERENCE, Ordering::AcqRel) / REFERENCE == 1 {
             #[cfg(loom)]
-            // SAFETY: T2: it was the last reference. Loom objects if some access to the state is not ordered before this.
+            // SAFETY: T2: this was the last reference. Loom reports an error if an access to the
+            // state is not ordered before this.
             unsafe { &mut (*this.cast_mut()).state }.with_mut(|_| ());
-            // SAFETY: T2: it was the last reference.
+            // SAFETY: T2: this was the last reference.
             unsafe { (header.vtable.free)(this) };
         }
     }
 
-    /// Ends the running task, whose result is in the box. Returns what [`VTable::run`] does.
+    /// Ends the running task, whose result is in the box. Returns whether the task's own reference
+    /// was released, as [`VTable::run`] does.
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack.
     pub(crate) unsafe fn end(this: *const Header, panicked: bool) -> bool {
         // SAFETY: T2: the running task holds a reference.
         let header = unsafe { &*this };
-        // From here on nobody reaches the node any more.
+        // After this, no other thread reaches the node.
         cancel::unlink(&header.node);
         if panicked {
-            // SAFETY: T3: the result is stored, the scope is alive.
+            // SAFETY: T3: the result is stored and the scope is alive.
             unsafe { (header.vtable.panicked)(this) };
         }
-        // SAFETY: T3, the caller's promise.
+        // SAFETY: T3, by this function's contract.
         unsafe { Header::announce(this, panicked) }
     }
 
-    /// Ends the task without having run it, because it cannot start: the text says why.
+    /// Ends a task that cannot start, without running it. `why` is the reason.
     ///
     /// # Safety
-    /// T3: instead of [`VTable::run`].
+    /// T3: called once, instead of [`VTable::run`].
     pub(crate) unsafe fn refuse(this: *const Header, why: String) {
         // SAFETY: T2: the caller holds the running task's reference.
         let header = unsafe { &*this };
         // SAFETY: T1: the task owns its stage until it announces the result.
         unsafe { (header.vtable.discard)(this) };
-        // With this the reference is not given back early.
+        // This keeps `announce` from releasing the reference early.
         header.has_fiber.set(true);
-        // SAFETY: T1, as above; discarded just now.
+        // SAFETY: T1: the task owns its stage, which was discarded just now.
         unsafe { (header.vtable.fail)(this, Failure::Panicked(Box::new(why))) };
-        // SAFETY: T3, the caller's promise.
+        // SAFETY: T3, by this function's contract.
         unsafe { Header::end(this, true) };
     }
 
-    /// Announces that the result is in the box, wakes who waits for it, and drops it if nobody ever will.
+    /// Announces that the result is in the box, and wakes the waiters for it. Drops the result
+    /// instead if the handle has been dropped.
     ///
-    /// If it has never switched away, the running task's own reference is given back in the same step where that is possible.
-    /// Returns whether it was; then the header must not be touched again.
+    /// If the task has never switched away, its own reference is released in the same step where
+    /// possible. Returns whether it was. In that case the header must not be accessed again.
     ///
     /// # Safety
     /// T3: called once, by the task, on its own stack, after it has stored the result.
@@ -456,15 +475,17 @@ impl Header {
             | if header.claims.get() { TAKEN } else { 0 };
         let may_release = !header.has_fiber.get() && !panicked;
         let mut state = header.state.load(Ordering::Relaxed);
-        // Messages about cancellations may outlast the task, on its worker: it is not running any more.
+        // Cancellation messages may reach the worker after the task has ended. They find `running`
+        // null then.
         let running = header.running.replace(ptr::null());
         loop {
             if state & DETACHED != 0 && !panicked {
                 header.running.set(running);
-                // Nobody can ask for it any more. It may borrow from outside the scope: drop it before the scope can end.
-                // SAFETY: T1: nobody asks for the result, so the task still owns it.
+                // The result can no longer be asked for. It may borrow from outside the scope, so
+                // it is dropped before the scope can end.
+                // SAFETY: T1: the result cannot be claimed by a handle, so the task still owns it.
                 unsafe { (header.vtable.discard)(this) };
-                // A destructor that waited has linked it again.
+                // A destructor that waited has linked the node again.
                 cancel::unlink(&header.node);
                 header.running.set(ptr::null());
                 header.state.fetch_or(DONE | TAKEN, Ordering::Release);
@@ -472,7 +493,8 @@ impl Header {
             }
             let release = may_release && state & JOINED == 0 && state / REFERENCE > 1;
             let next = (state | done) - if release { REFERENCE } else { 0 };
-            // Release: whoever sees DONE sees the result. Acquire: the task sees what a joiner has put in the list.
+            // Release: a thread that sees DONE sees the result. Acquire: the task sees the nodes
+            // that joiners have put in the list.
             match header.state.compare_exchange_weak(
                 state,
                 next,
@@ -482,7 +504,8 @@ impl Header {
                 Err(seen) => state = seen,
                 Ok(_) => {
                     if state & JOINED != 0 {
-                        // It may run a callback here, which may ask what a task may ask.
+                        // The announcement may run a callback, which may use everything that a task
+                        // may use.
                         header.running.set(running);
                         header.joiners.announce();
                         cancel::unlink(&header.node);
@@ -494,29 +517,31 @@ impl Header {
         }
     }
 
-    /// Puts a node in the list of those who wait for the result; false when the task is done already.
+    /// Adds a node to the waiters for the result. Returns `false` if the task is already done.
     ///
     /// # Safety
-    /// N1: the node and its waiter stay where they are until it is out of the list.
+    /// N1: the node and its waiter do not move until the node is out of the list.
     pub(crate) unsafe fn add_joiner(&self, node: *const Node) -> bool {
         let joiners = self.joiners.lock();
         if self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0 {
             return false;
         }
-        // SAFETY: N1, the caller's promise.
+        // SAFETY: N1, by this function's contract.
         unsafe { joiners.push(node) };
         true
     }
 
-    /// Who waits for the result, having said that somebody does: whoever puts a node in by himself looks once more afterwards
-    /// whether the task is done.
+    /// Sets JOINED and returns the list of waiters for the result. A caller that adds a node itself
+    /// must then check once more whether the task is done.
     pub(crate) fn announce_to_joiners(&self) -> &WaitList {
-        // AcqRel: either the task sees it when it announces its result, or whoever looks after this sees DONE.
+        // AcqRel: either the task sees JOINED when it announces its result, or a check after this
+        // sees DONE.
         self.state.fetch_or(JOINED, Ordering::AcqRel);
         &self.joiners
     }
 
-    /// Claims the result for the caller; false when there is none (yet, or any more).
+    /// Claims the result for the caller. Returns `false` if there is no result yet, or if it has
+    /// been claimed before.
     #[inline]
     pub(crate) fn claim_result(&self) -> bool {
         let state = self.state.load(Ordering::Acquire);
@@ -526,36 +551,37 @@ impl Header {
         self.state.fetch_or(TAKEN, Ordering::AcqRel) & TAKEN == 0
     }
 
-    /// Takes the claim back: the result is in the box again.
+    /// Takes back the claim, because the result is in the box again.
     ///
     /// # Safety
-    /// T1: the caller has claimed the result, and put it back.
+    /// T1: the caller has claimed the result, and has put it back.
     pub(crate) unsafe fn unclaim_result(&self) {
-        // Release: whoever claims it next sees it.
+        // Release: the next thread that claims the result sees it.
         self.state.fetch_and(!TAKEN, Ordering::Release);
     }
 
-    /// Says that nobody wants to hear of the task's panic, should it come to one. It can still be joined.
+    /// Marks the task's failure as unwanted. If the task is not joined, its panic does not reach the
+    /// scope, and its `Err` is not reported. A join still returns the panic.
     pub(crate) fn hush(&self) {
         self.state.fetch_or(HUSHED, Ordering::Relaxed);
     }
 
-    /// Whether [`Header::hush`] was called.
+    /// Returns whether [`Header::hush`] was called.
     pub(crate) fn is_hushed(&self) -> bool {
         self.state.load(Ordering::Relaxed) & HUSHED != 0
     }
 
-    /// The handle is going: drops the result if it is there, or tells the task to.
+    /// Gives up the handle: drops the result if it is there, or leaves that to the task.
     ///
     /// # Safety
-    /// T2: gives back the handle's reference; the caller does not use the header afterwards.
+    /// T2: releases the handle's reference. The caller does not use the header afterwards.
     #[inline]
     pub(crate) unsafe fn detach(this: *const Header) {
         // SAFETY: T2: the handle holds a reference.
         let header = unsafe { &*this };
         let mut state = header.state.load(Ordering::Acquire);
         while state & DONE == 0 {
-            // Still to run, and its own reference outlives this one.
+            // The task has not ended, and its own reference outlives this one.
             let next = (state | DETACHED) - REFERENCE;
             match header.state.compare_exchange_weak(
                 state,
@@ -571,13 +597,14 @@ impl Header {
             // SAFETY: T1: claimed just now.
             unsafe { (header.vtable.discard)(this) };
         }
-        // SAFETY: T2, the caller's promise.
+        // SAFETY: T2, by this function's contract.
         unsafe { Header::release(this) };
     }
 
-    /// A node of this task has been flagged.
+    /// Tells the task that one of its nodes has been flagged.
     pub(crate) fn tell_cancelled(header: &Header) {
-        // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that keeps it so.
+        // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that
+        // keeps it linked.
         unsafe { (header.vtable.tell)(header) };
     }
 }

@@ -1,5 +1,5 @@
-//! Task-locals: values that a piece of code binds for what it calls, and for the tasks that it spawns.
-#![expect(unsafe_code, reason = "bindings live on the stacks of those who bind")]
+//! Task-locals: values that a section of code binds for the code it calls and the tasks it spawns.
+#![expect(unsafe_code, reason = "bindings live on the stacks of the code that binds")]
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -10,12 +10,12 @@ use super::current;
 
 /// A key of [`task_local!`](crate::task_local). Its address is its identity.
 pub struct LocalKey<T: 'static> {
-    /// So that two keys never share an address.
+    /// Keeps two keys from sharing an address.
     _identity: UnsafeCell<u8>,
     _value: PhantomData<fn() -> T>,
 }
 
-// SAFETY: D0: the cell is only there for its address and never accessed.
+// SAFETY: D0: the cell exists only for its address, and is never accessed.
 unsafe impl<T> Sync for LocalKey<T> {}
 
 impl<T> fmt::Debug for LocalKey<T> {
@@ -24,7 +24,7 @@ impl<T> fmt::Debug for LocalKey<T> {
     }
 }
 
-/// One binding, on the stack of whoever made it.
+/// A binding, on the stack of the code that made it.
 struct Binding {
     key: *const (),
     value: *const (),
@@ -38,8 +38,8 @@ impl<T: Sync + 'static> LocalKey<T> {
         LocalKey { _identity: UnsafeCell::new(0), _value: PhantomData }
     }
 
-    /// Binds `value` while `body` runs: it is what [`with`](LocalKey::with) gives in `body`, and in the tasks of every scope
-    /// that `body` opens.
+    /// Binds `value` while `body` runs. [`with`](LocalKey::with) then yields this value in `body`
+    /// and in the tasks of every scope that `body` opens.
     ///
     /// # Examples
     /// ```
@@ -70,10 +70,10 @@ impl<T: Sync + 'static> LocalKey<T> {
         body()
     }
 
-    /// Gives `f` the innermost value bound to this key.
+    /// Calls `f` with the innermost value bound to this key.
     ///
     /// # Panics
-    /// When none is bound; [`try_with`](LocalKey::try_with) does not.
+    /// Panics if no value is bound. [`try_with`](LocalKey::try_with) returns `None` instead.
     #[track_caller]
     pub fn with<R>(&'static self, f: impl FnOnce(&T) -> R) -> R {
         match self.try_with(f) {
@@ -84,17 +84,19 @@ impl<T: Sync + 'static> LocalKey<T> {
         }
     }
 
-    /// Gives `f` the innermost value bound to this key, if there is one.
+    /// Calls `f` with the innermost value bound to this key, or returns `None` if no value is
+    /// bound.
     pub fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
-        // A bare coroutine that is suspended in `f` may outlive the binding, which is in a frame of its resumer.
+        // A bare coroutine that is suspended in `f` may outlive the binding, which is in one of its
+        // resumer's frames.
         let _frame = crate::coroutine::OpenFrame::enter();
         self.find().map(f)
     }
 
-    /// A copy of the innermost value bound to this key.
+    /// Returns a copy of the innermost value bound to this key.
     ///
     /// # Panics
-    /// When none is bound.
+    /// Panics if no value is bound.
     #[track_caller]
     pub fn get(&'static self) -> T
     where
@@ -106,11 +108,12 @@ impl<T: Sync + 'static> LocalKey<T> {
     fn find(&'static self) -> Option<&'static T> {
         let key = ptr::from_ref(self).cast::<()>();
         let mut at = current::bindings_now().cast::<Binding>();
-        // SAFETY: T5: bindings are on the stacks of frames that are open around the running code, or around the scope that
-        // its task belongs to, all of which outlive it. The reference leaves this module only inside `with`.
+        // SAFETY: T5: bindings are on the stacks of frames that are open around the running code,
+        // or around the scope of its task. All of them outlive the running code. The reference
+        // leaves this module only inside `with`.
         while let Some(binding) = unsafe { at.as_ref() } {
             if binding.key == key {
-                // SAFETY: T5, and the key's identity says what type it is.
+                // SAFETY: T5: the key's identity determines the value's type.
                 return Some(unsafe { &*binding.value.cast::<T>() });
             }
             at = binding.outer;
@@ -119,11 +122,13 @@ impl<T: Sync + 'static> LocalKey<T> {
     }
 }
 
-/// Declares task-locals: `task_local! { static NAME: Type; }`, each a [`task::LocalKey`](crate::task::LocalKey).
+/// Declares task-locals: `task_local! { static NAME: Type; }`. Each is a
+/// [`task::LocalKey`](crate::task::LocalKey).
 ///
-/// A value is bound with [`LocalKey::scope`](crate::task::LocalKey::scope) and seen by what runs inside, including the tasks
-/// of every scope opened there, on whichever worker. Unlike a thread-local it belongs to the task: tasks that take turns on a
-/// thread do not see each other's. As in [`thread_local!`], the last semicolon may be left out.
+/// A value is bound with [`LocalKey::scope`](crate::task::LocalKey::scope). The code that runs
+/// inside sees it, including the tasks of every scope opened there, on any worker. Unlike a
+/// thread-local, the value belongs to the task: tasks that share a thread do not see each other's
+/// values. As in [`thread_local!`], the last semicolon may be left out.
 ///
 /// # Examples
 /// ```

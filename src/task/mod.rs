@@ -1,34 +1,37 @@
-//! Tasks: what the current one is, and how it is told to stop.
+//! Tasks: their state, the identity of the current task, and cancellation.
 //!
-//! A task is *unstarted* while it is a small box in a queue, without a stack. It is *started* from the moment a worker runs it, and
-//! stays on that worker until it ends.
+//! A task is *unstarted* while it is a small box in a queue, without a stack. It is *started* from
+//! the moment a worker runs it, and stays on that worker until it ends.
 
 // # Words
-// - A task is *unstarted* while it is a small box in a queue, without a stack; *started* from the moment a worker runs it.
-//   A started task never changes its worker (S2).
-// - The `Header` is the part of that box that does not depend on the types of its closure and its result. Everything that
-//   another thread may name lives in it; waiters and the running closure live on the task's stack.
-// - A `CancelNode` is a place in the tree of cancellation, which `task/cancel` describes.
+// - A task is *unstarted* while it is a small box in a queue, without a stack. It is *started* from
+//   the moment a worker runs it. A started task never changes its worker (S2).
+// - The `Header` is the part of that box that does not depend on the types of the closure and the
+//   result. Everything that another thread may access lies in it. Waiters and the running closure
+//   lie on the task's stack.
+// - A `CancelNode` is a node of the cancellation tree, which `task/cancel` describes.
 //
 // # States
 // ```text
-//              start (once)             the body has returned, its result is in the box
-//   UNSTARTED ---------------> STARTED --------------------------------------------------> DONE
-//                                                                                            | somebody takes the result
-//                                                                                            v
-//                                                                                          TAKEN
+//                start (once)             the result is in the box
+//     UNSTARTED --------------> STARTED ---------------------------> DONE
+//                                                                      | result taken or dropped
+//                                                                      v
+//                                                                    TAKEN
 // ```
-// A task that ends inside the join that has started it becomes TAKEN together with DONE: the result is that join's.
+// If a task ends inside the join that started it, DONE and TAKEN are set in one step: the result
+// belongs to that join.
 //
-// `started` is a flag of its own (who sets it may run the task), the rest are bits of `state`, beside the count of references.
+// `started` is a flag of its own. The thread that sets it may run the task. The other states are
+// bits of `state`, next to the reference count.
 //
-// # Who may touch what
+// # Owners
 // | field | owner |
 // |---|---|
-// | `state`, `started`, `cancel_queued` | anybody, atomically |
+// | `state`, `started`, `cancel_queued` | any thread, atomically |
 // | `next` | the queue that holds the task |
-// | `running` and what it points to, `bindings`, `claims` | the task's worker |
-// | the result | before DONE the task; after it whoever sets TAKEN |
+// | `running` and its target, `bindings`, `claims` | the task's worker |
+// | the result | the task until DONE, then the thread that sets TAKEN |
 // | `node` | its own lock |
 // | `joiners` | its lock |
 

@@ -1,18 +1,19 @@
-//! What a panic says of its task.
+//! Reports of panics in tasks.
 //!
-//! A panic hook, installed at the first run, prints a line that names the task, and calls the hook that was there before. It also notes
-//! where the panic happened: the payload does not tell, and a task's scope wants to say so when it passes the panic on.
+//! A panic hook is installed at the first run. It prints a line that names the task, and calls the
+//! previous hook. It also notes where the panic happened. The payload does not contain the place,
+//! but a task's scope reports it when it passes the panic on.
 //!
 //! ```text
-//!   in the task, as it panics        where the task's unwinding ends      whoever takes the payload
-//!   ---------------------------      -------------------------------      --------------------------------
-//!   hook: note(task, text, place) -> located(payload): if the task's  ->  split(payload): the payload as it
-//!                                    note has the payload's text,         was thrown, and the place
-//!                                    Box<Located> in its stead
+//!   in the task, as it panics        where the unwinding ends            where the payload is read
+//!   -------------------------        ------------------------            -------------------------
+//!   hook: note(task, text, place) -> located(payload): if the task's  -> split(payload): the
+//!                                    note has the payload's text,        payload as it was thrown
+//!                                    Box<Located> in its place           and the place
 //! ```
-//! A note may be left over: of a panic that the task caught itself. The texts are compared, so that the payload of another panic is not
-//! given its place. A payload that was thrown by `resume_unwind` has called no hook, and has a place only if the panic that it stems from was
-//! the task's last.
+//! A note may be left over from a panic that the task caught itself. The texts are compared, so
+//! that the payload of another panic does not get its place. A payload thrown by `resume_unwind`
+//! has not called the hook. It has a place only if its original panic was the task's last.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -23,10 +24,11 @@ use std::thread;
 use super::current::{TaskId, current_header};
 use crate::base::report;
 
-/// How a scope's panic begins when it passes on that of a task. The hook does not name the scope's own task then.
+/// The beginning of a scope's message when it passes on a task's panic. The hook then does not name
+/// the scope's own task.
 pub(crate) const PASSED_ON: &str = "a task of this scope panicked: ";
 
-/// Notes that a thread keeps; the oldest goes first.
+/// The number of notes that a thread keeps. The oldest is discarded first.
 const NOTES_MAX: usize = 16;
 
 /// A panic of a task on this thread.
@@ -40,7 +42,7 @@ thread_local! {
     static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A payload, and where it was thrown.
+/// A payload, together with the place where it was thrown.
 struct Located {
     payload: Box<dyn Any + Send>,
     place: String,
@@ -50,7 +52,7 @@ struct Located {
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     if thread::panicking() {
-        // Hooks cannot be changed meanwhile. The next run does it.
+        // The hook cannot be changed during a panic. The next run installs it.
         return;
     }
     INSTALLED.call_once(|| {
@@ -62,14 +64,15 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Names the task that panics, if it is one.
+/// Names the panicking task, if the code runs in one.
 fn announce(info: &PanicHookInfo<'_>) {
     let Some(header) = current_header() else { return };
     let text = info.payload_as_str();
     if let Some(place) = info.location() {
         let (text, place) = (text.map(String::from), place.to_string());
         let note = Note { task: TaskId::of(header), text, place };
-        // Not while the thread's locals are being destroyed, nor in a panic from in here.
+        // Nothing is noted while the thread's locals are being destroyed, nor in a panic inside
+        // this function.
         let _ = NOTES.try_with(|notes| {
             let Ok(mut notes) = notes.try_borrow_mut() else { return };
             notes.retain(|other| other.task != note.task);
@@ -84,7 +87,8 @@ fn announce(info: &PanicHookInfo<'_>) {
     }
 }
 
-/// The payload of the current task's panic, with the place that the hook has noted, if it has.
+/// Returns the payload of the current task's panic, together with the place that the hook has
+/// noted, if any.
 #[cold]
 pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     let Some(task) = current_header().map(TaskId::of) else { return payload };
@@ -101,7 +105,7 @@ pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     }
 }
 
-/// The payload as it was thrown, and where that was, if it is known.
+/// Returns the payload as it was thrown, and the place where it was thrown, if known.
 #[cold]
 pub(crate) fn split(payload: Box<dyn Any + Send>) -> (Box<dyn Any + Send>, Option<String>) {
     match payload.downcast::<Located>() {
@@ -110,7 +114,7 @@ pub(crate) fn split(payload: Box<dyn Any + Send>) -> (Box<dyn Any + Send>, Optio
     }
 }
 
-/// The text of a panic, if it has one.
+/// Returns the text of a panic, if it has one.
 pub(crate) fn text_of(payload: &(dyn Any + Send)) -> Option<&str> {
     payload
         .downcast_ref::<&'static str>()

@@ -1,4 +1,4 @@
-//! The typed part of a task's box: its closure, then its result.
+//! The typed part of a task's box: its closure, and later its result.
 #![expect(unsafe_code, reason = "the box is erased to its header")]
 
 use std::alloc::Layout;
@@ -12,21 +12,21 @@ use super::header::Header;
 use super::unseen;
 use crate::base::blocks;
 
-/// Why there is no value.
+/// The reason why a task has no value.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The body panicked.
     Panicked(Box<dyn Any + Send>),
-    /// It was cancelled before it began.
+    /// The task was cancelled before it began.
     NeverRan,
-    /// The body gave its error to the scope.
+    /// The body passed its error to the scope.
     Failed,
 }
 
-/// What a task does: a closure, with the scope's way of treating its failures.
+/// The work of a task: a closure, and the scope's way of treating its failures.
 pub(crate) trait Body {
     type Output;
-    /// Runs it; panics are caught.
+    /// Runs the body. Panics are caught.
     fn run(self) -> Result<Self::Output, Failure>;
 }
 
@@ -36,8 +36,8 @@ enum Stage<B: Body> {
     Empty,
 }
 
-/// Drops a user's value where nobody could be told of a panic of its destructor: the panic goes no further. Its payload is
-/// leaked, since that might panic in its turn.
+/// Drops a user's value at a place where a panic of its destructor cannot be passed on. The panic
+/// is caught. Its payload is leaked, since dropping it might panic as well.
 pub(crate) fn drop_quietly<T>(value: T) {
     if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| drop(value))) {
         let _ = ManuallyDrop::new(payload);
@@ -52,40 +52,40 @@ pub(crate) struct TaskBox<B: Body> {
 }
 
 impl<B: Body> TaskBox<B> {
-    /// What the head is boxed with: memory for all of this.
+    /// The layout of the whole box, for which the head's memory is allocated.
     pub(crate) const LAYOUT: Layout = Layout::new::<TaskBox<B>>();
 
-    /// Puts a task's body behind its head.
+    /// Stores a task's body in the box, behind its head.
     ///
     /// # Safety
-    /// M1: the head was boxed with this type's layout, and nobody else knows it yet.
+    /// M1: the box was allocated with this type's layout, and no other thread knows it yet.
     #[inline(always)]
     pub(crate) unsafe fn fill(this: *const Header, body: B) {
-        // SAFETY: M1, the caller's promise.
+        // SAFETY: M1, by this function's contract.
         unsafe { Self::put(this, Stage::Waiting(body)) };
     }
 
-    /// Puts another stage in the box.
+    /// Replaces the stage in the box, and returns the old one.
     ///
     /// # Safety
     /// T1: the caller owns the stage.
     #[inline]
     unsafe fn swap(this: *const Header, stage: Stage<B>) -> Stage<B> {
-        // SAFETY: T2: whoever owns the stage holds a reference.
+        // SAFETY: T2: the owner of the stage holds a reference.
         let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         std::mem::replace(unsafe { &mut *UnsafeCell::raw_get(stage_of) }, stage)
     }
 
-    /// Fills a stage that is empty.
+    /// Stores a stage over one that needs no drop.
     ///
     /// # Safety
     /// T1: the caller owns the stage.
     #[inline]
     unsafe fn put(this: *const Header, stage: Stage<B>) {
-        // SAFETY: T2: whoever owns the stage holds a reference.
+        // SAFETY: T2: the owner of the stage holds a reference.
         let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
-        // SAFETY: T1, the caller's promise. What was there needs no drop.
+        // SAFETY: T1, by this function's contract. The old stage needs no drop.
         unsafe { UnsafeCell::raw_get(stage_of).write(stage) };
     }
 
@@ -94,8 +94,8 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T3: called once, by the worker that started the task, on the task's stack.
     ///
-    /// By its name std's backtraces know, even without debug information, that what is further out need not be printed; see
-    /// [`short_trace`](crate::base::short_trace).
+    /// std's backtraces know this name, even without debug information. They do not print the
+    /// frames further out; see [`short_trace`](crate::base::short_trace).
     pub(crate) unsafe fn __rust_begin_short_backtrace(this: *const Header) -> bool {
         // SAFETY: T1: the running task owns its stage until it announces the result.
         let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
@@ -104,7 +104,7 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
-        // SAFETY: T1: as above.
+        // SAFETY: T1: the running task still owns its stage.
         unsafe { Self::put(this, Stage::Ended(result)) };
         // SAFETY: T3: the result is stored and this is the task's own stack.
         unsafe { Header::end(this, panicked) }
@@ -115,7 +115,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the stage, and it is empty.
     pub(crate) unsafe fn fail(this: *const Header, failure: Failure) {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         unsafe { Self::put(this, Stage::Ended(Err(failure))) };
     }
 
@@ -124,7 +124,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the stage.
     pub(crate) unsafe fn discard(this: *const Header) {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
         if let Stage::Ended(Ok(value)) = &stage
             && unseen::is_err(value)
@@ -132,32 +132,35 @@ impl<B: Body> TaskBox<B> {
             // SAFETY: T1: the owner of the stage holds a reference.
             unseen::report(unsafe { &*this }, any::type_name::<B::Output>());
         }
-        // What else could be done with it? The task has no result any more, and its scope did not fail.
+        // The task has no result any more, and its scope did not fail, so a panic cannot be passed
+        // on.
         drop_quietly(stage);
     }
 
     /// See [`VTable::take`](super::VTable).
     ///
     /// # Safety
-    /// T1: the caller owns the result ([`Header::claim_result`]), and `to` points to room for a `Result<B::Output, Failure>`.
+    /// T1: the caller owns the result ([`Header::claim_result`]), and `to` points to memory for a
+    /// `Result<B::Output, Failure>`.
     pub(crate) unsafe fn take(this: *const Header, to: *mut ()) {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
         let Stage::Ended(result) = stage else {
             unreachable!("a result is taken once, after it was announced")
         };
-        // SAFETY: T1: room for it is the caller's promise.
+        // SAFETY: T1: `to` points to memory for the result, by this function's contract.
         unsafe { ptr::write(to.cast(), result) };
     }
 
     /// See [`VTable::put_back`](super::VTable).
     ///
     /// # Safety
-    /// T1: the caller owns the result, has taken it, and `from` points to a `B::Output` that the caller gives away.
+    /// T1: the caller owns the result and has taken it. `from` points to a `B::Output` that the
+    /// caller gives away.
     pub(crate) unsafe fn put_back(this: *const Header, from: *mut ()) {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         let value = unsafe { ptr::read(from.cast::<B::Output>()) };
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         unsafe { Self::put(this, Stage::Ended(Ok(value))) };
     }
 
@@ -166,7 +169,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the result.
     pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
-        // SAFETY: T1, the caller's promise.
+        // SAFETY: T1, by this function's contract.
         let stage = unsafe { Self::swap(this, Stage::Empty) };
         match stage {
             Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
@@ -177,19 +180,19 @@ impl<B: Body> TaskBox<B> {
     /// See [`VTable::free`](super::VTable).
     ///
     /// # Safety
-    /// T2: nobody has a reference any more.
+    /// T2: there is no reference to the box any more.
     pub(crate) unsafe fn free(this: *const Header) {
         let raw = this.cast_mut().cast::<TaskBox<B>>();
-        // SAFETY: T2: nobody else uses it any more.
+        // SAFETY: T2: nothing else uses the box any more.
         unsafe { raw.drop_in_place() };
         if let Some(block) = NonNull::new(raw) {
-            // SAFETY: M1: it was allocated with this layout.
+            // SAFETY: M1: the box was allocated with this layout.
             unsafe { blocks::free(block.cast(), Self::LAYOUT) };
         }
     }
 }
 
-/// What becomes of a task that was cancelled before it began.
+/// Drops the body of a task that was cancelled before it began. Returns the task's failure.
 #[cold]
 pub(crate) fn dropped<B>(body: B) -> Failure {
     match panic::catch_unwind(AssertUnwindSafe(|| drop(body))) {

@@ -1,28 +1,33 @@
-//! A hook at the switches between tasks, for what a thread-local ties to the code that runs.
+//! A hook at the switches between tasks, which lets a thread-local follow the running code.
 //!
 //! # States
-//! The process has no hook, and then one for ever: `HOOK` goes from null to a leaked table once.
+//! The process first has no hook, and then one hook for ever: `HOOK` changes once, from null to a
+//! leaked table.
 //!
-//! What the hook keeps for a task is a box behind one untyped pointer, [`Kept`]. Null means that there is none.
+//! What the hook keeps for a task is a box behind one untyped pointer, [`Kept`]. Null means that
+//! there is no box.
 //!
 //! | the task is | the box is in | owner |
 //! |---|---|---|
-//! | unstarted | `Extra::kept`, if the spawner's call of [`SwitchHook::spawn`] returned one | the queue that holds the task |
+//! | unstarted | `Extra::kept`, if [`SwitchHook::spawn`] returned a box | the task's queue |
 //! | started | `Running::kept` | the task's worker |
 //! | a root | `Running::kept` of the root | the thread that called `run` |
-//! | a closure of `unblock` | its frame | before and after the closure the task, meanwhile the thread of the pool |
+//! | a closure of `unblock` | its frame | the pool's thread during the closure, else the task |
 //! | inside a call of the hook | the hook's frame; the slot is null | the caller |
 //!
 //! Only the installed hook makes such boxes, so all of them have its type (J1).
 //!
 //! # Orderings
-//! The table is published with Release and read with Acquire. A slot that is not null was filled by a thread that had seen the
-//! table, and reaches another thread through a queue, so its new owner sees the table, too.
+//! The table is published with Release and read with Acquire. A slot that is not null was filled by
+//! a thread that had seen the table. The slot reaches another thread through a queue, so its new
+//! owner sees the table, too.
 //!
-//! The hot paths do not read the table but a flag in the thread's own block, which takes two instructions instead of four. A thread sets
-//! its flag when it installs the hook, becomes a worker, or spawns into a run from outside. A worker also sets it when it looks around, and a thread
-//! of the blocking pool for each closure. Until then a switch on that thread is as one before the installation. The flag never goes back.
-#![expect(unsafe_code, reason = "what the hook keeps is behind an untyped pointer")]
+//! The hot paths do not read the table. They read a flag in the thread's own block, which takes two
+//! instructions instead of four. A thread sets its flag when it installs the hook, becomes a
+//! worker, or spawns into a run from outside. A worker also sets it whenever it looks at its
+//! inboxes, timers and driver, and a thread of the blocking pool for each closure. Until then, a
+//! switch on that thread does not call the hook. The flag is never cleared.
+#![expect(unsafe_code, reason = "the hook's data is behind an untyped pointer")]
 
 use std::cell::Cell;
 use std::error::Error;
@@ -37,40 +42,47 @@ use crate::base::sync::StaticPtr;
 use crate::base::sync::atomic::Ordering;
 use crate::park;
 
-/// Why a thread stops running a task's code: see [`SwitchHook::leave`].
+/// The reason why a thread stops running a task's code: see [`SwitchHook::leave`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// The task waits, yields, or runs another task in its place. It goes on later, on the same thread.
+    /// The task waits, yields, or runs another task in its place. It goes on later, on the same
+    /// thread.
     Suspended,
     /// The task has ended, and this is the last call for it.
     Ended,
 }
 
-/// Calls at each switch between tasks, for what a thread-local ties to the code that runs: the spans of `tracing`, a logger's
-/// context, a profiler's labels.
+/// Functions that are called at each switch between tasks. They let a thread-local follow the
+/// running code: the spans of `tracing`, a logger's context, a profiler's labels.
 ///
-/// A thread runs many tasks in turns. [`enter`](SwitchHook::enter) is called on a task's thread before the task's code runs
-/// there, [`leave`](SwitchHook::leave) after it has stopped. Between the two the hook keeps what it likes in a
-/// slot of the task's own. A process has at most one hook, installed by [`set_switch_hook`].
+/// A thread runs many tasks in turn. [`enter`](SwitchHook::enter) is called on a task's thread
+/// before the task's code runs there, and [`leave`](SwitchHook::leave) after it has stopped. While
+/// the task does not run, the hook keeps its data in a slot of the task. A process has at most one
+/// hook, installed by [`set_switch_hook`].
 ///
 /// | what happens | calls |
 /// |---|---|
 /// | a task is spawned | `spawn`, in the spawner |
-/// | a task starts, also one that was cancelled before | `enter` |
-/// | a task waits or yields, also while it unwinds | `leave` with `Suspended`, later `enter` |
-/// | a task starts another one in its place, by a join | `leave` with `Suspended` and `enter` for the new one; when that one waits or ends, `leave` for it and `enter` |
-/// | a task ends, whether it returns or panics | `leave` with `Ended`, before its scope can return |
-/// | the root task of a run waits or yields | `leave` with `Suspended`, later `enter`; nothing at its start and end, where the thread is in the middle of the code around the run |
-/// | [`unblock`](crate::unblock) hands a closure to another thread | `spawn` in the task; `enter` and `leave` with `Ended` on that thread |
-/// | a coroutine or a generator is resumed or suspended | nothing: it is a part of the task that resumes it |
+/// | a task starts, even if it was cancelled before | `enter` |
+/// | a task waits or yields, even while it unwinds | `leave` with `Suspended`, later `enter` |
+/// | a join starts a task in the caller's place | `leave` with `Suspended`, `enter` for that task |
+/// | that task waits or ends | `leave` for it, `enter` for the caller of the join |
+/// | a task returns or panics | `leave` with `Ended`, before its scope can return |
+/// | the root task of a run waits or yields | `leave` with `Suspended`, later `enter` |
+/// | the root task starts or ends | nothing: its thread already runs the code around the run |
+/// | [`unblock`](crate::unblock) hands a closure to another thread | `spawn` in the task |
+/// | that closure runs | `enter`, then `leave` with `Ended`, on the other thread |
+/// | a coroutine or generator is resumed or suspended | nothing: it is part of its resumer's task |
 /// | a plain thread waits | nothing |
 ///
-/// A root task may be left and entered without running its own code in between, when a dump asks where it is.
+/// A root task may be left and entered without running its own code in between. This happens when a
+/// dump asks where it is.
 ///
 /// # What a call may do
-/// The calls run on the thread's scheduler, or on the stack of another task, inside [`no_suspend`](crate::no_suspend): waiting panics. In
-/// `enter` and `leave` no task is current. A panic is caught: the panic hook reports it, and the switch goes on
-/// with what the slot holds.
+/// The calls run on the thread's scheduler, or on the stack of another task. They run inside
+/// [`no_suspend`](crate::no_suspend), so waiting panics. In `enter` and `leave` no task is current.
+/// A panic is caught: the panic hook reports it, and the switch goes on with the contents of the
+/// slot.
 ///
 /// # Examples
 /// ```
@@ -81,7 +93,7 @@ pub enum Leave {
 ///     static REQUEST: Cell<u32> = const { Cell::new(0) };
 /// }
 ///
-/// /// Makes `REQUEST` a matter of the task instead of its thread. Children begin with their spawner's.
+/// /// Ties `REQUEST` to the task instead of the thread. A child begins with its spawner's value.
 /// struct Requests;
 ///
 /// impl SwitchHook for Requests {
@@ -116,24 +128,26 @@ pub enum Leave {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait SwitchHook: Sync {
-    /// What the hook keeps for a task while the task does not run. It is dropped with the task.
+    /// The data that the hook keeps for a task while the task does not run. It is dropped with the
+    /// task.
     type Kept: Send + 'static;
 
-    /// Returns what a new task begins with. Called where the task is spawned, in the spawner.
+    /// Returns the initial data of a new task. Called in the spawner, where the task is spawned.
     fn spawn(&self) -> Option<Box<Self::Kept>> {
         None
     }
 
-    /// The current thread is about to run the task's code. `kept` is what [`spawn`](SwitchHook::spawn) or the last
-    /// [`leave`](SwitchHook::leave) left there; what this call leaves there is passed to the next `leave`.
+    /// Called when the current thread is about to run the task's code. `kept` holds what
+    /// [`spawn`](SwitchHook::spawn) returned or the last [`leave`](SwitchHook::leave) stored. The
+    /// next `leave` gets what this call stores in it.
     fn enter(&self, kept: &mut Option<Box<Self::Kept>>);
 
-    /// The current thread has stopped running the task's code. The first call for a task may come without an `enter`, if the hook was
-    /// installed while the task was running.
+    /// Called when the current thread has stopped running the task's code. The first call for a
+    /// task may come without an `enter`, if the hook was installed while the task was running.
     fn leave(&self, kept: &mut Option<Box<Self::Kept>>, why: Leave);
 }
 
-/// The error of [`set_switch_hook`]: the process has another hook already.
+/// The error of [`set_switch_hook`]: the process already has a hook.
 #[derive(Debug)]
 pub struct SwitchHookTaken(());
 
@@ -149,32 +163,33 @@ impl Error for SwitchHookTaken {}
 
 /// Installs the process's hook at the switches between tasks. It stays for the rest of the process.
 ///
-/// It may be installed at any time. In the middle of a run it takes effect at once on the current thread, and within some dozens
-/// of switches on the other workers. Without a hook a switch costs one predictable branch for it.
+/// It may be installed at any time. During a run, it takes effect at once on the current thread,
+/// and within a few dozen switches on the other workers. Without a hook, a switch pays one
+/// predictable branch for it.
 ///
 /// # Errors
-/// [`SwitchHookTaken`] if a hook has been installed before, be it the same one.
+/// Returns [`SwitchHookTaken`] if a hook has been installed before, even the same one.
 ///
 /// # Examples
 /// See [`SwitchHook`].
 pub fn set_switch_hook<H: SwitchHook>(hook: &'static H) -> Result<(), SwitchHookTaken> {
     let table = Box::into_raw(Box::new(Table::of(hook)));
-    // Release: whoever sees the pointer sees the table.
+    // Release: a thread that sees the pointer sees the table.
     match HOOK.compare_exchange(ptr::null_mut(), table, Ordering::Release, Ordering::Relaxed) {
         Ok(_) => {
             hear_of_hook();
             Ok(())
         }
         Err(_) => {
-            // SAFETY: J1: it has not been published.
+            // SAFETY: J1: the table has not been published.
             drop(unsafe { Box::from_raw(table) });
             Err(SwitchHookTaken(()))
         }
     }
 }
 
-/// The installed hook, once its type is forgotten. Each function takes the hook and the pointer to what is kept; those that give a
-/// pointer back have taken the other one over.
+/// The installed hook, with its type erased. Each function takes the hook and the pointer to the
+/// kept data. A function that returns a pointer has taken over the one that it was given.
 struct Table {
     hook: *const (),
     spawn: unsafe fn(*const ()) -> *mut (),
@@ -198,14 +213,14 @@ impl Table {
     }
 }
 
-/// The installed table.
+/// Returns the installed table.
 fn table() -> Option<&'static Table> {
     let table = HOOK.load(Ordering::Acquire);
-    // SAFETY: J1: never freed.
+    // SAFETY: J1: the table is never freed.
     unsafe { table.as_ref() }
 }
 
-/// Runs a call of the hook: it must not wait, and its panic goes no further.
+/// Runs a call of the hook, under `no_suspend`. A panic is caught.
 fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
     match panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(call))) {
         Ok(value) => Some(value),
@@ -217,9 +232,10 @@ fn guarded<R>(call: impl FnOnce() -> R) -> Option<R> {
 }
 
 /// # Safety
-/// J1: `kept` is null or owned by the caller, who gives it away, and was made by a hook of type `H`.
+/// J1: `kept` is null, or was made by a hook of type `H` and is owned by the caller, which gives it
+/// away.
 unsafe fn unpack<H: SwitchHook>(kept: *mut ()) -> Option<Box<H::Kept>> {
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     NonNull::new(kept.cast::<H::Kept>()).map(|kept| unsafe { Box::from_raw(kept.as_ptr()) })
 }
 
@@ -228,59 +244,59 @@ fn pack<K>(kept: Option<Box<K>>) -> *mut () {
 }
 
 /// # Safety
-/// J1: `hook` is the installed one, an `H`.
+/// J1: `hook` is the installed hook, an `H`.
 unsafe fn spawn_by<H: SwitchHook>(hook: *const ()) -> *mut () {
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let hook = unsafe { &*hook.cast::<H>() };
     pack(guarded(|| hook.spawn()).flatten())
 }
 
 /// # Safety
-/// J1: `hook` is the installed one, an `H`, and `kept` as for [`unpack`].
+/// J1: `hook` is the installed hook, an `H`. For `kept`, see [`unpack`].
 unsafe fn enter_by<H: SwitchHook>(hook: *const (), kept: *mut ()) -> *mut () {
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let hook = unsafe { &*hook.cast::<H>() };
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let mut kept = unsafe { unpack::<H>(kept) };
     guarded(|| hook.enter(&mut kept));
     pack(kept)
 }
 
 /// # Safety
-/// J1: as [`enter_by`].
+/// J1: as for [`enter_by`].
 unsafe fn leave_by<H: SwitchHook>(hook: *const (), kept: *mut (), why: Leave) -> *mut () {
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let hook = unsafe { &*hook.cast::<H>() };
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let mut kept = unsafe { unpack::<H>(kept) };
     guarded(|| hook.leave(&mut kept, why));
     pack(kept)
 }
 
 /// # Safety
-/// J1: as [`unpack`].
+/// J1: as for [`unpack`].
 unsafe fn discard_by<H: SwitchHook>(kept: *mut ()) {
-    // SAFETY: J1, the caller's promise.
+    // SAFETY: J1, by this function's contract.
     let kept = unsafe { unpack::<H>(kept) };
     guarded(|| drop(kept));
 }
 
-/// What the hook keeps for one task: see the module.
+/// The slot for the data that the hook keeps for one task: see the module.
 pub(crate) struct Kept(Cell<*mut ()>);
 
-// SAFETY: J1: what is behind the pointer is Send, and moves with the task.
+// SAFETY: J1: the data behind the pointer is Send, and moves with the task.
 unsafe impl Send for Kept {}
-// SAFETY: J1: one owner at a time reads or writes the cell.
+// SAFETY: J1: the cell has one owner at a time, which alone reads or writes it.
 unsafe impl Sync for Kept {}
 
 impl Kept {
-    /// A slot with nothing in it.
+    /// Creates an empty slot.
     #[inline(always)]
     pub(crate) const fn empty() -> Kept {
         Kept(Cell::new(ptr::null_mut()))
     }
 
-    /// What a child of the running code begins with.
+    /// Returns the initial data of a child of the running code.
     #[inline]
     pub(crate) fn inherited() -> Kept {
         if is_hooked() { Kept::from_hook() } else { Kept::empty() }
@@ -288,7 +304,7 @@ impl Kept {
 
     #[cold]
     fn from_hook() -> Kept {
-        // SAFETY: J1: the table's own hook.
+        // SAFETY: J1: this is the table's own hook.
         let kept = table().map_or(ptr::null_mut(), |table| unsafe { (table.spawn)(table.hook) });
         Kept(Cell::new(kept))
     }
@@ -301,7 +317,7 @@ impl Kept {
         }
     }
 
-    /// Calls [`SwitchHook::leave`], if there is a hook. After `Ended` nothing is kept any more.
+    /// Calls [`SwitchHook::leave`], if there is a hook. With `Ended`, the slot is empty afterwards.
     #[inline(always)]
     pub(crate) fn leave(&self, why: Leave) {
         if is_hooked() {
@@ -314,7 +330,7 @@ impl Kept {
     fn enter_slowly(&self) {
         let Some(table) = table() else { return };
         as_no_task(|| {
-            // SAFETY: J1: the table's own hook, and the slot gives up what it has.
+            // SAFETY: J1: this is the table's own hook, and the slot gives up its contents.
             self.fill(unsafe { (table.enter)(table.hook, self.0.replace(ptr::null_mut())) });
         });
     }
@@ -324,7 +340,7 @@ impl Kept {
     fn leave_slowly(&self, why: Leave) {
         let Some(table) = table() else { return };
         as_no_task(|| {
-            // SAFETY: J1: the table's own hook, and the slot gives up what it has.
+            // SAFETY: J1: this is the table's own hook, and the slot gives up its contents.
             self.fill(unsafe { (table.leave)(table.hook, self.0.replace(ptr::null_mut()), why) });
         });
         if why == Leave::Ended {
@@ -332,18 +348,19 @@ impl Kept {
         }
     }
 
-    /// Puts something in the slot.
+    /// Stores `kept` in the slot.
     fn fill(&self, kept: *mut ()) {
-        // A hook that comes back to this very slot leaves something here: it must not be lost.
+        // A hook that switches and so reenters this slot leaves something in it. That is dropped,
+        // not leaked.
         drop(Kept(Cell::new(self.0.replace(kept))));
     }
 
-    /// Takes what is in another slot.
+    /// Moves the contents of another slot to this one.
     pub(crate) fn take_from(&self, other: &Kept) {
         self.fill(other.0.replace(ptr::null_mut()));
     }
 
-    /// Drops what is kept.
+    /// Drops the contents.
     fn clear(&self) {
         self.fill(ptr::null_mut());
     }
@@ -361,7 +378,7 @@ impl Drop for Kept {
 #[cold]
 fn discard(kept: *mut ()) {
     if let Some(table) = table() {
-        // SAFETY: J1: the slot that had it is empty or going.
+        // SAFETY: J1: the slot that had the pointer is empty or is being dropped.
         as_no_task(|| unsafe { (table.discard)(kept) });
     }
 }
@@ -378,20 +395,21 @@ impl Default for Kept {
     }
 }
 
-/// Runs a part of the switch as nobody's code: the cell of the current task may name one that has ended.
+/// Runs a part of the switch without a current task: the cell may name a task that has ended.
 fn as_no_task(call: impl FnOnce()) {
     let before = local::with(|local| local.task.replace(ptr::null()));
     call();
     local::with(|local| local.task.set(before));
 }
 
-/// Whether this thread calls the hook: false, if it has not heard of it.
+/// Returns whether this thread calls the hook. It returns `false` until the thread has heard of the
+/// hook.
 #[inline(always)]
 pub(crate) fn is_hooked() -> bool {
     local::with(|local| local.hooked.get())
 }
 
-/// Looks whether a hook has been installed since. See the module for which threads do this, and when.
+/// Checks whether a hook has been installed. The module says which threads call this, and when.
 #[inline]
 pub(crate) fn hear_of_hook() {
     if !HOOK.load(Ordering::Relaxed).is_null() {
@@ -399,10 +417,10 @@ pub(crate) fn hear_of_hook() {
     }
 }
 
-/// Has the hook say what a new task begins with.
+/// Asks the hook for the initial data of a new task.
 ///
 /// # Safety
-/// T1: the task is new: nobody but the caller knows it.
+/// T1: the task is new, and only the caller knows it.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn inherit(task: *const Header) {
@@ -410,8 +428,8 @@ pub(crate) unsafe fn inherit(task: *const Header) {
     if kept.0.get().is_null() {
         return;
     }
-    // SAFETY: T1, the caller's promise.
+    // SAFETY: T1, by this function's contract.
     let extra = unsafe { &raw mut (*task.cast_mut()).extra };
-    // SAFETY: T1, as above.
+    // SAFETY: T1, by this function's contract.
     unsafe { &mut *extra }.get_or_insert_default().kept = kept;
 }

@@ -1,38 +1,60 @@
 //! A spin lock that costs its steady user no atomic read-modify-write.
 //!
-//! Most channels are used by tasks of one worker for most of their lives. An atomic exchange costs 6 ns even if nobody else wants the
-//! lock, more than all else that sending a value takes. So a lock that one thread has taken many times in a row becomes *biased*
-//! to it: that thread then only writes that it is inside, and looks whether it still owns the bias. Whoever else comes takes the
-//! bias away first, for good.
+//! Most channels are used by tasks of one worker for most of their lives. An atomic exchange costs
+//! 6 ns even without contention. That is more than everything else in sending a value. So a lock
+//! that one thread has taken many times in a row becomes *biased* to that thread, its *owner*. To
+//! take the lock, the owner only writes that it is inside, and checks that it still has the bias.
+//! Any other thread first *revokes* the bias, permanently.
+//!
+//! # States
+//! | state | `owner` | `streak` | the lock is taken by |
+//! |---|---|---|---|
+//! | counting | [`NOBODY`] | up to [`STEADY`] | the flag |
+//! | biased | a thread's number | [`NEVER`] | owner: `inside`; others: the flag, then revoke |
+//! | settled | [`NOBODY`] | [`NEVER`] | the flag |
+//!
+//! A lock goes from counting to biased to settled, or directly from counting to settled.
 //!
 //! # Protocol
 //! ```text
 //!   the owner                           another thread
 //!   -------------------------------     -------------------------------------------
 //!   inside = true                       take the flag (as in any spin lock)
-//!   light fence                         owner = none
-//!   owner still me?                     heavy fence
+//!   light fence                         owner = NOBODY
+//!   owner still this thread?            heavy fence
 //!     yes: it has the lock              wait until not inside: it has the lock
-//!     no: inside = false, and as
-//!     anybody else
+//!     no: inside = false, then
+//!     as any other thread
 //!   .. inside = false (release)         .. release the flag
 //! ```
-//! Each writes one word and then reads the other's, so one of them must see the other's write, if between its own two steps there
-//! is a full fence. The heavy fence is `membarrier(2)`, which makes every thread of the process execute one; so the owner's need
-//! only hold the compiler back (Dice, Huang, Yang, "Asymmetric Dekker synchronization", 2001). Where the kernel refuses
-//! `membarrier`, no lock is ever biased.
+//! Each side writes one word and then reads the other's word. If a full fence lies between the two
+//! steps on both sides, at least one side sees the other's write. The heavy fence is
+//! `membarrier(2)`, which makes every thread of the process execute a full fence. So the owner's
+//! fence must hold back only the compiler (Dice, Huang, Yang, "Asymmetric Dekker synchronization",
+//! 2001). Where the kernel refuses `membarrier`, no lock is ever biased.
 //!
-//! `owner` becomes somebody only under the flag, and that once in the lock's life. Who makes itself the owner goes inside before it
-//! gives the flag back, so it never has the lock both ways.
+//! | access | ordering |
+//! |---|---|
+//! | the flag | taken with Acquire, released with Release |
+//! | `owner` | Relaxed; the fences order it |
+//! | `inside = true` | Relaxed; the owner's fence orders it |
+//! | `inside = false` | Release; pairs with the Acquire of the revoking thread's loop |
+//!
+//! `owner` is set to a thread only under the flag, and only once in the lock's life. A thread that
+//! makes itself the owner sets `inside` before it releases the flag. So it never holds the lock in
+//! both ways.
 //!
 //! # User code under the lock
-//! A channel's predicates are user code that runs under the channel's lock. They must not take that lock again. But they may drop values whose
-//! destructors would. [`BiasedGuard::asking`] lists each call of user code for as long as it runs, so that a destructor finds out whether
-//! its thread holds the lock ([`BiasedLock::is_asking`]). It then leaves its work as a call in that list ([`BiasedLock::put_off`]). The lock holder
-//! makes these calls when it has released the lock.
+//! A channel's predicates are user code that runs under the channel's lock. They must not take that
+//! lock again. But they may drop values whose destructors would take it. Therefore
+//! [`BiasedGuard::asking`] records each call of user code in a list while the call runs. A
+//! destructor uses the list to find out whether its thread holds the lock
+//! ([`BiasedLock::is_asking`]). If so, it puts its work off by adding a call to the list
+//! ([`BiasedLock::put_off`]). The lock holder makes these calls after it has released the lock.
 //!
-//! [`put_off_until_unlocked`] does the same for work that may need any lock: it is done when the outermost of these locks has been released. So it
-//! never waits for one lock while it holds another.
+//! [`put_off_until_unlocked`] does the same for work that may need any lock. That work is done
+//! after the outermost of these locks has been released. So it never waits for one lock while it
+//! holds another.
 #![expect(unsafe_code, reason = "hands out the guarded value")]
 
 use std::cell::{Cell, UnsafeCell};
@@ -53,34 +75,38 @@ use crate::base::{clock, local};
 
 mod fence;
 
-/// Guards `T` for a few instructions: see the module.
+/// A lock for critical sections of a few instructions: see the module.
 pub(crate) struct BiasedLock<T> {
-    /// The thread that the lock is biased to; [`NOBODY`].
+    /// The thread that the lock is biased to, or [`NOBODY`].
     owner: AtomicU16,
-    /// The owner has the lock. Only the owner writes it.
+    /// Set while the owner has the lock. Only the owner writes it.
     inside: AtomicBool,
     flag: Flag,
-    /// Under the flag: who had it last, and how often in a row.
+    /// Under the flag: the thread that took the lock last, and how often it did so in a row.
     last: Cell<u16>,
     streak: Cell<u8>,
-    /// A thread that finds the lock taken leaves it alone for a while: see [`BiasedLock::for_bursts`].
+    /// Makes a thread that finds the lock taken stay away for a while: see
+    /// [`BiasedLock::for_bursts`].
     in_bursts: bool,
     value: UnsafeCell<T>,
 }
 
-/// No thread is the owner. Not [`UNNUMBERED`], so that who has no number is not taken for it.
+/// The owner of a lock without an owner. It differs from [`UNNUMBERED`], so that a thread without a
+/// number is not taken for the owner.
 const NOBODY: u16 = u16::MAX;
-/// The number of a thread that has none, and never owns a lock.
+/// The number of a thread without a number. Such a thread never owns a lock.
 const UNNUMBERED: u16 = 0;
-/// So many times in a row make an owner.
+/// After this many times in a row, a thread becomes the owner.
 const STEADY: u8 = 64;
-/// How long a burst of steps lasts. Measured between two cores with a channel of 128, beside [kanal](https://docs.rs/kanal)'s 60 ns for a
-/// value: 103 ns with 0.4 µs, 73 with 0.7, 61 with 1.5, 68 with 2.9.
+/// How long a burst of operations lasts. Measured between two cores with a channel of capacity 128:
+/// a value takes 103 ns with a burst of 0.4 µs, 73 ns with 0.7 µs, 61 ns with 1.5 µs, and 68 ns
+/// with 2.9 µs. [kanal](https://docs.rs/kanal) takes 60 ns.
 const BURST: Duration = Duration::from_nanos(1500);
-/// The streak of a lock that has been biased before, or never shall be.
+/// The streak of a lock that has been biased before, or must never be biased.
 const NEVER: u8 = u8::MAX;
 
-// SAFETY: L1: the flag or the bias lets one thread at a time reach the value, and the cells are under the flag.
+// SAFETY: L1: the flag or the bias gives one thread at a time access to the value. The flag guards
+// the cells.
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
 // SAFETY: L1: the lock owns its value.
 unsafe impl<T: Send> Send for BiasedLock<T> {}
@@ -112,9 +138,11 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// The same lock, for what two threads may do many times in a row each without waiting for the other. When they fight for it at each
-    /// single step, the cache lines that it guards travel for each, which takes ten times as long as the step. So who finds it taken
-    /// leaves it to the other for a burst of steps.
+    /// Creates a lock for data on which two threads may each perform many operations in a row
+    /// without waiting for each other. If they contend for the lock at each single operation, the
+    /// cache lines that it guards move between the cores each time. This takes ten times as long as
+    /// the operation. So a thread that finds the lock taken leaves it to the other thread for a
+    /// burst of operations.
     pub(crate) fn for_bursts(value: T) -> BiasedLock<T> {
         BiasedLock { in_bursts: true, ..BiasedLock::new(value) }
     }
@@ -122,20 +150,21 @@ impl<T> BiasedLock<T> {
     /// Takes the lock.
     ///
     /// # Panics
-    /// When this thread holds it as its owner: user code that ran under it has come back.
+    /// Panics if this thread already holds the lock as its owner, that is, if user code under the
+    /// lock takes the lock again.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn lock(&self) -> BiasedGuard<'_, T> {
         self.lock_as(local::with(|local| local.thread.get()))
     }
 
-    /// The same, where that is quick: none if somebody has it.
+    /// Takes the lock by the fast path. Returns `None` if the lock is not free.
     #[inline(always)]
     pub(crate) fn lock_at_once(&self) -> Option<BiasedGuard<'_, T>> {
         self.lock_at_once_as(local::with(|local| local.thread.get()))
     }
 
-    /// Takes it as the thread with that number.
+    /// Takes the lock as the thread with this number.
     #[inline(always)]
     #[track_caller]
     fn lock_as(&self, thread: u16) -> BiasedGuard<'_, T> {
@@ -167,11 +196,11 @@ impl<T> BiasedLock<T> {
         Some(BiasedGuard { lock: self, biased, thread: PhantomData })
     }
 
-    /// Takes it when the first attempt has failed.
+    /// Takes the lock after the fast path has failed.
     #[inline(never)]
     #[track_caller]
     fn lock_slowly(&self, thread: u16) -> BiasedGuard<'_, T> {
-        // Its owner is inside already.
+        // The owner already holds the lock.
         assert!(self.owner.load(Ordering::Relaxed) != thread, "{REENTERED}");
         if !self.flag.try_lock() {
             self.refuse_own_code();
@@ -182,14 +211,14 @@ impl<T> BiasedLock<T> {
         BiasedGuard { lock: self, biased, thread: PhantomData }
     }
 
-    /// Under the flag: nobody owns it, and nobody will any more.
+    /// Under the flag: returns whether the lock has no owner, and will never have one again.
     #[inline(always)]
     fn is_settled(&self) -> bool {
         self.streak.get() == NEVER && self.owner.load(Ordering::Relaxed) == NOBODY
     }
 
-    /// Under the flag: counts towards a bias, or takes it from its owner. True: this thread has become the owner, and no longer has the
-    /// flag.
+    /// Under the flag: counts towards a bias, or revokes the bias of the owner. Returns `true` if
+    /// this thread has become the owner. It then no longer holds the flag.
     #[inline(never)]
     fn settle(&self, thread: u16) -> bool {
         let streak = self.streak.get();
@@ -200,7 +229,8 @@ impl<T> BiasedLock<T> {
         false
     }
 
-    /// Under the flag of a lock that has never been biased. True: from now on it is, and this thread has it as its owner.
+    /// Under the flag of a lock that has never been biased. Returns `true` if the lock is now
+    /// biased to this thread, which holds it as its owner.
     #[inline]
     fn count(&self, thread: u16, streak: u8) -> bool {
         if thread != self.last.get() || thread == UNNUMBERED {
@@ -215,27 +245,28 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Panics when this thread holds the lock and runs user code under it, which has come back.
+    /// Panics if this thread holds the lock and runs user code under it, which takes the lock
+    /// again.
     #[cold]
     #[track_caller]
     fn refuse_own_code(&self) {
         assert!(!self.is_asking(), "{REENTERED}");
     }
 
-    /// Whether this thread holds the lock and runs user code under it.
+    /// Returns whether this thread holds the lock and runs user code under it.
     #[inline]
     pub(crate) fn is_asking(&self) -> bool {
-        // SAFETY: L4: it is only compared.
+        // SAFETY: L4: the result is only compared.
         unsafe { self.innermost() }.is_some()
     }
 
-    /// The call of user code that this thread runs under the lock.
+    /// Returns the call of user code that this thread runs under the lock.
     ///
     /// # Safety
-    /// L4: the result is not used any more when that call has returned.
+    /// L4: the result is not used after that call has returned.
     unsafe fn innermost<'a>(&self) -> Option<&'a Asking> {
         let mut at = local::with(|local| local.asking.get()).cast::<Asking>();
-        // SAFETY: L4: the frames are those of calls that are still running.
+        // SAFETY: L4: the frames belong to calls that are still running.
         while let Some(asking) = unsafe { at.as_ref() } {
             if ptr::eq(asking.lock, ptr::from_ref(self).cast()) {
                 return Some(asking);
@@ -245,23 +276,25 @@ impl<T> BiasedLock<T> {
         None
     }
 
-    /// Makes a call when this thread has released the lock, under which it runs user code. It must not panic.
+    /// Makes `call` after this thread has released the lock, under which it runs user code. `call`
+    /// must not panic.
     ///
     /// # Panics
-    /// If the thread does not run user code under the lock.
+    /// Panics if the thread does not run user code under the lock.
     ///
     /// # Safety
-    /// L5: what `call` uses is there until the lock holder has made the call.
+    /// L5: the data that `call` uses exists until the lock holder has made the call.
     pub(crate) unsafe fn put_off<'a>(&self, call: impl FnOnce() + 'a) {
         let call: Box<dyn FnOnce() + 'a> = Box::new(call);
-        // SAFETY: L5, the caller's promise: only the lifetime changes.
+        // SAFETY: L5, by this function's contract. Only the lifetime changes.
         let call = unsafe { mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(call) };
-        // SAFETY: L4: used here only.
+        // SAFETY: L4: the result is used only in this function.
         let asking = unsafe { self.innermost() };
         asking.expect("the thread runs user code under this lock").add(call);
     }
 
-    /// Lets the other have its burst, without a look at the flag: a look would fetch its cache line.
+    /// Leaves the lock to the other thread for its burst. It does not look at the flag, because
+    /// that would fetch the flag's cache line.
     #[cold]
     fn leave_alone(&self) {
         if self.in_bursts {
@@ -269,8 +302,8 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Waits for the flag. Not for ever while user code runs under another lock of this thread's: the holder may run user code that
-    /// waits for that one.
+    /// Waits for the flag. The wait is limited while user code runs under another lock of this
+    /// thread: the holder of this lock may run user code that waits for that other lock.
     #[cold]
     #[track_caller]
     fn lock_contended(&self) {
@@ -286,7 +319,8 @@ impl<T> BiasedLock<T> {
         }
     }
 
-    /// Under the flag: makes this thread the owner, and lets it hold the lock as that, no longer by the flag.
+    /// Under the flag: makes this thread the owner, if the kernel supports that. The thread then
+    /// holds the lock as its owner, and no longer by the flag.
     #[cold]
     fn bias(&self, thread: u16) -> bool {
         match fence::can_be_heavy() {
@@ -295,28 +329,29 @@ impl<T> BiasedLock<T> {
                 self.streak.set(NEVER);
                 return false;
             }
-            // The kernel is being asked.
+            // The kernel has not answered yet.
             None => {
                 self.streak.set(0);
                 return false;
             }
         }
-        // An owner that is not inside may come in. So whoever becomes it while it holds the lock has to be inside at once, or user
-        // code under this very lock would come in a second time.
+        // An owner that is not inside may enter. So a thread that becomes the owner while it holds
+        // the lock must set `inside` at once. Otherwise user code under this lock could enter a
+        // second time.
         self.inside.store(true, Ordering::Relaxed);
         self.owner.store(thread, Ordering::Relaxed);
-        // Release: the next to have the flag sees both.
+        // Release: the next holder of the flag sees both.
         self.flag.unlock();
         true
     }
 
-    /// Under the flag: takes the bias from its owner, and waits until it is out.
+    /// Under the flag: revokes the owner's bias, and waits until the owner is not inside.
     #[cold]
     fn revoke(&self) {
         self.owner.store(NOBODY, Ordering::Relaxed);
         heavy_fence();
         let mut round = 0;
-        // Acquire: pairs with the owner's release when it leaves.
+        // Acquire pairs with the Release of the owner when it leaves.
         while self.inside.load(Ordering::Acquire) {
             relax(round);
             round = round.saturating_add(1);
@@ -324,24 +359,27 @@ impl<T> BiasedLock<T> {
     }
 }
 
-/// How long user code under a lock waits for another lock. All else that runs under one takes less than a microsecond.
+/// How long user code under a lock may wait for another lock. Everything else that runs under a
+/// lock takes less than a microsecond.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What such a lock says that does not come free.
+/// The panic message for a lock that does not become free, because predicates wait for each other's
+/// locks.
 const CIRCLE: &str = "a predicate used a channel whose own predicate uses a channel that waits for this one; look at the value only, and decide by that";
 
-/// What a lock says that is taken by code which runs under it.
+/// The panic message for a lock that is taken by user code which runs under it.
 const REENTERED: &str =
     "a predicate used the channel that is asking it; look at the value only, and decide by that";
 
-/// Gives this thread a number, if there are any left.
+/// Gives this thread a number, if any are left.
 #[cold]
 fn number_this_thread() -> u16 {
     use super::StaticU64;
     static NEXT: StaticU64 = StaticU64::new(1);
     const RELAXED: std::sync::atomic::Ordering = std::sync::atomic::Ordering::Relaxed;
     local::with(|local| {
-        // Once they are spent, the threads that go without come here with every lock, and are not to fight for the counter.
+        // When all numbers are used, threads without one call this at each lock. They must not
+        // contend for the counter.
         if local.thread.get() == UNNUMBERED && NEXT.load(RELAXED) < u64::from(NOBODY) {
             let number = NEXT.fetch_add(1, RELAXED);
             let number = u16::try_from(number).ok().filter(|number| *number != NOBODY);
@@ -351,23 +389,24 @@ fn number_this_thread() -> u16 {
     })
 }
 
-/// What is to be done when a lock has been released.
+/// Calls to make after a lock has been released.
 pub(crate) type PutOff = Vec<Box<dyn FnOnce()>>;
 
-/// Whether this thread runs user code under any of these locks.
+/// Returns whether this thread runs user code under any of these locks.
 #[inline]
 pub(crate) fn is_asking_anything() -> bool {
     !local::with(|local| local.asking.get()).is_null()
 }
 
-/// Makes a call when this thread has released every lock under which it runs user code. The call must not panic.
+/// Makes `call` after this thread has released every lock under which it runs user code. `call`
+/// must not panic.
 ///
 /// # Panics
-/// If the thread does not run user code under a lock.
+/// Panics if the thread does not run user code under a lock.
 pub(crate) fn put_off_until_unlocked(call: impl FnOnce() + 'static) {
     let mut at = local::with(|local| local.asking.get()).cast::<Asking>();
     let mut outermost = None;
-    // SAFETY: L4: the frames are those of calls that are still running.
+    // SAFETY: L4: the frames belong to calls that are still running.
     while let Some(asking) = unsafe { at.as_ref() } {
         outermost = Some(asking);
         at = asking.outer;
@@ -379,7 +418,7 @@ pub(crate) fn put_off_until_unlocked(call: impl FnOnce() + 'static) {
 struct Asking {
     lock: *const (),
     outer: *const Asking,
-    /// For the lock holder, when it has released the lock.
+    /// The calls that the lock holder makes after it has released the lock.
     put_off: Cell<PutOff>,
 }
 
@@ -393,8 +432,8 @@ impl Asking {
 }
 
 impl<T> BiasedGuard<'_, T> {
-    /// Runs user code under the lock. If the code takes this very lock, that panics. Returns what the caller is to do when it has released the
-    /// lock.
+    /// Runs user code under the lock. If the code takes this lock, that panics. Returns the code's
+    /// result, and the calls that the caller must make after it has released the lock.
     pub(crate) fn asking<R>(&self, code: impl FnOnce() -> R) -> (thread::Result<R>, PutOff) {
         struct Leave(*const Asking);
         impl Drop for Leave {
@@ -413,11 +452,11 @@ impl<T> BiasedGuard<'_, T> {
     }
 }
 
-/// The right to touch what a [`BiasedLock`] guards.
+/// A guard that gives access to the value of a [`BiasedLock`].
 pub(crate) struct BiasedGuard<'a, T> {
     lock: &'a BiasedLock<T>,
     biased: bool,
-    /// Only the owner may say that it is out, so a guard stays on its thread.
+    /// Keeps the guard on its thread, because only the owner may clear `inside`.
     thread: PhantomData<*const ()>,
 }
 
@@ -443,7 +482,7 @@ impl<T> Drop for BiasedGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if self.biased {
-            // Release: whoever takes the bias away sees what was done.
+            // Release: a thread that revokes the bias sees everything done under the lock.
             self.lock.inside.store(false, Ordering::Release);
         } else {
             self.lock.flag.unlock();

@@ -1,14 +1,15 @@
-//! One number for the process, which grows when what many have noted may no longer be so.
+//! A number for the whole process that advances when cached results may have become invalid.
 //!
-//! Whoever notes something that others can change notes the number with it, and looks again when the number has moved. The notes
-//! are all of one kind: `task::cancel` says which, and when it grows.
+//! Code that caches a result which others can change also notes the epoch. It looks again when the
+//! epoch has advanced. There is one kind of such results: `task::cancel` says which, and when the
+//! epoch advances.
 
 use super::atomic::{AtomicU64, Ordering};
 
-/// A number that the epoch never has: what was noted with it is always looked up again.
+/// A number that the epoch never has. A result noted with it is always looked up again.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// It is read all the time and written seldom: alone on its cache line.
+/// The epoch is read all the time and written seldom, so it has a cache line of its own.
 #[cfg(not(loom))]
 #[repr(align(128))]
 struct Alone(AtomicU64);
@@ -29,17 +30,17 @@ loom::lazy_static! {
 
 #[cfg(loom)]
 fn epoch() -> &'static AtomicU64 {
-    // Each model has its own.
+    // Each model has its own epoch.
     &EPOCH
 }
 
-/// The number now. Acquire: with it comes what its change was about.
+/// Returns the current epoch. Acquire: the change for which the epoch advanced is visible.
 #[inline(always)]
 pub(crate) fn now() -> u64 {
     epoch().load(Ordering::Acquire)
 }
 
-/// Moves on. Release: who sees the new number sees what was done before.
+/// Advances the epoch. Release: a thread that sees the new number also sees everything done before.
 pub(crate) fn advance() {
     epoch().fetch_add(1, Ordering::AcqRel);
 }

@@ -1,6 +1,6 @@
-//! Sleeping on a word, and waking who sleeps on it.
+//! Sleeping on a word, and waking a thread that sleeps on it.
 //!
-//! [`sleep`] may return for no reason: its callers look at the word again.
+//! [`sleep`] may return spuriously. Its callers check the word again.
 
 #[cfg(all(target_os = "linux", not(loom), not(miri)))]
 mod imp {
@@ -9,7 +9,8 @@ mod imp {
     use crate::base::sync::atomic::AtomicU32;
     use std::time::Instant;
 
-    /// Sleeps while the word holds `expected`, at most until the deadline. False: it has passed.
+    /// Sleeps while the word holds `expected`, until the deadline at most. Returns `false` if the
+    /// deadline has passed.
     pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
         let timeout = match deadline {
             None => None,
@@ -19,15 +20,16 @@ mod imp {
             },
         };
         let flags = rustix::thread::futex::Flags::PRIVATE;
-        // Interrupted, already changed or timed out: the caller looks again in any case.
+        // The wait may have been interrupted, may have timed out, or the word has changed. The
+        // caller checks the word in any case.
         let _ = rustix::thread::futex::wait(word, flags, expected, timeout.as_ref());
         true
     }
 
-    /// Wakes one sleeper. The address need not be mapped any more.
+    /// Wakes one sleeper. The address may be unmapped.
     pub(crate) fn wake(word: *const AtomicU32) {
-        // SAFETY: L2: FUTEX_WAKE takes an address, not a value: the kernel does not read it, and an address without a
-        // mapping is an error that is ignored here.
+        // SAFETY: L2: FUTEX_WAKE takes an address and not a value. The kernel does not read the
+        // memory, and the error for an unmapped address is ignored here.
         unsafe {
             libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1);
         }
@@ -39,7 +41,7 @@ mod imp {
     use crate::base::sync::atomic::AtomicU32;
     use std::time::{Duration, Instant};
 
-    /// Where there is no futex, a look every now and then: other platforms only.
+    /// Sleeps briefly. Other platforms have no futex, so the callers poll the word.
     pub(crate) fn sleep(_: &AtomicU32, _: u32, deadline: Option<Instant>) -> bool {
         std::thread::sleep(Duration::from_micros(50));
         deadline.is_none_or(|deadline| Instant::now() < deadline)
@@ -56,12 +58,13 @@ mod imp {
     use std::time::Instant;
 
     loom::lazy_static! {
-        /// The kernel's table of sleepers, for one model.
+        /// Stands for the kernel's table of sleepers, in one model.
         static ref TABLE: Mutex<()> = Mutex::new(());
         static ref NEWS: Condvar = Condvar::new();
     }
 
-    /// Sleeps, so that a wake which is missing is a deadlock, which loom reports. A deadline has always passed.
+    /// Sleeps for real, so that loom reports a missing wake-up as a deadlock. A deadline counts as
+    /// passed.
     pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
         if deadline.is_some() {
             return false;

@@ -16,15 +16,15 @@ use super::relax;
 #[cfg(loom)]
 mod model;
 
-/// Guards `T` for a few instructions. Uncontended: one atomic exchange to lock, one plain store to unlock, which is half of
-/// what a lock that can sleep costs.
+/// Guards `T` for a few instructions. Without contention, locking costs one atomic exchange and
+/// unlocking one plain store. That is half the cost of a lock that can sleep.
 pub(crate) struct SpinLock<T> {
     locked: Flag,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: L1: the flag lets one thread at a time reach the value, which may therefore move between threads, but is never
-// shared by two.
+// SAFETY: L1: the flag gives one thread at a time access to the value. The value may therefore move
+// between threads, but two threads never share it.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 // SAFETY: L1: the lock owns its value.
 unsafe impl<T: Send> Send for SpinLock<T> {}
@@ -40,24 +40,24 @@ impl<T> SpinLock<T> {
         SpinLock { locked: Flag::new(), value: UnsafeCell::new(value) }
     }
 
-    /// Takes the lock. Acquire pairs with the release in [`SpinGuard::drop`].
+    /// Takes the lock. Acquire pairs with the Release in [`SpinGuard::drop`].
     #[inline]
     pub(crate) fn lock(&self) -> SpinGuard<'_, T> {
         self.locked.lock();
         SpinGuard { lock: self }
     }
 
-    /// Unlocks a lock whose guard said [`SpinGuard::keep_locked`].
+    /// Unlocks a lock whose guard was given up by [`SpinGuard::keep_locked`].
     ///
     /// # Safety
-    /// L1: this thread holds the lock, and no guard of it exists any more.
+    /// L1: this thread holds the lock, and no guard of it exists.
     #[inline]
     pub(crate) unsafe fn force_unlock(&self) {
         self.locked.unlock();
     }
 }
 
-/// True while somebody holds the lock.
+/// The state of a lock: true while it is held.
 #[cfg(not(loom))]
 pub(super) struct Flag(AtomicBool);
 
@@ -105,14 +105,14 @@ impl<T> fmt::Debug for SpinLock<T> {
     }
 }
 
-/// The right to touch what a [`SpinLock`] guards.
+/// A guard that gives access to the value of a [`SpinLock`].
 #[derive(Debug)]
 pub(crate) struct SpinGuard<'a, T> {
     lock: &'a SpinLock<T>,
 }
 
 impl<T> SpinGuard<'_, T> {
-    /// Leaves the lock locked, for [`SpinLock::force_unlock`].
+    /// Gives up the guard and leaves the lock locked, for [`SpinLock::force_unlock`].
     #[inline]
     pub(crate) fn keep_locked(self) {
         let _ = ManuallyDrop::new(self);
@@ -140,7 +140,8 @@ impl<T> DerefMut for SpinGuard<'_, T> {
 impl<T> Drop for SpinGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // The last access to the lock: whoever guards its own life with it may free it from here on.
+        // This is the last access to the lock. If the lock protects its own memory, that may be
+        // freed from here on.
         self.lock.locked.unlock();
     }
 }

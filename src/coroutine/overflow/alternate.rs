@@ -1,7 +1,9 @@
-//! The stack that the handler runs on: one per thread, as the thread's other stack is the one that is used up.
+//! The alternate stack that the signal handler runs on. Each thread needs one, because the other
+//! stack of the thread is used up.
 //!
-//! `std` gives its threads one of 8 KiB, which a frame of wide vector registers nearly fills; threads that `std` did not start
-//! may have none. So each thread that runs coroutines gets a larger one, which goes when the thread ends.
+//! `std` gives its threads an alternate stack of 8 KiB, which a frame of wide vector registers
+//! nearly fills. Threads that `std` did not start may have none. So each thread that runs
+//! coroutines gets a larger one, which is unmapped when the thread ends.
 
 use std::cell::Cell;
 use std::mem;
@@ -12,15 +14,16 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 
 use crate::coroutine::stack::page_size;
 
-/// Room for the handlers, beside what the kernel itself puts there.
+/// The size for the handlers, in addition to the part that the kernel uses itself.
 const ROOM: usize = 64 * 1024;
 
-/// Asks the kernel how much it puts on a signal stack; `libc` does not name it everywhere.
+/// The key of the size that the kernel uses on a signal stack. `libc` does not define it on all
+/// targets.
 const AT_MINSIGSTKSZ: libc::c_ulong = 51;
 
 thread_local! {
     static ENSURED: Cell<bool> = const { Cell::new(false) };
-    /// Only for its destructor, at the thread's end.
+    /// Exists only for its destructor, which runs at the thread's end.
     static OWN: Alternate = Alternate::make();
 }
 
@@ -35,11 +38,12 @@ pub(crate) fn ensure_alternate_stack() {
 #[cold]
 fn ensure() {
     ENSURED.set(true);
-    // At the end of a thread, when its destructors run, it is too late for one that would have to be removed.
+    // If the thread's destructors are already running, no alternate stack is made, because it could
+    // not be removed.
     let _ = OWN.try_with(|_| ());
 }
 
-/// The mapping, and what was there before.
+/// The mapping, and the alternate stack that was installed before.
 struct Alternate {
     start: *mut libc::c_void,
     len: usize,
@@ -50,10 +54,10 @@ impl Alternate {
     fn make() -> Alternate {
         // SAFETY: all zero is a valid value of this plain struct.
         let mut before: stack_t = unsafe { mem::zeroed() };
-        // SAFETY: only asks.
+        // SAFETY: the call only queries the present state.
         unsafe { libc::sigaltstack(ptr::null(), &raw mut before) };
         let mut this = Alternate { start: ptr::null_mut(), len: 0, before };
-        // SAFETY: asks the auxiliary vector; 0 if it does not know.
+        // SAFETY: reads the auxiliary vector, and returns 0 if the key is unknown.
         let least = unsafe { libc::getauxval(AT_MINSIGSTKSZ) };
         let room = ROOM + usize::try_from(least).unwrap_or(0);
         if before.ss_flags & libc::SS_DISABLE == 0 && before.ss_size >= room {
@@ -63,18 +67,18 @@ impl Alternate {
         let len = room.next_multiple_of(page) + page;
         let (protection, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::STACK);
-        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        // SAFETY: this is a new mapping at an address of the kernel's choice.
         let mapped = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), len, protection, flags) };
         let Ok(start) = mapped else { return this };
-        // SAFETY: the lowest page of the new mapping, which nobody uses yet.
+        // SAFETY: this is the lowest page of the new mapping, which nothing uses yet.
         let _ = unsafe { rustix::mm::mprotect(start, page, MprotectFlags::empty()) };
         let usable =
             stack_t { ss_sp: start.wrapping_byte_add(page), ss_flags: 0, ss_size: len - page };
-        // SAFETY: the memory is ours, and stays until it is replaced in `drop`.
+        // SAFETY: this function owns the memory, which stays mapped until `drop` replaces it.
         if unsafe { libc::sigaltstack(&raw const usable, ptr::null_mut()) } == 0 {
             (this.start, this.len) = (start, len);
         } else {
-            // SAFETY: mapped above, and not in use.
+            // SAFETY: the range was mapped above and is not in use.
             let _ = unsafe { rustix::mm::munmap(start, len) };
         }
         this
@@ -86,9 +90,10 @@ impl Drop for Alternate {
         if self.start.is_null() {
             return;
         }
-        // SAFETY: puts back what was there when the thread first ran a coroutine; `std` removes its own later.
+        // SAFETY: this restores the state from before the thread first ran a coroutine. `std`
+        // removes its own alternate stack later.
         if unsafe { libc::sigaltstack(&raw const self.before, ptr::null_mut()) } == 0 {
-            // SAFETY: it is not the alternate stack any more, and nothing else refers to it.
+            // SAFETY: the memory is no longer the alternate stack, and nothing else refers to it.
             let _ = unsafe { rustix::mm::munmap(self.start, self.len) };
         }
     }

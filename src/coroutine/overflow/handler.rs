@@ -1,10 +1,11 @@
-//! The signal handler: reports an overflow, and always goes on with the handler that was there before.
+//! The signal handler. It reports an overflow, and always calls the handler that was installed
+//! before.
 
 use std::cell::UnsafeCell;
 use std::mem::{self, MaybeUninit};
 use std::ptr;
 use std::sync::Once;
-// Not `base::sync`: read in a signal handler.
+// Not from `base::sync`: this is read in a signal handler.
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
@@ -16,13 +17,14 @@ use crate::coroutine::stack::registry;
 /// The signals that an access to a guard may raise.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
 
-/// What was installed before, for each of [`SIGNALS`].
+/// The action that was installed before, for each of [`SIGNALS`].
 struct Previous {
     action: UnsafeCell<MaybeUninit<sigaction>>,
     known: AtomicBool,
 }
 
-// SAFETY: C8: written once, by `install`, before `known` is set (Release); read only after it was seen set (Acquire).
+// SAFETY: C8: `install` writes it once, before it sets `known` (Release). It is read only after
+// `known` was seen set (Acquire).
 unsafe impl Sync for Previous {}
 
 static PREVIOUS: [Previous; 2] = [const {
@@ -40,9 +42,9 @@ pub(crate) fn install() {
 }
 
 fn install_for(signal: c_int, previous: &Previous) {
-    // SAFETY: C8: this runs once, and nobody reads before `known` is set.
+    // SAFETY: C8: this runs once, and nothing reads before `known` is set.
     let before = unsafe { &mut *previous.action.get() };
-    // SAFETY: asks for the present action and changes nothing.
+    // SAFETY: the call queries the present action and changes nothing.
     if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
         return;
     }
@@ -51,18 +53,18 @@ fn install_for(signal: c_int, previous: &Previous) {
     let mut action: sigaction = unsafe { mem::zeroed() };
     action.sa_sigaction = handle as extern "C" fn(_, _, _) as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: the handler is async-signal-safe and lives as long as the process. Should it not be installed, overflows
-    // still end the process, only without a message.
+    // SAFETY: the handler is async-signal-safe and lives as long as the process. If it cannot be
+    // installed, overflows still end the process, only without a message.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) };
 }
 
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: with SA_SIGINFO the kernel passes a valid `info`, which nobody writes to.
+    // SAFETY: with SA_SIGINFO the kernel passes a valid `info`, which nothing writes to.
     let told = unsafe { &*info };
     let by_fault = told.si_code > 0;
     let mut overflow = false;
     if by_fault {
-        // SAFETY: a fault carries its address.
+        // SAFETY: a fault has an address.
         let address = unsafe { told.si_addr() }.addr();
         if let Some(place) = registry::find(address)
             && place.in_guard
@@ -74,33 +76,36 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     }
     chain(signal, info, context, by_fault);
     if overflow {
-        // Whatever the previous handler did, there is no stack to go on with: the access is made again, and ends the process.
+        // Whatever the previous handler did, there is no stack to continue on. The access is made
+        // again, and ends the process.
         set_default(signal);
     }
 }
 
-/// Goes on with the previous handler.
+/// Calls the previous handler.
 fn chain(signal: c_int, info: *mut siginfo_t, context: *mut c_void, by_fault: bool) {
     let index = SIGNALS.iter().position(|&other| other == signal);
     let Some(previous) = index.and_then(|index| PREVIOUS.get(index)) else { return };
     if !previous.known.load(Ordering::Acquire) {
         return set_default(signal);
     }
-    // SAFETY: C8: it was written before `known` was set, and does not change any more.
+    // SAFETY: C8: the action was written before `known` was set, and does not change any more.
     let action = unsafe { &*previous.action.get() };
-    // SAFETY: as above.
+    // SAFETY: C8: the action was written, as above.
     let action = unsafe { action.assume_init_ref() };
     match action.sa_sigaction {
         libc::SIG_IGN if !by_fault => {}
         libc::SIG_DFL | libc::SIG_IGN => {
             set_default(signal);
             if !by_fault {
-                // Nothing would raise it again by itself. It is blocked here, and so arrives after the return.
+                // Such a signal would not be raised again by itself. It is blocked here, and so it
+                // arrives after the return.
                 // SAFETY: raising a signal is async-signal-safe.
                 unsafe { libc::raise(signal) };
             }
         }
-        // SAFETY: Z3: it was there before ours, and the arguments are ours.
+        // SAFETY: Z3: the action was installed before ours, and the arguments are those of our
+        // handler.
         _ => unsafe { handler::call(action, signal, info, context) },
     }
 }

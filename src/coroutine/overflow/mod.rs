@@ -1,18 +1,23 @@
-//! Stack overflow: a coroutine or task that runs into its guard is named before the process ends.
+//! Stack overflow: when a coroutine or task runs into its guard, a report names it before the
+//! process ends.
 //!
-//! What happens, in order:
-//! 1. The access to the guard raises SIGSEGV (SIGBUS on some systems). The frame that made it has no stack left, so the handler
-//!    runs on the thread's alternate one ([`alternate`]).
-//! 2. [`handler`] looks up the address in the list of slabs ([`super::stack::registry`]). Addresses decide, not `si_code`: a
-//!    guard made by `MADV_GUARD_INSTALL` reports an unmapped page, one made by `mprotect` a forbidden one.
-//! 3. If it lies in a guard, a [`Report`] is written to standard error: who overflowed, how large the stack is, what to do.
-//!    The task layer says who, by [`set_describe`].
-//! 4. The handler that was installed before is called, whatever the address was: `std`'s, a crash reporter's. If it returns
-//!    after an overflow, the signal's default action ends the process.
+//! The steps, in order:
+//! 1. The access to the guard raises SIGSEGV (SIGBUS on some systems). The frame that made it has
+//!    no stack left, so the handler runs on the thread's alternate stack ([`alternate`]).
+//! 2. [`handler`] looks up the address in the list of slabs ([`super::stack::registry`]). The
+//!    address decides, not `si_code`: a guard made by `MADV_GUARD_INSTALL` reports an unmapped
+//!    page, and a guard made by `mprotect` a forbidden one.
+//! 3. If the address is in a guard, a [`Report`] is written to standard error. It names the task or
+//!    coroutine that overflowed and the size of its stack, and says what to do. The task layer adds
+//!    the name by [`set_describe`].
+//! 4. The handler that was installed before is called, whatever the address was. It may be `std`'s
+//!    or a crash reporter's. If it returns after an overflow, the signal's default action ends the
+//!    process.
 //!
-//! Everything in the handler is async-signal-safe: no lock, no allocation, `write(2)` only.
+//! Everything in the handler is async-signal-safe. It takes no lock, allocates nothing, and uses
+//! only `write(2)`.
 //!
-//! On the baton backend coroutines run on threads' own stacks, where `std` reports an overflow.
+//! On the baton backend, coroutines run on the stacks of threads, where `std` reports an overflow.
 
 #[cfg(not(any(ecru_baton, miri, loom)))]
 mod alternate;

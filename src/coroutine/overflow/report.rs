@@ -1,16 +1,17 @@
-//! The text of an overflow, put together without allocating.
+//! The text of an overflow report, composed without allocating.
 
 use std::ptr;
-// Not `base::sync`: read in a signal handler, and takes part in no protocol.
+// Not from `base::sync`: this is read in a signal handler, and takes part in no protocol.
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Room for the text; what does not fit is cut off.
+/// The maximal length of the text. Longer texts are cut off.
 const ROOM: usize = 1024;
 
-/// Says who overflowed. It runs in a signal handler: no lock, no allocation, no panic.
+/// A function that names the task that overflowed. It runs in a signal handler: it must not lock,
+/// allocate or panic.
 pub(crate) type Describe = fn(&mut Report);
 
-/// A text of bounded length, for a signal handler to fill.
+/// A text of bounded length, which a signal handler fills.
 #[derive(Debug)]
 pub(crate) struct Report {
     text: [u8; ROOM],
@@ -20,14 +21,14 @@ pub(crate) struct Report {
 
 static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Lets the task layer say which task overflowed. The hook pushes something like `task 'name' (3), spawned at file:1:2`, or
-/// nothing if the stack in question is not a task's.
+/// Sets the function by which the task layer names the task that overflowed. It adds a text like
+/// `task 'name' #3, spawned at file:1:2`, or nothing if the stack is not a task's.
 pub(crate) fn set_describe(describe: Describe) {
     DESCRIBE.store(describe as *mut (), Ordering::Release);
 }
 
 impl Report {
-    /// An empty report about a stack.
+    /// Creates an empty report about a stack.
     #[cfg(any(test, not(any(ecru_baton, miri, loom))))]
     pub(super) fn new(limit: usize, size: usize) -> Report {
         Report { text: [0; ROOM], len: 0, stack: (limit, size) }
@@ -59,14 +60,14 @@ impl Report {
         self.push(str::from_utf8(&digits[first..]).unwrap_or("?"));
     }
 
-    /// Whether an address lies on the stack that overflowed: so a hook tells a task's own stack from that of a coroutine
-    /// which the task was resuming.
+    /// Returns whether an address lies on the stack that overflowed. With this, the task layer
+    /// distinguishes a task's own stack from that of a coroutine that the task has resumed.
     pub(crate) fn is_about(&self, address: usize) -> bool {
         let (limit, size) = self.stack;
         address.wrapping_sub(limit) < size
     }
 
-    /// The whole message.
+    /// Composes the whole message.
     #[cfg(any(test, not(any(ecru_baton, miri, loom))))]
     pub(super) fn compose(&mut self) -> &[u8] {
         self.push("\nstack overflow in ");
@@ -94,7 +95,7 @@ impl Report {
 mod tests {
     use super::*;
 
-    /// Numbers and texts come out as they went in, and what does not fit is cut.
+    /// Numbers and texts are added unchanged, and a text that is too long is cut off.
     #[test]
     fn a_report_is_bounded() {
         let mut report = Report::new(0x1000, 0x2000);

@@ -1,18 +1,20 @@
-//! How much stack is left, wherever the question is asked.
+//! The number of bytes left on the running stack.
 
 use std::cell::Cell;
 
 use super::registry;
 
 thread_local! {
-    /// The lowest usable address of this thread's own stack; 0 until it was asked for, `usize::MAX` if it is unknown.
+    /// The lowest usable address of this thread's own stack. 0 before it is first needed,
+    /// `usize::MAX` if it is unknown.
     static OWN_LIMIT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The bytes left on the stack that the caller runs on: a coroutine's, a task's, or a plain thread's.
+/// Returns the number of bytes left on the stack that the caller runs on: a coroutine's, a task's
+/// or a plain thread's.
 ///
-/// An estimate from below: the frames of this very call are not subtracted. It is 0 on a thread whose limits the system
-/// does not tell.
+/// The result is a lower estimate, because the frames of this call itself are not counted as free.
+/// It is 0 on a thread whose limits the system does not tell.
 ///
 /// # Examples
 /// ```
@@ -51,21 +53,22 @@ fn own_limit() -> usize {
 #[cfg(not(miri))]
 fn ask() -> Option<usize> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
-    // SAFETY: asks for the calling thread's own id.
+    // SAFETY: returns the calling thread's own id.
     let own = unsafe { libc::pthread_self() };
     // SAFETY: the calling thread exists, and the attributes may be written to.
     if unsafe { libc::pthread_getattr_np(own, attributes.as_mut_ptr()) } != 0 {
         return None;
     }
     let (mut start, mut size, mut guard) = (std::ptr::null_mut(), 0, 0);
-    // SAFETY: the attributes were written above.
+    // SAFETY: the attributes were initialized above.
     let told =
         unsafe { libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut start, &raw mut size) };
-    // SAFETY: as above.
+    // SAFETY: the attributes were initialized above.
     unsafe { libc::pthread_attr_getguardsize(attributes.as_ptr(), &raw mut guard) };
-    // SAFETY: as above; this is their last use.
+    // SAFETY: the attributes were initialized above, and this is their last use.
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
-    // glibc counts the guard among the stack; where that is not so, this estimates from below.
+    // glibc counts the guard as part of the stack. Where that is not so, the result is a lower
+    // estimate.
     (told == 0).then(|| start.addr() + guard)
 }
 

@@ -1,21 +1,24 @@
-//! One worker's own stock of stacks: last in, first out, no lock, no atomic operation.
+//! Caches: one worker's own stock of stacks, last in, first out, without a lock or an atomic
+//! operation.
 //!
-//! An empty stock is refilled from the pool, each time with twice as many stacks as before, up to [`BATCH`], until a trim finds
-//! that some are not needed. So a batch is never larger than what is in use already, and it is likely that all of it will be
-//! used. The topmost pages of never-used stacks in it are therefore taken from the system in one call: that costs two thirds of
-//! the page faults that the stacks would otherwise begin with (`doc/decisions/0004-batches-of-fresh-stacks.md`).
+//! An empty stock is refilled from the pool. Each refill fetches twice as many stacks as the last
+//! one, up to [`BATCH`], until a trim finds that some are not needed. So a batch is never larger
+//! than the number of stacks already in use, and all of it is likely to be used. Therefore the
+//! topmost pages of its never-used stacks are taken from the system in one call. This saves two
+//! thirds of the page faults with which the stacks would otherwise begin
+//! (`doc/decisions/0004-batches-of-fresh-stacks.md`).
 
-#![expect(unsafe_code, reason = "appends to a vector that has the room")]
+#![expect(unsafe_code, reason = "appends to a vector that has enough capacity")]
 
 use std::io;
 
 use super::pool::StackPool;
 use super::{Stack, map};
 
-/// Stacks that are fetched from the pool at most, or brought back to it, at a time.
+/// The largest number of stacks that are fetched from the pool, or returned to it, at a time.
 const BATCH: usize = 32;
 
-/// The pages of fewer never-used stacks than this are left to the page faults.
+/// With fewer never-used stacks than this, their pages are left to page faults.
 const POPULATE_LEAST: usize = 4;
 
 /// A stock of stacks that belongs to one thread.
@@ -23,16 +26,18 @@ const POPULATE_LEAST: usize = 4;
 pub(crate) struct StackCache {
     pool: StackPool,
     stacks: Vec<Stack>,
-    /// More than this many go back to the pool.
+    /// The stock may hold up to `keep + BATCH` stacks. Beyond that, a batch is returned to the
+    /// pool.
     keep: usize,
-    /// The smallest stock since the last trim: so many have not been used.
+    /// The smallest stock since the last trim, and so the number of stacks that were not used since
+    /// then.
     low: usize,
-    /// How many the next refill fetches.
+    /// How many stacks the next refill fetches.
     batch: usize,
 }
 
 impl StackCache {
-    /// An empty stock that will hold up to `keep` stacks that nobody uses.
+    /// Creates an empty stock that may keep `keep` unused stacks, plus up to a batch.
     pub(crate) fn new(pool: StackPool, keep: usize) -> StackCache {
         StackCache { pool, stacks: Vec::with_capacity(keep + BATCH), keep, low: 0, batch: 1 }
     }
@@ -40,7 +45,8 @@ impl StackCache {
     /// Takes the stack that was given last.
     ///
     /// # Errors
-    /// `OutOfMemory` if there is none and the system refuses to map or guard more.
+    /// Returns an error of kind `OutOfMemory` if the stock is empty and the system refuses to map
+    /// or guard more stacks.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> io::Result<Stack> {
         match self.stacks.pop() {
@@ -52,18 +58,19 @@ impl StackCache {
         }
     }
 
-    /// Gives a stack that nothing runs on any more.
+    /// Puts a stack into the stock. Nothing runs on the stack any more.
     #[inline(always)]
     pub(crate) fn give(&mut self, stack: Stack) {
         let len = self.stacks.len();
         if !self.pool.owns(&stack) || len >= self.keep + BATCH {
             return self.give_otherwise(stack);
         }
-        debug_assert!(len < self.stacks.capacity(), "there is room for so many from the start");
-        // As `push`, which would be a call, and look whether it must grow.
+        debug_assert!(len < self.stacks.capacity(), "`new` has reserved the capacity");
+        // Does the same as `push`. That would be a call, and would check whether the vector must
+        // grow.
         if let Some(room) = self.stacks.spare_capacity_mut().first_mut() {
             room.write(stack);
-            // SAFETY: there was room for one more, and it has just been written.
+            // SAFETY: there was capacity for one more stack, and it has just been written.
             unsafe { self.stacks.set_len(len + 1) };
         }
     }
@@ -76,7 +83,7 @@ impl StackCache {
         }
     }
 
-    /// Gives back to the pool what was not used since the last call.
+    /// Returns to the pool the stacks that were not used since the last call.
     pub(crate) fn trim(&mut self) {
         self.give_back(self.low.min(self.stacks.len()));
         self.low = self.stacks.len();
@@ -90,13 +97,13 @@ impl StackCache {
         if fresh >= POPULATE_LEAST {
             map::populate_tops(&self.stacks[self.stacks.len() - fresh..]);
         }
-        // The pool hands out the warmest first, and this stock is used from its end.
+        // The pool hands out the warmest stack first, and this stock is used from its end.
         self.stacks.reverse();
         self.low = 0;
         Ok(self.stacks.pop().expect("a batch is not empty"))
     }
 
-    /// Gives the coldest back.
+    /// Returns the `count` coldest stacks to the pool.
     #[cold]
     fn give_back(&mut self, count: usize) {
         self.low = self.low.saturating_sub(count);
@@ -115,7 +122,7 @@ mod tests {
     use super::*;
     use crate::coroutine::stack::{STACK_FLOOR, page_size, vectored};
 
-    /// Whether a stack's topmost page is in memory.
+    /// Returns whether a stack's topmost page is in memory.
     fn is_resident(stack: &Stack) -> bool {
         let page = page_size();
         let top = stack.top().as_ptr();
@@ -128,7 +135,8 @@ mod tests {
         answer & 1 == 1
     }
 
-    /// A refill brings at most one stack more than are in use, and starts small again after a trim.
+    /// A refill leaves at most one more stack in stock than are in use, and refills start small
+    /// again after a trim.
     #[test]
     fn refills_grow_with_demand() {
         let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -146,7 +154,8 @@ mod tests {
         assert_eq!(pool.statistics().live, before + 1);
     }
 
-    /// A single stack's memory is not touched before it is used; that of a batch is taken at once, where the system can do that.
+    /// The memory of a single stack is not touched before the stack is used. The memory of a batch
+    /// is taken at once, where the system supports that.
     #[test]
     fn batches_are_populated() {
         let mut cache = StackCache::new(StackPool::new(STACK_FLOOR).unwrap(), 100);
@@ -155,7 +164,7 @@ mod tests {
         assert!(!first.iter().any(is_resident));
         let next: Vec<_> = (0..4 + 8 + 16 + 32).map(|_| take()).collect();
         assert!(next.iter().all(|stack| is_resident(stack) != vectored::is_refused()));
-        // What was populated can be used like anything else.
+        // Populated stacks can be used like any others.
         for stack in first.into_iter().chain(next) {
             // SAFETY: C1: the head belongs to the stack's owner.
             unsafe { stack.head().write(7) };

@@ -1,66 +1,70 @@
-//! Guards: 16 pages below each stack that no access survives.
+//! Guards: 16 pages below each stack, at which every access faults.
 //!
-//! Linux 6.13 and later mark pages as guards inside a mapping (`MADV_GUARD_INSTALL`): a million of them cost page-table
-//! entries and no mappings. Older kernels, and memory locked by `mlockall`, get `mprotect` instead, where each guard
-//! splits a mapping in three. A process may have `vm.max_map_count` mappings, so such guards are counted, and further
-//! stacks are refused before the program runs out of mappings for anything else
+//! Linux 6.13 and later can mark pages as guards inside a mapping (`MADV_GUARD_INSTALL`). A million
+//! such guards cost page-table entries but no mappings. On older kernels, and in memory locked by
+//! `mlockall`, guards are made by `mprotect`. There each guard splits a mapping in three. A process
+//! may have `vm.max_map_count` mappings. So these guards are counted, and further stacks are
+//! refused before the program runs out of mappings for anything else
 //! (`doc/decisions/0001-no-unguarded-stacks.md`).
 //!
-//! `ECRU_GUARD=mprotect` in the environment, read once, forces the second way.
+//! The environment variable `ECRU_GUARD=mprotect`, which is read once, forces the use of
+//! `mprotect`.
 
 use std::fs;
 use std::io;
 use std::ptr::NonNull;
-// Not `base::sync`: this counts what the whole process holds and takes part in no protocol.
+// Not from `base::sync`: this is a count for the whole process and takes part in no protocol.
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::vectored;
 
-/// Since Linux 6.13; `libc` does not name it yet.
+/// Available since Linux 6.13. `libc` does not define it yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 
-/// What Linux allows unless told otherwise.
+/// The default of Linux.
 const MAX_MAP_COUNT_DEFAULT: usize = 65_530;
 
-/// The share of `vm.max_map_count` that `mprotect` guards may be in number. Each takes two mappings, so that at 40 percent
-/// a fifth of the mappings is left to the rest of the program.
+/// The percentage of `vm.max_map_count` to which the number of `mprotect` guards is limited. Each
+/// takes two mappings, so 40 percent leave a fifth of the mappings to the rest of the program.
 const SHARE_PERCENT: usize = 40;
 
-/// How a guard was made.
+/// The way in which a guard was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// By `MADV_GUARD_INSTALL`: costs no mapping.
+    /// Made by `MADV_GUARD_INSTALL`. It costs no mapping.
     Marked,
-    /// By `mprotect`: counted.
+    /// Made by `mprotect`. It is counted.
     Protected,
 }
 
-/// `mprotect` guards that exist now.
+/// The number of `mprotect` guards that exist now.
 static PROTECTED: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes `len` bytes at `start` a guard.
+/// Makes a guard of `len` bytes at `start`.
 ///
 /// # Safety
-/// C2: nobody owns anything in the range.
+/// C2: nothing in the range is owned.
 pub(super) unsafe fn install(start: NonNull<u8>, len: usize) -> io::Result<Kind> {
     if cfg!(any(miri, loom)) {
         return Ok(Kind::Marked);
     }
     if preferred() == Kind::Marked {
-        // SAFETY: the range is ours (C2), and a guard takes the place of nothing that is used.
+        // SAFETY: C2: the range belongs to the caller, and the guard replaces nothing that is in
+        // use.
         let result = unsafe { libc::madvise(start.as_ptr().cast(), len, MADV_GUARD_INSTALL) };
         if result == 0 {
             return Ok(Kind::Marked);
         }
         let error = io::Error::last_os_error();
-        // An old kernel, or locked memory. Anything else will not get better by `mprotect`.
+        // The kernel is old, or the memory is locked. After any other error, `mprotect` would fail
+        // as well.
         if error.raw_os_error() != Some(libc::EINVAL) {
             return Err(explained("guarded", &error));
         }
     }
     reserve()?;
-    // SAFETY: as above.
+    // SAFETY: C2: the range belongs to the caller, as above.
     let result = unsafe { libc::mprotect(start.as_ptr().cast(), len, libc::PROT_NONE) };
     if result == 0 {
         return Ok(Kind::Protected);
@@ -70,25 +74,26 @@ pub(super) unsafe fn install(start: NonNull<u8>, len: usize) -> io::Result<Kind>
     Err(explained("guarded", &error))
 }
 
-/// Makes guards of `len` bytes at many places in one go, where the system can do that; returns how many, from the first. The
-/// others are left to [`install`].
+/// Makes guards of `len` bytes at many places by one system call, where the system supports that.
+/// Returns how many were made, from the first. The caller makes the others by [`install`].
 ///
 /// # Safety
-/// C2: nobody owns anything in the ranges.
+/// C2: nothing in the ranges is owned.
 pub(super) unsafe fn install_many(starts: impl Iterator<Item = NonNull<u8>>, len: usize) -> usize {
     if preferred() == Kind::Protected {
         return 0;
     }
-    // SAFETY: C2, as promised by the caller.
+    // SAFETY: C2, by this function's contract.
     unsafe { vectored::advise(starts, len, MADV_GUARD_INSTALL) }
 }
 
-/// `count` guards made by `mprotect` are gone, with their slab.
+/// Subtracts `count` guards made by `mprotect` from the count, because their slab has been
+/// unmapped.
 pub(super) fn forget(count: usize) {
     PROTECTED.fetch_sub(count, Ordering::Relaxed);
 }
 
-/// The error for a stack that the system refuses.
+/// Returns the error for a stack that the system refuses.
 pub(super) fn explained(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(
         io::ErrorKind::OutOfMemory,

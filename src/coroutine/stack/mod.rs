@@ -1,30 +1,36 @@
-//! Stacks: guarded, contiguous memory for a coroutine to run on, cheap enough to have a million of.
+//! Stacks: guarded, contiguous memory for coroutines to run on, cheap enough to have a million of
+//! them.
 //!
-//! Words used here:
-//! - a **slot** is a fixed stride of address space: the guard at its low end, the usable bytes above it;
-//! - a **slab** ([`slab`]) is one mapping that holds many slots; slots are handed out in order and guarded shortly before;
-//! - a **pool** ([`StackPool`]) owns the slabs of one stack size and the list of stacks that came back;
-//! - a **cache** ([`StackCache`]) is one worker's own stock, which it uses without a lock or an atomic operation.
+//! # Words
+//! - A **slot** is a fixed stride of address space: the guard at its low end, the usable bytes
+//!   above it.
+//! - A **slab** ([`slab`]) is one mapping that holds many slots. Slots are handed out in order and
+//!   guarded shortly before.
+//! - A **pool** ([`StackPool`]) owns the slabs of one stack size and the list of returned stacks.
+//! - A **cache** ([`StackCache`]) is one worker's own stock of stacks, which it uses without a lock
+//!   or an atomic operation.
 //!
 //! ```text
 //!   slot:   low                                                         high
 //!           | guard, 16 pages | usable, grows downwards  ...  | head | tint |
-//!                             ^ limit                          ^ top: where frames begin, below the head
+//!                             ^ limit                          ^ top: where frames begin
 //! ```
 //!
-//! The **head** is [`HEAD_SIZE`] bytes at the top that frames never touch: the coroutine's control block and fiber live there,
-//! next to its first frame. The **tint** staggers the tops of neighbouring slots (see
-//! `doc/decisions/0002-stack-colouring.md`).
+//! The **head** is [`HEAD_SIZE`] bytes at the top that frames never touch. The coroutine's control
+//! block and fiber lie there, next to its first frame. The **tint** staggers the tops of
+//! neighbouring slots (see `doc/decisions/0002-stack-colouring.md`).
 //!
-//! Memory that a never-used stack would occupy is not touched before the stack runs, except for the topmost pages of a batch
-//! that a cache fetches while demand grows: these are taken from the system at once ([`cache`]). What ran stays resident until
-//! a trim gives it back.
+//! The memory of a stack that was never used is not touched before the stack runs, with one
+//! exception: when a cache fetches a batch while demand grows, the topmost pages of the batch are
+//! taken from the system at once ([`cache`]). A stack that has run stays resident until a trim
+//! gives its memory back.
 //!
-//! Invariants:
-//! - C1: a `Stack` value is the only owner of its slot: nothing else reads or writes it, except the coroutine that was
-//!   given that very value.
-//! - C2: a slab is unmapped, or its pages are given back, only for slots that no `Stack` value owns.
-//! - C3: every slot is guarded before a `Stack` value for it exists; there are no unguarded stacks.
+//! # Invariants
+//! - C1: a `Stack` value is the only owner of its slot. Nothing else reads or writes the slot,
+//!   except the coroutine that was given that value.
+//! - C2: a slab is unmapped, or its pages are given back, only for slots that no `Stack` value
+//!   owns.
+//! - C3: every slot is guarded before a `Stack` value for it exists. There are no unguarded stacks.
 
 #![expect(unsafe_code, reason = "stacks are raw memory: mapped, guarded and recycled by hand")]
 
@@ -49,25 +55,26 @@ pub(crate) use self::cache::StackCache;
 pub(crate) use self::geometry::page_size;
 pub use self::pool::{StackPool, StackStatistics};
 
-/// The smallest stack that is accepted, in usable bytes.
+/// The size of the smallest stack that is accepted, in usable bytes.
 ///
 /// A panic that prints its backtrace needs about 16 KiB.
 pub const STACK_FLOOR: usize = 16 * 1024;
 
-/// The usable bytes of a stack when nothing else is asked for: 192 KiB, or 960 KiB in a debug build.
+/// The default size of a stack in usable bytes: 192 KiB, or 960 KiB in a debug build.
 ///
-/// A debug build is one with `debug_assertions`: code that is not optimised takes several times as much stack. A guard of 64 KiB
-/// lies below each stack, so a stack takes 256 KiB of address space, or 1 MiB in a debug build. Memory is taken page by page,
-/// as the stack is used.
+/// A debug build is one with `debug_assertions`. Code that is not optimised takes several times as
+/// much stack. A guard of 64 KiB lies below each stack. So a stack takes 256 KiB of address space,
+/// or 1 MiB in a debug build. Memory is taken page by page, as the stack is used.
 pub const STACK_DEFAULT: usize =
     if cfg!(all(debug_assertions, not(miri))) { 960 * 1024 } else { 192 * 1024 };
 
-/// Bytes at the top of every stack that frames never touch. The fiber of the thread backend is larger.
+/// The number of bytes at the top of every stack that frames never touch. The fiber of the baton
+/// backend is larger.
 pub(crate) const HEAD_SIZE: usize = if cfg!(any(ecru_baton, miri, loom)) { 160 } else { 128 };
 
 /// An owned stack for a coroutine, with a guard below it.
 ///
-/// Dropping it gives it back to the pool that it came from, for reuse.
+/// Dropping a stack returns it to its pool for reuse.
 ///
 /// # Examples
 /// ```
@@ -84,19 +91,19 @@ pub struct Stack {
     pool: NonNull<pool::Pool>,
 }
 
-// SAFETY: C1: the value owns its slot alone, and a pool may be used from every thread.
+// SAFETY: C1: the value is the only owner of its slot, and a pool may be used from every thread.
 unsafe impl Send for Stack {}
-// SAFETY: C1: a shared reference gives nothing but numbers away.
+// SAFETY: C1: a shared reference gives access only to numbers.
 unsafe impl Sync for Stack {}
 
 impl Stack {
     /// Takes a stack of at least `size` usable bytes, rounded up to whole pages.
     ///
-    /// Stacks of equal size share slabs; one that was dropped is used again.
+    /// Stacks of equal size share slabs. A stack that was dropped is reused.
     ///
     /// # Errors
-    /// `InvalidInput` for a size of 0, below [`STACK_FLOOR`] or beyond the address space; `OutOfMemory` if the system
-    /// refuses to map it, or to guard it.
+    /// Returns an error of kind `InvalidInput` if `size` is 0, below [`STACK_FLOOR`] or beyond the
+    /// address space. Returns `OutOfMemory` if the system refuses to map or guard the stack.
     ///
     /// # Examples
     /// ```
@@ -107,47 +114,50 @@ impl Stack {
         shared::take(size)
     }
 
-    /// Usable bytes.
+    /// Returns the number of usable bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.pool().geometry().usable()
     }
 
-    /// The lowest usable address; the guard ends here.
+    /// Returns the lowest usable address, where the guard ends.
     #[cfg(test)]
     pub(crate) fn limit(&self) -> usize {
         self.pool().geometry().limit_of(self.top.addr().get())
     }
 
-    /// The lowest address of the guard.
+    /// Returns the lowest address of the guard.
     #[cfg(test)]
     pub(crate) fn guard_start(&self) -> usize {
         self.limit() - self.pool().geometry().guard()
     }
 
-    /// The highest address, where the first frame may begin: a multiple of 16, below the head.
+    /// Returns the highest address of frames, where the first frame may begin. It is a multiple of
+    /// 16, just below the head.
     #[inline]
     pub(crate) fn top(&self) -> NonNull<u8> {
         self.top
     }
 
-    /// [`HEAD_SIZE`] bytes, aligned to 16, which belong to whoever owns this value.
+    /// Returns the head: [`HEAD_SIZE`] bytes, aligned to 16, which belong to the owner of this
+    /// value.
     #[inline]
     pub(crate) fn head(&self) -> NonNull<u8> {
-        // Frames begin at `top` and grow downwards, so that the head is what lies just above.
+        // Frames begin at `top` and grow downwards, so the head lies just above.
         self.top
     }
 
     #[inline]
     fn pool(&self) -> &pool::Pool {
-        // SAFETY: C2: a pool outlives every stack that is out of it.
+        // SAFETY: C2: a pool outlives every stack that has been taken from it.
         unsafe { self.pool.as_ref() }
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: C2: the pool is alive; C1: this value owned the slot and is gone after this call.
+        // SAFETY: C2: the pool is alive. C1: this value owned the slot, and does not exist after
+        // this call.
         unsafe { pool::Pool::give_back(self.pool, &[self.top]) };
     }
 }
@@ -170,11 +180,12 @@ mod tests {
     }
 
     fn read(stack: &Stack) -> u8 {
-        // SAFETY: C1: as above, and it was written before.
+        // SAFETY: C1: the head belongs to the stack's owner, and was written before.
         unsafe { stack.head().read() }
     }
 
-    /// What was given last is taken first, from a cache and from its pool; the stock goes back with the cache.
+    /// The stack that was returned last is taken first, from a cache and from its pool. The cache's
+    /// stock goes back to the pool when the cache is dropped.
     #[test]
     fn last_in_first_out() {
         let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -191,7 +202,7 @@ mod tests {
         assert_eq!(pool.take().unwrap().top(), last);
     }
 
-    /// A cache keeps what it is told to keep, and gives the surplus back.
+    /// A cache keeps as many stacks as it was told to keep, and returns the others.
     #[test]
     fn a_cache_gives_its_surplus_back() {
         let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -206,7 +217,7 @@ mod tests {
         assert_eq!(pool.statistics().live, 0);
     }
 
-    /// A pool lives on while a stack of it does.
+    /// A pool lives on while one of its stacks does.
     #[test]
     fn a_stack_outlives_the_handles_of_its_pool() {
         let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -217,7 +228,8 @@ mod tests {
         drop(stack);
     }
 
-    /// Slots do not overlap, the limit is where the guard ends, and an address is found in its slot.
+    /// Slots do not overlap, the limit is where the guard ends, and an address is found in its
+    /// slot.
     #[test]
     fn slots_are_apart() {
         let pool = StackPool::new(3 * STACK_FLOOR).unwrap();
@@ -234,7 +246,8 @@ mod tests {
         }
     }
 
-    /// A trim gives whole slabs back, keeps one for the next burst, and does not disturb what is in use.
+    /// A trim gives whole slabs back, keeps one for the next burst, and does not affect stacks in
+    /// use.
     #[test]
     fn trim_gives_slabs_back() {
         let pool = StackPool::new(STACK_FLOOR).unwrap();

@@ -1,11 +1,11 @@
-//! The pool: all slabs of one stack size, and the stacks that came back, last in, first out.
+//! Pools: all slabs of one stack size, and the returned stacks, last in, first out.
 //!
-//! Who may touch what: everything but the sizes is behind one lock, which workers take once per batch
-//! ([`super::StackCache`]) and bare coroutines once per stack.
+//! Everything but the sizes is behind one lock. Workers take it once for each batch
+//! ([`super::StackCache`]), bare coroutines once for each stack.
 //!
-//! The free list doubles as the record of what is worth trimming. It is a stack itself, so what lies below the lowest
-//! length that it has had since the last trim (`low`) has not been used since, and what lies below `clean` has been
-//! given back already:
+//! The free list also records what is worth trimming. It is a stack itself. `low` is the smallest
+//! length that it has had since the last trim, so the entries below `low` have not been used since
+//! then. The memory of the entries below `clean` has already been given back:
 //!
 //! ```text
 //!   free:  0 ........ clean ........ low ........ len
@@ -23,30 +23,30 @@ use super::slab::Slab;
 use super::{Stack, map};
 use crate::coroutine::overflow;
 
-/// The first slab's size; each further one is twice as large, up to [`SLAB_LARGEST`].
+/// The size of the first slab. Each further slab is twice as large, up to [`SLAB_LARGEST`].
 const SLAB_FIRST: usize = if cfg!(any(miri, loom)) { 1 } else { 4 << 20 };
 
-/// No slab is larger.
+/// The maximal size of a slab.
 const SLAB_LARGEST: usize = if cfg!(any(miri, loom)) { 1 } else { 1 << 30 };
 
-/// What the handles of a pool and its stacks share.
+/// The state that the handles of a pool and its stacks share.
 pub(super) struct Pool {
     geometry: Geometry,
     state: Mutex<State>,
 }
 
 struct State {
-    /// In the order of their addresses, so that a stack's slab is found by bisection.
+    /// Sorted by address, so that a stack's slab is found by binary search.
     slabs: Vec<Slab>,
-    /// Address of the slab that fresh stacks come from.
+    /// The address of the slab that unused stacks come from.
     filling: usize,
-    /// Tops of the stacks that came back.
+    /// The tops of the returned stacks.
     free: Vec<Top>,
     clean: usize,
     low: usize,
-    /// Stacks that exist outside the pool.
+    /// The number of stacks that exist outside the pool.
     out: usize,
-    /// Keeps the pool alive while `out` is not 0, whatever becomes of its handles.
+    /// Keeps the pool alive while `out` is not 0, even if its handles are dropped.
     own: Option<Arc<Pool>>,
     next_slab: usize,
 }
@@ -57,23 +57,24 @@ struct Top(NonNull<u8>);
 // SAFETY: C2: a top in the free list is a number that belongs to the pool.
 unsafe impl Send for Top {}
 
-/// Numbers about a [`StackPool`].
+/// Statistics of a [`StackPool`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StackStatistics {
-    /// Stacks that are in use, those kept ready by workers included.
+    /// The number of stacks in use, including those that workers keep ready.
     pub live: usize,
-    /// Stacks that have been used and wait for the next use.
+    /// The number of stacks that have been used and wait for reuse.
     pub idle: usize,
-    /// Mappings that the pool holds.
+    /// The number of mappings that the pool holds.
     pub slabs: usize,
-    /// Address space of these, in bytes.
+    /// The address space of these mappings, in bytes.
     pub mapped: usize,
 }
 
 /// A source of stacks of one size. Clones are handles to the same pool.
 ///
-/// A stack that is dropped goes back to its pool; the one that came back last is handed out first, as its memory is warm.
+/// A stack that is dropped goes back to its pool. The stack that was returned last is handed out
+/// first, because its memory is warm.
 ///
 /// # Examples
 /// ```
@@ -94,10 +95,12 @@ pub struct StackPool {
 }
 
 impl StackPool {
-    /// Makes a pool of stacks with at least `size` usable bytes, rounded up to whole pages. Nothing is mapped yet.
+    /// Creates a pool of stacks with at least `size` usable bytes, rounded up to whole pages.
+    /// Nothing is mapped yet.
     ///
     /// # Errors
-    /// `InvalidInput` for a size of 0, below [`STACK_FLOOR`](super::STACK_FLOOR) or beyond the address space.
+    /// Returns an error of kind `InvalidInput` if `size` is 0, below
+    /// [`STACK_FLOOR`](super::STACK_FLOOR) or beyond the address space.
     pub fn new(size: usize) -> io::Result<StackPool> {
         let geometry = Geometry::new(size)?;
         overflow::install();
@@ -114,10 +117,10 @@ impl StackPool {
         Ok(StackPool { shared: Arc::new(Pool { geometry, state: Mutex::new(state) }) })
     }
 
-    /// Takes a stack: the one that came back last, else one that was never used.
+    /// Takes the stack that was returned last, or a new one if none was returned.
     ///
     /// # Errors
-    /// `OutOfMemory` if the system refuses to map a stack, or to guard it.
+    /// Returns an error of kind `OutOfMemory` if the system refuses to map or guard a stack.
     pub fn take(&self) -> io::Result<Stack> {
         let mut state = self.shared.lock();
         let Top(top) = state.take(self.shared.geometry)?;
@@ -133,7 +136,8 @@ impl StackPool {
         Arc::downgrade(&self.shared)
     }
 
-    /// Takes up to `count` stacks, at least one. Returns how many of them, at the end, have never been used.
+    /// Takes up to `count` stacks, at least one. Returns how many of them have never been used.
+    /// Those are the last ones.
     pub(super) fn take_batch(&self, count: usize, stacks: &mut Vec<Stack>) -> io::Result<usize> {
         let mut state = self.shared.lock();
         let used = state.free.len();
@@ -153,7 +157,7 @@ impl StackPool {
         Ok(number.saturating_sub(used))
     }
 
-    /// Takes stacks of this pool back under one lock; the last of them will be the first to be used again.
+    /// Takes stacks of this pool back under one lock. The last of them will be reused first.
     pub(super) fn give_batch(&self, stacks: impl Iterator<Item = Stack>) {
         let tops: Vec<_> = stacks
             .map(|stack| {
@@ -162,18 +166,18 @@ impl StackPool {
             })
             .collect();
         if !tops.is_empty() {
-            // SAFETY: C1: the values owned these slots of this pool, and are gone.
+            // SAFETY: C1: the values owned these slots of this pool, and do not exist any more.
             unsafe { Pool::give_back(NonNull::from(&*self.shared), &tops) };
         }
     }
 
-    /// Whether a stack came from this pool.
+    /// Returns whether a stack came from this pool.
     #[inline]
     pub(super) fn owns(&self, stack: &Stack) -> bool {
         std::ptr::eq(stack.pool.as_ptr(), Arc::as_ptr(&self.shared))
     }
 
-    /// Usable bytes of its stacks.
+    /// Returns the number of usable bytes of the pool's stacks.
     #[must_use]
     pub fn stack_size(&self) -> usize {
         self.shared.geometry.usable()
@@ -181,23 +185,23 @@ impl StackPool {
 
     /// Gives the memory of all idle stacks back to the system.
     ///
-    /// Slabs without a stack in use go back whole. Of the other idle stacks the topmost page stays, which the next use
-    /// needs anyhow.
+    /// Slabs without a stack in use are unmapped as a whole. Of each other idle stack, the topmost
+    /// page stays, because the next use needs it anyway.
     pub fn trim(&self) {
         let mut state = self.shared.lock();
         state.low = state.free.len();
         state.trim(self.shared.geometry, usize::MAX);
     }
 
-    /// As [`StackPool::trim`], for what was not used since the last call, and so much at a time that the lock is not held
-    /// for long.
+    /// Trims the stacks that were not used since the last call, as [`StackPool::trim`] does. Each
+    /// call is limited, so that the lock is not held for long.
     pub(crate) fn trim_idle(&self) {
-        /// About 2 ms of system calls.
+        /// This takes about 2 ms of system calls.
         const AT_A_TIME: usize = 2048;
         self.shared.lock().trim(self.shared.geometry, AT_A_TIME);
     }
 
-    /// How many stacks there are.
+    /// Returns the number and the memory of the pool's stacks.
     #[must_use]
     pub fn statistics(&self) -> StackStatistics {
         let state = self.shared.lock();
@@ -226,23 +230,25 @@ impl Pool {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics half way through a change here, except for want of memory.
+        // No change made under this lock panics half way, except when memory runs out.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Takes stacks back; the last of `tops` will be the first to be used again.
+    /// Takes stacks back. The last of `tops` will be reused first.
     ///
     /// # Safety
-    /// C1: the caller owned these slots, which came from this pool and are still counted as being out, and gives them up.
+    /// C1: the caller owned these slots, which came from this pool and are still counted as being
+    /// out. It gives them up.
     pub(super) unsafe fn give_back(pool: NonNull<Pool>, tops: &[NonNull<u8>]) {
-        // SAFETY: C2: the pool lives as long as a stack is out, and these are.
+        // SAFETY: C2: the pool lives as long as a stack is out, and these stacks are.
         let this = unsafe { pool.as_ref() };
         let mut state = this.lock();
         state.free.extend(tops.iter().copied().map(Top));
         state.out -= tops.len();
         let own = if state.out == 0 { state.own.take() } else { None };
         drop(state);
-        // Possibly the last handle: it must go when the lock is free and nobody looks at `this` any more.
+        // This may be the last handle. It is dropped after the lock has been released, and `this`
+        // is not used any more.
         drop(own);
     }
 }
@@ -253,14 +259,14 @@ impl Drop for Pool {
         let state = self.state.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
         debug_assert_eq!(state.out, 0);
         for slab in state.slabs.drain(..) {
-            // SAFETY: C2: no stack is out, else `own` would keep the pool alive.
+            // SAFETY: C2: no stack is out, because `own` would otherwise keep the pool alive.
             unsafe { slab.unmap(geometry) };
         }
     }
 }
 
 impl State {
-    /// Counts stacks that leave, for which the pool must live.
+    /// Counts stacks that leave the pool, and keeps the pool alive for them.
     fn lent(&mut self, count: usize, shared: &Arc<Pool>) {
         self.out += count;
         self.own.get_or_insert_with(|| Arc::clone(shared));
@@ -297,13 +303,14 @@ impl State {
         Some(&mut self.slabs[index])
     }
 
-    /// Gives back what lies below `low` and above `clean`, up to `most` stacks one by one.
+    /// Gives back the memory of the stacks between `clean` and `low`, at most `most` of them one by
+    /// one.
     fn trim(&mut self, geometry: Geometry, most: usize) {
         if self.low > self.clean {
             self.trim_slabs(geometry);
             self.trim_stacks(geometry, most);
         }
-        // Stacks that came back meanwhile become candidates for the next time.
+        // Stacks that were returned meanwhile are candidates for the next trim.
         self.low = self.free.len();
     }
 
@@ -333,7 +340,8 @@ impl State {
         });
         free.shrink_to(free.len() * 2);
         (self.free, self.clean, self.low) = (free, clean, low);
-        // The first one that is whole stays mapped, with its guards, for the next burst; all are used in order again.
+        // The first whole idle slab stays mapped, with its guards, for the next burst. Its slots
+        // are then used in order again.
         let mut kept =
             self.slabs.iter().zip(&whole).any(|(slab, &whole)| !whole && slab.has_fresh());
         for (index, mut slab) in std::mem::take(&mut self.slabs).into_iter().enumerate() {
@@ -341,11 +349,13 @@ impl State {
                 self.slabs.push(slab);
             } else if !kept && slab.len(geometry) <= SLAB_KEPT {
                 kept = true;
-                // SAFETY: C2: all stacks of this slab that exist were in the free list, and are not any more.
+                // SAFETY: C2: all existing stacks of this slab were in the free list and have been
+                // removed from it.
                 unsafe { slab.reset(geometry) };
                 self.slabs.push(slab);
             } else {
-                // SAFETY: C2: as above.
+                // SAFETY: C2: all existing stacks of this slab have been removed from the free
+                // list, as above.
                 unsafe { slab.unmap(geometry) };
             }
         }
@@ -353,7 +363,7 @@ impl State {
         self.next_slab = (largest * 2).clamp(SLAB_FIRST, SLAB_LARGEST);
     }
 
-    /// Gives back all but the topmost page of single idle stacks.
+    /// Gives back the memory of single idle stacks, except their topmost page.
     fn trim_stacks(&mut self, geometry: Geometry, most: usize) {
         let end = self.low.min(self.clean.saturating_add(most));
         let page = page_size();
@@ -361,9 +371,9 @@ impl State {
             let address = top.addr().get();
             let len = geometry.usable() - page;
             let back = address - geometry.limit_of(address);
-            // SAFETY: the slot reaches from its limit to its top and further.
+            // SAFETY: the slot extends from its limit to beyond its top.
             let limit = unsafe { top.sub(back) };
-            // SAFETY: C2: a stack in the free list is owned by nobody.
+            // SAFETY: C2: no `Stack` owns a slot whose top is in the free list.
             unsafe { map::discard(limit, len) };
         }
         self.clean = end;
@@ -374,5 +384,5 @@ impl State {
     }
 }
 
-/// A slab that is idle as a whole stays mapped if it is not larger than this.
+/// The maximal size of a whole idle slab that stays mapped.
 const SLAB_KEPT: usize = 64 << 20;

@@ -1,24 +1,27 @@
-//! Which address belongs to which stack: a list of all slabs of the process that a signal handler may read.
+//! The registry of slabs: a list of all slabs of the process, which a signal handler may read.
 //!
-//! Nothing has to be recorded on a switch that way: the overflow handler finds the stack from the address that faulted,
-//! `remaining_stack` from the address it runs at.
+//! With it, nothing has to be recorded at a switch. The overflow handler finds the stack by the
+//! address that faulted, and `remaining_stack` finds it by the address that it runs at.
 //!
-//! Entries form a list that only grows. An entry whose slab was unmapped is marked by a base of 0 and used again.
-//! Writers hold the pool's lock and [`WRITERS`]; readers take no lock. A reader that asks about an address of a slab that
-//! is in use always finds it, as that slab's entry does not change meanwhile; about other addresses it may at worst hear
-//! "no" or see an entry half way, which the second reading of its base detects.
+//! The list of entries only grows. When a slab is unmapped, its entry's base is set to 0, and the
+//! entry is reused later. Writers hold the pool's lock and [`WRITERS`]. Readers take no lock. A
+//! reader that asks for an address in a slab that is in use always finds it, because that slab's
+//! entry does not change meanwhile. For other addresses, a reader may at worst get `None`, or see
+//! an entry during a change. It detects that by reading the base a second time.
 
 use std::ptr;
 use std::sync::Mutex;
-// Not `base::sync`: statics, read in a signal handler; loom has no part in it.
+// Not from `base::sync`: these are statics that a signal handler reads, and loom has no part in
+// them.
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::geometry::Geometry;
 
-/// One slab.
+/// The entry of one slab.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Address of the slab, 0 if the entry is vacant. Written last, Release; pairs with the Acquire in [`find`].
+    /// The slab's address, or 0 if the entry is vacant. Written last, with Release, which pairs
+    /// with the Acquire in [`find`].
     base: AtomicUsize,
     len: AtomicUsize,
     usable: AtomicUsize,
@@ -26,7 +29,7 @@ pub(crate) struct Entry {
     next: Option<&'static Entry>,
 }
 
-/// What lies around an address.
+/// The slot that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The slot's lowest usable address.
@@ -40,7 +43,7 @@ pub(crate) struct Place {
 static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
 static WRITERS: Mutex<()> = Mutex::new(());
 
-/// Enters a slab.
+/// Registers a slab.
 pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static Entry {
     let writers = WRITERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let entry = entries().find(|entry| entry.base.load(Ordering::Relaxed) == 0);
@@ -53,7 +56,8 @@ pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static Ent
             next: entries().next(),
         }));
         FIRST.store(ptr::from_mut(entry), Ordering::Release);
-        // The list holds a pointer to it now, so that it is shared from here on.
+        // The list now contains a pointer to the entry, so only shared references are used from
+        // here on.
         entries().next().expect("it was just entered")
     });
     entry.len.store(len, Ordering::Relaxed);
@@ -64,14 +68,14 @@ pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static Ent
     entry
 }
 
-/// Takes a slab out, before it is unmapped.
+/// Removes a slab, before it is unmapped.
 pub(super) fn leave(entry: &'static Entry) {
     let writers = WRITERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     entry.base.store(0, Ordering::Release);
     drop(writers);
 }
 
-/// The slot that an address lies in, if it lies in a slab. Async-signal-safe.
+/// Returns the slot that contains an address, if it lies in a slab. Async-signal-safe.
 pub(crate) fn find(address: usize) -> Option<Place> {
     entries().find_map(|entry| {
         let base = entry.base.load(Ordering::Acquire);
@@ -90,8 +94,8 @@ pub(crate) fn find(address: usize) -> Option<Place> {
 }
 
 fn entries() -> impl Iterator<Item = &'static Entry> {
-    // SAFETY: C4 (registry): entries are leaked, so that a pointer to one is valid for ever, and never written to except
-    // through their atomics.
+    // SAFETY: C4 (registry): entries are leaked, so a pointer to one is valid for ever. They are
+    // written only through their atomics.
     let first = unsafe { FIRST.load(Ordering::Acquire).as_ref() };
     std::iter::successors(first, |entry| entry.next)
 }

@@ -1,4 +1,4 @@
-//! The pools behind [`Stack::new`]: one for each size that is in use, shared by the whole process.
+//! The pools behind [`Stack::new`]: one for each stack size in use, shared by the whole process.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,7 +8,8 @@ use super::geometry::{Geometry, page_size};
 use super::pool::Pool;
 use super::{STACK_DEFAULT, Stack, StackPool};
 
-/// A pool ends with its last stack, except the default one, which is worth keeping.
+/// The pools by stack size. A pool ends with its last stack, except the default pool, which is
+/// kept.
 #[derive(Default)]
 struct Pools {
     default: Option<StackPool>,
@@ -23,7 +24,7 @@ pub(super) fn take(size: usize) -> io::Result<Stack> {
 }
 
 fn pool(size: usize) -> io::Result<StackPool> {
-    // Wrong sizes are told before they are rounded.
+    // Invalid sizes are reported before they are rounded.
     Geometry::new(size)?;
     let size = size.next_multiple_of(page_size());
     let mut pools = POOLS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

@@ -1,4 +1,4 @@
-//! A slab: one mapping, cut into slots that are handed out in order.
+//! Slabs: mappings that are cut into slots, which are handed out in order.
 
 use std::io;
 use std::ptr::NonNull;
@@ -8,7 +8,8 @@ use super::guard::{self, Kind};
 use super::map;
 use super::registry::{self, Entry};
 
-/// Slots that are guarded ahead of use, so that a burst of first uses does not enter the kernel each time.
+/// How many slots are guarded at a time, so that a burst of first uses does not enter the kernel
+/// for each.
 const GUARD_BATCH: u32 = 32;
 
 /// One mapping of many slots.
@@ -25,11 +26,12 @@ pub(super) struct Slab {
     entry: &'static Entry,
 }
 
-// SAFETY: C2: a slab is owned by its pool, which lets one thread at a time at it.
+// SAFETY: C2: a slab is owned by its pool, which gives access to one thread at a time.
 unsafe impl Send for Slab {}
 
 impl Slab {
-    /// Maps a slab of about `bytes`, and of one slot at least. Halves its wish while the system refuses.
+    /// Maps a slab of about `bytes`, with at least one slot. Halves the size while the system
+    /// refuses.
     pub(super) fn map(geometry: Geometry, bytes: usize) -> io::Result<Slab> {
         let mut slots = (bytes / geometry.stride()).clamp(1, u32::MAX as usize);
         loop {
@@ -46,7 +48,7 @@ impl Slab {
         }
     }
 
-    /// The top of a slot that has not been used yet, or `None` if there is none left.
+    /// Returns the top of a slot that has not been used yet, or `None` if there is none left.
     pub(super) fn take(&mut self, geometry: Geometry) -> io::Result<Option<NonNull<u8>>> {
         if self.used == self.slots {
             return Ok(None);
@@ -68,7 +70,7 @@ impl Slab {
         // SAFETY: C2: the slots have never been handed out.
         let made = unsafe { guard::install_many((self.guarded..end).map(start), geometry.guard()) };
         self.guarded += u32::try_from(made).expect("no more than a batch");
-        // What the batch left over.
+        // Guards the slots that the batch left over.
         while self.guarded < end {
             // SAFETY: the slot lies within the mapping.
             let start = unsafe { self.base.add(self.guarded as usize * geometry.stride()) };
@@ -76,7 +78,7 @@ impl Slab {
             match unsafe { guard::install(start, geometry.guard()) } {
                 Ok(Kind::Marked) => {}
                 Ok(Kind::Protected) => self.protected += 1,
-                // Some are guarded: enough for this time.
+                // Some unused slots are guarded, which is enough for now.
                 Err(_) if self.guarded > self.used => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -85,43 +87,43 @@ impl Slab {
         Ok(())
     }
 
-    /// Slots that have been handed out since the slab was mapped or reset.
+    /// Returns how many slots have been handed out since the slab was mapped or reset.
     pub(super) fn used(&self) -> usize {
         self.used as usize
     }
 
-    /// Whether there are slots that have not been used.
+    /// Returns whether there are slots that have not been used.
     pub(super) fn has_fresh(&self) -> bool {
         self.used < self.slots
     }
 
-    /// The address of its first byte.
+    /// Returns the address of the slab's first byte.
     pub(super) fn start(&self) -> usize {
         self.base.addr().get()
     }
 
-    /// Its length in bytes.
+    /// Returns the slab's length in bytes.
     pub(super) fn len(&self, geometry: Geometry) -> usize {
         self.slots as usize * geometry.stride()
     }
 
-    /// Gives all memory back and starts again with all slots unused. The guards stay.
+    /// Gives all memory back to the system, and marks all slots as unused. The guards stay.
     ///
     /// # Safety
     /// C2: no `Stack` owns a slot of this slab.
     pub(super) unsafe fn reset(&mut self, geometry: Geometry) {
-        // SAFETY: C2, as promised by the caller.
+        // SAFETY: C2, by this function's contract.
         unsafe { map::discard(self.base, self.len(geometry)) };
         self.used = 0;
     }
 
-    /// Gives the slab itself back.
+    /// Unmaps the slab.
     ///
     /// # Safety
     /// C2: no `Stack` owns a slot of this slab.
     pub(super) unsafe fn unmap(self, geometry: Geometry) {
         registry::leave(self.entry);
-        // SAFETY: C2, as promised by the caller.
+        // SAFETY: C2, by this function's contract.
         unsafe { map::unmap(self.base, self.len(geometry)) };
         guard::forget(self.protected as usize);
     }

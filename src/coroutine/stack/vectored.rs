@@ -1,32 +1,35 @@
-//! One system call for many ranges: entering the kernel, and finding the mapping, is paid once per batch.
+//! One system call for many ranges, so that entering the kernel and finding the mapping is paid
+//! once for each batch.
 //!
-//! `process_madvise` on the process itself takes every advice since Linux 6.13, and `PIDFD_SELF` since 6.14. Where either is
-//! missing or forbidden, nothing is done, and the callers do it piece by piece (guards) or leave it to the page faults.
+//! `process_madvise` on the process itself accepts every advice since Linux 6.13, and `PIDFD_SELF`
+//! since 6.14. Where either is missing or forbidden, this module does nothing. The callers then
+//! handle each range separately (guards) or leave the pages to page faults.
 
 use std::ptr::NonNull;
 // Not `base::sync`: a hint that takes part in no protocol.
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Names the calling process where a descriptor of one is asked for; `libc` does not know it yet.
+/// The value that names the calling process in place of a process descriptor. `libc` does not
+/// define it yet.
 const PIDFD_SELF: libc::c_int = -10_000;
 
-/// Ranges of one call.
+/// The largest number of ranges in one call.
 pub(super) const MOST: usize = 32;
 
-/// It was refused for a reason that will not go away.
+/// Set when a call was refused for a permanent reason.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the system does not do this.
+/// Returns whether the system does not support this.
 #[cfg(test)]
 pub(super) fn is_refused() -> bool {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Gives one advice on up to [`MOST`] ranges of `len` bytes each, and returns how many of them, from the first, it was
-/// carried out on.
+/// Applies `advice` to up to [`MOST`] ranges of `len` bytes each. Returns how many of them, from
+/// the first, it was applied to.
 ///
 /// # Safety
-/// C2: the ranges are mapped, and the advice harms nothing that anybody relies on.
+/// C2: the ranges are mapped, and the advice destroys nothing that is in use.
 pub(super) unsafe fn advise(
     starts: impl Iterator<Item = NonNull<u8>>,
     len: usize,
@@ -41,7 +44,7 @@ pub(super) unsafe fn advise(
         range.iov_base = start.as_ptr().cast();
         count += 1;
     }
-    // SAFETY: C2, as promised by the caller; the array outlives the call.
+    // SAFETY: C2, by this function's contract. The array outlives the call.
     let done = unsafe {
         libc::syscall(libc::SYS_process_madvise, PIDFD_SELF, ranges.as_ptr(), count, advice, 0)
     };
@@ -49,7 +52,7 @@ pub(super) unsafe fn advise(
         return done / len;
     }
     let error = std::io::Error::last_os_error().raw_os_error();
-    // Want of memory and signals come and go.
+    // Lack of memory and signals are temporary.
     if !matches!(error, Some(libc::ENOMEM | libc::EINTR | libc::EAGAIN)) {
         REFUSED.store(true, Ordering::Relaxed);
     }

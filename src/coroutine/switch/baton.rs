@@ -1,17 +1,20 @@
-//! The checkable switch: each fiber has an OS thread, and a baton says which one of them runs.
+//! The backend that tools can check: each fiber has an OS thread, and a baton determines which of
+//! them runs.
 //!
-//! A fiber has two slots, each a lock and a condition: one carries values in, one carries values out. Whoever resumes puts
-//! a value in and waits at the other end; whoever suspends does the opposite. So of all threads that stand for one logical
-//! thread exactly one runs, and the locks order what one did before what the next one does.
+//! A fiber has two slots, each consisting of a lock and a condition. One slot carries values in,
+//! the other carries values out. A resumer puts a value into the first and waits at the second. A
+//! fiber that suspends does the opposite. So exactly one of the OS threads that form one logical
+//! thread runs. The locks order the actions of one before those of the next.
 //!
-//! A fiber that is suspended from the thread of an inner one simply waits there: its input is taken by whoever called
-//! `suspend`, which is where it has to go on.
+//! A fiber that is suspended from the thread of an inner fiber simply waits there. The caller of
+//! `suspend` takes its input, and that is where the fiber must continue.
 //!
-//! Invariant B1: the lender of a [`crate::base::local`] block waits. A block belongs to the OS thread that resumed the outermost
-//! fiber; it is passed along with each value in, and everybody but the one who runs is blocked. Fibers do not change that
-//! thread once they have started (S2), so that a thread which goes on after a wait still has the right block.
+//! Invariant B1: the lender of a [`crate::base::local`] block waits. A block belongs to the OS
+//! thread that resumed the outermost fiber. It is passed along with each value that goes in, and
+//! all these threads but the running one are blocked. Fibers do not change that OS thread once they
+//! have started (S2). So a thread that continues after a wait still has the right block.
 //!
-//! The slots use `std`'s locks, loom or not: loom does not look into a switch, it takes it as one step.
+//! The slots use `std`'s locks, also under loom, which treats a switch as one step.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -26,14 +29,14 @@ use crate::coroutine::leaked;
 use crate::coroutine::stack::Stack;
 
 thread_local! {
-    /// The fiber that this thread stands for; 0 if it stands for none.
+    /// The fiber that this thread runs, or 0.
     static HERE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Added to a thread's stack, for what `std` puts there before a fiber begins.
+/// Added to the size of a thread's stack, for the frames that `std` needs before a fiber begins.
 const THREAD_EXTRA: usize = 128 * 1024;
 
-/// A place for one value, and a way to wait for it.
+/// A slot for one value, which a thread can wait for.
 struct Slot<T> {
     value: Mutex<Option<T>>,
     filled: Condvar,
@@ -60,13 +63,14 @@ impl<T> Slot<T> {
     }
 }
 
-/// What goes in: a value or, for `None`, the order to unwind; and the block of thread-locals.
+/// The input of a fiber: a value, or `None` as the order to unwind, and the block of thread-locals.
 struct Input<In> {
     value: Option<In>,
     block: *const Local,
 }
 
-/// What both sides share. The output is a value of `suspend`, or `None` once the result is there.
+/// The state that both sides share. The output is a value of `suspend`, or `None` once the result
+/// is there.
 struct Shared<In, Yield, Out> {
     input: Slot<Input<In>>,
     output: Slot<Option<Yield>>,
@@ -76,11 +80,11 @@ struct Shared<In, Yield, Out> {
 /// The payload that unwinds the fiber with this address.
 struct ForcedUnwind(usize);
 
-/// Carries what is not `Send` to the fiber's thread.
+/// Carries a value that is not `Send` to the fiber's thread.
 struct Carried<T>(T);
 
-// SAFETY: B1: of the threads that stand for one logical thread only one runs at a time, ordered by the slots' locks, so that
-// for the value they are one thread.
+// SAFETY: B1: of the threads that form one logical thread, only one runs at a time, ordered by the
+// slots' locks. For the value, they are one thread.
 unsafe impl<T> Send for Carried<T> {}
 
 impl<T> Carried<T> {
@@ -93,16 +97,17 @@ type Body<'f, In, Yield, Out> = Box<dyn FnOnce(&Suspender<In, Yield>, In) -> Out
 
 /// A computation on a thread of its own.
 pub(crate) struct Fiber<In, Yield, Out> {
-    /// Not run on; it carries the control block and this very value in its head, and goes back like the real one.
+    /// Nothing runs on this stack. Its head carries the control block and this fiber, and it is
+    /// given back as in the native backend.
     stack: Option<Stack>,
     shared: Arc<Shared<In, Yield, Out>>,
-    /// Until it has started. The lifetime is a lie that `new`'s contract makes good.
+    /// `Some` until the fiber has started. The lifetime is extended under `new`'s contract.
     body: Option<Body<'static, In, Yield, Out>>,
     thread: Option<JoinHandle<()>>,
     complete: bool,
 }
 
-/// The way back from inside a [`Fiber`].
+/// The handle with which the body of a [`Fiber`] suspends the fiber.
 pub(crate) struct Suspender<In, Yield> {
     input: *const Slot<Input<In>>,
     output: *const Slot<Option<Yield>>,
@@ -113,14 +118,14 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     /// Prepares `f` to run.
     ///
     /// # Safety
-    /// Whatever `f`, `In`, `Yield` and `Out` borrow must stay valid until the fiber is complete, or is never resumed, unwound or
-    /// dropped again.
+    /// Everything that `f`, `In`, `Yield` and `Out` borrow must stay valid until the fiber is
+    /// complete, or the fiber must never again be resumed, unwound or dropped.
     pub(crate) unsafe fn new<F>(stack: Stack, f: F) -> Self
     where
         F: FnOnce(&Suspender<In, Yield>, In) -> Out,
     {
         let body: Body<'_, In, Yield, Out> = Box::new(f);
-        // SAFETY: the caller vouches for everything that the body borrows.
+        // SAFETY: the caller guarantees everything that the body borrows.
         let body = unsafe {
             std::mem::transmute::<Body<'_, In, Yield, Out>, Body<'static, In, Yield, Out>>(body)
         };
@@ -134,7 +139,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         }
     }
 
-    /// Runs it until it suspends or ends.
+    /// Runs the fiber until it suspends or ends.
     pub(crate) fn resume(&mut self, value: In) -> FiberState<Yield, Out> {
         assert!(!self.complete, "a complete fiber is resumed");
         if let Some(body) = self.body.take() {
@@ -168,23 +173,25 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
             let result =
                 panic::catch_unwind(AssertUnwindSafe(|| body(&suspender, suspender.wait())));
             *shared.result.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
-            // From here on this thread stands for nobody; what its thread-locals' destructors ask is their own.
+            // From here on this thread belongs to no logical thread. Destructors of its
+            // thread-locals use its own block.
             // SAFETY: B1: nothing is borrowed any more.
             unsafe { local::borrow(ptr::null()) };
             shared.output.put(None);
         };
         let size = self.stack.as_ref().map_or(0, Stack::size) + THREAD_EXTRA;
-        // SAFETY: whoever created the fiber vouches for its borrows; a complete fiber's thread is joined before anybody hears
-        // that it is complete.
+        // SAFETY: the creator of the fiber guarantees its borrows. The thread of a complete fiber
+        // is joined before the fiber reports that it is complete.
         let thread = unsafe { thread::Builder::new().stack_size(size).spawn_unchecked(run) };
         self.thread = Some(thread.expect("a thread for a fiber"));
     }
 
-    /// Collects the result, and waits for the thread's end.
+    /// Waits for the thread's end, and returns the result.
     fn end(&mut self) -> thread::Result<Out> {
         self.complete = true;
         if let Some(thread) = self.thread.take() {
-            // It catches every panic, so that only a thread-local's destructor could make this fail.
+            // The thread catches every panic, so this fails only if a destructor of a thread-local
+            // panics.
             let _ = thread.join();
         }
         let result =
@@ -192,20 +199,21 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         result.expect("a fiber that ended has a result")
     }
 
-    /// Whether it has been resumed.
+    /// Returns whether the fiber has been resumed.
     pub(crate) fn is_started(&self) -> bool {
         self.body.is_none()
     }
 
-    /// Whether it has returned or unwound.
+    /// Returns whether the fiber has returned or unwound.
     pub(crate) fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// Unwinds a suspended one, or drops the closure of one that has not started; afterwards it is complete.
+    /// Unwinds a suspended fiber, or drops the closure of an unstarted one. The fiber is complete
+    /// afterwards.
     ///
     /// # Panics
-    /// With the panic of the body, if it was not this unwinding that ended it.
+    /// Propagates a panic of the body that is not this unwinding itself.
     pub(crate) fn unwind(&mut self) {
         if self.complete {
             return;
@@ -214,7 +222,7 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
             self.complete = true;
             return;
         }
-        // A body that suspends while it is unwound is told to unwind again.
+        // A body that suspends while it is unwound is ordered to unwind again.
         while self.pass(None).is_some() {}
         if let Err(payload) = self.end() {
             self.expect_own(payload);
@@ -228,16 +236,17 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         }
     }
 
-    /// The stack of a complete one.
+    /// Returns the stack of a complete fiber.
     pub(crate) fn into_stack(mut self) -> Stack {
-        // SAFETY: `self` ends here, and its drop is prepared for a missing stack.
+        // SAFETY: `self` ends here, and its destructor allows for a missing stack.
         unsafe { self.take_stack() }
     }
 
-    /// As [`Fiber::into_stack`], without moving the fiber.
+    /// Returns the stack of a complete fiber, as [`Fiber::into_stack`] does, without moving the
+    /// fiber.
     ///
     /// # Safety
-    /// As the native one's: the fiber must not be used or dropped afterwards.
+    /// As in the native backend, the fiber must not be used or dropped afterwards.
     pub(crate) unsafe fn take_stack(&mut self) -> Stack {
         assert!(self.complete, "a fiber that is not complete keeps its stack");
         self.stack.take().expect("it is there until this call")
@@ -249,7 +258,7 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
         if cfg!(panic = "abort") && self.is_started() && !self.is_complete() {
             leaked::count();
             if let Some(stack) = self.stack.take() {
-                // Its head is still being used.
+                // The stack's head is still in use.
                 let _ = std::mem::ManuallyDrop::new(stack);
             }
             return;
@@ -264,14 +273,15 @@ impl<In, Yield> Suspender<In, Yield> {
         HERE.get() == self.fiber
     }
 
-    /// Returns whether the fiber's thread, which the caller is and which panics, is in the middle of an unwinding.
+    /// Returns whether the fiber is being unwound. The caller runs on the fiber's thread, and that
+    /// thread panics.
     pub(crate) fn is_unwinding(&self, _top: usize, _size: usize) -> bool {
         true
     }
 
-    /// Goes back to whoever resumed last, and returns what the next resumption passes.
+    /// Switches back to the most recent resumer. Returns the value of the next resumption.
     pub(crate) fn suspend(&self, value: Yield) -> In {
-        // SAFETY: the slot is kept alive by the fiber's own thread, which has not ended.
+        // SAFETY: the fiber's own thread keeps the slot alive, and has not ended.
         unsafe { &*self.output }.put(Some(value));
         self.wait()
     }
@@ -279,7 +289,7 @@ impl<In, Yield> Suspender<In, Yield> {
     fn wait(&self) -> In {
         // SAFETY: as in `suspend`.
         let Input { value, block } = unsafe { &*self.input }.take();
-        // SAFETY: B1: the one who passed the baton waits.
+        // SAFETY: B1: the thread that passed the baton waits.
         unsafe { local::borrow(block) };
         match value {
             Some(value) => value,

@@ -1,17 +1,20 @@
-//! Tells whether a stack is in the middle of an unwinding: whether one of its frames is running a destructor because of a panic.
+//! Detects whether a stack is being unwound, that is, whether one of its frames is running a
+//! destructor because of a panic.
 //!
-//! `std` counts panics by thread, and says only whether there is one. A coroutine that suspends in such a destructor leaves its panic
-//! behind in that count. Which of the thread's stacks the panic belongs to is not written down anywhere but in the frames themselves: the call
-//! of a destructor by an unwinding stands in the caller's table of call sites with a filter that nothing passes, because a second
+//! `std` counts panics per thread, and tells only whether there is one. A coroutine that suspends
+//! in such a destructor leaves its panic behind in that count. Only the frames themselves tell
+//! which of the thread's stacks the panic belongs to. When unwinding calls a destructor, the call
+//! appears in the caller's table of call sites with a filter that nothing passes, because a second
 //! panic must not leave it.
 //!
-//! The tables are those of the Itanium C++ ABI (`.gcc_except_table`), as `rustc` and GCC write them. A table of another kind says nothing. It is read
-//! only where a coroutine suspends while its thread counts a panic, which takes some microseconds.
+//! The tables are those of the Itanium C++ ABI (`.gcc_except_table`), as `rustc` and GCC write
+//! them. A table of another kind is ignored. Tables are read only if a coroutine suspends while its
+//! thread counts a panic. This takes some microseconds.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-/// Encodings of numbers in the tables; others are not used for call sites.
+/// The encodings of numbers in the tables. Call sites use no others.
 const ABSOLUTE: u8 = 0x00;
 const ULEB128: u8 = 0x01;
 const UDATA2: u8 = 0x02;
@@ -19,9 +22,9 @@ const UDATA4: u8 = 0x03;
 const UDATA8: u8 = 0x04;
 const OMITTED: u8 = 0xff;
 
-/// `_URC_NO_REASON`: the walk goes on.
+/// `_URC_NO_REASON`: continues the walk.
 const GO_ON: c_int = 0;
-/// `_URC_END_OF_STACK`: the walk is over.
+/// `_URC_END_OF_STACK`: ends the walk.
 const STOP: c_int = 5;
 
 /// `struct _Unwind_Context`.
@@ -47,58 +50,60 @@ struct Walk {
     found: bool,
 }
 
-/// Returns whether the stack of this many bytes below an address, on which the caller runs, is in the middle of an unwinding.
+/// Returns whether the stack of `size` bytes below `top`, on which the caller runs, is being
+/// unwound.
 #[cold]
 pub(super) fn is_running_on(top: usize, size: usize) -> bool {
     let mut walk = Walk { top, size, found: false };
-    // SAFETY: C10: the visitor gets this value, which nothing else uses until the walk is over.
+    // SAFETY: C10: the visitor gets this value, and nothing else uses it until the walk is over.
     unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
     walk.found
 }
 
 extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
-    // SAFETY: C10: it is the one that `is_running_on` has passed.
+    // SAFETY: C10: this is the value that `is_running_on` has passed.
     let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: C10: the unwinder's own context, for the length of this call.
+    // SAFETY: C10: this is the unwinder's own context, valid during this call.
     let frame = unsafe { _Unwind_GetCFA(context) };
     if walk.top.wrapping_sub(frame) > walk.size {
-        // The resumer's frames.
+        // The frame belongs to the resumer.
         return STOP;
     }
-    // SAFETY: C10, as above.
+    // SAFETY: C10: the context is valid, as above.
     let table = unsafe { _Unwind_GetLanguageSpecificData(context) };
     if !table.is_null() {
         let mut before = 0;
-        // SAFETY: C10, as above.
+        // SAFETY: C10: the context is valid, as above.
         let at = unsafe { _Unwind_GetIPInfo(context, &raw mut before) };
-        // A return address is that of the instruction after the call.
+        // A return address is the address of the instruction after the call.
         let call = if before == 0 { at.wrapping_sub(1) } else { at };
-        // SAFETY: C10, as above.
+        // SAFETY: C10: the context is valid, as above.
         let start = unsafe { _Unwind_GetRegionStart(context) };
-        // SAFETY: C10: it is the table of the function that this frame belongs to.
+        // SAFETY: C10: this is the table of the function that the frame belongs to.
         let table = unsafe { Table::at(table) };
         walk.found = table.filters(call.wrapping_sub(start));
     }
     if walk.found { STOP } else { GO_ON }
 }
 
-/// A place in a function's table.
+/// A position in a function's table.
 #[derive(Clone, Copy)]
 struct Table(*const u8);
 
 impl Table {
-    /// The table that begins at an address.
+    /// Returns the table that begins at `start`.
     ///
     /// # Safety
-    /// C10: it does, and stays while this value is used.
+    /// C10: a table begins there, and it stays while this value is used.
     unsafe fn at(start: *const u8) -> Table {
         Table(start)
     }
 
-    /// Returns whether a panic that leaves the call at this distance from the function's start would be kept from going on.
+    /// Returns whether a filter stops a panic that leaves the call at this distance from the
+    /// function's start.
     fn filters(mut self, call: usize) -> bool {
         if self.byte() != OMITTED {
-            // Not what compilers for Rust write.
+            // Compilers for Rust do not write this.
             return false;
         }
         if self.byte() != OMITTED {
@@ -123,7 +128,7 @@ impl Table {
         false
     }
 
-    /// Returns whether one of the actions in the chain that begins here is a filter.
+    /// Returns whether the chain of actions that begins here contains a filter.
     fn has_filter(mut self) -> bool {
         loop {
             let (kind, at, next) = (self.sleb128(), self.0, self.sleb128());
@@ -139,7 +144,7 @@ impl Table {
     }
 
     fn fixed<T: Copy>(&mut self) -> T {
-        // SAFETY: C10: the table goes on, as what has been read of it says.
+        // SAFETY: C10: by its own contents, the table continues here.
         let value = unsafe { ptr::read_unaligned(self.0.cast::<T>()) };
         self.0 = self.0.wrapping_add(size_of::<T>());
         value
@@ -187,7 +192,8 @@ impl Table {
 mod tests {
     use super::*;
 
-    /// A table of three call sites: one without a landing pad, one that only cleans up, one with a filter behind a catch.
+    /// A table of three call sites: one without a landing pad, one that only cleans up, and one
+    /// with a filter behind a catch.
     #[test]
     fn a_table_is_read() {
         let table: [u8; 24] = [
@@ -200,7 +206,7 @@ mod tests {
             0x7f, 0, // 4: a filter
             0,
         ];
-        // SAFETY: C10: it is one.
+        // SAFETY: C10: this is a table.
         let table = unsafe { Table::at(table.as_ptr()) };
         let filters = |call| table.filters(call);
         assert_eq!(

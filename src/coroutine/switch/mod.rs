@@ -1,30 +1,36 @@
-//! The switch: one computation on a stack of its own, resumed and suspended.
+//! The switch between stacks: a computation on a stack of its own, which is resumed and suspended.
 //!
-//! A [`Fiber`] is what coroutines and tasks are made of. There are two backends with the same interface:
-//! - [`native`] switches stacks, by `corosensei`: about a nanosecond;
-//! - `baton` gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and the thread sanitizer cannot
-//!   follow a stack switch, but they can follow that. `--cfg ecru_baton` selects it. Rust's thread-locals differ there (each
-//!   fiber sees its own), the library's own ([`crate::base::local`]) are lent and so stay the same.
+//! Coroutines and tasks are made of [`Fiber`]s. There are two backends with the same interface:
+//! - [`native`] switches stacks, by `corosensei`. A switch takes about a nanosecond.
+//! - [`baton`] gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and
+//!   the thread sanitizer cannot follow a stack switch, but they can follow threads. This backend
+//!   is selected by `--cfg ecru_baton`. Rust's thread-locals differ there, because each fiber sees
+//!   its own. The library's own thread-locals ([`crate::base::local`]) are lent to the fibers and
+//!   stay the same.
 //!
 //! The interface:
 //!
 //! | call | meaning |
 //! |---|---|
-//! | `unsafe Fiber::new(stack, f)` | nothing runs yet |
-//! | `resume(value)` | runs `f` until it suspends or ends; a panic of `f` goes on in the caller |
-//! | `suspender.suspend(value)` | goes back to whoever resumed last |
-//! | `suspender.is_here(top, size)` | whether the caller runs on the stack of the suspender's own fiber, which has these bounds |
-//! | `suspender.is_unwinding(top, size)` | whether a destructor runs on that stack because of a panic; the caller runs on it, and the thread panics |
-//! | `is_started()`, `is_complete()` | where it stands |
-//! | `unwind()` | ends a suspended one by unwinding it from where it is suspended |
-//! | `into_stack()`, `take_stack()` | the stack of a complete one |
+//! | `unsafe Fiber::new(stack, f)` | creates a fiber; nothing runs yet |
+//! | `resume(value)` | runs `f` until it suspends or ends; propagates a panic of `f` |
+//! | `suspender.suspend(value)` | switches back to the most recent resumer |
+//! | `suspender.is_here(top, size)` | whether the caller runs on the fiber's own stack |
+//! | `suspender.is_unwinding(top, size)` | whether a panic is unwinding that stack |
+//! | `is_started()`, `is_complete()` | the fiber's state |
+//! | `unwind()` | ends a suspended fiber by unwinding it |
+//! | `into_stack()`, `take_stack()` | the stack of a complete fiber |
 //!
-//! A fiber may be suspended from the stack of another one that it is resuming: a task that parks inside of a generator.
-//! Both are then at rest, and resuming the outer one goes on inside of the inner one.
+//! `top` and `size` are the bounds of the fiber's own stack. `is_unwinding` is called on that
+//! stack, while the thread panics.
+//!
+//! A fiber may be suspended from the stack of another fiber that it has resumed, as when a task
+//! parks inside a generator. Both are then suspended. Resuming the outer fiber continues inside the
+//! inner one.
 //!
 //! # Invariants
-//! S1 (a started stack is never freed before it has returned) starts here: dropping a started fiber unwinds it, and where that
-//! is impossible (`panic = "abort"`) leaks its stack.
+//! S1 (a started stack is never freed before it has returned) is established here. Dropping a
+//! started fiber unwinds it. Where that is impossible (`panic = "abort"`), its stack is leaked.
 
 #![expect(unsafe_code, reason = "switches stacks")]
 
@@ -40,12 +46,12 @@ pub(crate) use self::baton::{Fiber, Suspender};
 #[cfg(not(any(ecru_baton, miri, loom)))]
 pub(crate) use self::native::{Fiber, Suspender};
 
-/// What [`Fiber::resume`] came back with.
+/// The result of [`Fiber::resume`].
 #[derive(Debug)]
 pub(crate) enum FiberState<Yield, Out> {
-    /// It suspended with this value.
+    /// The fiber suspended with this value.
     Suspended(Yield),
-    /// It returned this value.
+    /// The fiber returned this value.
     Complete(Out),
 }
 
@@ -59,10 +65,10 @@ mod tests {
         Stack::new(64 * 1024).unwrap()
     }
 
-    /// A fiber takes values in and gives values out, and ends with its result.
+    /// A fiber takes values in, passes values out, and ends with its result.
     #[test]
     fn values_go_both_ways() {
-        // SAFETY: borrows nothing.
+        // SAFETY: the closure borrows nothing.
         let mut fiber = unsafe {
             Fiber::new(stack(), |out: &Suspender<u32, u32>, first| {
                 let second = out.suspend(first + 1);
@@ -80,14 +86,16 @@ mod tests {
         assert_eq!(fiber.into_stack().size(), 64 * 1024);
     }
 
-    /// The outer fiber parks from the inner one's stack, several times, while others run; the inner one goes on afterwards.
+    /// The outer fiber suspends from the inner one's stack several times, while other fibers run.
+    /// The inner fiber goes on afterwards.
     #[test]
     fn an_outer_fiber_suspends_from_the_stack_of_an_inner_one() {
         let log = RefCell::new(Vec::new());
         let outer = |name: u32| {
             let log = &log;
             move |park: &Suspender<(), ()>, ()| {
-                // SAFETY: it borrows what this frame owns, and is dropped before.
+                // SAFETY: the inner fiber borrows from this frame, and is dropped before the frame
+                // ends.
                 let mut inner = unsafe {
                     Fiber::new(stack(), |give: &Suspender<(), u32>, ()| {
                         for step in 0..3 {
@@ -105,7 +113,7 @@ mod tests {
                 sum
             }
         };
-        // SAFETY: `log` outlives both.
+        // SAFETY: `log` outlives both fibers.
         let mut fibers =
             [unsafe { Fiber::new(stack(), outer(1)) }, unsafe { Fiber::new(stack(), outer(2)) }];
         let mut sums = Vec::new();
@@ -120,10 +128,10 @@ mod tests {
         assert_eq!(log.into_inner(), [(1, 0), (2, 0), (1, 1), (2, 1), (1, 2), (2, 2)]);
     }
 
-    /// A panic goes on in the resumer with its payload, and leaves the stack usable.
+    /// A panic reaches the resumer with its payload, and leaves the stack usable.
     #[test]
     fn a_panic_reaches_the_resumer() {
-        // SAFETY: borrows nothing.
+        // SAFETY: the closure borrows nothing.
         let mut fiber = unsafe {
             Fiber::new(stack(), |_: &Suspender<(), ()>, ()| {
                 std::panic::resume_unwind(Box::new(7_u8))
@@ -137,7 +145,8 @@ mod tests {
         drop(fiber.into_stack());
     }
 
-    /// Dropping a suspended fiber runs the destructors of its frames; one that never ran drops its closure.
+    /// Dropping a suspended fiber runs the destructors of its frames. Dropping an unstarted fiber
+    /// drops its closure.
     #[test]
     fn dropping_unwinds() {
         struct Count<'c>(&'c Cell<u32>);
@@ -155,10 +164,10 @@ mod tests {
                 out.suspend(());
             }
         };
-        // SAFETY: `count` outlives it.
+        // SAFETY: `count` outlives the fiber.
         drop(unsafe { Fiber::new(stack(), body()) });
         assert_eq!(count.get(), 1);
-        // SAFETY: as above.
+        // SAFETY: `count` outlives the fiber.
         let mut fiber = unsafe { Fiber::new(stack(), body()) };
         assert!(matches!(fiber.resume(()), FiberState::Suspended(())));
         assert_eq!(count.get(), 1);

@@ -1,4 +1,4 @@
-//! The real switch, by `corosensei`.
+//! The backend that switches stacks, by `corosensei`.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -11,14 +11,15 @@ use crate::coroutine::leaked;
 use crate::coroutine::overflow;
 use crate::coroutine::stack::Stack;
 
-/// The memory of a [`Stack`] that the fiber beside it owns: what `corosensei` keeps, so that the stack itself can be taken out
-/// of a complete fiber without moving the rest.
+/// The memory of the [`Stack`] that the fiber owns, as `corosensei` sees it. `corosensei` does not
+/// own the stack itself, so that the stack can be taken out of a complete fiber without moving the
+/// rest.
 struct Memory {
     top: StackPointer,
 }
 
-// SAFETY: C3: every stack has its guard below; `top` is aligned to 16, `STACK_FLOOR` is above the minimum, and C1 says that nobody
-// else uses the memory.
+// SAFETY: C3: every stack has its guard below. `top` is aligned to 16, and `STACK_FLOOR` is above
+// the minimum. By C1, nothing else uses the memory.
 unsafe impl corosensei::stack::Stack for Memory {
     #[inline]
     fn base(&self) -> StackPointer {
@@ -27,18 +28,19 @@ unsafe impl corosensei::stack::Stack for Memory {
 
     #[inline]
     fn limit(&self) -> StackPointer {
-        // Asked by trap handlers and sanitizers only, neither of which ecru uses.
+        // Only trap handlers and sanitizers read this, and ecru uses neither.
         self.top
     }
 }
 
-/// The size of the largest closure that `corosensei` takes.
+/// The size of the largest closure that is passed to `corosensei` without a box.
 const IN_PLACE: usize = 1024;
 
-/// An address on the stack that the caller runs on.
+/// Returns an address on the stack that the caller runs on.
 ///
-/// The address of a local variable and not the register: the compiler folds it into the comparison. AddressSanitizer moves locals off the
-/// stack if it looks for uses after a return; then every `suspend` is refused, and that option has to be off.
+/// It is the address of a local variable and not the stack pointer register, because the compiler
+/// folds it into the comparison. AddressSanitizer moves locals off the stack if it checks for use
+/// after return. Every `suspend` would then be refused, so that option must be off.
 #[inline(always)]
 fn stack_pointer() -> usize {
     let here = std::mem::MaybeUninit::<u8>::uninit();
@@ -48,11 +50,11 @@ fn stack_pointer() -> usize {
 /// A computation on a stack of its own.
 pub(crate) struct Fiber<In, Yield, Out> {
     inner: ManuallyDrop<corosensei::Coroutine<In, Yield, Out, Memory>>,
-    /// What `inner` runs on; goes after it.
+    /// The stack that `inner` runs on. It is dropped after `inner`.
     stack: ManuallyDrop<Stack>,
 }
 
-/// The way back from inside a [`Fiber`].
+/// The handle with which the body of a [`Fiber`] suspends the fiber.
 #[repr(transparent)]
 pub(crate) struct Suspender<In, Yield> {
     inner: corosensei::Yielder<In, Yield>,
@@ -62,8 +64,8 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     /// Prepares `f` to run on `stack`.
     ///
     /// # Safety
-    /// Whatever `f`, `In` and `Yield` borrow must stay valid until the fiber is complete, or is never resumed, unwound or
-    /// dropped again.
+    /// Everything that `f`, `In` and `Yield` borrow must stay valid until the fiber is complete, or
+    /// the fiber must never again be resumed, unwound or dropped.
     #[inline(always)]
     pub(crate) unsafe fn new<F>(stack: Stack, f: F) -> Self
     where
@@ -72,18 +74,18 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         if size_of::<F>() > IN_PLACE {
             let f = Box::new(f);
             let f = move |suspender: &Suspender<In, Yield>, first: In| f(suspender, first);
-            // SAFETY: the caller's promise, for what is in the box.
+            // SAFETY: by this function's contract, for the contents of the box.
             unsafe { Fiber::in_place(stack, f) }
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: by this function's contract.
             unsafe { Fiber::in_place(stack, f) }
         }
     }
 
-    /// Prepares `f`, which fits, to run on `stack`.
+    /// Prepares `f` to run on `stack`. `f` fits without a box.
     ///
     /// # Safety
-    /// As [`Fiber::new`].
+    /// As for [`Fiber::new`].
     #[inline]
     unsafe fn in_place<F>(stack: Stack, f: F) -> Self
     where
@@ -96,13 +98,13 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
             f(suspender, first)
         };
         let memory = Memory { top: stack.top().addr() };
-        // SAFETY: the caller vouches for the borrows; a forgotten fiber's stack is never reused, as only `Drop` and
-        // `into_stack` give it back.
+        // SAFETY: the caller guarantees the borrows. The stack of a forgotten fiber is never
+        // reused, because only `Drop` and `into_stack` give it back.
         let inner = unsafe { corosensei::Coroutine::with_stack_unchecked(memory, body) };
         Fiber { inner: ManuallyDrop::new(inner), stack: ManuallyDrop::new(stack) }
     }
 
-    /// Runs it until it suspends or ends.
+    /// Runs the fiber until it suspends or ends.
     #[inline]
     pub(crate) fn resume(&mut self, value: In) -> FiberState<Yield, Out> {
         match self.inner.resume(value) {
@@ -111,37 +113,41 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         }
     }
 
-    /// Whether it has been resumed.
+    /// Returns whether the fiber has been resumed.
     #[inline]
     pub(crate) fn is_started(&self) -> bool {
         self.inner.started()
     }
 
-    /// Whether it has returned or unwound.
+    /// Returns whether the fiber has returned or unwound.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.inner.done()
     }
 
-    /// Unwinds a suspended one, or drops the closure of one that has not started; afterwards it is complete.
+    /// Unwinds a suspended fiber, or drops the closure of an unstarted one. The fiber is complete
+    /// afterwards.
     ///
     /// # Panics
-    /// With the panic of a destructor. Not to be called under `panic = "abort"` once it has started.
+    /// Propagates a panic of a destructor. Must not be called under `panic = "abort"` on a started
+    /// fiber.
     pub(crate) fn unwind(&mut self) {
-        /// Whichever way the unwinding ends, nothing is left to be dropped.
+        /// Marks the fiber as complete, however the unwinding ends: nothing is left to be dropped.
         struct Done<'i, In, Yield, Out>(&'i mut corosensei::Coroutine<In, Yield, Out, Memory>);
         impl<In, Yield, Out> Drop for Done<'_, In, Yield, Out> {
             fn drop(&mut self) {
-                // corosensei forgets to note this if the destructor of a closure that never ran has panicked, and would drop the closure
-                // again: see `doc/decisions/0013-a-body-that-panics-as-it-is-dropped.md`.
-                // SAFETY: S1: its frames have been unwound, or it never had any and its closure has been dropped.
+                // corosensei does not record this if the destructor of a closure that never ran has
+                // panicked. It would then drop the closure again: see
+                // `doc/decisions/0013-a-body-that-panics-as-it-is-dropped.md`.
+                // SAFETY: S1: the fiber's frames have been unwound. Or it never had any, and its
+                // closure has been dropped.
                 unsafe { self.0.force_reset() };
             }
         }
         Done(&mut self.inner).0.force_unwind();
     }
 
-    /// The stack of a complete one.
+    /// Returns the stack of a complete fiber.
     #[inline]
     pub(crate) fn into_stack(self) -> Stack {
         let mut this = ManuallyDrop::new(self);
@@ -149,7 +155,8 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         unsafe { this.take_stack() }
     }
 
-    /// As [`Fiber::into_stack`], without moving the fiber.
+    /// Returns the stack of a complete fiber, as [`Fiber::into_stack`] does, without moving the
+    /// fiber.
     ///
     /// # Safety
     /// The fiber must not be used or dropped afterwards.
@@ -157,7 +164,8 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
     pub(crate) unsafe fn take_stack(&mut self) -> Stack {
         assert!(self.is_complete(), "a fiber that is not complete keeps its stack");
         // A complete `inner` owns nothing.
-        // SAFETY: it is taken once, as the caller promises; nothing runs on it (S1).
+        // SAFETY: the stack is taken once, by this function's contract, and nothing runs on it
+        // (S1).
         unsafe { ManuallyDrop::take(&mut self.stack) }
     }
 }
@@ -168,14 +176,17 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
             leaked::count();
             return;
         }
-        // corosensei aborts if a destructor panics while it unwinds in its own `Drop`, so it is asked to beforehand; should
-        // that panic, the fiber is complete and the stack still goes back.
+        // corosensei aborts if a destructor panics while its own `Drop` unwinds. The fiber is
+        // therefore unwound before. If that panics, the fiber is complete and its stack is still
+        // given back.
         struct Finish<'f, In, Yield, Out>(&'f mut Fiber<In, Yield, Out>);
         impl<In, Yield, Out> Drop for Finish<'_, In, Yield, Out> {
             fn drop(&mut self) {
-                // SAFETY: this is the end of the fiber's own `Drop`; `inner` is not used afterwards.
+                // SAFETY: this is the end of the fiber's own `Drop`, and `inner` is not used
+                // afterwards.
                 unsafe { ManuallyDrop::drop(&mut self.0.inner) };
-                // SAFETY: as above; `inner` is complete, so that nothing runs on the stack any more (S1).
+                // SAFETY: this is the end of the fiber's own `Drop`. `inner` is complete, so
+                // nothing runs on the stack (S1).
                 unsafe { ManuallyDrop::drop(&mut self.0.stack) };
             }
         }
@@ -184,21 +195,22 @@ impl<In, Yield, Out> Drop for Fiber<In, Yield, Out> {
 }
 
 impl<In, Yield> Suspender<In, Yield> {
-    /// Returns whether the caller runs on the stack of this many bytes below an address.
-    #[expect(clippy::unused_self, reason = "the other backend asks it")]
+    /// Returns whether the caller runs on the stack of `size` bytes below `top`.
+    #[expect(clippy::unused_self, reason = "the other backend uses it")]
     #[inline(always)]
     pub(crate) fn is_here(&self, top: usize, size: usize) -> bool {
         top.wrapping_sub(stack_pointer()) <= size
     }
 
-    /// Returns whether the stack of this many bytes below an address, on which the caller runs, is in the middle of an unwinding. The
-    /// caller's thread panics: for itself, or for another of its stacks.
-    #[expect(clippy::unused_self, reason = "the other backend asks it")]
+    /// Returns whether the stack of `size` bytes below `top`, on which the caller runs, is being
+    /// unwound. The caller's thread panics, because of this stack or of another one.
+    #[expect(clippy::unused_self, reason = "the other backend uses it")]
     #[cold]
     pub(crate) fn is_unwinding(&self, top: usize, size: usize) -> bool {
         #[cfg(all(panic = "unwind", not(target_arch = "arm")))]
         return super::cleanup::is_running_on(top, size);
-        // It cannot be told. To leave a stack as it is harms less than to unwind it twice.
+        // On these targets this cannot be found out. Leaving a stack as it is does less harm than
+        // unwinding it twice.
         #[cfg(not(all(panic = "unwind", not(target_arch = "arm"))))]
         {
             let _ = (top, size);
@@ -206,7 +218,7 @@ impl<In, Yield> Suspender<In, Yield> {
         }
     }
 
-    /// Goes back to whoever resumed last, and returns what the next resumption passes.
+    /// Switches back to the most recent resumer. Returns the value of the next resumption.
     #[inline]
     pub(crate) fn suspend(&self, value: Yield) -> In {
         self.inner.suspend(value)

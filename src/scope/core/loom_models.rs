@@ -1,4 +1,5 @@
-//! The count: the scope returns after its last child, and nobody touches its frame after that.
+//! Models of the count: the scope returns after its last child, and no child touches the scope's
+//! frame after that.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -11,7 +12,7 @@ use super::super::scoped::Plain;
 use super::{Options, ScopeCore};
 use crate::task::Header;
 
-/// What a worker does with a task that never parks; see `Worker::start`.
+/// Does what a worker does with a task that never parks; see `Worker::start`.
 pub(in crate::scope) fn perform(task: *const Header) {
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
@@ -23,7 +24,7 @@ pub(in crate::scope) fn perform(task: *const Header) {
     unsafe { ended(scope, daemon) };
 }
 
-/// A pointer for another thread.
+/// A pointer that may be sent to another thread.
 pub(in crate::scope) struct Sent(pub(in crate::scope) *const Header);
 unsafe impl Send for Sent {}
 
@@ -33,7 +34,7 @@ impl Sent {
     }
 }
 
-/// A core whose frame is checked when it goes.
+/// Runs `body` with a core, and checks the core's memory when it is freed.
 pub(in crate::scope) fn with_core(body: impl FnOnce(&'static ScopeCore)) {
     let core = Box::into_raw(Box::new(ScopeCore::new(ptr::null())));
     let shared: &'static ScopeCore = unsafe { &*core };
@@ -41,7 +42,7 @@ pub(in crate::scope) fn with_core(body: impl FnOnce(&'static ScopeCore)) {
     shared.finish();
     assert!(shared.is_over());
     let mut core = unsafe { Box::from_raw(core) };
-    // Loom objects if an access of a child is not ordered before this.
+    // Loom reports an error if an access by a child is not ordered before this one.
     core.count.with_mut(|_| ());
     if let Some(waiter) = core.waiter.get_mut() {
         waiter.gone();
@@ -60,7 +61,7 @@ impl Writes {
 fn spawn<F: FnOnce()>(core: &ScopeCore, daemon: bool, body: F) -> Sent {
     let options = if daemon { Options::daemon() } else { Options::default() };
     let task = core.allocate(Plain(body), options, Location::caller());
-    // Nobody keeps the handle.
+    // The handle is dropped at once.
     unsafe { Header::detach(task) };
     Sent(task)
 }
@@ -76,7 +77,7 @@ fn check(daemons: [bool; 2]) {
                 threads.push(thread::spawn(move || task.perform()));
             }
         });
-        // The scope has returned: what its children did is over, and seen.
+        // The scope has returned, so everything that its children did has happened and is visible.
         for cell in &cells {
             cell.with_mut(|value| assert_eq!(unsafe { *value }, 1));
         }

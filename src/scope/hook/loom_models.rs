@@ -1,4 +1,4 @@
-//! A hook against the frame that leaves.
+//! A model of a hook against a frame that is left.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -23,7 +23,7 @@ fn a_hook_runs_at_most_once_and_never_after_its_frame() {
             let thread = thread::spawn(move || c.cancel());
             let place = Place(Arc::clone(&calls));
             on_cancel(move || place.count(), || ());
-            // The frame has gone: loom objects to a hook that still runs.
+            // The frame has been left: loom reports an error if the hook still runs.
             calls.with_mut(|calls| assert!(unsafe { *calls } <= 1));
             thread.join().unwrap();
         });

@@ -1,4 +1,5 @@
-//! A task's end against its handle: the result is taken or dropped exactly once, and the box is freed after its last use.
+//! Models of a task's end against its handle: the result is taken or dropped exactly once, and the
+//! box is freed after its last use.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -13,7 +14,7 @@ use super::super::scoped::Plain;
 use super::{JoinError, JoinHandle};
 use crate::scope::Options;
 
-/// A result that the task writes, and whoever drops it writes again.
+/// A result whose cell the task writes. The cell is accessed again when the result is dropped.
 struct Product {
     cell: Arc<UnsafeCell<u32>>,
     dropped: Arc<AtomicUsize>,
@@ -75,7 +76,7 @@ fn its_end_against_a_join_that_gives_up() {
 
 #[test]
 fn its_end_against_two_joins() {
-    // Three threads: with two preemptions this alone takes minutes.
+    // With three threads and two preemptions, this model alone takes minutes.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(1);
     check_with(model, |handle| {
@@ -99,7 +100,7 @@ fn its_end_against_a_request() {
     });
 }
 
-/// The task ends inside the join that has started it, which claims the result with the end.
+/// The task ends inside the join that started it. Its end and the claim of the result are one step.
 #[test]
 fn its_end_inside_a_join_against_another_join() {
     loom::model(|| {
@@ -111,11 +112,12 @@ fn its_end_inside_a_join_against_another_join() {
             let thread = thread::spawn(move || {
                 assert!(matches!(other.join(), Err(JoinError::Taken)));
             });
-            // As `sched::run_if_unstarted` does.
+            // This is what `sched::run_if_unstarted` does.
             handle.header().claims.set(true);
             task.perform();
             assert!(handle.take_claimed().is_ok());
-            // The handle goes after its last use, which loom does not see in the counts of `Arc`.
+            // The handle must be dropped after its last use, but loom does not see the counts of
+            // std's `Arc`.
             thread.join().unwrap();
         });
         assert_eq!(dropped.load(Ordering::Relaxed), 1);

@@ -1,4 +1,4 @@
-//! A place in the tree.
+//! The nodes of the cancellation tree.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -11,10 +11,10 @@ use crate::base::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::base::sync::{SpinGuard, SpinLock, StaticU64, epoch};
 use crate::task::Header;
 
-/// What a node stands for, where the walk or a wait has to know.
+/// The kind of a node, for the places where the walk or a wait must distinguish it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Spreads requests and nothing else.
+    /// A node that only spreads requests.
     Plain,
     /// The node of a [`HookNode`].
     Hook,
@@ -24,41 +24,42 @@ pub(crate) enum Kind {
     Shield,
 }
 
-/// A flagged node's bits: the reason, whether a wait has answered this node's own request, and whether the node was asked itself or
-/// inherited the request.
+/// The bits of a flagged node: the reason, whether a wait has answered the request made to this
+/// node, and whether the node inherited the request instead of being its origin.
 const REASON: u8 = 0x0f;
 const DELIVERED: u8 = 0x40;
 const INHERITED: u8 = 0x80;
 
 /// The node is in its parent's list. Written under the parent's lock.
 pub(super) const LISTED: u8 = 1;
-/// So are all above it, or its flag is set: the flag tells everything.
+/// All nodes above it are listed, too, or its flag is set. Its flag tells everything.
 pub(super) const REACHED: u8 = 2;
 
-/// A place in the tree of cancellation. See the module for the protocol.
+/// A node of the cancellation tree. See the module for the protocol.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct CancelNode {
-    /// In the parent's `children`; guarded by the parent's lock.
+    /// The link in the parent's `children`; guarded by the parent's lock.
     pub(super) link: Link,
-    /// Null at a root and at a shield; a shield that has run out gets one late.
+    /// Null at a root and at a shield. A shield that expires gets a parent at that time.
     parent: AtomicPtr<CancelNode>,
     /// Guarded by `lock`.
     children: Pile,
-    /// The task on whose stack (or in whose header) the node is: whom to tell. Null: a plain thread. Guarded by this node's
-    /// own lock once others know the node.
+    /// The task to tell of a request: the one on whose stack or in whose header the node is. Null
+    /// for a plain thread. Guarded by this node's own lock once other threads know the node.
     pub(super) owner: Cell<*const Header>,
-    /// The epoch at which nothing above had been flagged. Written before anybody else knows the node.
+    /// An epoch at which nothing above had been flagged. Written before other threads know the
+    /// node.
     noted: Cell<u64>,
-    /// The innermost node at or above this one that time changes: a time limit, or a shield that runs out. Null: there is none up
-    /// to the next shield. Written before other tasks know the node.
+    /// The innermost limit at or above this node: a time limit, or a shield that expires. Null if
+    /// there is none up to the next shield. Written before other tasks know the node.
     limit: Cell<*const CancelNode>,
     pub(super) lock: SpinLock<()>,
     flag: AtomicU8,
     /// `LISTED` and `REACHED`.
     pub(super) place: AtomicU8,
     kind: Kind,
-    /// The number of the request, once somebody has asked for it.
+    /// The number of the request, or 0 until it is first asked for.
     number: AtomicU32,
 }
 
@@ -82,25 +83,28 @@ impl CancelNode {
         }
     }
 
-    /// Notes that the node is itself a limit. Only before other tasks know it; it stays where it is.
+    /// Records that the node is itself a limit. Called before other tasks know the node, which must
+    /// not move afterwards.
     #[inline]
     pub(crate) fn become_limit(&self) {
         self.limit.set(self);
     }
 
-    /// Notes that the node is under the same limit as its parent. Only before other tasks know it.
+    /// Records that the node is under the same limit as its parent. Called before other tasks know
+    /// the node.
     #[inline]
     pub(crate) fn take_limit_of(&self, parent: &CancelNode) {
         self.limit.set(parent.limit.get());
     }
 
-    /// The innermost node at or above this one that time changes.
+    /// Returns the innermost limit at or above this node, or null.
     #[inline]
     pub(crate) fn limit(&self) -> *const CancelNode {
         self.limit.get()
     }
 
-    /// A number for the request that this node got, to tell it from others: given out when somebody first asks, and growing. Never 0.
+    /// Returns a number that identifies the request made to this node. It is assigned when it is
+    /// first asked for. Later numbers are larger, and no number is 0.
     pub(crate) fn request_number(&self) -> u32 {
         let number = self.number.load(Ordering::Relaxed);
         if number != 0 {
@@ -113,75 +117,77 @@ impl CancelNode {
         }
     }
 
-    /// Notes what the node may know while it is not reached: see the module. Without this it asks.
+    /// Notes the epoch and the limit, as the module describes. Without this, the node always asks.
     ///
     /// # Safety
-    /// K1: the parent is there. Nobody else knows the node yet, and its parent stays the one that it has.
+    /// K1: the parent is alive and does not change. No other thread knows the node yet.
     #[inline(always)]
     pub(crate) unsafe fn note(&self) {
-        // SAFETY: K1, the caller's promise.
+        // SAFETY: K1, by this function's contract.
         let Some(parent) = (unsafe { self.parent().as_ref() }) else {
-            // There is nothing above.
+            // Nothing is above this node.
             return self.noted.set(epoch::now());
         };
         self.take_limit_of(parent);
-        // The epoch comes first: see the module.
+        // The epoch is read before the parent's flag: see the module.
         let epoch = if parent.is_reached() { epoch::now() } else { parent.noted.get() };
         self.noted.set(if parent.cancelled().is_none() { epoch } else { epoch::NEVER });
     }
 
-    /// Whether neither this node nor one above has been asked, for all that can be seen at a glance. If not, ask.
+    /// Returns `true` if one look shows that neither this node nor a node above it has been asked
+    /// to stop. If it returns `false`, the caller must ask.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.flag.load(Ordering::Relaxed) == 0
             && (self.is_reached() || self.noted.get() == epoch::now())
     }
 
-    /// Whether this node has been asked to stop, and why.
+    /// Returns the request, if this node is flagged.
     #[inline]
     pub(crate) fn cancelled(&self) -> Option<Cancelled> {
         let bits = self.flag.load(Ordering::Relaxed);
         if bits == 0 { None } else { CancelReason::from_bits(bits & REASON).map(Cancelled::new) }
     }
 
-    /// Whether the node itself was asked, as opposed to something above it.
+    /// Returns whether this node is the origin of its request.
     #[inline]
     pub(crate) fn is_origin(&self) -> bool {
         let bits = self.flag.load(Ordering::Relaxed);
         bits != 0 && bits & INHERITED == 0
     }
 
-    /// Flags the node; false if it already was.
+    /// Flags the node. Returns `false` if it was flagged before.
     pub(super) fn flag(&self, reason: CancelReason, inherited: bool) -> bool {
         let bits = reason as u8 | if inherited { INHERITED } else { 0 };
-        // Release: whoever learns of the request by a message and then reads the flag sees it.
+        // Release: a task that learns of the request by a message and then reads the flag sees it.
         self.flag.compare_exchange(0, bits, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Names the task to tell. Only before anybody else knows the node.
+    /// Sets the task to tell. Called before other threads know the node.
     pub(crate) fn set_owner(&self, owner: *const Header) {
         self.owner.set(owner);
     }
 
-    /// The task on whose stack (or in whose header) the node is. For a scope's node, whoever knows a task of the scope may ask:
-    /// the owner is there for as long as the scope.
+    /// Returns the task on whose stack or in whose header the node is. A task of a scope may ask
+    /// this of the scope's node, because that node's owner lives as long as the scope.
     pub(crate) fn owner(&self) -> *const Header {
         let _locked = self.lock.lock();
         self.owner.get()
     }
 
-    /// Nothing is above this node, nor ever will be: nobody need ask further.
+    /// Marks the node as a root. Nothing is above it, now or later, so its own flag tells
+    /// everything.
     pub(crate) fn set_root(&self) {
         self.mark_reached();
     }
 
-    /// Forgets the task: the frame that the node stood for is gone.
+    /// Removes the owner, because the frame that the node stood for has ended.
     pub(crate) fn orphan(&self) {
         let _locked = self.lock.lock();
         self.owner.set(ptr::null());
     }
 
-    /// Hangs the node below another one. Only while it is not linked.
+    /// Sets the parent. Called only while the node is not linked.
     pub(crate) fn set_parent(&self, parent: *const CancelNode) {
         self.parent.store(parent.cast_mut(), Ordering::Release);
     }
@@ -195,30 +201,30 @@ impl CancelNode {
         self.parent.load(Ordering::Acquire)
     }
 
-    /// Whether the node's flag tells everything.
+    /// Returns whether the node's flag tells everything.
     #[inline]
     pub(crate) fn is_reached(&self) -> bool {
-        // Acquire: the flag that a link has inherited comes with it.
+        // Acquire: makes a flag visible that the node inherited when it was linked.
         self.place.load(Ordering::Acquire) & REACHED != 0
     }
 
-    /// The node and all above it are linked.
+    /// Marks the node as reached. It and all nodes above it are linked.
     pub(super) fn mark_reached(&self) {
         self.place.fetch_or(REACHED, Ordering::Release);
     }
 
-    /// Locks the list of children.
+    /// Locks the node, and returns its list of children.
     #[inline]
     pub(super) fn lock_children(&self) -> Children<'_> {
         Children { node: self, guard: self.lock.lock() }
     }
 
-    /// Notes that a wait has answered the request that this flagged node got.
+    /// Records that a wait has answered the request made to this node, which is flagged.
     pub(crate) fn mark_delivered(&self) {
         self.flag.fetch_or(DELIVERED, Ordering::Relaxed);
     }
 
-    /// Whether a wait has answered this node's request.
+    /// Returns whether a wait has answered the request made to this node.
     pub(crate) fn was_delivered(&self) -> bool {
         self.flag.load(Ordering::Relaxed) & DELIVERED != 0
     }
@@ -231,7 +237,7 @@ pub(super) struct Children<'n> {
 }
 
 impl Children<'_> {
-    /// Leaves the list locked.
+    /// Forgets the guard, so that the list stays locked.
     #[inline]
     pub(super) fn keep_locked(self) {
         self.guard.keep_locked();
@@ -249,7 +255,8 @@ impl Deref for Children<'_> {
 
 #[cfg(all(test, loom))]
 impl CancelNode {
-    /// The frame goes: loom objects if an access to the node is not ordered before this.
+    /// Checks the end of the node's frame: loom reports an error if an access is not ordered before
+    /// this.
     pub(super) fn gone(&mut self) {
         self.flag.with_mut(|_| ());
         self.parent.with_mut(|_| ());
@@ -257,16 +264,17 @@ impl CancelNode {
     }
 }
 
-// SAFETY: K1: the cells are guarded by locks, named beside them.
+// SAFETY: K1: locks guard the cells. They are named beside them.
 unsafe impl Sync for CancelNode {}
-// SAFETY: K1, as above.
+// SAFETY: K1: as for `Sync`.
 unsafe impl Send for CancelNode {}
 
-/// A node that is flagged when its time is up; plain threads, whose waits nobody cancels, read the deadline off it.
+/// The node of a time limit, flagged when its time is up. Plain threads, whose waits are not woken
+/// by a request, read the deadline from it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct DeadlineNode {
-    /// First, so that a pointer to the node is one to all of it.
+    /// The first field, so that a pointer to the node is also a pointer to this struct.
     pub(crate) node: CancelNode,
     pub(crate) deadline: Instant,
 }
@@ -281,7 +289,7 @@ impl DeadlineNode {
         DeadlineNode { node: CancelNode::new(parent, owner, Kind::Deadline), deadline }
     }
 
-    /// The deadline node that a node is the head of.
+    /// Returns the `DeadlineNode` whose first field is `node`, if that is its kind.
     pub(crate) fn of(node: &CancelNode) -> Option<&DeadlineNode> {
         if node.kind != Kind::Deadline {
             return None;
@@ -291,16 +299,16 @@ impl DeadlineNode {
     }
 }
 
-/// A shield that runs out.
+/// The node of a shield that expires.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct ShieldNode {
-    /// First, so that a pointer to the node is one to all of it.
+    /// The first field, so that a pointer to the node is also a pointer to this struct.
     pub(crate) node: CancelNode,
     pub(crate) deadline: Instant,
-    /// What the shield keeps off: the innermost node around it.
+    /// The innermost node outside of the shield, from which it keeps requests away.
     outside: *const CancelNode,
-    /// The task that opened it; null: a plain thread.
+    /// The task that opened the shield, or null for a plain thread.
     pub(crate) task: *const Header,
 }
 
@@ -314,7 +322,7 @@ impl ShieldNode {
         ShieldNode { node, deadline, outside, task }
     }
 
-    /// The shield that a node is the head of.
+    /// Returns the `ShieldNode` whose first field is `node`, if that is its kind.
     pub(crate) fn of(node: &CancelNode) -> Option<&ShieldNode> {
         if node.kind != Kind::Shield {
             return None;
@@ -323,38 +331,40 @@ impl ShieldNode {
         Some(unsafe { &*ptr::from_ref(node).cast::<ShieldNode>() })
     }
 
-    /// The time is up: requests from outside get through from now on. Does nothing the second time.
+    /// Opens the shield, because its time is up: requests from outside get through from now on. A
+    /// second call does nothing.
     ///
     /// # Safety
-    /// K1: what is outside is reached and outlives the node. Called on the task's own worker.
+    /// K1: the nodes outside are reached and outlive this node. Called on the task's own worker.
     pub(crate) unsafe fn open(&self) {
         if self.node.parent().is_null() {
-            // SAFETY: K1, the caller's promise.
+            // SAFETY: K1, by this function's contract.
             unsafe { super::hang(&self.node, self.outside) };
         }
     }
 }
 
-/// A node with something to run when a request arrives.
+/// The node of a hook that runs when a request arrives.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct HookNode {
-    /// First, so that a pointer to the node is one to all of it.
+    /// The first field, so that a pointer to the node is also a pointer to this struct.
     pub(crate) node: CancelNode,
     /// One of the states below.
     pub(crate) state: AtomicU32,
-    /// Runs the hook; called once by whoever moved the state from `WAITING` to `RUNNING`, without any lock held.
+    /// Runs the hook. The thread that moved the state from `WAITING` to `RUNNING` calls this once,
+    /// without holding a lock.
     pub(crate) run: unsafe fn(*const HookNode),
-    /// The next one that the same canceller has collected.
+    /// The next hook in the list that one canceller has collected.
     pub(super) next: Cell<*const HookNode>,
 }
 
 impl HookNode {
-    /// Not called yet.
+    /// The hook has not been claimed.
     pub(crate) const WAITING: u32 = 0;
-    /// Claimed by a canceller that will run it, or is doing so.
+    /// A canceller has claimed the hook and runs it, or is about to.
     pub(crate) const RUNNING: u32 = 1;
-    /// Over, or given up by the frame that it belongs to.
+    /// The hook has run, or its frame has given it up.
     pub(crate) const OVER: u32 = 2;
 
     pub(crate) fn new(

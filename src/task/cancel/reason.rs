@@ -7,13 +7,13 @@ use std::{error, fmt, io};
 #[non_exhaustive]
 #[repr(u8)]
 pub enum CancelReason {
-    /// Somebody called `cancel` on a handle or a scope.
+    /// `cancel` was called on a handle or a scope.
     Explicit = 1,
     /// The deadline of an enclosing [`timeout`](crate::timeout) has passed.
     Deadline = 2,
     /// Another task of the same scope failed, or the body of the scope did.
     Sibling = 3,
-    /// The scope has ended and takes its daemons along.
+    /// The scope has ended and cancels its daemons.
     ScopeEnd = 4,
     /// The run is shutting down.
     Shutdown = 5,
@@ -39,11 +39,12 @@ impl fmt::Display for CancelReason {
     }
 }
 
-/// What a wait returns once its task, or a scope around it, has been cancelled.
+/// The error that a wait returns once its task, or a section of code around it, has been cancelled.
 ///
-/// It is an ordinary error value: nothing unwinds. Every further wait in the same place returns it again, so it does no harm
-/// to drop one, and code that passes errors on with `?` stops by itself. A loop that drops all of them never ends, nor does its scope:
-/// one line on standard error names the task and the wait after 10,000 of them.
+/// It is an ordinary error value: nothing unwinds. Every further wait in the same place returns it
+/// again. So dropping one of them does no harm, and code that propagates errors with `?` ends by
+/// itself. A loop that drops all of them never ends, nor does its scope. After 10,000 such waits,
+/// one line on standard error names the task and the wait.
 ///
 /// # Examples
 /// ```
@@ -67,15 +68,17 @@ impl Cancelled {
         Cancelled { reason }
     }
 
-    /// Why.
+    /// Returns the reason for the cancellation.
     #[must_use]
     pub fn reason(&self) -> CancelReason {
         self.reason
     }
 
-    /// The cancellation inside an [`io::Error`], if that is what it is: ecru's IO reports cancellation as an error of kind
-    /// [`io::ErrorKind::Other`] with this type as its payload, which passes unchanged through `BufReader`, `io::copy`, rustls
-    /// and their like. An error that such code has wrapped is looked into.
+    /// Returns the cancellation inside an [`io::Error`], if there is one.
+    ///
+    /// ecru's IO reports cancellation as an error of kind [`io::ErrorKind::Other`] with this type
+    /// as its payload. It passes unchanged through `BufReader`, `io::copy`, rustls and similar
+    /// code. If such code has wrapped the error, this function searches the wrapped errors, too.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Linking, unlinking and the walk of a request through the tree.
+//! Linking and unlinking of nodes, and the walk of a request through the tree.
 
 use std::ptr;
 
@@ -8,26 +8,28 @@ use crate::base::sync::atomic::Ordering;
 use crate::base::sync::{SpinLock, epoch};
 use crate::task::Header;
 
-/// Makes sure that requests reach the node: links it, and those above it that are not. From then on its flag tells everything.
+/// Makes sure that requests reach the node: links it and the nodes above it that are not linked.
+/// From then on, the node's flag tells everything. Returns the request, if the node is flagged.
 ///
 /// # Safety
-/// K1: the node stays where it is until [`unlink`]ed, and its parents outlive that.
+/// K1: the node does not move until it is [`unlink`]ed, and its parents outlive that.
 pub(crate) unsafe fn reach(node: &CancelNode) -> Option<Cancelled> {
     let mut at = ptr::from_ref(node);
-    // SAFETY: K1, the caller's promise.
+    // SAFETY: K1, by this function's contract.
     while let Some(node) = unsafe { at.as_ref() } {
         if node.is_reached() {
             break;
         }
-        // SAFETY: K1, the caller's promise.
+        // SAFETY: K1, by this function's contract.
         unsafe { link(node) };
         at = node.parent();
     }
-    // Only now all of them may be marked: whoever sees a mark does not ask further up.
+    // The nodes are marked only after all of them have been linked, because a marked node's parents
+    // are not asked.
     let last = at;
     at = node;
     while !ptr::eq(at, last) {
-        // SAFETY: K1, the caller's promise.
+        // SAFETY: K1, by this function's contract.
         let node = unsafe { &*at };
         if !node.is_reached() {
             node.mark_reached();
@@ -37,68 +39,75 @@ pub(crate) unsafe fn reach(node: &CancelNode) -> Option<Cancelled> {
     node.cancelled()
 }
 
-/// Whether a node that is not [clear](CancelNode::is_clear) has been asked, or one above it.
+/// Returns the request that has reached this node or a node above it, if there is one. Called when
+/// the node is not [clear](CancelNode::is_clear).
 ///
 /// # Safety
-/// K1, as [`reach`], for its parents.
+/// K1: the node's parents stay, as for [`reach`].
 #[cold]
 pub(crate) unsafe fn ask(node: &CancelNode) -> Option<Cancelled> {
     let cancelled = node.cancelled();
     if cancelled.is_some() || node.is_reached() {
         return cancelled;
     }
-    // The parent, and not the node itself: its siblings will want to know as well, and the node may soon be gone.
-    // SAFETY: K1, the caller's promise.
+    // The parent is reached instead of the node itself. The node's siblings profit from that, too,
+    // and the node may soon be closed.
+    // SAFETY: K1, by this function's contract.
     let parent = unsafe { node.parent().as_ref() };
-    // SAFETY: K1, as above.
+    // SAFETY: K1, by this function's contract.
     unsafe { reach(parent.unwrap_or(node)) }
 }
 
-/// Hangs a node that had nothing above it below another one, whose requests are those of the node from then on.
+/// Links a node that had no parent below another node. Requests to that node then reach this one.
 ///
 /// # Safety
-/// K1, as [`reach`].
+/// K1: as for [`reach`].
 pub(crate) unsafe fn hang(node: &CancelNode, parent: *const CancelNode) {
-    // SAFETY: K1, the caller's promise.
+    // SAFETY: K1, by this function's contract.
     if let Some(parent) = unsafe { parent.as_ref() } {
-        // SAFETY: K1, as above.
+        // SAFETY: K1, by this function's contract.
         unsafe { reach(parent) };
     }
     node.set_parent(parent);
-    // SAFETY: K1, as above.
+    // SAFETY: K1, by this function's contract.
     unsafe { link(node) };
-    // Those below have noted an epoch at which they were right: there was nothing above the node.
+    // The nodes below have noted an epoch for which there was nothing above `node`. Advancing makes
+    // them look again.
     epoch::advance();
 }
 
-/// Enters the node into its parent's list. If the parent has been asked already, so has the node.
+/// Enters the node into its parent's list. If the parent is flagged, the node inherits the flag
+/// instead.
 ///
 /// # Safety
-/// K1, as [`reach`].
+/// K1: as for [`reach`].
 #[inline]
 unsafe fn link(node: &CancelNode) {
     // SAFETY: K1: the parent outlives the node.
     let Some(parent) = (unsafe { node.parent().as_ref() }) else {
-        // A root, or a shield that has not run out: there is nothing above.
+        // The node is a root, or a shield that has not expired. Nothing is above it.
         return;
     };
     let children = parent.lock_children();
     if let Some(cancelled) = parent.cancelled() {
         drop(children);
         node.flag(cancelled.reason(), true);
-        // What hangs below the node linked itself to it before: pass the request on.
+        // Nodes below this one may have linked themselves to it before, so the request is passed on
+        // to them.
         spread(node, cancelled.reason());
     } else if node.place.load(Ordering::Relaxed) & LISTED == 0 {
-        // (Several threads may want it linked.)
-        // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is held.
+        // Another thread may have linked the node in the meantime, hence the test.
+        // SAFETY: L3: the node is not linked, stays until it is unlinked, and the parent's lock is
+        // held.
         unsafe { children.push(&raw const node.link) };
-        // No exchange: nobody marks the node before it is in the list, but for a shield, whose parent is reached.
+        // A store is enough: no thread marks the node before it is in the list. The exception is a
+        // shield, whose parent is reached.
         let reached = if parent.is_reached() { REACHED } else { 0 };
         node.place.store(LISTED | reached, Ordering::Release);
     }
 }
 
-/// Takes the node out of its parent's list. After that nobody reaches it any more.
+/// Takes the node out of its parent's list. After that, no other thread reaches the node.
 #[inline]
 pub(crate) fn unlink(node: &CancelNode) {
     if node.place.load(Ordering::Relaxed) != 0 {
@@ -111,17 +120,18 @@ fn unlink_linked(node: &CancelNode) {
     let Some(parent) = (unsafe { node.parent().as_ref() }) else { return };
     if node.place.load(Ordering::Relaxed) & LISTED != 0 {
         let children = parent.lock_children();
-        // SAFETY: L3: it is in the list, and the lock is held.
+        // SAFETY: L3: the node is in the list, and the lock is held.
         unsafe { children.remove(&raw const node.link) };
     }
     node.place.store(0, Ordering::Relaxed);
 }
 
-/// Asks the node and everything below it to stop. Returns false if it had been asked before.
+/// Cancels the node and everything below it. Returns `false` if the node was flagged before.
 pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
-    // Both moves, also for a request that comes second: the first may not have come to its last move yet.
+    // Both advances are also made for a second request, because the first request may not have made
+    // its last advance yet.
     epoch::advance();
-    // The lock comes first: see `link`.
+    // The lock is taken before the flag is set: see `link`.
     let guard = node.lock_children();
     let first = node.flag(reason, false);
     let hooks = if first {
@@ -135,15 +145,16 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     first
 }
 
-/// Passes a request on to what hangs below a node that has been flagged already.
+/// Passes a request on to the nodes below a node that is already flagged.
 fn spread(node: &CancelNode, reason: CancelReason) {
     let guard = node.lock_children();
     let hooks = visit(node, guard, reason);
     run_hooks(hooks);
 }
 
-/// Visits a flagged, locked node and everything below it, depth first, holding the locks on the path from it to where it is;
-/// iterative, because trees may be a million deep. Returns the hooks that it has claimed.
+/// Visits a flagged, locked node and everything below it, depth first. The walk holds the locks on
+/// the path from `root` to the current node. It is iterative, because trees may be a million levels
+/// deep. Returns the hooks that it has claimed.
 fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const HookNode {
     let mut hooks = ptr::null();
     tell(root, &mut hooks);
@@ -153,15 +164,17 @@ fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const
     loop {
         if child.is_null() {
             if ptr::eq(at, root) {
-                // Its own link is not looked at: the lock that guards it is its parent's, which this walk does not hold.
+                // The link of `root` is not read: its parent's lock guards it, and this walk does
+                // not hold that.
                 // SAFETY: L1: the caller took the lock, and its guard was forgotten.
                 unsafe { SpinLock::force_unlock(&root.lock) };
                 return hooks;
             }
-            // SAFETY: K1: `at` is on the path, whose nodes' parents are locked, so that it cannot leave.
+            // SAFETY: K1: `at` is on the path. The parents of nodes on the path are locked, so `at`
+            // cannot leave.
             let node = unsafe { &*at };
             let (next, parent) = (node.link.next(), node.parent());
-            // SAFETY: L1: the lock was taken on the way down and its guard forgotten.
+            // SAFETY: L1: the lock was taken on the way down, and its guard was forgotten.
             unsafe { SpinLock::force_unlock(&node.lock) };
             at = parent;
             child = next;
@@ -177,15 +190,15 @@ fn visit(root: &CancelNode, guard: Children<'_>, reason: CancelReason) -> *const
             child = guard.first();
             guard.keep_locked();
         } else {
-            // Asked earlier, and so was everything below it.
+            // The node was flagged earlier, and so was everything below it.
             child = node.link.next();
         }
     }
 }
 
-/// Tells the node's task, and claims its hook.
+/// Tells the node's task of the request, and claims the node's hook.
 fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
-    // SAFETY: K2: a node is linked only while the task whose node it is lives.
+    // SAFETY: K2: a task's node is linked only while the task lives.
     if let Some(owner) = unsafe { node.owner.get().as_ref() } {
         Header::tell_cancelled(owner);
     }
@@ -200,7 +213,7 @@ fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
             Ordering::Relaxed,
         );
         if claimed.is_ok() {
-            // From here on the frame of the hook waits until it is over.
+            // From here on the hook's frame waits until the hook is over.
             hook_node.next.set(*hooks);
             *hooks = hook;
         }
@@ -209,22 +222,23 @@ fn tell(node: &CancelNode, hooks: &mut *const HookNode) {
 
 fn run_hooks(mut hooks: *const HookNode) {
     while !hooks.is_null() {
-        // SAFETY: K3: a claimed hook's frame waits until its `run` says that it is over; `next` is read before that.
+        // SAFETY: K3: the frame of a claimed hook waits until `run` has set the state to OVER.
+        // `next` is read before that.
         let hook = unsafe { &*hooks };
         let (next, run) = (hook.next.get(), hook.run);
-        // SAFETY: K3: claimed by this thread, called once, no lock held.
+        // SAFETY: K3: this thread has claimed the hook, calls it once, and holds no lock.
         unsafe { run(hooks) };
         hooks = next;
     }
 }
 
-/// The node whose own request it was that flagged this one: the innermost origin at or above it.
+/// Returns the node whose request flagged this one: the innermost origin at or above it.
 ///
 /// # Safety
-/// K1: the node and its parents are alive, as they are for whoever runs below them.
+/// K1: the node and its parents are alive, as they are for code that runs below them.
 pub(crate) unsafe fn flagged_by<'a>(node: *const CancelNode) -> Option<&'a CancelNode> {
     let mut at = node;
-    // SAFETY: K1, the caller's promise.
+    // SAFETY: K1, by this function's contract.
     while let Some(node) = unsafe { at.as_ref() } {
         if node.is_origin() {
             return Some(node);

@@ -1,10 +1,10 @@
-//! Two fences, one of which is nearly free because the other works for both.
+//! A pair of fences. The light one is nearly free, because the heavy one acts for both sides.
 #![cfg_attr(
     not(any(loom, miri, ecru_baton)),
     expect(unsafe_code, reason = "calls membarrier, which no safe crate wraps")
 )]
 
-/// The frequent side's: holds the compiler back, no more.
+/// The fence of the frequent side. It holds back only the compiler.
 #[inline(always)]
 pub(super) fn light_fence() {
     #[cfg(loom)]
@@ -15,7 +15,8 @@ pub(super) fn light_fence() {
 
 #[cfg(any(loom, miri, ecru_baton, not(target_os = "linux")))]
 mod imp {
-    /// Checkers would not see it, and coroutines with threads of their own would not be one owner.
+    /// Checkers would not see the heavy fence. In the baton backend, coroutines with threads of
+    /// their own would not be one owner.
     pub(in super::super) fn can_be_heavy() -> Option<bool> {
         Some(false)
     }
@@ -33,7 +34,7 @@ mod imp {
     use std::time::Duration;
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call takes three integers and touches no memory of ours.
+        // SAFETY: the call takes three integers and accesses none of our memory.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
@@ -42,8 +43,9 @@ mod imp {
     const NO: u8 = 2;
     const YES: u8 = 3;
 
-    /// Whether the kernel does it for us; none: it is being asked. In a process that has threads already the answer takes it some
-    /// fifteen milliseconds, which nobody shall wait for who holds a lock.
+    /// Returns whether the kernel supports the heavy fence, or `None` while it is being asked. In a
+    /// process with several threads, the answer takes about fifteen milliseconds. A lock holder
+    /// must not wait that long, so another thread asks.
     pub(in super::super) fn can_be_heavy() -> Option<bool> {
         static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
         match ANSWER.load(Ordering::Acquire) {
@@ -67,11 +69,13 @@ mod imp {
         }
     }
 
-    /// The rare side's: every thread of the process executes a full fence before this returns.
+    /// The fence of the rare side. Every thread of the process executes a full fence before this
+    /// returns.
     pub(in super::super) fn heavy_fence() {
         if !membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            // It was allowed before a bias was given out and is forbidden now, by a sandbox. A store becomes visible in finite
-            // time, and this is a hundred thousand times as long as any takes.
+            // The call was allowed when the bias was given, and a sandbox forbids it now. A store
+            // becomes visible in finite time. This sleep is a hundred thousand times as long as any
+            // store takes.
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -1,4 +1,5 @@
-//! The owner against a thief. The two fences are both full ones here: that `membarrier` makes them so is the kernel's promise.
+//! Models of the owner against a thread that revokes its bias. Both fences are full fences here.
+//! The kernel guarantees that `membarrier` has that effect.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -9,11 +10,11 @@ use crate::base::sync::atomic::Ordering;
 
 struct Guarded(UnsafeCell<u32>);
 
-// Under the lock.
+// The value is accessed only under the lock.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
-    /// Loom objects if somebody else is at it.
+    /// Loom reports an error if another thread accesses the value at the same time.
     fn add(&self) {
         self.0.with_mut(|value| unsafe { *value += 1 });
     }

@@ -1,4 +1,4 @@
-//! The biased lock, with real threads and a real `membarrier`.
+//! Tests of the biased lock with real threads and a real `membarrier`.
 
 use super::{BiasedLock, NEVER, NOBODY, STEADY, fence};
 use std::panic::{self, AssertUnwindSafe};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Until the kernel has been asked no lock is biased.
+/// Waits for the kernel's answer, before which no lock is biased.
 fn ask_the_kernel() {
     while fence::can_be_heavy().is_none() {
         thread::yield_now();
@@ -14,7 +14,7 @@ fn ask_the_kernel() {
     assert_eq!(fence::can_be_heavy(), Some(true));
 }
 
-/// Whether the two locks of this module's protocol exclude each other: an owner and a thief, thousands of biases.
+/// The owner and a thread that revokes its bias exclude each other, over many thousand operations.
 #[test]
 fn a_thief_and_the_owner_are_never_both_inside() {
     ask_the_kernel();
@@ -48,12 +48,13 @@ fn a_thief_and_the_owner_are_never_both_inside() {
     assert!(biased > 250, "the locks must have been biased: {biased}");
 }
 
-/// Code that runs under the lock takes it again: from the lock that makes this thread the owner on, that is a panic.
+/// Code that runs under the lock takes it again. From the acquisition that makes this thread the
+/// owner on, that is a panic.
 #[test]
 fn the_owner_comes_in_once() {
     ask_the_kernel();
     let lock = BiasedLock::new(());
-    // The first finds another thread's number, the next `STEADY` are counted.
+    // The first finds another thread's number. The next `STEADY` are counted.
     (0..=STEADY).for_each(|_| drop(lock.lock()));
     assert_ne!(lock.streak.get(), NEVER);
     for _ in 0..3 {
@@ -63,13 +64,15 @@ fn the_owner_comes_in_once() {
         assert!(again.is_err(), "a second guard beside the first");
         drop(guard);
     }
-    // A stranger takes the bias while the owner is not inside, and both go on by the flag.
+    // Another thread revokes the bias while the owner is not inside. From then on, both use the
+    // flag.
     thread::scope(|scope| scope.spawn(|| drop(lock.lock())).join()).unwrap();
     assert_eq!(lock.owner.load(Ordering::Relaxed), NOBODY);
     drop(lock.lock());
 }
 
-/// The lock that gives the bias out keeps a thief off until it is over, although its flag is free by then.
+/// The acquisition that biases the lock excludes a revoking thread until it is over, although the
+/// flag is already free.
 #[test]
 fn a_thief_waits_for_the_lock_that_gave_the_bias_out() {
     ask_the_kernel();

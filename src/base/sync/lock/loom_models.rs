@@ -1,4 +1,4 @@
-//! Two threads and what a lock guards.
+//! A model of two threads that take one lock.
 
 use loom::cell::UnsafeCell;
 use loom::thread;

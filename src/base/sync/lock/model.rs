@@ -1,10 +1,11 @@
-//! The lock as loom sees it: blocking, because loom cannot end a spinning loop. What the flag's orderings promise, loom's own
-//! mutex promises too; that the flag keeps it, is for [`super`] to say.
+//! The lock's flag under loom. It blocks, because loom cannot end a spinning loop. Loom's own mutex
+//! provides the orderings that the real flag promises. This model does not prove that the real flag
+//! keeps them.
 
 use loom::sync::{Mutex, MutexGuard};
 use std::cell::UnsafeCell;
 
-/// Stands for the flag of a `SpinLock`.
+/// Replaces the flag of a `SpinLock`.
 pub(in super::super) struct Flag {
     mutex: Mutex<()>,
     held: UnsafeCell<Option<MutexGuard<'static, ()>>>,
@@ -17,7 +18,7 @@ impl Flag {
 
     pub(in super::super) fn lock(&self) {
         let guard = self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // SAFETY: L1: the guard is taken out of the slot before the lock goes.
+        // SAFETY: L1: the guard is taken out of the slot before the lock is freed.
         let guard =
             unsafe { std::mem::transmute::<MutexGuard<'_, ()>, MutexGuard<'static, ()>>(guard) };
         // SAFETY: L1: this thread holds the lock.

@@ -1,4 +1,5 @@
-//! Requests against the comings and goings of nodes: none is lost, and none reaches what has left.
+//! Models of requests against nodes that are linked and unlinked. No request is lost, and none
+//! reaches a node that has left.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +13,11 @@ use super::{ask, cancel, hang, reach, unlink};
 use crate::task::{Header, VTable};
 
 const VTABLE: VTable = VTable::bare(|task| {
-    // Loom objects if the task may be gone.
+    // Loom reports an error if the task may be gone.
     unsafe { &*task.cast::<Task>() }.alive.with_mut(|told| unsafe { *told += 1 });
 });
 
-/// A task that notices who talks to it.
+/// A task that counts how often it is told of a request.
 #[repr(C)]
 struct Task {
     header: Header,
@@ -38,7 +39,7 @@ impl Task {
         Task { header, alive: UnsafeCell::new(0) }
     }
 
-    /// How often it was told; it may go after this.
+    /// Returns how often the task was told. The task may be freed after this.
     fn told(&self) -> u32 {
         self.alive.with_mut(|told| unsafe { *told })
     }
@@ -53,7 +54,7 @@ impl<T> Sent<T> {
     }
 }
 
-/// `user` works on a child of the node that another thread cancels.
+/// Cancels a node in another thread while `user` works on a child of that node.
 fn check(user: fn(&CancelNode, &Task)) {
     loom::model(move || {
         let task = Box::new(Task::new());
@@ -118,7 +119,7 @@ fn what_hangs_below_a_late_link_gets_the_request_too() {
     loom::model(|| {
         let task = Box::new(Task::new());
         let root = Box::new(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
-        // A shield with something below it, which has run out.
+        // A shield that has expired, with a node below it.
         let shield = Box::new(node(ptr::null(), &task));
         let leaf = Box::new(node(&raw const *shield, &task));
         assert!(unsafe { reach(&leaf) }.is_none());
@@ -147,26 +148,26 @@ fn nobody_talks_to_the_task_of_an_orphan() {
     });
 }
 
-/// The root of a run.
+/// Creates the root of a run.
 fn top() -> Box<CancelNode> {
     let root = Box::new(CancelNode::new(ptr::null(), ptr::null(), Kind::Plain));
     root.set_root();
     root
 }
 
-/// A node that notes what it may know, and is not linked.
+/// Creates a node that notes the epoch and is not linked.
 fn noting(parent: &CancelNode, task: &Task) -> Box<CancelNode> {
     let node = Box::new(node(parent, task));
     unsafe { node.note() };
     node
 }
 
-/// What a task whose innermost node this is learns when it asks.
+/// Returns whether a task with this innermost node sees a request when it asks.
 fn is_asked(node: &CancelNode) -> bool {
     !node.is_clear() && unsafe { ask(node) }.is_some()
 }
 
-/// A request whose canceller says when it has returned.
+/// A flag that is set when a request's canceller has returned.
 struct Over(Arc<AtomicBool>);
 
 impl Over {
@@ -187,24 +188,24 @@ impl Over {
         })
     }
 
-    /// Looks at the node: a request that was over before is seen.
+    /// Looks at the node, and asserts that a request that was over before is seen.
     fn check(&self, node: &CancelNode) {
         let over = self.0.load(Ordering::Acquire);
         assert!(is_asked(node) || !over, "a request is lost");
     }
 }
 
-/// The request is for the root if `above`, else for the scope's node.
+/// If `above`, the request is made to the root, otherwise to the scope's node.
 fn nodes_that_only_note(above: bool) {
     loom::model(move || {
         let task = Box::new(Task::new());
         let root = top();
-        // Known to the canceller before the rest is made.
+        // The canceller knows this node before the other nodes are made.
         let scope = noting(&root, &task);
         let (over, thread) = Over::cancelling(if above { &root } else { &scope });
         let child = noting(&scope, &task);
         over.check(&child);
-        // What is made below a node that may have been reached by now.
+        // These are made below nodes that may have been reached by now.
         let late = noting(&scope, &task);
         let inner = noting(&child, &task);
         over.check(&late);
@@ -248,10 +249,10 @@ fn a_node_made_below_a_reached_one_sees_what_is_over() {
     });
 }
 
-/// Two tasks of one scope reach its node while a request comes.
+/// Two tasks of one scope reach the scope's node while a request is made.
 #[test]
 fn two_that_reach_one_scope_are_told_or_see_the_flag() {
-    // Three threads: with two preemptions this alone takes minutes.
+    // With three threads and two preemptions, this model alone takes minutes.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(1);
     model.check(|| {
@@ -279,7 +280,8 @@ fn two_that_reach_one_scope_are_told_or_see_the_flag() {
     });
 }
 
-/// A node that a task further down has reached leaves with its own frame, after that task has ended.
+/// A task further down has reached the node. The node leaves with its own frame, after that task
+/// has ended.
 #[test]
 fn a_scope_that_its_task_reached_leaves_after_it() {
     check(|root, task| {
