@@ -152,7 +152,7 @@ pub(crate) fn settle() {
 
 /// Does the same where tasks begin on other workers, which turns of this worker do not wait for.
 fn settle_everywhere() {
-    let Ok(handle) = std::panic::catch_unwind(ecru::Handle::current) else { return };
+    let Ok(handle) = std::panic::catch_unwind(ecru::RuntimeHandle::current) else { return };
     for _ in 0..100 {
         let tree = handle.dump();
         let waits =
