@@ -187,9 +187,10 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
 const HEAD: &str = "\
 # std's twins
 
-What std's types have, and what ecru's have of it. Written by `cargo xtask twins --write` from the documentation of both; CI checks that it is true.
-Counted are stable methods that are not deprecated, those of the extension traits for Unix and Linux among them, and implementations of traits (`impl Read`); of a
-module its functions and types.
+This page lists which methods of std's types ecru's types have, and why others are missing. It is
+written by `cargo xtask twins --write` from the documentation of both, and CI checks it. It counts
+stable methods that are not deprecated, including those of the extension traits for Unix and Linux,
+and trait implementations (`impl Read`). For a module it counts functions and types.
 ";
 
 fn listed(names: &[&String]) -> String {

@@ -106,8 +106,9 @@ pub(super) fn section(
     others: &[(&'static str, BTreeSet<usize>)],
 ) -> String {
     let mut text = String::from(
-        "\n## What compiles unchanged\n\nThe rest of this page counts names. For std's locks it also counts signatures: those in \
-         `xtask/data/std-signatures.txt`\ncompile with `std::sync`, and with a changed import so many of them compile unchanged.\n\n\
+        "\n## What compiles unchanged\n\nThe rest of this page counts names. For std's locks, this table \
+         counts signatures. Those in\n`xtask/data/std-signatures.txt` compile with `std::sync`. The \
+         table says how many of them compile\nunchanged with another import.\n\n\
          | import | signatures | not |\n|---|---|---|\n",
     );
     for (module, wrong) in others {
