@@ -1,4 +1,4 @@
-//! Whatever can be waited on: races, and what is made of other sources.
+//! Sources: races, and sources made from other sources.
 
 use std::io;
 use std::time::Duration;
@@ -53,7 +53,7 @@ fn made_of_others(page: &mut Page<'_>) -> io::Result<()> {
     let doubled = (&receiver).map(|read| read.map(|n| 2 * n)).wait();
     page.line("Async.await(c.canRead.map(_.map(_ * 2)))", doubled, Ok(Ok(40)))?;
 
-    // What a filter refuses stays where it is.
+    // A value that a filter refuses stays in its channel.
     sender.send(3).expect("it is read");
     let even = (&receiver).filter(|n| n % 2 == 0);
     page.line("c.canRead.filter(_ % 2 == 0).poll()", even.try_take(), None)?;
