@@ -1,4 +1,4 @@
-//! `--header`: what the user adds to every request.
+//! `--header`: headers that the user adds to every request.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use ureq::http::header::AUTHORIZATION;
 use ureq::http::{HeaderName, HeaderValue};
 
-/// These the program sets itself, or its reading of the answer depends on them.
+/// The program sets these headers itself, or depends on them to read the answer.
 const REFUSED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -21,15 +21,15 @@ const REFUSED: &[&str] = &[
     "upgrade",
 ];
 
-/// The headers, whose values are not shown.
+/// The headers. `Debug` does not show their values.
 #[derive(Clone, Default)]
 pub(crate) struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Reads `NAME: VALUE` and `@FILE`, which has one such line each.
+    /// Reads `NAME: VALUE`, and `@FILE`, which contains one such line each.
     ///
     /// # Errors
-    /// The message names the header, and never shows a value.
+    /// Returns a message that names the header, and never shows a value.
     pub(crate) fn parse(given: &[String]) -> anyhow::Result<Self> {
         let mut headers = Self::default();
         for (number, text) in given.iter().enumerate() {
@@ -87,7 +87,7 @@ impl fmt::Debug for Headers {
 mod tests {
     use super::*;
 
-    /// What makes no sense is refused, without showing a value.
+    /// An invalid header is refused, without showing a value.
     #[test]
     fn bad_headers() {
         for (text, words) in [

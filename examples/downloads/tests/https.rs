@@ -20,7 +20,8 @@ fn run_with(certificate: Made, host: &str, ca: &str) -> (Ran, Folder) {
     (run(&folder, &["--ca", file.path("ca.pem").to_str().unwrap(), &url]), folder)
 }
 
-/// A server with a certificate of its own is trusted when that is named, and its bytes arrive whole.
+/// A server with its own certificate is trusted if that certificate is named, and its bytes arrive
+/// intact.
 #[test]
 fn own_certificate() {
     let made = self_signed(|_| {});
@@ -30,7 +31,7 @@ fn own_certificate() {
     assert_eq!(folder.read("x.bin"), body(1_000_000));
 }
 
-/// So is one that is marked as an authority's, as `openssl req -x509` makes them.
+/// The same holds for one that is marked as an authority's, as `openssl req -x509` makes them.
 #[test]
 fn own_certificate_of_an_authority() {
     let made = self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
@@ -57,7 +58,7 @@ fn common_name() {
     named(&["other"], "localhost").failed(1, &["no trust", "name"]);
 }
 
-/// A certificate that is named is still checked for its dates and its host.
+/// A named certificate is still checked for its dates and its host.
 #[test]
 fn dates_and_hosts_of_a_named_certificate() {
     let expired = self_signed(|params| {
@@ -75,8 +76,8 @@ fn dates_and_hosts_of_a_named_certificate() {
     run_with(made, "127.0.0.1", &ca).0.failed(1, &["no trust", "name"]);
 }
 
-/// A certificate that an authority signed is trusted through the authority's, or when it is named itself. Another
-/// certificate of the same name does not help.
+/// A certificate that an authority signed is trusted if the authority's certificate, or the
+/// certificate itself, is named. Another certificate of the same name does not help.
 #[test]
 fn an_authority() {
     let key = || KeyPair::generate().unwrap();
@@ -101,7 +102,7 @@ fn an_authority() {
     run_with(made(), "localhost", &impostor).0.failed(1, &["no trust"]);
 }
 
-/// `--insecure` trusts everything, and warns.
+/// `--insecure` trusts every server, and warns.
 #[test]
 fn insecure() {
     let expired = self_signed(|params| params.not_after = rcgen::date_time_ymd(2002, 1, 1));
@@ -113,7 +114,7 @@ fn insecure() {
     run(&folder, &["--insecure", "--ca", "/nowhere", &url]).failed(2, &["--ca"]);
 }
 
-/// Otherwise it is not, and the line says what to do.
+/// Without these flags an unknown certificate is not trusted, and the line says what to do.
 #[test]
 fn unknown_certificate() {
     let address = server(self_signed(|_| {}));
@@ -123,7 +124,7 @@ fn unknown_certificate() {
     assert!(folder.names().is_empty());
 }
 
-/// A plain server behind https is no TLS server.
+/// A plain HTTP server is not accepted for https.
 #[test]
 fn plain_server() {
     let server = support::Server::start(|_, _| {});

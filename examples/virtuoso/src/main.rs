@@ -2,8 +2,8 @@
 //! window, and all at once.
 //!
 //! ```text
-//! cargo run --release -p virtuoso                 the snippets, then the measurement, scaled to end within a minute
-//! cargo run --release -p virtuoso -- --full       as on the page: 12 s for each file; 100 one by one take 20 minutes
+//! cargo run --release -p virtuoso                 snippets, then the measurement, in under a minute
+//! cargo run --release -p virtuoso -- --full       the page's sizes: 12 s a file; 100 one by one: 20 minutes
 //! cargo run --release -p virtuoso -- --snippets   the snippets only
 //! ```
 
