@@ -1,7 +1,8 @@
-//! `cargo xtask behaviour`: the tables under doc/behaviour/ and the tests say the same.
+//! `cargo xtask behaviour` checks that the tables under doc/behaviour/ and the tests agree.
 //!
-//! A row's id reads `topic_07_words`, its topic being the file's name. A test belongs to the row with whose id its own name
-//! begins; one row may have several tests (other workers, other drivers). Other pages name rows that exist.
+//! A row's id has the form `topic_07_words`, and its topic is the file's name. A test belongs to
+//! the row whose id begins the test's name. One row may have several tests (other workers, other
+//! drivers). Other pages may only name existing rows.
 
 use crate::lexer::{Kind, Token, lex};
 use crate::outcome::Outcome;
@@ -15,7 +16,8 @@ const HEADING: [&str; 4] = ["id", "given", "when", "then"];
 /// Reads the tables and the tests, and compares them.
 pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut problems = vec![];
-    // By `topic_07`, which is what must be unique: the whole id, and how many tests carry it.
+    // The key is `topic_07`, which must be unique. The value is the whole id, and the number of
+    // tests with it.
     let mut rows: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
     let mut topics = 0;
     for (file, text) in
@@ -92,7 +94,7 @@ struct Test<'a> {
     ignored: bool,
 }
 
-/// `topic_07` of `topic_07_words`.
+/// Returns `topic_07` of `topic_07_words`.
 fn number(id: &str) -> Option<&str> {
     let mut parts = id.splitn(3, '_');
     let (topic, number, words) = (parts.next()?, parts.next()?, parts.next()?);
@@ -101,8 +103,8 @@ fn number(id: &str) -> Option<&str> {
     (is_topic && is_number && !words.is_empty()).then(|| &id[..topic.len() + 1 + number.len()])
 }
 
-/// The test functions that are named as rows are: those with a `test` attribute, and those inside a macro's braces, which
-/// put it there.
+/// Returns the test functions whose names have the form of a row's id: those with a `test`
+/// attribute, and those inside a macro's braces, where the macro adds the attribute.
 fn carrying_ids<'a>(tokens: &[Token<'a>]) -> Vec<Test<'a>> {
     let mut tests = vec![];
     let mut braces = vec![];

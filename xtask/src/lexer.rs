@@ -1,8 +1,10 @@
-//! As much of Rust's grammar of tokens as the checks need: code, comments and literals told apart, each with its line.
+//! The part of Rust's token grammar that the checks need: it separates code, comments and literals,
+//! and gives each its line.
 //!
-//! It does not have to accept only valid programs (rustc does that), but it must never take a comment or a string for code.
+//! It need not reject invalid programs (rustc does that), but it must never take a comment or a
+//! string for code.
 
-/// What a token is.
+/// The kinds of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An identifier, a keyword or a number.
@@ -17,16 +19,16 @@ pub(crate) enum Kind {
     Lifetime,
 }
 
-/// A piece of code.
+/// A token of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Token<'a> {
     pub(crate) kind: Kind,
     pub(crate) text: &'a str,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
 }
 
-/// A source file, taken apart.
+/// The tokens and comments of a source file.
 #[derive(Debug)]
 pub(crate) struct Lexed<'a> {
     pub(crate) tokens: Vec<Token<'a>>,
@@ -34,7 +36,7 @@ pub(crate) struct Lexed<'a> {
     pub(crate) comments: Vec<(usize, &'a str)>,
 }
 
-/// Takes a source file apart.
+/// Splits a source file into tokens and comments.
 pub(crate) fn lex(source: &str) -> Lexed<'_> {
     let mut lexer =
         Lexer { source, at: 0, line: 1, out: Lexed { tokens: vec![], comments: vec![] } };
@@ -80,7 +82,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A lifetime or a character literal, which begin alike.
+    /// Reads a lifetime or a character literal, which begin alike.
     fn quote(&mut self, rest: &'a str) {
         let mut chars = rest[1..].chars();
         let (first, second) = (chars.next(), chars.next());
@@ -141,7 +143,7 @@ fn block_comment_len(text: &str) -> usize {
     text.len()
 }
 
-/// The length of the string literal that the text begins with, prefix included.
+/// Returns the length of the string literal at the start of the text, prefix included.
 fn string_len(text: &str) -> Option<usize> {
     let prefix = text.find(|c| !matches!(c, 'b' | 'c' | 'r')).filter(|&len| len <= 2)?;
     let raw = text[..prefix].contains('r');

@@ -1,6 +1,7 @@
 //! The project's own checks: `cargo xtask check` before a commit, `cargo xtask ci` for everything.
 //!
-//! A check prints how many cases it looked at, and fails if there were none: a check that did not run shows nothing.
+//! A check prints the number of cases that it looked at, and fails if there were none, because a
+//! check without cases proves nothing.
 
 mod behaviour;
 mod drivers;
@@ -31,17 +32,22 @@ cargo xtask <check>
   layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
   unsafe      every unsafe block cites an invariant of doc/unsafe.md
   behaviour   every row under doc/behaviour/ has its test, and every such test its row
-  seeds       doc/seeds.md: every link and every test that it names is there
-  examples    every example ends by itself and well
-  ecosystem   the same for those with other people's crates, and real servers
-  twins       what std's types have and ecru's have not, and why; --write writes the page, --refresh reads std's documentation again
-  numbers     the README's numbers are those of the newest results in bench/results/; --write writes them
+  seeds       every link and every test that doc/seeds.md names exists
+  examples    every example ends successfully and prints something
+  ecosystem   the same for examples with other crates and real servers
+  twins       what std's types have and ecru's lack, and why;
+              --write writes the page, --refresh reads std's documentation again
+  numbers     the README's numbers are those of the newest results in bench/results/;
+              --write writes them
   loom        the waiting protocols, model-checked
-  abort       what works where panics abort
+  abort       the tests for programs in which panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
-  drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
-  miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
-  slopes      instructions per operation against the stored counts; --bless stores today's
+  drivers     the behaviour tests on each driver, with one worker and with two;
+              the attacks on the second driver
+  miri        behaviour tests in Rust's interpreter (needs nightly with miri);
+              names of tests may follow
+  slopes      instructions per operation against the stored counts;
+              --bless stores the current counts
 ";
 
 fn main() -> ExitCode {

@@ -1,28 +1,30 @@
-//! Every path that a source file names, made absolute.
+//! The paths that a source file names, made absolute.
 //!
-//! `use` trees are taken apart, `self` and `super` resolved (inline modules included), and names brought in by `use` are
-//! followed, so that `use std::sync; sync::atomic::fence(..)` counts as naming `std::sync::atomic::fence`.
+//! `use` trees are split, `self` and `super` are resolved (inline modules included), and names
+//! imported by `use` are followed. `use std::sync; sync::atomic::fence(..)` therefore counts as
+//! naming `std::sync::atomic::fence`.
 
 use crate::lexer::{Kind, Lexed, Token};
 use std::collections::HashMap;
 
-/// Words that may stand before a path with a leading `::`.
+/// Words that may precede a path with a leading `::`.
 const KEYWORDS: [&str; 10] =
     ["as", "const", "dyn", "else", "for", "if", "impl", "in", "mut", "return"];
 
-/// A path as it stands in the source, made absolute.
+/// A path of the source, made absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// Segments; the first is `crate` for a path within the crate, otherwise whatever the source says.
+    /// The segments. The first is `crate` for a path within the crate, otherwise the first segment
+    /// in the source.
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
-    /// It is the name of a macro being called.
+    /// Whether the path is the name of a macro that is called.
     pub(crate) is_macro: bool,
-    /// The module that it stands in, inline modules included.
+    /// The module that contains the path, inline modules included.
     pub(crate) module: Vec<String>,
 }
 
-/// All paths in a file that stands for `module` (its path from the crate root).
+/// Returns all paths in the file of `module` (its path from the crate root).
 pub(crate) fn named(lexed: &Lexed<'_>, module: &[String]) -> Vec<Named> {
     let mut reader = Reader {
         tokens: &lexed.tokens,
@@ -39,7 +41,7 @@ struct Reader<'a> {
     tokens: &'a [Token<'a>],
     module: Vec<String>,
     found: Vec<Named>,
-    /// What a name brought in by `use` stands for, in its module.
+    /// The meaning of a name imported by `use`, for each module.
     aliases: HashMap<(Vec<String>, String), Vec<String>>,
     in_use: bool,
 }
@@ -95,7 +97,7 @@ impl<'a> Reader<'a> {
         if at == 0 || self.tokens[at - 1].kind != Kind::PathSeparator {
             return true;
         }
-        // `::name` begins a path only where nothing stands before the `::`.
+        // `::name` begins a path only if no token that could continue one precedes the `::`.
         let before = |back: usize| at.checked_sub(back).and_then(|i| self.tokens.get(i));
         match before(2) {
             Some(t) if t.text == ">" => before(3).is_some_and(|t| t.text == "-"),
@@ -183,7 +185,8 @@ impl<'a> Reader<'a> {
                 .find_map(|len| aliases.get(&(module[..len].to_vec(), name.clone())))
         };
         let follow = |mut named: Named| {
-            // A name may stand for a path that begins with another such name; a few rounds end every chain seen.
+            // A name may stand for a path that begins with another such name. A few rounds resolve
+            // every chain in practice.
             for _ in 0..4 {
                 match meaning(&named.module, &named.segments[0]) {
                     Some(path) if path[0] != named.segments[0] => {

@@ -1,8 +1,10 @@
-//! `cargo xtask unsafe`: every piece of unsafe code says which invariant makes it sound.
+//! `cargo xtask unsafe` checks that all unsafe code says which invariant makes it sound.
 //!
-//! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues from the lines around it
-//! alone (both are counted); ids are known, every one of them is cited somewhere, and the module, or one around it, opens with `#![expect(unsafe_code, ..)]` (a single item may carry it itself, where
-//! rustc sees to it that nothing else does). Elsewhere (benches, examples) the comment alone will do.
+//! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues
+//! only from the lines around it (both are counted). Cited ids must be listed, and each listed id
+//! must be cited. The module, or one around it, must open with `#![expect(unsafe_code, ..)]`. (A
+//! single item may carry the attribute itself, and rustc then ensures that nothing else contains
+//! unsafe code.) Outside src/ (benches, examples) a comment suffices.
 
 use crate::lexer::{Kind, Lexed, Token, lex};
 use crate::outcome::Outcome;
@@ -22,9 +24,9 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut check = Check::default();
     for (line, cells) in table::rows(index, &HEADING) {
         if !is_id(cells[0]) {
-            check.problems.push(format!("{INDEX}:{line}: `{}` is no id", cells[0]));
+            check.problems.push(format!("{INDEX}:{line}: `{}` is not an id", cells[0]));
         } else if check.cited.insert(cells[0], 0).is_some() {
-            check.problems.push(format!("{INDEX}:{line}: {} stands there twice", cells[0]));
+            check.problems.push(format!("{INDEX}:{line}: {} is listed twice", cells[0]));
         }
     }
     for (file, source) in tree.library() {
@@ -55,13 +57,13 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
 #[derive(Default)]
 struct Check<'a> {
     cited: BTreeMap<&'a str, usize>,
-    /// The modules whose file opens with the expectation.
+    /// The modules whose file opens with the attribute.
     opened: BTreeSet<Vec<String>>,
     blocks: usize,
-    /// Those that cite nothing: their argument is local.
+    /// The number of blocks that cite nothing, because their argument is local.
     local: usize,
     impls: usize,
-    /// Files of src/ with unsafe code, and all of them.
+    /// The number of files of src/ with unsafe code, and of all files.
     files: usize,
     all_files: usize,
     /// Blocks and impls outside src/.
@@ -75,7 +77,7 @@ impl Check<'_> {
         let lines: Vec<&str> = source.lines().collect();
         let in_library = file.starts_with("src/");
         self.all_files += usize::from(in_library);
-        // A promise may also be named where it is asked for (`# Safety`) or explained.
+        // An invariant may also be cited in a `# Safety` section or in an explanation.
         for word in lexed.comments.iter().flat_map(|(_, text)| words(text)).filter(|_| in_library) {
             if let Some(count) = self.cited.get_mut(word) {
                 *count += 1;
@@ -91,7 +93,7 @@ impl Check<'_> {
             let what = match next {
                 "{" => "unsafe block",
                 "impl" => "unsafe impl",
-                // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes promise nothing by themselves.
+                // `unsafe fn`, `unsafe trait`, `unsafe extern` and attributes need no argument.
                 _ => continue,
             };
             has_unsafe = true;
@@ -134,11 +136,11 @@ impl Check<'_> {
             if self.cited.contains_key(word) { known += 1 } else { unknown.push(word) }
         }
         self.local += usize::from(known == 0 && unknown.is_empty());
-        // `U8` and the like beside a known id are no citations.
+        // Words such as `U8` beside a known id are not citations.
         for word in
             unknown.iter().filter(|w| known == 0 || w.starts_with(|c| families.contains(&c)))
         {
-            self.problems.push(format!("{place}: {word} does not stand in {INDEX}"));
+            self.problems.push(format!("{place}: {word} is not listed in {INDEX}"));
         }
     }
 }
@@ -147,7 +149,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
 }
 
-/// True for `S1`, `B12`: one capital letter and a number.
+/// Returns true for `S1` and `B12`: one capital letter and a number.
 fn is_id(word: &str) -> bool {
     let mut chars = word.chars();
     chars.next().is_some_and(|c| c.is_ascii_uppercase())
@@ -155,14 +157,14 @@ fn is_id(word: &str) -> bool {
         && chars.all(|c| c.is_ascii_digit())
 }
 
-/// The text of the SAFETY comment that belongs to the statement on this line.
+/// Returns the text of the SAFETY comment for the statement on this line.
 fn reason_above(lexed: &Lexed<'_>, lines: &[&str], line: usize) -> Option<String> {
     let comments: BTreeMap<usize, &str> = lexed.comments.iter().copied().collect();
     let is_comment = |line: usize| {
         comments.contains_key(&line) && lines[line - 1].trim_start().starts_with(['/', '*'])
     };
     let mut above = line - 1;
-    // The statement may have begun some lines further up, and attributes may stand between.
+    // The statement may have begun some lines above, and attributes may be in between.
     while above > 0 && !is_comment(above) {
         let code = lines[above - 1].trim();
         let ends_there = code.ends_with([';', '{', '}', ',']) || code.is_empty();
@@ -181,7 +183,7 @@ fn reason_above(lexed: &Lexed<'_>, lines: &[&str], line: usize) -> Option<String
     reason.find("SAFETY:").map(|at| reason[at..].to_owned())
 }
 
-/// For each token, whether a module around it opens with `#![expect(unsafe_code`.
+/// Returns for each token whether a module around it opens with `#![expect(unsafe_code`.
 fn opened(tokens: &[Token<'_>]) -> Vec<bool> {
     let mut stack = vec![false];
     let mut opened = vec![];
@@ -203,7 +205,7 @@ fn opened(tokens: &[Token<'_>]) -> Vec<bool> {
     opened
 }
 
-/// True if a single item is expected to contain unsafe code.
+/// Returns true if a single item is expected to contain unsafe code.
 fn has_outer_opening(tokens: &[Token<'_>]) -> bool {
     (0..tokens.len()).any(|at| texts(tokens, at, ["#", "[", "expect", "(", "unsafe_code"]))
 }
@@ -269,7 +271,7 @@ unsafe impl Sync for T {{}}"
         ));
         assert!(local.stands() && local.summary.contains("1 argue from the lines"), "{local:?}");
         with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}"))
-            .complains("S9 does not stand in");
+            .complains("S9 is not listed in");
     }
 
     #[test]
@@ -300,8 +302,8 @@ unsafe impl Sync for T {{}}"
         let index = format!("{INDEX}| S3 | buffers |\n| S1 | twice |\n| why | no id |\n");
         let outcome = check(&Tree::of(&[("doc/unsafe.md", &index), ("src/both.rs", BOTH)]));
         outcome.complains("S3 is cited nowhere");
-        outcome.complains("S1 stands there twice");
-        outcome.complains("`why` is no id");
+        outcome.complains("S1 is listed twice");
+        outcome.complains("`why` is not an id");
     }
 
     #[test]
