@@ -121,7 +121,9 @@ pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
             println!("--- {package}: {name}");
             let mut command = cargo(root, &["run", "--quiet", "--profile", "quick"]);
             match run(command.args(["--package", package, "--example", name])) {
-                Ok(said) if said.lines.is_empty() => problems.push(format!("{name} printed nothing")),
+                Ok(said) if said.lines.is_empty() => {
+                    problems.push(format!("{name} printed nothing"))
+                }
                 Ok(_) => cases += 1,
                 Err(problem) => problems.push(problem),
             }
