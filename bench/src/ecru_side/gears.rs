@@ -1,4 +1,4 @@
-//! What gears' notes measure, of the same shape as the peers' in [`crate::rows`].
+//! The measurements of gears' notes, in the same form as the peers' in [`crate::rows`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::harness::{Contender, nanoseconds_per_operation};
 use crate::peers::channels::ALIVE;
 use crate::rows::{SLEEPS, races, spin};
 
-/// ecru's contenders for such a row.
+/// Returns ecru's contenders for such a row.
 pub(super) fn contenders(family: &str) -> Vec<Contender> {
     let timed = |work: fn(u64)| {
         Contender::timed(ECRU, move || runtime(2).run(|| nanoseconds_per_operation(work)))
@@ -40,7 +40,8 @@ pub(super) fn contenders(family: &str) -> Vec<Contender> {
     }
 }
 
-/// Runs `wait` with three futures that sleep, of which the first is the fastest; then cancels the rest.
+/// Runs `wait` with three sleeping futures, of which the first is the fastest, and then cancels the
+/// others.
 fn racing(wait: impl FnOnce(&[JoinHandle<'_, bool>; 3])) {
     ecru::scope(|scope| {
         let futures = SLEEPS.map(|length| scope.spawn(move || ecru::sleep(length).is_ok()));

@@ -1,4 +1,5 @@
-//! One function for each family of rows, of the same shape as its peers' functions in [`crate::rows`].
+//! One function for each family of rows, in the same form as its peers' functions in
+//! [`crate::rows`].
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
@@ -17,7 +18,7 @@ use crate::rows::{
     second_batch, whole_rounds,
 };
 
-/// ecru's contender for a row.
+/// Returns ecru's contender for a row.
 pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     let contender = match family {
         "switch" => Contender::timed(ECRU, switch),
@@ -51,7 +52,7 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     Some(contender)
 }
 
-/// A runtime with so many workers.
+/// Creates a runtime with this number of workers.
 pub(super) fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().expect("the runtime starts")
 }
@@ -99,7 +100,7 @@ fn coroutines(count: usize) -> f64 {
             }
         })
     };
-    // Unwinding every one of them at the end would take longer than the row; the process ends anyhow.
+    // Unwinding all of them at the end would take longer than the row, and the process ends anyway.
     let coroutines: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..count).map(create).collect());
     let pair = whole_rounds(count, || {
         for coroutine in coroutines.iter() {
@@ -140,7 +141,8 @@ fn batch(size: usize) {
     });
 }
 
-/// Spawns `count` tasks into the scope, each of which waits until it is cancelled, and returns when all have come so far.
+/// Spawns `count` tasks into the scope, each of which waits until it is cancelled. Returns when all
+/// of them wait.
 fn crowd_of<'scope>(
     scope: &'scope Scope<'scope, '_>,
     count: usize,
@@ -160,7 +162,7 @@ fn crowd_of<'scope>(
     }
 }
 
-/// What most parked tasks do: no timer, no operation, only a waiter.
+/// Most parked tasks have only a waiter, without a timer or an operation, and so do these.
 fn parked(count: usize) -> Sample {
     runtime(1).run(|| {
         ecru::scope(|outer| {
@@ -230,7 +232,7 @@ fn lone_timeout() -> Sample {
     })
 }
 
-/// A task for every call on the left.
+/// Spawns a task for every call on the left.
 fn fib(number: u64) -> u64 {
     if number < 2 {
         return number;
