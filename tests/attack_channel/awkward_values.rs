@@ -1,4 +1,4 @@
-//! Ends that are forgotten, and values of awkward shapes.
+//! Forgotten ends, and values of unusual sizes and kinds.
 
 use std::mem;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! What works where panics abort, and what is leaked there: `cargo run --profile abort -p ecru-abort`.
+//! Checks what works and what is leaked if panics abort: `cargo run --profile abort -p ecru-abort`.
 //!
-//! Each check is a function; the last line says how many there were, as the test runner does.
+//! Each check is a function. The last line has the number of checks, as the test runner prints it.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What these attacks share.
+//! Helpers of these attacks.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc;
@@ -50,7 +50,7 @@ pub(super) fn each_run(body: impl Fn()) {
     }
 }
 
-/// The text of the panic of `f`.
+/// Returns the text of the panic of `f`.
 pub(super) fn panic_of<T>(f: impl FnOnce() -> T) -> Option<String> {
     match panic::catch_unwind(AssertUnwindSafe(f)) {
         Ok(_) => None,
