@@ -1,4 +1,5 @@
-//! What the tests share: runs with one and with two workers, a watchdog, and panics that print nothing.
+//! Helpers for the tests: runs with one and with two workers, a watchdog, and panics that print
+//! nothing.
 #![expect(unsafe_code, reason = "sets what a signal does in a child process")]
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,7 +13,7 @@ pub(crate) use crate::common::{
     start_again, text_of, until,
 };
 
-/// Spawns a task that is at work when this returns, so that cancelling it meets a wait of it.
+/// Spawns a task that has begun when this returns, so that cancelling it reaches one of its waits.
 pub(crate) fn begin<'scope, T: Send + 'scope>(
     s: &'scope ecru::Scope<'scope, '_>,
     body: impl FnOnce() -> T + Send + 'scope,
@@ -35,12 +36,12 @@ pub(crate) fn forever() -> ecru::Cancelled {
     ecru::sleep(HOUR).unwrap_err()
 }
 
-/// A panic that prints nothing.
+/// Panics without printing anything.
 pub(crate) fn quiet_panic(text: &'static str) -> ! {
     resume_unwind(Box::new(text))
 }
 
-/// What `body` panics with.
+/// Returns the payload of the panic of `body`.
 #[track_caller]
 pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
     match catch_unwind(AssertUnwindSafe(body)) {
@@ -49,25 +50,27 @@ pub(crate) fn payload_of<T>(body: impl FnOnce() -> T) -> Box<dyn Any + Send> {
     }
 }
 
-/// The text that `body` panics with.
+/// Returns the text of the panic of `body`.
 #[track_caller]
 pub(crate) fn panic_text<T>(body: impl FnOnce() -> T) -> String {
     text_of(&*payload_of(body)).to_owned()
 }
 
-/// What a thread has used of the processor. A test that asks how late something is of a thread that is always busy asks by this clock:
-/// other programs do not move it.
+/// The processor time of a thread. A test that measures lateness on a thread that is always busy
+/// uses this clock, because other programs do not affect it.
 #[derive(Clone)]
 pub(crate) struct ProcessorClock(std::path::PathBuf);
 
 impl ProcessorClock {
-    /// Of the calling thread.
+    /// Returns the clock of the calling thread.
     pub(crate) fn of_this_thread() -> ProcessorClock {
-        // The name of the thread and not the way to "this thread": others may read it.
+        // The path contains the thread's number and not "this thread", so that other threads can
+        // read it.
         ProcessorClock(std::fs::canonicalize("/proc/thread-self").unwrap().join("schedstat"))
     }
 
-    /// So far; to a tick of the kernel's clock if that thread is running meanwhile.
+    /// Returns the time used so far, accurate to a tick of the kernel's clock if that thread is
+    /// running.
     pub(crate) fn used(&self) -> Duration {
         let times = std::fs::read_to_string(&self.0).unwrap();
         Duration::from_nanos(times.split(' ').next().unwrap().parse().unwrap())
@@ -83,19 +86,21 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// As [`common::is_child`](crate::common::is_child); and a child that is one heeds Ctrl-C.
+/// As [`common::is_child`](crate::common::is_child). If this is the child, also makes it react to
+/// Ctrl-C.
 pub(crate) fn is_child(test: &str) -> bool {
     let is = crate::common::is_child(test);
     if is {
         // A shell that runs the tests in the background ignores the signal for all of them.
-        // SAFETY: the default action is a valid one, and nobody has set another in this process.
+        // SAFETY: the default action is a valid one, and no other code has set an action in this
+        // process.
         let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         assert_ne!(before, libc::SIG_ERR);
     }
     is
 }
 
-/// Runs `body` while nothing can be opened: in a process of its own.
+/// Runs `body` while no descriptor can be opened. It is for a process of its own.
 pub(crate) fn without_descriptors(body: impl FnOnce()) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
@@ -103,14 +108,14 @@ pub(crate) fn without_descriptors(body: impl FnOnce()) {
     setrlimit(Resource::Nofile, before).unwrap();
 }
 
-/// Where the two sides of something are: on tasks of a run, or on plain threads without one.
+/// The place of both sides of a test: in tasks of a run, or on plain threads without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Task,
     Thread,
 }
 
-/// Runs `body` on tasks with one worker and with two, and on plain threads.
+/// Runs `body` in tasks with one worker and with two, and on plain threads.
 #[track_caller]
 pub(crate) fn everywhere(body: impl Fn(Side)) {
     each_run(|| body(Side::Task));
@@ -139,7 +144,8 @@ impl Side {
         }
     }
 
-    /// Runs `count` of them at once, each with its number, and `here` on the caller; what they return, in order.
+    /// Runs `count` functions at once, each with its number, and `here` on the caller. Returns
+    /// their results in order.
     pub(crate) fn many<A: Send, B>(
         self,
         count: usize,
@@ -161,12 +167,12 @@ impl Side {
         }
     }
 
-    /// Lets the others go on for so long that those who are to wait do.
+    /// Lets the others run long enough that those that are about to wait do so.
     pub(crate) fn pause(self) {
         match self {
             Side::Task => {
                 settle();
-                // On another worker.
+                // For tasks on another worker.
                 let _ = ecru::sleep(ms(2));
             }
             Side::Thread => thread::sleep(ms(4)),
@@ -174,7 +180,8 @@ impl Side {
     }
 }
 
-/// Checks how often each of some things was taken that have the same chance, by a chi-squared test. Chance alone fails it once in 10^9 runs.
+/// Checks by a chi-squared test that things with the same probability were taken equally often.
+/// Chance alone fails it once in 10^9 runs.
 #[track_caller]
 pub(crate) fn assert_even(counts: &[u32]) {
     let bound = match counts.len() {

@@ -13,7 +13,7 @@ fn send_all<X: Transform<Input: std::fmt::Debug>>(
     values.into_iter().for_each(|value| sender.send(value).unwrap());
 }
 
-/// What comes of values.
+/// Returns the outputs for these values.
 fn outputs<X: Transform<Input: std::fmt::Debug>>(
     transform: X,
     values: impl IntoIterator<Item = X::Input>,
@@ -101,7 +101,7 @@ fn transform_05_overfull() {
             assert!(sender.try_send(9).unwrap_err().is_full());
             assert_eq!(receiver.recv(), Ok(1));
             settle();
-            // Two are left: full, not overfull, and still no room.
+            // Two values are left: the channel is full, not overfull, and still has no room.
             assert!(!waits.is_finished() && receiver.len() == 2);
             assert_eq!(receiver.recv(), Ok(1));
             assert_eq!(waits.join().unwrap(), Ok(()));
@@ -115,7 +115,7 @@ fn transform_06_no_output_needs_no_room_for_long() {
     let (sender, receiver) = channel::transformed(1, transform::values().filter(|n: &u32| *n > 9));
     send_all(&sender, [1, 2, 3, 10]);
     assert_eq!(receiver.len(), 1);
-    // Nobody can tell beforehand that 4 would need no room.
+    // It is not known beforehand that 4 would need no room.
     assert!(sender.try_send(4).unwrap_err().is_full());
     assert_eq!(receiver.recv(), Ok(10));
     sender.try_send(4).unwrap();
@@ -123,7 +123,7 @@ fn transform_06_no_output_needs_no_room_for_long() {
 
 #[test]
 fn transform_07_wants_no_more() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let (sender, receiver) = channel::transformed(1, transform::values().take(2).chunks(2));
         sender.send(1).unwrap();
@@ -133,7 +133,7 @@ fn transform_07_wants_no_more() {
         assert_eq!(sender.send(3), Err(SendError::Disconnected(3)));
         assert_eq!(channel::collect(&receiver), Ok(vec![vec![1, 2]]));
 
-        // Those who already wait succeed, and their values are dropped.
+        // Sends that already wait succeed, and their values are dropped.
         let (sender, receiver) = channel::transformed(1, transform::values().take(2));
         sender.send(1).unwrap();
         ecru::scope(|s| {
@@ -176,13 +176,13 @@ fn transform_09_handler() {
     assert_eq!(outputs(instead, 0..4), [0, 1000, 2, 1000]);
     let nothing = transform::values().map(odd).on_panic(|_| None);
     assert_eq!(outputs(nothing, 0..4), [0, 2]);
-    // What is further down is not its business.
+    // A panic further down does not concern it.
     let below = transform::values().on_panic(|_| None).map(odd);
     let (sender, _receiver) = channel::transformed(9, below);
     assert_eq!(panic_text(|| sender.send(1)), "odd");
 }
 
-/// Keeps everything, and emits it when it is finished.
+/// Keeps everything, and emits it in its flush.
 struct Keep(Vec<u32>);
 
 impl Transform for Keep {
@@ -207,7 +207,7 @@ impl Transform for Keep {
 
 #[test]
 fn transform_10_close_waits_for_those_who_send() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let twice = transform::values().flat_map(|n: u32| [n, n]).chunks(3);
         let (sender, receiver) = channel::transformed(1, twice);
@@ -256,7 +256,7 @@ fn transform_12_bad_sizes() {
 
 #[test]
 fn transform_13_value_comes_back() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let seen = Arc::new(AtomicUsize::new(0));
         let counting = transform::values().map({
@@ -269,7 +269,7 @@ fn transform_13_value_comes_back() {
         let (sender, receiver) = channel::transformed(1, counting);
         sender.send(1).unwrap();
         ecru::scope(|s| {
-            // The first waits for room, the second for its turn.
+            // The first waits for room, and the second for its turn.
             let waits: Vec<_> = (2..4)
                 .map(|n| {
                     begin(s, {
@@ -298,7 +298,7 @@ fn transform_14_cannot_wait() {
         let step = Again(Arc::clone(&again));
         let (sender, receiver) = channel::transformed(4, Box::new(step) as Box<dyn SendAgain>);
         again.set(sender.clone()).ok().unwrap();
-        // To send from within would wait for itself for ever.
+        // A send from within would wait for itself for ever.
         assert!(panic_text(|| sender.send(1)).contains("no_suspend"));
         sender.close();
         assert!(receiver.recv().is_err());
@@ -339,7 +339,7 @@ fn transform_15_many_senders() {
             }
             drop(sender);
             let mut all = channel::collect(&receiver).unwrap();
-            // What comes of one value stands together.
+            // The outputs of one value stay together.
             assert!(all.chunks(2).all(|two| two[0] == two[1]));
             all.sort_unstable();
             assert!(all.into_iter().eq((0..4000).flat_map(|n| [n, n])));

@@ -1,4 +1,4 @@
-//! Values by topic, for those who subscribe to it.
+//! Values by topic, for the subscribers of each topic.
 
 use crate::support::{each_run, settle, until};
 use ecru::channel::{self, PubSub, RecvError};
@@ -46,7 +46,8 @@ fn hub_30_slow_topic() {
             let (slow, quick) = (news.subscribe(1), news.subscribe(0));
             ecru::scope(|s| {
                 s.spawn(|| news.run().unwrap());
-                // One on its way and as many as the buffer takes do not hold the others up.
+                // One value on its way, and as many as the buffer takes, do not delay the other
+                // topics.
                 let odd = (0..=capacity as u32).map(|n| 2 * n + 1);
                 channel::send_all(&sender, odd.chain([100])).unwrap();
                 assert_eq!(quick.recv(), Ok(100));
@@ -88,7 +89,7 @@ fn hub_31_subscription_is_dropped() {
             assert_eq!(source.len(), 1, "3 has to wait until 1 has gone");
             drop(slow);
             assert_eq!(quick.recv(), Ok(2));
-            // The topic has ended with its last subscriber; now it begins anew.
+            // The topic ended with its last subscriber, and now begins anew.
             let again = news.subscribe(1);
             settle();
             channel::send_all(&sender, [5]).unwrap();
@@ -107,13 +108,13 @@ fn hub_32_news_end() {
         let early = news.subscribe("all");
         ecru::scope(|s| {
             s.spawn(|| news.run().unwrap());
-            // Everything that has come is delivered first.
+            // All values that have come are delivered first.
             assert_eq!(channel::collect(&*early), Ok(vec![0, 1, 2, 3]));
         });
         assert_eq!(news.subscribe("all").recv(), Err(RecvError::Disconnected));
         assert_eq!(news.run(), Ok(()));
 
-        // Each topic by itself: nobody reads the odd ones before the even ones have ended.
+        // Topics are independent: the odd values are not read before the even ones have ended.
         let news = PubSub::with_buffers(channel::from_iter(0..8), |n: &u32| n % 2, |_| 8);
         let (even, odd) = (news.subscribe(0), news.subscribe(1));
         ecru::scope(|s| {
