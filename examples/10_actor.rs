@@ -72,7 +72,7 @@ fn main() {
             }
             drop(account);
             assert_eq!(actor.join().expect("it does not panic"), 250);
-            println!("nobody is left to ask: the actor ended, with 250");
+            println!("all senders are dropped: the actor ended, with 250");
         });
     });
 }

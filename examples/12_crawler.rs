@@ -59,7 +59,7 @@ fn main() {
                         found.into_iter().filter(|link| seen.insert(*link)).for_each(visit);
                     }
                     Err(Trouble::TooSlow) => late += 1,
-                    Err(Trouble::Cancelled) => unreachable!("nobody cancels this run"),
+                    Err(Trouble::Cancelled) => unreachable!("this run is never cancelled"),
                 }
             }
         });

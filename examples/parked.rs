@@ -39,7 +39,7 @@ fn parked() {
                 })
             })
             .collect();
-        arrived.wait().expect("nobody cancels this run");
+        arrived.wait().expect("this run is never cancelled");
         println!("  spawned and parked in {:.1?}", began.elapsed());
         let beside = ping_pong();
         println!("  beside them: {beside:.1?} for each round trip");

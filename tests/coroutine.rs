@@ -415,7 +415,7 @@ fn a_forgotten_coroutine_is_never_run() {
         yielder.suspend(());
     });
     coroutine.resume(());
-    #[expect(clippy::mem_forget, reason = "it is what this test is about")]
+    #[expect(clippy::mem_forget, reason = "this test is about it")]
     std::mem::forget(coroutine);
     assert_eq!(dropped.get(), 0);
 }

@@ -2,7 +2,7 @@
 
 mod common;
 #[path = "behaviour/streams.rs"]
-#[expect(dead_code, reason = "some of it is needed")]
+#[expect(dead_code, reason = "this program uses a part of it")]
 mod streams;
 
 use ecru::net::{Shutdown, TcpListener, TcpStream};

@@ -383,7 +383,7 @@ fn slow_joins_race() {
 
 /// Leaked handles leak only a box each, and nothing waits for them.
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn slow_leaked_handles_harm_nobody() {
     let _turn = take_turn();
     let runtime = runtime(2);

@@ -76,7 +76,7 @@ fn spawn_join(operations: u64) {
     one_worker().run(|| {
         ecru::scope(|scope| {
             for _ in 0..operations {
-                scope.spawn(|| {}).join().expect("nobody cancels it");
+                scope.spawn(|| {}).join().expect("it is never cancelled");
             }
         });
     });
@@ -91,7 +91,7 @@ fn fan_out(operations: u64) {
         ecru::scope(|scope| {
             let left = scope.spawn(move || fib(number - 1));
             let right = fib(number - 2);
-            left.join().expect("nobody cancels it") + right
+            left.join().expect("it is never cancelled") + right
         })
     }
     one_worker().run(|| {
@@ -105,7 +105,7 @@ fn fan_out(operations: u64) {
 fn yields(operations: u64) {
     let turns = || {
         for _ in 0..operations / 2 {
-            ecru::yield_now().expect("nobody cancels it");
+            ecru::yield_now().expect("it is never cancelled");
         }
     };
     one_worker().run(|| {
@@ -176,7 +176,7 @@ fn semaphore(operations: u64) {
     let permits = Semaphore::new(2);
     one_worker().run(|| {
         for _ in 0..operations {
-            drop(black_box(permits.acquire()).expect("nobody cancels it"));
+            drop(black_box(permits.acquire()).expect("it is never cancelled"));
         }
     });
 }

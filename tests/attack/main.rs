@@ -2,7 +2,7 @@
 //! destructors that break the rules. Each of these once was, or could become, a hang, a double drop
 //! or a use of freed memory.
 
-#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
+#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of tests that this backend leaves out"))]
 
 #[path = "../common/mod.rs"]
 mod common;

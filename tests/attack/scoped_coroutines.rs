@@ -48,7 +48,7 @@ fn two_handles_are_swapped() {
 
 /// Only a handle can be forgotten.
 #[test]
-#[expect(clippy::forget_non_drop, reason = "it is what this test is about")]
+#[expect(clippy::forget_non_drop, reason = "this test is about it")]
 fn a_forgotten_handle_keeps_nothing_alive() {
     let (dropped, text) = (Cell::new(0), String::from("borrowed"));
     let walk = |yielder: &Yielder<(), char>| {

@@ -137,7 +137,7 @@ fn a_value_is_made_only_when_its_arm_is_taken_and_may_wait() {
 }
 
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn a_forgotten_selected_operation_breaks_nothing() {
     at_once(1, |_| {
         let (sender, receiver) = channel::bounded(2);

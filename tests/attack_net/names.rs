@@ -35,7 +35,7 @@ fn bound_to_longest(kind: rustix::net::SocketType) -> (OwnedFd, std::path::PathB
         *place = libc::c_char::from_ne_bytes([*byte]);
     }
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    #[expect(unsafe_code, reason = "binds as std does not")]
+    #[expect(unsafe_code, reason = "binds to a path that std refuses")]
     // SAFETY: the address is valid and has the given length.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
     assert_eq!(bound, 0, "{}", io::Error::last_os_error());

@@ -40,7 +40,7 @@ fn limits_past_the_end_of_time_are_none() {
 /// Returns the processor time that this thread has used.
 fn used(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    #[expect(unsafe_code, reason = "asks for a thread's time")]
+    #[expect(unsafe_code, reason = "queries a thread's processor time")]
     // SAFETY: there is room for the time.
     let asked = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(asked, 0);

@@ -229,7 +229,7 @@ fn wait_once(stream: &TcpStream, peer: &TcpStream) {
 }
 
 /// Returns a connection whose first end has the descriptor number of `old`, which is closed.
-#[expect(unsafe_code, reason = "dup2 onto a number that is owned")]
+#[expect(unsafe_code, reason = "calls dup2 onto an owned descriptor")]
 fn in_place_of(old: TcpStream) -> (TcpStream, TcpStream) {
     use std::os::fd::{FromRawFd, IntoRawFd};
     let (ours, theirs) = pair();

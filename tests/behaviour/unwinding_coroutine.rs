@@ -177,7 +177,7 @@ fn coroutine_37_dropped_in_its_panic() {
 fn coroutine_37_dropped_in_its_panic_or_forgotten() {
     alone("unwinding_coroutine::coroutine_37_dropped_in_its_panic_or_forgotten", || {
         each_run(|| {
-            #[expect(clippy::mem_forget, reason = "this is the test")]
+            #[expect(clippy::mem_forget, reason = "this test is about it")]
             std::mem::forget(suspended_in_its_panic());
             assert_eq!((ecru::sleep(ms(1)), ecru::yield_now()), (Ok(()), Ok(())));
         });

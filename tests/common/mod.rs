@@ -1,6 +1,6 @@
 //! Helpers shared by the test programs: a watchdog, runs, and both ends of a connection. Test
 //! programs of other packages include this file by its path. It needs only std and the library.
-#![allow(dead_code, reason = "each program takes what it needs")]
+#![allow(dead_code, reason = "each program uses a part of it")]
 
 use std::any::Any;
 use std::net::SocketAddr;

@@ -52,7 +52,7 @@ fn racing(wait: impl FnOnce(&[JoinHandle<'_, bool>; 3])) {
 
 fn race() {
     racing(|futures| {
-        let first = source::race(futures).wait().expect("nobody cancels it");
+        let first = source::race(futures).wait().expect("it is never cancelled");
         assert!(first.expect("it does not panic"), "it slept to the end");
     });
 }
@@ -80,7 +80,7 @@ fn multiplexer(capacity: usize, operations: u64) {
     multiplexer.add_subscriber(subscriber).expect("it is open");
     ecru::scope(|scope| {
         spawn_partner(scope, || send_all(&sender, operations));
-        spawn_partner(scope, || multiplexer.run().expect("nobody cancels it"));
+        spawn_partner(scope, || multiplexer.run().expect("it is never cancelled"));
         for expected in 0..operations {
             assert_eq!(receiver.recv().expect(ALIVE), Ok(expected), "in the order of sending");
         }

@@ -114,7 +114,7 @@ fn coroutines(count: usize) -> f64 {
 fn turns(tasks: u64, operations: u64) {
     let turns = || {
         for _ in 0..operations / tasks {
-            ecru::yield_now().expect("nobody cancels it");
+            ecru::yield_now().expect("it is never cancelled");
         }
     };
     ecru::scope(|scope| {
@@ -127,7 +127,7 @@ fn turns(tasks: u64, operations: u64) {
 pub(super) fn one_after_another(operations: u64) {
     ecru::scope(|scope| {
         for _ in 0..operations {
-            scope.spawn(|| {}).join().expect("nobody cancels it");
+            scope.spawn(|| {}).join().expect("it is never cancelled");
         }
     });
 }
@@ -136,7 +136,7 @@ fn batch(size: usize) {
     ecru::scope(|scope| {
         let tasks: Vec<_> = (0..size).map(|_| scope.spawn(|| {})).collect();
         for task in tasks {
-            task.join().expect("nobody cancels it");
+            task.join().expect("it is never cancelled");
         }
     });
 }
@@ -158,7 +158,7 @@ fn crowd_of<'scope>(
         });
     }
     while arrived.load(Ordering::Relaxed) < count {
-        ecru::yield_now().expect("nobody cancels it");
+        ecru::yield_now().expect("it is never cancelled");
     }
 }
 
@@ -189,7 +189,7 @@ fn given_back(count: usize) -> Sample {
                 scope.cancel();
             });
         };
-        growth(come_and_go, |time| ecru::sleep(time).expect("nobody cancels it"))
+        growth(come_and_go, |time| ecru::sleep(time).expect("it is never cancelled"))
     })
 }
 
@@ -216,7 +216,7 @@ fn sleeps(count: usize) -> Sample {
                 let tasks: Vec<_> =
                     (0..count).map(|_| scope.spawn(|| ecru::sleep(SLEEP))).collect();
                 for task in tasks {
-                    task.join().expect("nobody cancels it").expect("nobody cancels it");
+                    task.join().expect("it is never cancelled").expect("it is never cancelled");
                 }
             });
         })
@@ -240,6 +240,6 @@ fn fib(number: u64) -> u64 {
     ecru::scope(|scope| {
         let left = scope.spawn(move || fib(number - 1));
         let right = fib(number - 2);
-        left.join().expect("nobody cancels it") + right
+        left.join().expect("it is never cancelled") + right
     })
 }

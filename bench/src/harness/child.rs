@@ -84,7 +84,7 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last =
-            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         return Outcome::Died(format!("{}: {}", output.status, last.trim()));
     }
     match parse(row, &printed) {

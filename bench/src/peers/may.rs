@@ -1,5 +1,5 @@
 //! may's sockets.
-#![expect(unsafe_code, reason = "gives it an fd")]
+#![expect(unsafe_code, reason = "passes a raw descriptor to it")]
 
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, IntoRawFd};

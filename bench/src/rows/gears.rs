@@ -117,7 +117,7 @@ fn tokio_race() -> Sample {
             for length in SLEEPS {
                 racing.spawn(tokio::time::sleep(length));
             }
-            racing.join_next().await.expect("there are three").expect("nobody cancels it");
+            racing.join_next().await.expect("there are three").expect("it is never cancelled");
             racing.shutdown().await;
             times.push(began.elapsed().as_secs_f64() * 1e9);
         }

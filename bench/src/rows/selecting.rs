@@ -175,7 +175,7 @@ fn tokio_race(workers: usize) -> f64 {
                     operation
                 });
                 let winner = tasks.join_next().await.expect("there are three");
-                assert_eq!(winner.expect("nobody cancels it"), operation);
+                assert_eq!(winner.expect("it is never cancelled"), operation);
                 tasks.shutdown().await;
             }
         });

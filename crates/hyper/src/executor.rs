@@ -68,7 +68,7 @@ impl RunExecutor {
     /// Panics outside a run of ecru.
     #[must_use]
     #[track_caller]
-    #[expect(clippy::new_without_default, reason = "it depends on the place, and may panic")]
+    #[expect(clippy::new_without_default, reason = "it depends on the current run, and may panic")]
     pub fn new() -> Self {
         RunExecutor { run: Handle::current() }
     }

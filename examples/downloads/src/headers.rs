@@ -50,17 +50,17 @@ impl Headers {
 
     fn add(&mut self, text: &str) -> anyhow::Result<()> {
         let Some((name, value)) = text.split_once(':') else {
-            bail!("there is no colon in it; write it as 'Name: value'");
+            bail!("it contains no colon; write it as 'Name: value'");
         };
         let name: HeaderName =
-            name.trim().parse().ok().context("its name is no name of a header")?;
+            name.trim().parse().ok().context("its name is not a valid header name")?;
         if REFUSED.contains(&name.as_str()) {
             bail!("`{name}` is set by the program itself; leave it out");
         }
         let mut value = HeaderValue::from_str(value.trim())
             .or_else(|_| HeaderValue::from_bytes(value.trim().as_bytes()))
             .with_context(|| {
-                format!("the value of `{name}` has characters that no header may have")
+                format!("the value of `{name}` contains characters that a header must not have")
             })?;
         value.set_sensitive(true);
         self.0.push((name, value));

@@ -101,7 +101,9 @@ impl OtherProcess {
             .context("cannot start the server's process")?;
         let mut url = String::new();
         let output = process.stdout.take().context("the server's output is piped")?;
-        BufReader::new(output).read_line(&mut url).context("the server's process says nothing")?;
+        BufReader::new(output)
+            .read_line(&mut url)
+            .context("the server's process printed nothing")?;
         ensure!(url.starts_with("http://"), "the server's process did not start");
         Ok(Self { process, url: url.trim().to_string() })
     }

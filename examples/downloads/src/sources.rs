@@ -61,7 +61,7 @@ pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Re
         }
     }
     if sources.addresses.is_empty() && sources.bad.is_empty() {
-        bail!("there is no URL in the list; write one a line");
+        bail!("the list contains no URL; write one per line");
     }
     Ok(sources)
 }
@@ -69,7 +69,7 @@ pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Re
 impl Sources {
     fn add(&mut self, text: &str, seen: &mut HashSet<String>) -> Result<(), String> {
         let address = Address::parse(text)
-            .map_err(|why| format!("`{}` is no URL: {why}", without_credentials(text)))?;
+            .map_err(|why| format!("`{}` is not a URL: {why}", without_credentials(text)))?;
         if seen.insert(address.uri.to_string()) {
             self.addresses.push(address);
         }

@@ -24,7 +24,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "Ki" | "KiB" => 1 << 10,
         "Mi" | "MiB" => 1 << 20,
         "Gi" | "GiB" => 1 << 30,
-        _ => return Err(format!("the unit `{unit}` is none of k, M, G, Ki, Mi, Gi")),
+        _ => return Err(format!("the unit `{unit}` is not one of k, M, G, Ki, Mi, Gi")),
     };
     let number: u64 = number
         .parse()

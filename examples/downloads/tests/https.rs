@@ -54,8 +54,8 @@ fn common_name() {
         run_with(made, "localhost", &ca).0
     };
     named(&[], "LocalHost").succeeded();
-    named(&[], "other").failed(1, &["no trust", "name"]);
-    named(&["other"], "localhost").failed(1, &["no trust", "name"]);
+    named(&[], "other").failed(1, &["not trusted", "name"]);
+    named(&["other"], "localhost").failed(1, &["not trusted", "name"]);
 }
 
 /// A named certificate is still checked for its dates and its host.
@@ -67,13 +67,13 @@ fn dates_and_hosts_of_a_named_certificate() {
         params.not_after = rcgen::date_time_ymd(2002, 1, 1);
     });
     let ca = expired.pem.clone();
-    run_with(expired, "localhost", &ca).0.failed(1, &["no trust", "xpired"]);
+    run_with(expired, "localhost", &ca).0.failed(1, &["not trusted", "xpired"]);
     let future = self_signed(|params| params.not_before = rcgen::date_time_ymd(2901, 1, 1));
     let ca = future.pem.clone();
-    run_with(future, "localhost", &ca).0.failed(1, &["no trust"]);
+    run_with(future, "localhost", &ca).0.failed(1, &["not trusted"]);
     let made = self_signed(|_| {});
     let ca = made.pem.clone();
-    run_with(made, "127.0.0.1", &ca).0.failed(1, &["no trust", "name"]);
+    run_with(made, "127.0.0.1", &ca).0.failed(1, &["not trusted", "name"]);
 }
 
 /// A certificate that an authority signed is trusted if the authority's certificate, or the
@@ -98,8 +98,8 @@ fn an_authority() {
     let itself = made();
     let pem = itself.pem.clone();
     run_with(itself, "localhost", &pem).0.succeeded();
-    run_with(made(), "localhost", &pem).0.failed(1, &["no trust"]);
-    run_with(made(), "localhost", &impostor).0.failed(1, &["no trust"]);
+    run_with(made(), "localhost", &pem).0.failed(1, &["not trusted"]);
+    run_with(made(), "localhost", &impostor).0.failed(1, &["not trusted"]);
 }
 
 /// `--insecure` trusts every server, and warns.
@@ -120,7 +120,7 @@ fn unknown_certificate() {
     let address = server(self_signed(|_| {}));
     let folder = Folder::new();
     let url = format!("https://localhost:{}/x.bin", address.port());
-    run(&folder, &[&url]).failed(1, &[&url, "no trust", "--ca", "--insecure"]);
+    run(&folder, &[&url]).failed(1, &[&url, "not trusted", "--ca", "--insecure"]);
     assert!(folder.names().is_empty());
 }
 

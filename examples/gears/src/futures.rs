@@ -56,7 +56,7 @@ fn cancelling(page: &mut Page<'_>) -> io::Result<()> {
             });
             (inside, ecru::sleep(FOREVER).map_err(Failure::from))
         });
-        begun.wait().expect("nobody cancels the page");
+        begun.wait().expect("the page is never cancelled");
         f.cancel();
         f.join().expect("it does not panic")
     });

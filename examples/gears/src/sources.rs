@@ -33,7 +33,7 @@ fn races(page: &mut Page<'_>) -> io::Result<()> {
         sender.send(value).expect("it is read");
     }
     let readers = [one, two, three];
-    let first = source::race(&readers).wait().expect("nobody cancels the page");
+    let first = source::race(&readers).wait().expect("the page is never cancelled");
     let left: Vec<u32> = readers.iter().flat_map(channel::Receiver::try_iter).collect();
     assert_eq!(first.expect("there was one") + left.iter().sum::<u32>(), 6);
     page.line("race(c1.canRead, c2.canRead, c3.canRead), left over", left.len(), 2)?;

@@ -55,7 +55,7 @@ fn until(schedule: &Until, mut succeeds: impl FnMut(u32) -> bool) -> Result<u32,
         run += 1;
         if succeeds(run) { Ok(run) } else { Err(run) }
     });
-    ended.expect("nobody cancels the page")
+    ended.expect("the page is never cancelled")
 }
 
 fn retried(page: &mut Page<'_>) -> io::Result<()> {

@@ -21,7 +21,7 @@ pub(crate) fn all() {
 
 /// Pauses, in place of work by another program. It is never cancelled here.
 fn pause(length: Duration) {
-    sleep(length).expect("nobody cancels this run");
+    sleep(length).expect("this run is never cancelled");
 }
 
 fn show<T: Debug + PartialEq>(snippet: &str, began: Instant, found: T, expected: &T) {

@@ -68,7 +68,7 @@ fn scopes_wait_for_tasks_that_borrow() {
         ecru::scope(|s| {
             for (n, square) in squares.iter_mut().enumerate() {
                 s.spawn(move || {
-                    ecru::yield_now().expect("nobody cancels it");
+                    ecru::yield_now().expect("it is never cancelled");
                     *square = n * n;
                 });
             }

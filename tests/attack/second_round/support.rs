@@ -16,7 +16,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 /// Ends the process, naming the test, unless it is dropped within a minute.
-pub(super) struct Watchdog(#[expect(dead_code, reason = "dropping it tells")] mpsc::Sender<()>);
+pub(super) struct Watchdog(
+    #[expect(dead_code, reason = "its drop is the signal")] mpsc::Sender<()>,
+);
 impl Watchdog {
     #[track_caller]
     pub(super) fn new() -> Watchdog {

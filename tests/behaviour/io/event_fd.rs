@@ -1,5 +1,5 @@
 //! `EventFd`: counted events, between ecru and foreign event loops.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+#![expect(unsafe_code, reason = "polls a descriptor")]
 
 use crate::support::{alone, everywhere, ms, until, without_descriptors};
 use ecru::Source;

@@ -1,5 +1,5 @@
 //! Pipes in memory, and copying in both directions at once.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+#![expect(unsafe_code, reason = "sets a socket option")]
 
 use super::{bytes, cancelled, read_all};
 use crate::streams::{assert_cancelled, pair};

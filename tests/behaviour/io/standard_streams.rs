@@ -1,5 +1,5 @@
 //! The standard streams, each test in a process of its own.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+#![expect(unsafe_code, reason = "queries streams and terminals")]
 
 use super::{bytes, read_all};
 use crate::support::{Watchdog, begin, is_child, ms, run_on, start_again};

@@ -96,7 +96,7 @@ fn par_17_scope_buffered_dropped() {
                 });
                 results.next().unwrap().unwrap();
                 if forget {
-                    #[expect(clippy::mem_forget, reason = "that is what is tried")]
+                    #[expect(clippy::mem_forget, reason = "this test is about it")]
                     std::mem::forget(results);
                 } else {
                     drop(results);

@@ -150,7 +150,7 @@ fn scope_19_is_finished() {
 /// Forgetting a handle does not affect the task, and forgets the result with the handle, as in
 /// `std`.
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn scope_22_forgotten_handle() {
     each_run(|| {
         let (ended, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));

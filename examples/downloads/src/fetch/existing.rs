@@ -65,7 +65,7 @@ pub(super) fn look(
     }
     if !metadata.is_file() {
         return Err(Trouble::never(
-            format!("{shown} is there and is no regular file"),
+            format!("{shown} exists and is not a regular file"),
             "move it away, or choose another folder (-o)",
         ));
     }

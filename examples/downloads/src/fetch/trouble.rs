@@ -162,7 +162,7 @@ impl Trouble {
 
     fn tls(why: &str) -> Self {
         Self::never(
-            format!("no trust in the server: {why}"),
+            format!("the server is not trusted: {why}"),
             "check the host's name; for a server with a certificate of its own, name that with --ca; --insecure checks nothing",
         )
     }
