@@ -1,4 +1,4 @@
-//! Hands the compiler's version, its flags and Cargo's profile to the program, so that a result
+//! Passes the compiler's version, its flags and Cargo's profile to the program, so that a result
 //! names them.
 
 use std::env;
@@ -16,8 +16,8 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// The name of Cargo's profile. `PROFILE` only has `debug` or `release`; the folder of the build
-/// has the name itself: `target/fat/build/ecru-bench-0123/out`.
+/// Returns the name of Cargo's profile. `PROFILE` is only `debug` or `release`, but the build
+/// folder contains the name itself: `target/fat/build/ecru-bench-0123/out`.
 fn profile() -> String {
     let out = env::var("OUT_DIR").unwrap_or_default();
     let folder = Path::new(&out).ancestors().nth(3).and_then(Path::file_name);

@@ -1,4 +1,4 @@
-//! Forty look-ups, eight at a time, none of which may take longer than 100 ms. Some would.
+//! Forty look-ups, eight at a time, each with a time limit of 100 ms, which some of them exceed.
 
 use ecru::{Cancelled, Elapsed, par};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ fn main() {
     });
     let took = started.elapsed();
 
-    // Results come in the order of the questions, whichever was answered first.
+    // Results are in the order of the questions, in whatever order the answers came.
     for (n, answer) in answers.iter().enumerate() {
         match answer {
             Ok(Ok(millis)) => println!("{n:3} {} {millis} ms", "#".repeat(*millis as usize / 2)),
@@ -30,7 +30,7 @@ fn main() {
     assert!(took < Duration::from_millis(in_a_row));
 }
 
-/// Stands for a call to some server. `sleep` parks the task; its thread goes on with the others.
+/// Stands for a call to a server. `sleep` parks the task, and its thread runs the other tasks.
 fn look_up(n: u64) -> Result<u64, Cancelled> {
     ecru::sleep(Duration::from_millis(needs(n)))?;
     Ok(needs(n))

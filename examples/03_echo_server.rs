@@ -14,7 +14,7 @@ fn main() -> io::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let started = Instant::now();
-        // The server is a daemon: when everything else in the scope has ended, it is cancelled.
+        // The server is a daemon. When all other tasks of the scope have ended, it is cancelled.
         let clients = ecru::scope(|s| {
             s.spawn_daemon(|| serve(&listener));
             par::map(0..CLIENTS, |number| ask(address, number))
@@ -31,7 +31,8 @@ fn main() -> io::Result<()> {
     })
 }
 
-/// Serves until it is cancelled. Running out of descriptors does not end it: the server reports that, pauses and accepts again.
+/// Serves until it is cancelled. If the process runs out of descriptors, the server reports that,
+/// pauses and accepts again.
 fn serve(listener: &TcpListener) -> io::Result<()> {
     let report = |error: io::Error, peer: Option<SocketAddr>| match peer {
         Some(peer) => eprintln!("the connection of {peer} failed: {error}"),
@@ -50,7 +51,7 @@ fn echo(mut stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Plays one client; gives the time that its slowest request took.
+/// Runs one client and returns the time of its slowest request.
 fn ask(address: SocketAddr, number: u32) -> io::Result<Duration> {
     let mut stream = TcpStream::connect(address)?;
     let mut slowest = Duration::ZERO;

@@ -1,9 +1,10 @@
-//! Breakfast goes wrong: one failure stops the rest, a cook is told to stop, and even then the kitchen is cleaned.
+//! Cancellation, shown in a kitchen: one failure stops the other tasks, a cook is told to stop, and
+//! the clean-up is done nevertheless.
 
 use ecru::{CancelReason, Cancelled, cancel_scope, scope, shield, sleep, timeout, try_scope};
 use std::time::Duration;
 
-/// Nothing here lasts that long: all of it is cancelled.
+/// Longer than any wait here lasts, because all of them are cancelled.
 const FOR_EVER: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, PartialEq)]
@@ -20,7 +21,7 @@ impl From<Cancelled> for Trouble {
 
 fn main() {
     ecru::run(|| {
-        // The first failure cancels the siblings, and is what the scope returns.
+        // The first failure cancels the siblings, and the scope returns it.
         let breakfast = try_scope(|s| {
             s.spawn(|| cook("porridge"));
             s.spawn(|| cook("eggs"));
@@ -33,7 +34,8 @@ fn main() {
         println!("breakfast: {breakfast:?}\n");
         assert_eq!(breakfast, Err(Trouble::Burnt("toast")));
 
-        // A part of a task can be cancelled from elsewhere; what comes after it is not.
+        // A section of a task can be cancelled by another task. The code after the section is not
+        // cancelled.
         let second_try = cancel_scope(|guests_leave| {
             scope(|s| {
                 s.spawn(move || sleep(Duration::from_millis(30)).map(|()| guests_leave.cancel()));
@@ -43,7 +45,7 @@ fn main() {
         println!("second try: {second_try:?}\n");
         assert_eq!(second_try, Err(Trouble::Stopped(CancelReason::Explicit)));
 
-        // Cancellation is an error value, and a shield lets work that must be done go on.
+        // Cancellation is an error value. Code in a shield continues in spite of it.
         let mut clean = false;
         let third_try = timeout(Duration::from_millis(30), || {
             let soup = cook("soup");

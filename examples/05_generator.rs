@@ -28,7 +28,8 @@ fn main() {
     for word in "the quick brown fox jumps over a lazy dog".split(' ') {
         insert(&mut tree, word);
     }
-    // The walk borrows the tree, so it ends before `generate` returns. A `Generator` owns what it walks over.
+    // The walk borrows the tree, so it ends before `generate` returns. A `Generator` would own the
+    // tree.
     let mut sorted = vec![];
     generate(
         |yielder| walk(&tree, 0, yielder),
@@ -42,7 +43,7 @@ fn main() {
     assert!(sorted.is_sorted());
     assert_eq!(sorted.len(), 9);
 
-    // A coroutine also takes values in. This one keeps the mean of all it was given.
+    // A coroutine also takes values in. This one keeps the mean of all values passed to it.
     let mean = Coroutine::new(|yielder: &Yielder<f64, f64>, first: f64| -> f64 {
         let (mut sum, mut count) = (first, 1.0);
         loop {

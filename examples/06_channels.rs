@@ -1,4 +1,5 @@
-//! Workers that take jobs from one channel and put results into another, a clock, and a request to stop: one loop waits for all.
+//! Workers take jobs from one channel and put results into another. One loop waits for the results,
+//! a clock and a request to stop.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ fn main() {
         let (jobs, todo) = channel::bounded::<u64>(4);
         let (results, done) = channel::unbounded();
         ecru::scope(|s| {
-            // Each job goes to one of the workers; they end when there will be no more.
+            // Each job goes to one of the workers. They end when the channel is disconnected.
             for worker in 1..=3 {
                 let (todo, results) = (todo.clone(), results.clone());
                 s.spawn(move || {
@@ -24,7 +25,7 @@ fn main() {
             drop(results);
             s.spawn(move || {
                 for job in 1..=9 {
-                    // Waits while four of them have not been taken.
+                    // Waits while four jobs are in the channel.
                     jobs.send(job).expect("there are workers");
                 }
             });

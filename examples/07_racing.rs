@@ -1,4 +1,5 @@
-//! Asking several servers and taking the first good answer; trying again with growing pauses; a mailbox that can be waited for.
+//! Asks several servers and takes the first good answer, retries with growing pauses, and waits for
+//! a user-defined mailbox.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -7,13 +8,13 @@ use ecru::schedule::Delay;
 use ecru::source::{self, WaitList};
 use ecru::{JoinError, Retry, Source};
 
-/// What a server says after a while: the second one is down.
+/// A server's answer after a while. The second server is down.
 fn ask(server: u64) -> Result<String, String> {
     ecru::sleep(Duration::from_millis(10 * server)).map_err(|cancelled| cancelled.to_string())?;
     if server == 1 { Err(String::from("down")) } else { Ok(format!("answer of server {server}")) }
 }
 
-/// For an example: a failure with a text. A combinator's own failures become one by `From`.
+/// A failure with a text. A combinator's own failures are converted to it by `From`.
 #[derive(Debug)]
 struct Failure(String);
 
@@ -29,7 +30,7 @@ impl From<ecru::Cancelled> for Failure {
     }
 }
 
-/// Anything of yours can be waited for, beside everything of the library's.
+/// A user-defined type that can be waited for, beside all sources of the library.
 #[derive(Default)]
 struct Mailbox {
     letter: Mutex<Option<String>>,

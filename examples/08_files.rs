@@ -1,5 +1,6 @@
-//! Files as std has them, and the ways to use them that the oldest ancestor of this library had: open, close, bytes and text in any encoding, at the start of the file, each of
-//! them alone or at once with others; and a file that is open for as long as a closure runs.
+//! Files with std's API, used in the ways of gears' notes, from which ecru took its sources: open,
+//! close, bytes and text in any encoding at the start of the file, each alone or at once with
+//! others, and a file that is open while a closure runs.
 
 use ecru::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
@@ -28,9 +29,10 @@ fn whole_files(folder: &Path) -> io::Result<()> {
 }
 
 fn bytes_at_positions(folder: &Path) -> io::Result<()> {
-    // Open with options; closed at the end of its scope, or by `drop`. Whether it is open is a matter of types.
+    // The file is opened with options, and closed at the end of its scope or by `drop`. A `File` is
+    // always open, so its type tells.
     let file = File::options().read(true).write(true).create(true).open(folder.join("bytes"))?;
-    // A buffer's own position is a slice of it.
+    // A slice plays the part of a buffer's own position.
     let buffer = *b"0123456789";
     assert_eq!(file.write_at(&buffer[4..], 0)?, 6);
     let mut back = [0; 16];
@@ -39,7 +41,7 @@ fn bytes_at_positions(folder: &Path) -> io::Result<()> {
     println!("{:?}", String::from_utf8_lossy(&back[..6]));
     drop(file);
 
-    // Open for as long as a closure runs, whatever becomes of it.
+    // The file is open while the closure runs, and is closed on every path out of it.
     let length = with_file(&folder.join("bytes"), |file| Ok(file.metadata()?.len()))?;
     assert_eq!(length, 6);
     Ok(())
@@ -68,7 +70,7 @@ fn text_in_other_encodings(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What used to be a future is a task, or an iteration of a parallel loop.
+/// Where gears has a future, ecru has a task, or an iteration of a parallel loop.
 fn many_at_once(folder: &Path) -> io::Result<()> {
     let written = ecru::par::map(0..20_usize, |number| {
         let path = folder.join(format!("part-{number}"));

@@ -1,4 +1,4 @@
-//! A print shop: other programs do the work, and nobody waits for them longer than need be.
+//! A print shop: child processes do the work, and no wait for them is longer than necessary.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use ecru::{scope, select, timeout};
 
 fn main() -> io::Result<()> {
     ecru::run(|| {
-        // Everything that a program says, both streams read at once.
+        // Everything that the program prints, with both streams read at once.
         let proof = Command::new("sh").args(["-c", "echo galley; echo blot >&2"]).output()?;
         assert_eq!((&proof.stdout[..], &proof.stderr[..]), (&b"galley\n"[..], &b"blot\n"[..]));
 
-        // A program in the middle: one task writes to it while another reads what it makes of that.
+        // A program in the middle: one task writes to it while another reads its output.
         let mut sorter = Command::new("sort");
         let mut sorter = sorter.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (stdin, stdout) = (sorter.stdin.take(), sorter.stdout.take());
@@ -29,11 +29,11 @@ fn main() -> io::Result<()> {
         assert_eq!(sheets, ["loom", "undyed", "weft"]);
         assert!(sorter.wait()?.success());
 
-        // A time limit ends the wait and not the program.
+        // A time limit ends the wait, not the program.
         let mut press = Command::new("sleep").arg("600").kill_on_drop(true).spawn()?;
         assert!(timeout(Duration::from_millis(20), || press.wait()).is_err());
 
-        // Its end is one thing among others to wait for; so is a signal.
+        // The end of the program is a source among others, and so is a signal.
         let (end, terminate) = (press.exit(), Signal::new(SignalKind::terminate())?);
         press.kill()?;
         select! {

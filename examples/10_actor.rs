@@ -1,4 +1,5 @@
-//! An actor: a task that owns some state, and an inbox through which everybody else asks it to use it. No lock anywhere.
+//! An actor: a task that owns some state, with an inbox through which other tasks send requests.
+//! There is no lock.
 
 use ecru::channel::{self, Receiver, RecvError, Sender};
 
@@ -12,11 +13,11 @@ struct Overdrawn {
     missing: u64,
 }
 
-/// The actor's whole life. It ends when nobody is left who could ask.
+/// The body of the actor. It ends when all senders have been dropped.
 fn account(inbox: Receiver<Request>) -> u64 {
     let mut balance: u64 = 0;
     for request in inbox {
-        // Whoever asked may have gone meanwhile, which is no business of the account's.
+        // The requester may have gone meanwhile. The account does not care.
         match request {
             Request::Deposit(amount) => balance += amount,
             Request::Withdraw(amount, reply) => {
@@ -30,14 +31,14 @@ fn account(inbox: Receiver<Request>) -> u64 {
     balance
 }
 
-/// How others see the actor: methods that wait for its reply.
+/// The actor's public interface: methods that wait for its reply.
 #[derive(Clone)]
 struct Account(Sender<Request>);
 
 impl Account {
     fn ask<T>(&self, request: impl FnOnce(Sender<T>) -> Request) -> Result<T, RecvError> {
         let (reply, answer) = channel::oneshot();
-        // If the account is gone its end of the reply is too, and so the answer tells.
+        // If the account has ended, so has its end of the reply channel, and `recv` reports it.
         let _ = self.0.send(request(reply));
         answer.recv()
     }
@@ -71,7 +72,7 @@ fn main() {
             }
             drop(account);
             assert_eq!(actor.join().expect("it does not panic"), 250);
-            println!("nobody is left to ask: the actor ended, with 250");
+            println!("all senders are dropped: the actor ended, with 250");
         });
     });
 }

@@ -1,4 +1,5 @@
-//! A chat server over TCP: what anybody says, everybody reads. Here its guests are two, with a script.
+//! A chat server over TCP: every line is sent to all guests. In this example there are two guests,
+//! with a script.
 
 use ecru::channel::{self, Sender};
 use ecru::net::{TcpListener, TcpStream};
@@ -7,18 +8,18 @@ use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 
-/// The guests, each with the way to what it reads.
+/// The guests, each with the sender of its lines.
 type Room = Mutex<BTreeMap<String, Sender<String>>>;
 
 fn tell_all(room: &Room, name: &str, text: &str) {
     println!("{name}: {text}");
     for guest in room.lock().values() {
-        // Never waits: who does not read loses lines, and holds up nobody.
+        // Never waits. A guest that does not read loses lines, and delays no other guest.
         _ = guest.send(format!("{name}: {text}\n"));
     }
 }
 
-/// One guest, whose first line is its name: this task reads, another one writes.
+/// Serves one guest, whose first line is its name. This task reads, and another one writes.
 fn host(room: &Room, mut stream: &TcpStream) -> io::Result<()> {
     let mut lines = BufReader::new(stream).lines();
     let name = lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
@@ -28,7 +29,7 @@ fn host(room: &Room, mut stream: &TcpStream) -> io::Result<()> {
         room.lock().insert(name.clone(), sender);
         tell_all(room, &name, "is here");
         let end = lines.try_for_each(|line| line.map(|text| tell_all(room, &name, &text)));
-        room.lock().remove(&name); // and with it the last sender: the writer ends
+        room.lock().remove(&name); // this drops the last sender, so the writer ends
         tell_all(room, &name, "has left");
         end
     })
@@ -42,7 +43,7 @@ fn serve(listener: &TcpListener, room: &Room) {
     });
 }
 
-/// One who has come in; the server knows it when those before it hear so.
+/// Enters the room as a guest. When the earlier guests have been told, the server knows the name.
 fn enter(address: SocketAddr, name: &str) -> io::Result<BufReader<TcpStream>> {
     let mut stream = TcpStream::connect(address)?;
     writeln!(stream, "{name}")?;

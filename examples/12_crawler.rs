@@ -1,4 +1,5 @@
-//! A crawler: each page found is a task of its own, a few are fetched at a time, each page once, and none for too long.
+//! A crawler: each page found is a task of its own, and a few are fetched at a time. Each page is
+//! fetched once, with a time limit.
 
 use ecru::sync::Semaphore;
 use ecru::{Cancelled, JoinSet, sleep, try_timeout};
@@ -26,7 +27,8 @@ impl From<Cancelled> for Trouble {
     }
 }
 
-/// The links of a page, on a site of 1000 pages that are a few milliseconds away each. Page 42 never comes.
+/// Returns the links of a page, on a site of 1000 pages that take a few milliseconds each. Page 42
+/// never answers.
 fn fetch(number: u64) -> Result<Vec<u64>, Trouble> {
     sleep(if number == 42 { Duration::MAX } else { Duration::from_millis(1 + number % 7) })?;
     let links = [2 * number, 2 * number + 1, number / 3, 13];
@@ -48,7 +50,8 @@ fn main() {
                 });
             };
             visit(1);
-            // Pages come as they are ready; what they link to is spawned while others are still under way.
+            // Pages arrive as they are ready. Their links are spawned while other pages are still
+            // in progress.
             while let Some(page) = crawl.join_next() {
                 match page.expect("no task panics") {
                     Ok(found) => {
@@ -56,7 +59,7 @@ fn main() {
                         found.into_iter().filter(|link| seen.insert(*link)).for_each(visit);
                     }
                     Err(Trouble::TooSlow) => late += 1,
-                    Err(Trouble::Cancelled) => unreachable!("nobody cancels this run"),
+                    Err(Trouble::Cancelled) => unreachable!("this run is never cancelled"),
                 }
             }
         });

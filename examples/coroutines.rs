@@ -1,4 +1,5 @@
-//! Coroutines by themselves: a walk over a tree, a parser that is fed piece by piece, and a loop that is ticked by hand.
+//! Coroutines without a runtime: a walk over a tree, a parser that is fed piece by piece, and a
+//! loop that is ticked by hand.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -15,7 +16,7 @@ fn main() -> std::io::Result<()> {
     stack()
 }
 
-/// Recursion that hands out its values one by one, from whatever depth it is in.
+/// A tree, whose recursive walk yields its values one by one, from any depth.
 enum Tree {
     Leaf(u32),
     Node(Vec<Tree>),
@@ -32,14 +33,15 @@ fn walk_a_tree() {
     use Tree::{Leaf, Node};
     let left = Node(vec![Leaf(1), Node(vec![Node(vec![Leaf(2)]), Leaf(3)])]);
     let right = Node(vec![Node(vec![Leaf(1), Leaf(2)]), Leaf(3)]);
-    // Each owns its tree: what a `Generator` runs may outlive this function.
+    // Each generator owns its tree, because the body of a `Generator` may outlive this function.
     let walk = |tree: Tree| Generator::new(move |yielder| leaves(&tree, yielder));
     let both: Vec<(u32, u32)> = walk(left).zip(walk(right)).collect();
     println!("two walks in step:    {both:?}");
     assert!(both.iter().all(|(a, b)| a == b), "different shapes, the same leaves");
 }
 
-/// Reads `length:bytes,` again and again as if all its input were there: where it is not, the parser stops until it is.
+/// Reads `length:bytes,` repeatedly, as if all its input were there. If input is missing, the
+/// parser suspends until it arrives.
 fn netstrings(yielder: &Yielder<u8, Option<String>>, first: u8) -> usize {
     let mut byte = first;
     let mut count = 0;
@@ -74,7 +76,8 @@ fn parse_what_comes() {
     assert_eq!(words, ["hello", "", "coroutines.."]);
 }
 
-/// Two coroutines that take turns in a loop which belongs to the program: what they ask for runs in the next tick.
+/// Two coroutines take turns in a loop that belongs to the program. The work that they queue runs
+/// in the next tick.
 fn tick_by_hand() {
     fn step(executor: &Rc<Executor>, coroutine: Rc<Coroutine<(), (), ()>>) {
         let again = Rc::clone(executor);
@@ -104,7 +107,8 @@ fn tick_by_hand() {
     assert_eq!(log.borrow().trim_end(), "ab ab a");
 }
 
-/// What belongs to one coroutine lies on its own stack, and its functions get at it as they do at anything there.
+/// The variables of a coroutine are on its own stack, and its functions access them like any
+/// locals.
 fn locals() {
     struct Lines(Cell<u32>);
 
@@ -124,7 +128,8 @@ fn locals() {
     assert_eq!(both, ["1a1x", "2b2y", "3c3z"]);
 }
 
-/// A stack of one's own choice, how much of it is left at some depth, and the same stack again for the next coroutine.
+/// A stack of a chosen size, how much of it is left at some depth, and the same stack again for the
+/// next coroutine.
 fn stack() -> std::io::Result<()> {
     fn dig(depth: u32) -> usize {
         if depth == 0 { remaining_stack() } else { std::hint::black_box(dig(depth - 1)) }

@@ -1,4 +1,5 @@
-//! What waiting costs: ten thousand parked tasks beside two busy ones, a lone timeout, and waits that can never end.
+//! The cost of waiting: ten thousand parked tasks beside two busy ones, a lone timeout, and waits
+//! that can never end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ const ROUNDS: u32 = 20_000;
 
 fn main() {
     println!("{TAKERS} parked takers");
-    // One worker, so that the numbers are of switches between tasks and not of threads.
+    // One worker, so that the numbers measure switches between tasks and not between threads.
     Runtime::builder().workers(1).build().expect("one worker will do").run(parked);
     println!("\na lone timeout");
     ecru::run(lone_timeout);
@@ -21,7 +22,7 @@ fn main() {
     deadlock();
 }
 
-/// The time of a round trip between two tasks must not depend on how many others wait.
+/// The time of a round trip between two tasks must not depend on the number of parked tasks.
 fn parked() {
     let before = ping_pong();
     println!("  before: {before:.1?} for each round trip");
@@ -38,7 +39,7 @@ fn parked() {
                 })
             })
             .collect();
-        arrived.wait().expect("nobody cancels this run");
+        arrived.wait().expect("this run is never cancelled");
         println!("  spawned and parked in {:.1?}", began.elapsed());
         let beside = ping_pong();
         println!("  beside them: {beside:.1?} for each round trip");
@@ -68,7 +69,7 @@ fn ping_pong() -> Duration {
     began.elapsed() / ROUNDS
 }
 
-/// A run that waits for the clock alone sleeps: no ticks, no polling.
+/// A run that waits only for the clock sleeps. It does not tick or poll.
 fn lone_timeout() {
     let (began, cpu_began) = (Instant::now(), cpu_time());
     let waited = ecru::timeout(Duration::from_millis(500), || channel::never::<()>().recv());
@@ -83,7 +84,7 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Where nothing else could wake anybody, the run says who waits for what, and ends.
+/// If nothing else could wake a task, the run reports what each task waits for, and ends.
 fn deadlock() {
     let watched = Runtime::builder().detect_deadlock(true).build().expect("it can be built");
     let stuck = catch_unwind(AssertUnwindSafe(|| {

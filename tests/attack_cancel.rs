@@ -1,5 +1,6 @@
-//! What could lose a request to stop, make it late, or lead it to a frame that has gone: many threads, nodes that are linked only when
-//! somebody needs them, requests at random moments and on every way there is.
+//! Attacks that could lose a cancel request, delay it, or lead it to a frame that has ended: many
+//! threads, nodes that are linked only when they are needed, and requests at random moments on
+//! every possible path.
 
 mod common;
 
@@ -13,7 +14,7 @@ use ecru::{CancelHandle, CancelReason, Elapsed, JoinError, RuntimeHandle};
 
 use common::{HOUR, PATIENCE, run_on};
 
-/// Numbers that look random, the same in each run of the test.
+/// Pseudo-random numbers, the same in each run of the test.
 struct Dice(u64);
 
 impl Dice {
@@ -25,7 +26,7 @@ impl Dice {
     }
 }
 
-/// Computes until it is asked to stop, and never waits.
+/// Computes until it is cancelled, and never waits.
 fn compute_until_asked() {
     let start = Instant::now();
     while !ecru::is_cancelled() {
@@ -34,7 +35,7 @@ fn compute_until_asked() {
     }
 }
 
-/// Waits until it is asked to stop.
+/// Waits until it is cancelled.
 fn wait_until_asked() {
     let start = Instant::now();
     while ecru::sleep(PATIENCE).is_ok() {
@@ -43,7 +44,7 @@ fn wait_until_asked() {
     assert!(ecru::is_cancelled(), "the end of the wait and the question must agree");
 }
 
-/// The same, on a worker that has timers to look after.
+/// Computes and yields until it is cancelled, on a worker that has timers to check.
 fn compute_and_yield_until_asked() {
     let start = Instant::now();
     while !ecru::is_cancelled() {
@@ -52,7 +53,7 @@ fn compute_and_yield_until_asked() {
     }
 }
 
-/// How often a thing is tried. With a thread for each task it takes ten times as long.
+/// The number of repetitions. With a thread for each task it takes ten times as long.
 const fn rounds(number: u32) -> u32 {
     if cfg!(ecru_baton) { number / 10 } else { number }
 }
@@ -65,12 +66,12 @@ fn wait_for(flag: &AtomicBool) {
     }
 }
 
-/// A request that was there first stays the reason, though nobody had linked the scope that gets another one later.
+/// The first request stays the reason, even if the scope that gets a later one was not linked.
 #[test]
 fn the_first_request_stays_the_reason_in_a_scope_that_was_not_linked() {
     run_on(1, || {
         let result = ecru::timeout(Duration::ZERO, || {
-            // The time is up, and nobody has answered.
+            // The deadline has passed, and no wait has returned the cancellation yet.
             while !ecru::is_cancelled() {
                 ecru::shield(|| ecru::yield_now().unwrap());
             }
@@ -79,12 +80,12 @@ fn the_first_request_stays_the_reason_in_a_scope_that_was_not_linked() {
                 s.spawn(|| unreachable!());
             });
         });
-        // The child never ran, because of the limit and not of the scope's own request.
+        // The child never ran, because of the limit and not because of the scope's own request.
         assert!(result.is_err());
     });
 }
 
-/// The same, with a scope that was open when the time was up.
+/// As above, with a scope that was open when the deadline passed.
 #[test]
 fn the_first_request_stays_the_reason_in_a_scope_that_was_open() {
     run_on(1, || {
@@ -101,7 +102,8 @@ fn the_first_request_stays_the_reason_in_a_scope_that_was_open() {
     });
 }
 
-/// What fails after the whole has been asked to stop fails the scope, even if the scope asks its tasks once more.
+/// A failure after a request from outside fails the scope, even if the scope itself cancels its
+/// tasks again.
 #[test]
 fn an_error_after_a_request_from_outside_is_not_on_purpose() {
     run_on(1, || {
@@ -117,7 +119,8 @@ fn an_error_after_a_request_from_outside_is_not_on_purpose() {
     });
 }
 
-/// Random trees of tasks, scopes and limits, some of which wait and some of which never do, against a request at a random moment.
+/// Random trees of tasks, scopes and limits, of which some wait and some never do, against a
+/// request at a random moment.
 fn grow(depth: u64, seed: u64, ended: &AtomicUsize) {
     let mut dice = Dice(seed | 1);
     dice.roll(7);
@@ -155,7 +158,7 @@ fn grow(depth: u64, seed: u64, ended: &AtomicUsize) {
     match dice.roll(4) {
         0 => drop(ecru::timeout(HOUR, || body(&mut dice))),
         1 => ecru::shield(|| {
-            // What is inside has to be asked from inside.
+            // A section inside must be cancelled from inside.
             ecru::cancel_scope(|c| {
                 c.cancel();
                 body(&mut dice);
@@ -213,7 +216,8 @@ fn random_trees_of_tasks_end_when_asked_at_random_slow() {
     random_trees(rounds(1500), after_a_while);
 }
 
-/// Requests without end elsewhere move the epoch under everybody: nobody sees one that is not his own, and his own is seen.
+/// Endless requests elsewhere move the epoch for all tasks. No task sees a request for another one,
+/// and each sees its own.
 fn noise(rounds: u32) {
     run_on(2, || {
         let over = AtomicBool::new(false);
@@ -267,7 +271,8 @@ fn nobody_sees_the_requests_of_others_slow() {
     noise(rounds(50_000));
 }
 
-/// Frames come and go as fast as they can, while tasks below them reach them from another worker and are asked from a thread.
+/// Frames open and close as fast as possible, while tasks below them link to them from another
+/// worker and are cancelled from a thread.
 fn frames_that_go(rounds: u32) {
     run_on(2, || {
         for round in 0..rounds {
@@ -279,7 +284,7 @@ fn frames_that_go(rounds: u32) {
                     for _ in 0..4 {
                         let _ = ecru::timeout(HOUR, || {
                             ecru::scope(|inner| {
-                                // Reaches all that is above from wherever it runs.
+                                // Links all nodes above it, from whatever worker it runs on.
                                 inner.spawn(move || {
                                     ecru::cancel_scope(|c| {
                                         *handle.lock().unwrap() = Some(c);
@@ -323,7 +328,7 @@ fn frames_that_go_while_they_are_reached_from_below_slow() {
     frames_that_go(rounds(20_000));
 }
 
-/// A shield whose time is up opens while tasks below it make nodes, reach theirs and ask.
+/// A shield expires while tasks below it create nodes, link them and query them.
 fn shields_that_open(rounds: u32) {
     let mut dice = Dice(42);
     run_on(2, || {
@@ -338,7 +343,7 @@ fn shields_that_open(rounds: u32) {
                         s.spawn(compute_and_yield_until_asked);
                         s.spawn(wait_until_asked);
                         s.spawn(|| {
-                            // New nodes all the time, until one of them sees it.
+                            // Creates new nodes until one of them sees the request.
                             let start = Instant::now();
                             while ecru::timeout(HOUR, || {
                                 ecru::scope(|s| s.spawn(ecru::is_cancelled).join())
@@ -372,7 +377,8 @@ fn shields_that_open_over_tasks_that_never_waited_slow() {
     shields_that_open(rounds(10_000));
 }
 
-/// A hook of a child makes the watchdog ask a limit of a task that has never waited, at the moment in which it first does.
+/// A child's hook makes the watchdog query a limit of a task that has never waited, at the moment
+/// of the task's first wait.
 fn overdue_limits(rounds: u32) {
     let mut dice = Dice(7);
     run_on(2, || {
@@ -391,7 +397,7 @@ fn overdue_limits(rounds: u32) {
                             },
                         );
                     });
-                    // This worker runs no timer meanwhile.
+                    // This worker processes no timers meanwhile.
                     let start = Instant::now();
                     while start.elapsed() < Duration::from_micros(pause) {
                         std::hint::spin_loop();
@@ -414,7 +420,8 @@ fn limits_that_a_childs_hook_has_watched_end_the_first_wait_slow() {
     overdue_limits(rounds(2_000));
 }
 
-/// The way of a request through everything that hangs below a task: another run, a thread that may block, a coroutine in a coroutine.
+/// The path of a request through everything that may be below a task: another run, a blocking
+/// thread, and a coroutine in a coroutine.
 #[test]
 fn a_request_passes_runs_threads_and_coroutines() {
     use ecru::coroutine::{Yielder, generate};
@@ -472,7 +479,7 @@ fn a_request_passes_runs_threads_and_coroutines() {
     });
 }
 
-/// A destructor of a task that unwinds opens scopes below a node that was taken out of the tree.
+/// A destructor of a task that unwinds opens scopes below a node that was unlinked from the tree.
 #[test]
 fn unwinding_tasks_open_scopes_and_are_asked() {
     struct Opens;
@@ -492,7 +499,7 @@ fn unwinding_tasks_open_scopes_and_are_asked() {
                     if round % 2 == 0 {
                         panic::panic_any(Opens);
                     }
-                    // The result is dropped by the task itself if its handle has gone.
+                    // The task itself drops the result if its handle has been dropped.
                     Opens
                 });
                 if round % 3 == 0 {
@@ -510,14 +517,15 @@ fn unwinding_tasks_open_scopes_and_are_asked() {
     });
 }
 
-/// The reason that a task sees is one of those that were given, and a limit that nobody noticed is no error.
+/// The reason that a task sees is one of the given ones, and a limit that no code noticed is no
+/// error.
 #[test]
 fn a_limit_that_expires_over_code_that_never_waits_is_none() {
     run_on(2, || {
         let value = ecru::timeout(Duration::ZERO, || {
             ecru::scope(|s| s.spawn(|| 1 + 1).join().map_err(|_| ()))
         });
-        // Either nothing noticed, or the join or the task did.
+        // Either no code noticed the limit, or the join or the task did.
         assert!(matches!(value, Ok(Ok(2)) | Err(_)));
         let reason = ecru::timeout(Duration::ZERO, || ecru::sleep(HOUR).unwrap_err().reason());
         assert!(reason.is_err());

@@ -1,5 +1,5 @@
-//! What hostile but safe code might try on whatever waits for something that is no channel: sources of its own, locks, timers,
-//! detection of deadlocks, stack traces. As `attack.rs`.
+//! Attacks by hostile but safe code on waits other than those for channels: user-defined sources,
+//! locks, timers, deadlock detection, stack traces. They resemble those in `attack.rs`.
 
 mod common;
 
@@ -14,7 +14,8 @@ use ecru::{Runtime, Source, channel};
 
 use common::{HOUR, ms, run_on};
 
-/// Has its item from the third look on, and waits itself in the second, which is made while the wait is registered.
+/// A source that has its item from the third look on. In the second look, which is made during the
+/// registration of the wait, it waits itself.
 #[derive(Default)]
 struct Dawdler {
     looks: AtomicU32,
@@ -66,7 +67,7 @@ fn a_source_that_waits_while_its_own_wait_is_registered() {
     }
 }
 
-/// As a user would wrap a timer.
+/// A timer wrapped by a user.
 struct Wrapper(Timer);
 
 impl Source for Wrapper {
@@ -189,7 +190,7 @@ fn a_wrapper_around_a_notify_is_told_when_everybody_is() {
     });
 }
 
-/// Forwards another source's list, and never wants what is there.
+/// Forwards another source's list, and never takes the item that is there.
 struct Refuses<S>(S, AtomicU32);
 
 impl<S: Source> Source for Refuses<S> {
@@ -205,7 +206,8 @@ impl<S: Source> Source for Refuses<S> {
     }
 }
 
-/// Two of them, so that they might tell each other for ever; then somebody who would take.
+/// Two waiters of this kind, which might notify each other for ever, and behind them a waiter that
+/// would take the item.
 fn behind_two_who_refuse<S: Source + Clone + Send + Sync, T: Send>(
     source: &S,
     take: impl Fn() -> T + Send + Sync,
@@ -250,7 +252,8 @@ fn a_source_that_refuses_a_permit_does_not_keep_it_from_others() {
     behind_two_who_refuse(&semaphore, take, || semaphore.add_permits(1));
 }
 
-/// A coroutine is suspended while it makes the value, and its task ends. Another task, which may get its memory, waits like anybody.
+/// A coroutine is suspended while it initialises the value, and its task ends. Another task, which
+/// may reuse the task's memory, waits like any other.
 #[test]
 fn the_maker_of_a_value_is_not_mistaken_for_a_stranger() {
     use ecru::coroutine::Coroutine;
@@ -267,7 +270,7 @@ fn the_maker_of_a_value_is_not_mistaken_for_a_stranger() {
                     })
                 });
                 let _ = making.resume(());
-                // For as long as the test, so that nobody is unwound.
+                // It is kept until the end of the test, so that it is not unwound.
                 let _ = std::mem::ManuallyDrop::new(making);
             });
             begins.join().unwrap();

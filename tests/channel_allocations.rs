@@ -1,6 +1,7 @@
-//! What waiting costs in memory: nothing. And what is left after a run: nothing.
+//! Waiting allocates no memory, and nothing is left allocated after a run.
 //!
-//! The allocator is counted, so each test has a process of its own: the runner of the others asks for memory as well.
+//! The allocator is counted, so each test has a process of its own: the test runner of the others
+//! also allocates.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,12 +18,12 @@ use common::alone;
 
 struct Counting;
 
-/// Blocks that have been asked for.
+/// The number of blocks that have been allocated.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
-/// Blocks that have not been given back.
+/// The number of blocks that have not been freed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 
-// SAFETY: everything is passed on to the system's allocator as it is.
+// SAFETY: everything is passed on unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, SeqCst);
@@ -47,13 +48,14 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The threads of this process.
+/// Returns the number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
-/// The first lock that one thread takes often has the kernel asked for something, by a thread that asks for memory: here it is over
-/// before anything is counted.
+/// Waits until locks can be biased. The first lock that one thread takes often makes ecru ask the
+/// kernel for `membarrier`, on a thread that allocates memory. That thread has ended before
+/// anything is counted.
 fn settle() {
     static ASKED_THE_KERNEL: Once = Once::new();
     ASKED_THE_KERNEL.call_once(|| {
@@ -71,7 +73,7 @@ fn settle() {
     });
 }
 
-/// How many blocks `body` asks for once it is warm.
+/// Returns how many blocks `body` allocates once it is warm.
 fn asked_for(mut body: impl FnMut()) -> usize {
     settle();
     body();
@@ -96,7 +98,7 @@ fn waiting_racing_and_selecting_ask_for_no_memory() {
                 s.spawn_local(|| {
                     while let Ok(n) = receiver.recv() {
                         back.send(n).unwrap();
-                        // Wherever the answer is awaited.
+                        // Receives the value again, wherever it was sent.
                         let n = select! {
                             recv(receiver) -> n => n.unwrap(),
                             recv(idle) -> _ => unreachable!(),
@@ -137,7 +139,7 @@ fn waiting_racing_and_selecting_ask_for_no_memory() {
                     assert_eq!(mapped.wait(), Ok(2));
                 };
                 assert_eq!(asked_for(|| rounds(&mut filtered)), 0, "filter, map, or");
-                // To make one is to make a list; to use it is not.
+                // Creating one allocates a list. Using it allocates nothing.
                 let mut choice = Select::new();
                 choice.recv(&returned);
                 choice.recv(&from_other);
@@ -191,7 +193,7 @@ fn the_first_select_on_a_channel_asks_for_no_memory_either() {
                     counts.push(ASKED.load(SeqCst) - before);
                     gate.send(()).unwrap();
                 }
-                // The first round may warm up the task's stack and the like.
+                // The first rounds may allocate, for example the task's stack.
                 assert_eq!(counts[2..].iter().sum::<usize>(), 0, "{counts:?}");
             });
         });
@@ -254,7 +256,7 @@ fn a_run_leaves_nothing_behind() {
                         late.cancel();
                         s.spawn(|| {
                             let _ = ecru::sleep(Duration::from_millis(5));
-                            // Values in the buffer, and senders that wait.
+                            // There are values in the buffer, and waiting senders.
                             receiver.close_now();
                             from_other.close_now();
                         });
@@ -268,7 +270,8 @@ fn a_run_leaves_nothing_behind() {
         for _ in 0..5 {
             load();
         }
-        // Blocks that are kept for reuse may differ by which thread has them; a leak would grow with the thousands of values.
+        // The number of blocks kept for reuse may differ with the thread that has them. A leak
+        // would grow with the thousands of values.
         let grown = LIVE.load(SeqCst) - before;
         assert!(grown < 40, "{grown} blocks more");
     });

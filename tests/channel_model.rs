@@ -1,8 +1,10 @@
-//! Channels against a model: a queue, and lines of those who wait.
+//! Channels against a model: a queue, and lists of waiters.
 //!
-//! One worker, so that one thing happens after another: a script of random steps is played, each by a task of its own, and after each step
-//! everything that can go on does. The model says who then has ended with what, and what is left in the channel. Seeds are printed
-//! where one fails; `ECRU_MODEL_SEED` plays one again, `ECRU_MODEL_ROUNDS` says how many are played.
+//! There is one worker, so operations happen one after another. A script of random steps is run,
+//! each step in a task of its own, and after each step every task that can continue does. The model
+//! then says which tasks have ended with which result, and what is left in the channel. The seed of
+//! a failure is printed. `ECRU_MODEL_SEED` repeats a seed, and `ECRU_MODEL_ROUNDS` sets the number
+//! of scripts.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -46,12 +48,12 @@ enum Step {
     Send(u32),
     TrySend(u32),
     Recv,
-    /// Through a select that lists the channel twice.
+    /// Receives through a select that lists the channel twice.
     SelectRecv,
-    /// By a race of the receiver with itself.
+    /// Receives by a race of the receiver with itself.
     RaceRecv,
     SelectSend(u32),
-    /// Wants values of this parity only.
+    /// Receives only values of this parity.
     Filter(u32),
     TryRecv,
     TryFilter(u32),
@@ -61,7 +63,7 @@ enum Step {
     CloseNow,
 }
 
-/// How the task of a step has ended.
+/// The result of the task of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Sent,
@@ -75,13 +77,13 @@ enum End {
     Done,
 }
 
-/// Somebody in line.
+/// A waiting sender or receiver.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     step: usize,
-    /// What a sender has; which parity a receiver wants.
+    /// The sender's value, or the parity that a receiver accepts.
     value: Option<u32>,
-    /// A sender that makes its value only when its turn has come.
+    /// Whether the sender evaluates its value only when its turn has come.
     lazy: bool,
 }
 
@@ -110,7 +112,7 @@ impl Model {
         }
     }
 
-    /// Gives the value to the first in line who wants it.
+    /// Gives the value to the first waiter that accepts it.
     fn hand_over(&mut self, value: u32) -> bool {
         let Some(at) = self.receivers.iter().position(|waiting| wants(waiting, value)) else {
             return false;
@@ -167,7 +169,8 @@ impl Model {
         if self.drained() { End::Gone } else { End::Empty }
     }
 
-    /// A poll meets the first select in line that would send, which makes its value for it.
+    /// A poll meets the first waiting select with a send arm, which evaluates its value for the
+    /// poll.
     fn meet(&mut self) -> End {
         let Some(at) = self.senders.iter().position(|sender| sender.lazy) else {
             return End::Empty;
@@ -181,7 +184,7 @@ impl Model {
         self.closed && self.buffer.is_empty() && self.senders.is_empty()
     }
 
-    /// Whoever can go on does.
+    /// Completes every wait that can continue.
     fn settle(&mut self) {
         loop {
             while self.buffer.len() < self.kind.capacity()
@@ -196,7 +199,8 @@ impl Model {
             }
             self.buffer.pop_front();
         }
-        // Without a buffer a select that would send sends to whoever waits and wants it.
+        // Without a buffer, a select with a send arm sends to a waiting receiver that accepts the
+        // value.
         if self.kind.capacity() == 0 {
             while let Some(at) = self.senders.iter().position(|sender| {
                 sender.lazy && self.receivers.iter().any(|r| wants(r, sender.value.unwrap()))
@@ -297,7 +301,7 @@ fn sent(result: Result<(), SendError<u32>>) -> End {
     }
 }
 
-/// Does what the step says, on a task of its own.
+/// Performs the step, in a task of its own.
 fn perform(step: Step, sender: &Sender<u32>, receiver: &Receiver<u32>) -> End {
     match step {
         Step::Send(value) => sent(sender.send(value)),
@@ -355,7 +359,7 @@ fn perform(step: Step, sender: &Sender<u32>, receiver: &Receiver<u32>) -> End {
 
 fn script(random: &mut fastrand::Rng, with_offers: bool) -> Vec<Step> {
     let length = random.usize(5..60);
-    // Some scripts have a side that is in the majority, and few close early.
+    // In some scripts one side is in the majority, and few scripts close early.
     let bias = random.u32(0..3);
     (0..length)
         .map(|number| {
@@ -396,7 +400,7 @@ fn kind(random: &mut fastrand::Rng) -> Kind {
     }
 }
 
-/// Lets everybody run until nobody can.
+/// Lets all tasks run until none can.
 fn settle() {
     for _ in 0..12 {
         ecru::yield_now().unwrap();
@@ -406,8 +410,10 @@ fn settle() {
 fn play(seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let kind = kind(&mut random);
-    // A refusing receiver and a sender without a value yet cannot know that they will not agree, and when room for two has come, a value
-    // that was there may be faster than one that has yet to be made. So a script has selects that send, or receivers that refuse.
+    // A refusing receiver, and a sender that has not evaluated its value, cannot know that they
+    // will not agree. When room for two has come, an existing value may also be faster than one
+    // that has yet to be evaluated. A script therefore has either selects that send, or receivers
+    // that refuse.
     let with_offers = random.bool();
     let mut script = script(&mut random, with_offers);
     if with_offers {
@@ -451,7 +457,7 @@ fn play(seed: u64) {
         }
         s.cancel();
     });
-    // Those who still waited were cancelled; what is in the channel is what the model has.
+    // The remaining waiters were cancelled. The channel contains what the model contains.
     assert!(receiver.try_iter().eq(model.buffer), "seed {seed}: {script:?}");
 }
 

@@ -1,6 +1,8 @@
-//! A thousand connections a second: for a minute with `ECRU_CHURN_SECONDS=60 cargo test --release --test churn -- --nocapture`, else for one.
+//! A thousand connections a second: for a minute with
+//! `ECRU_CHURN_SECONDS=60 cargo test --release --test churn -- --nocapture`, otherwise for a
+//! second.
 //!
-//! The same at full speed is a row of `doc/behaviour/serve.md`.
+//! The same test at full speed is a row of `doc/behaviour/serve.md`.
 
 use ecru::net::{TcpListener, TcpStream};
 use std::io::{Read, Write};
@@ -16,13 +18,14 @@ fn open_sockets() -> usize {
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Pages that this process has in memory.
+/// Returns the number of resident pages of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// How long it is looked at. Whether the machine keeps up is asked only of a run that is longer than an ordinary one.
+/// Returns the length of the test in seconds. Only a longer run than the ordinary one checks that
+/// the machine keeps up.
 fn length() -> usize {
     let said = std::env::var("ECRU_CHURN_SECONDS").ok();
     said.map_or(1, |seconds| seconds.parse().expect("ECRU_CHURN_SECONDS is a number"))
@@ -46,7 +49,7 @@ fn a_thousand_connections_a_second_leave_nothing_behind_slow() {
                     Ok(())
                 })
             });
-            // Each client makes a connection every hundredth of a second, at its own time.
+            // Each client opens a connection every hundredth of a second, at its own time.
             let run_for = |seconds: usize| {
                 let (start, before) = (Instant::now(), served.load(SeqCst));
                 let pause = Duration::from_secs(1) / (PER_SECOND / CLIENTS) as u32;

@@ -1,4 +1,5 @@
-//! The public surface, used as its page in the documentation says: what must go on compiling. That it does what it should is shown elsewhere.
+//! The public API, used as its documentation shows. This code must continue to compile. Other tests
+//! show that it works.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;

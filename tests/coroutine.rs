@@ -1,4 +1,4 @@
-//! What a coroutine, a generator and their stacks promise.
+//! The guarantees of coroutines, generators and their stacks.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,7 +34,7 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-/// Inside and outside take turns, step by step, and the status is right at each of them.
+/// Both sides alternate step by step, and the state is right at each step.
 #[test]
 fn coroutine_01_takes_turns() {
     let steps = Rc::new(RefCell::new(Vec::new()));
@@ -80,7 +80,8 @@ fn coroutine_01_takes_turns() {
     assert_eq!(*steps.borrow(), expected);
 }
 
-/// Values go in and out; the sums are those of the seed's iterator: 1, then +3 gives 4, then +2 gives 6, then the end.
+/// Values go in and out. The sums are those of the iterator in zigcoro: 1, then +3 gives 4, then +2
+/// gives 6, then the end.
 #[test]
 fn coroutine_02_values_both_ways() {
     let adder = Coroutine::new(|yielder, start: u32| {
@@ -96,7 +97,7 @@ fn coroutine_02_values_both_ways() {
     assert_eq!(adder.resume(22), Complete(true));
 }
 
-/// Values that are large, have destructors, or are zero-sized arrive once and whole.
+/// Values that are large, have destructors, or are zero-sized arrive once and intact.
 #[test]
 fn values_of_all_kinds_arrive_whole() {
     let large = Coroutine::new(|yielder: &Yielder<[u64; 100], String>, first| {
@@ -117,7 +118,7 @@ fn values_of_all_kinds_arrive_whole() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A coroutine that is complete, or that would resume itself, says so.
+/// A coroutine that is complete, or that would resume itself, panics with a message.
 #[test]
 fn coroutine_04_resumed_after_its_end() {
     let done = Coroutine::new(|_: &Yielder<(), ()>, ()| ());
@@ -137,8 +138,8 @@ fn coroutine_04_resumed_after_its_end() {
     assert!(text.contains("from inside"), "{text}");
 }
 
-/// The function of `suspend_with` runs when the coroutine is suspended already, on the resumer's stack, and may arrange
-/// for it to be resumed at once.
+/// The function passed to `suspend_with` runs after the coroutine has been suspended, on the
+/// resumer's stack, and may arrange for its resumption.
 #[test]
 fn coroutine_06_suspend_with() {
     let ready = Rc::new(RefCell::new(Vec::new()));
@@ -167,7 +168,7 @@ fn coroutine_06_suspend_with() {
     assert_eq!(coroutine.resume(value), Complete(5));
 }
 
-/// If that function panics, the resumer gets the panic, and the coroutine stays as it was.
+/// If that function panics, the resumer gets the panic, and the coroutine is unchanged.
 #[test]
 fn a_panic_of_the_function_reaches_the_resumer() {
     let coroutine = Coroutine::new(|yielder: &Yielder<u8, ()>, _| {
@@ -179,7 +180,8 @@ fn a_panic_of_the_function_reaches_the_resumer() {
     assert_eq!(coroutine.resume(9), Complete(9));
 }
 
-/// A panic goes on in the resumer with its payload; the coroutine is complete then, and its stack usable.
+/// A panic continues in the resumer with its payload. The coroutine is then complete, and its stack
+/// usable.
 #[test]
 fn coroutine_07_panic_passes() {
     let dropped = Rc::new(Cell::new(0));
@@ -197,7 +199,8 @@ fn coroutine_07_panic_passes() {
     assert_eq!(again.resume(()), Complete(7));
 }
 
-/// Dropping a suspended coroutine runs the destructors of its frames, inner ones first; captures go, too.
+/// Dropping a suspended coroutine runs the destructors of its frames, innermost first, and drops
+/// its captures.
 #[test]
 fn coroutine_09_dropped_suspended() {
     struct Note(Rc<RefCell<Vec<&'static str>>>, &'static str);
@@ -232,7 +235,8 @@ fn coroutine_09_dropped_suspended() {
     assert_eq!(ecru::coroutine::leaked_stacks(), 0);
 }
 
-/// A body that catches the unwinding may end, but not suspend again: the one who drops it hears of that.
+/// A body that catches the unwinding may end, but may not suspend again. The code that drops it
+/// gets a panic.
 #[test]
 fn a_dropped_coroutine_does_not_suspend_again() {
     let caught = Rc::new(Cell::new(false));
@@ -253,7 +257,8 @@ fn a_dropped_coroutine_does_not_suspend_again() {
     assert!(panic_text(&*error).contains("being dropped"));
 }
 
-/// A destructor that tries to suspend during that unwinding gets a panic, which it may catch; the rest is unwound as usual.
+/// A destructor that tries to suspend during that unwinding gets a panic, which it may catch. The
+/// other frames are unwound as usual.
 #[test]
 fn a_destructor_cannot_suspend_while_unwinding() {
     struct Suspends<'y>(&'y Yielder<(), ()>, Rc<RefCell<String>>);
@@ -276,7 +281,8 @@ fn a_destructor_cannot_suspend_while_unwinding() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A panic of a destructor during that unwinding reaches the one who drops, and the stack is used again.
+/// A panic of a destructor during that unwinding reaches the code that drops the coroutine, and the
+/// stack is reused.
 #[test]
 fn a_panic_while_unwinding_after_a_catch_reaches_the_dropper() {
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
@@ -288,7 +294,7 @@ fn a_panic_while_unwinding_after_a_catch_reaches_the_dropper() {
     assert_eq!(panic_text(&*error), "from the body");
 }
 
-/// Coroutines nest, each returns to its own resumer.
+/// Coroutines nest, and each returns to its own resumer.
 #[test]
 fn coroutine_05_nested() {
     fn depth(levels: u32) -> u32 {
@@ -305,7 +311,8 @@ fn coroutine_05_nested() {
     assert_eq!(depth(50), 51);
 }
 
-/// The outer coroutine is suspended between two turns of the inner one, and not in the middle of one: its yielder is refused there.
+/// The outer coroutine may suspend between two resumptions of the inner one, and not during one.
+/// Its yielder is refused there.
 #[test]
 fn the_outer_suspends_between_turns_of_the_inner() {
     let outer = Coroutine::new(|out: &Yielder<u32, String>, first: u32| {
@@ -331,7 +338,7 @@ fn the_outer_suspends_between_turns_of_the_inner() {
     assert_eq!(outer.resume(4), Complete(vec![10, 20, 30]));
 }
 
-/// Dropping an outer coroutine unwinds the suspended ones that lie on its stack.
+/// Dropping an outer coroutine unwinds the suspended ones on its stack.
 #[test]
 fn dropping_the_outer_unwinds_the_inner() {
     let dropped = Rc::new(Cell::new(0));
@@ -369,7 +376,7 @@ fn coroutine_11_generator() {
     assert_eq!((three.next(), three.next()), (None, None));
 }
 
-/// A generator that is dropped half way is unwound.
+/// A generator that is dropped half-way is unwound.
 #[test]
 fn coroutine_12_generator_half_read() {
     let dropped = Rc::new(Cell::new(0));
@@ -386,7 +393,7 @@ fn coroutine_12_generator_half_read() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A generator whose function panics hands the panic to `next`, and is at its end then.
+/// If a generator's function panics, `next` panics, and the generator is then at its end.
 #[test]
 fn a_panicking_generator_ends() {
     let mut generator = Generator::new(|yielder: &Yielder<(), u8>| {
@@ -398,7 +405,7 @@ fn a_panicking_generator_ends() {
     assert_eq!(generator.next(), None);
 }
 
-/// A forgotten coroutine's frames stay as they are; nothing runs.
+/// The frames of a forgotten coroutine stay as they are, and nothing runs.
 #[test]
 fn a_forgotten_coroutine_is_never_run() {
     let dropped = Rc::new(Cell::new(0));
@@ -408,12 +415,13 @@ fn a_forgotten_coroutine_is_never_run() {
         yielder.suspend(());
     });
     coroutine.resume(());
-    #[expect(clippy::mem_forget, reason = "it is what this test is about")]
+    #[expect(clippy::mem_forget, reason = "this test is about it")]
     std::mem::forget(coroutine);
     assert_eq!(dropped.get(), 0);
 }
 
-/// What remains of a stack is told inside and outside, shrinks with depth, and is enough on the smallest.
+/// The remaining stack is reported inside and outside a coroutine, shrinks with depth, and is
+/// sufficient on the smallest stack.
 #[test]
 fn coroutine_14_own_stack() {
     #[inline(never)]
@@ -427,7 +435,7 @@ fn coroutine_14_own_stack() {
     assert!(deeper(10) + 10 * 512 <= remaining_stack());
     let own = std::thread::Builder::new().stack_size(300 * 1024).spawn(remaining_stack).unwrap();
     let own = own.join().unwrap();
-    // The C library may hand out the stack of a thread that has ended, up to four times as large.
+    // The C library may reuse the stack of an ended thread, which may be up to four times as large.
     assert!((100 * 1024..=4 * 320 * 1024).contains(&own), "{own}");
     if cfg!(ecru_baton) {
         return;
@@ -440,7 +448,7 @@ fn coroutine_14_own_stack() {
     assert!(deep + 8 * 512 <= left, "{deep} of {left}");
 }
 
-/// Ten thousand live at once, each keeps its own place.
+/// Ten thousand coroutines are live at once, and each keeps its state.
 #[test]
 fn ten_thousand_live_at_once() {
     let count = if cfg!(ecru_baton) { 100 } else { 10_000 };
@@ -473,7 +481,7 @@ fn ten_thousand_live_at_once() {
     assert_eq!(pool.statistics().live, 0);
 }
 
-/// The stack that came back last is used first, at the same address.
+/// The stack that was returned last is used first, at the same address.
 #[test]
 fn coroutine_17_stacks_are_reused() {
     let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -487,7 +495,7 @@ fn coroutine_17_stacks_are_reused() {
     assert_eq!((pool.statistics().live, pool.statistics().idle), (2, 0));
 }
 
-/// Sizes that cannot be are refused with what to do; others are rounded up to pages.
+/// Invalid sizes are refused with advice, and other sizes are rounded up to pages.
 #[test]
 fn coroutine_15_stack_too_small() {
     for size in [0, 1, STACK_FLOOR - 1] {
@@ -504,7 +512,7 @@ fn coroutine_15_stack_too_small() {
     assert_eq!(Stack::new(STACK_DEFAULT).unwrap().size(), STACK_DEFAULT);
 }
 
-/// A stack that no address space is left for is refused, by an error that says so.
+/// A stack that does not fit into the address space is refused, by an error that says so.
 #[test]
 fn coroutine_16_stack_cannot_be_mapped() {
     let mut stacks = Vec::new();
@@ -519,7 +527,7 @@ fn coroutine_16_stack_cannot_be_mapped() {
     assert!(error.to_string().contains("cannot be mapped"), "{error}");
 }
 
-/// A stack goes to another thread before it is used; a pool serves many threads.
+/// A stack moves to another thread before it is used, and a pool serves many threads.
 #[test]
 fn stacks_and_pools_cross_threads() {
     let pool = StackPool::new(STACK_FLOOR).unwrap();

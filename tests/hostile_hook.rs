@@ -1,4 +1,5 @@
-//! A hook at the switches between tasks that does everything that it should not. A process has one hook, so this is a program of its own.
+//! A hook at the switches between tasks that does everything that is forbidden. A process has one
+//! hook, so this is a program of its own.
 
 mod common;
 
@@ -48,7 +49,7 @@ const ALL: [Mischief; 13] = [
 thread_local! {
     /// What the hook does on this thread.
     static MISCHIEF: Cell<Mischief> = const { Cell::new(Mischief::None) };
-    /// It is at it: what it does may switch tasks in its turn.
+    /// Whether the hook is running. Its actions may switch tasks in turn.
     static INSIDE: Cell<bool> = const { Cell::new(false) };
     static GENERATOR: RefCell<Option<Generator<u32>>> = const { RefCell::new(None) };
 }
@@ -59,7 +60,7 @@ static MADE: AtomicUsize = AtomicUsize::new(0);
 static GONE: AtomicUsize = AtomicUsize::new(0);
 static SPAWNED: AtomicUsize = AtomicUsize::new(0);
 
-/// What a slot keeps. Its destructor uses the library, and panics if told to.
+/// The contents of a slot. Its destructor uses the library, and panics on request.
 struct Kept {
     panics: bool,
 }
@@ -150,7 +151,8 @@ impl SwitchHook for Hostile {
     }
 }
 
-/// Whatever the hook does, the tasks compute what they should, the run ends, and each kept value is dropped once.
+/// Whatever the hook does, the tasks compute the right results, the run ends, and each kept value
+/// is dropped once.
 #[test]
 fn a_hook_that_does_everything_it_should_not() {
     static INSTALLED: Once = Once::new();

@@ -2,7 +2,7 @@
 
 mod common;
 #[path = "behaviour/streams.rs"]
-#[expect(dead_code, reason = "some of it is needed")]
+#[expect(dead_code, reason = "this program uses a part of it")]
 mod streams;
 
 use ecru::net::{Shutdown, TcpListener, TcpStream};
@@ -201,7 +201,7 @@ fn closing_the_reading_half_ends_a_read_in_progress() {
 )]
 fn writing_to_a_closed_connection_is_an_error_and_no_signal() {
     guarded(|| {
-        // SAFETY: no handler is installed, so nothing runs at odd moments.
+        // SAFETY: no handler is installed, so no code runs asynchronously.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
         let (mut client, server) = pair();
         drop(server);
@@ -298,7 +298,8 @@ fn an_address_in_use_is_refused_until_its_listener_is_gone() {
     guarded(|| {
         let (listener, address) = listen();
         assert_eq!(TcpListener::bind(address).unwrap_err().kind(), ErrorKind::AddrInUse);
-        // The side that closes first leaves the port in TIME_WAIT, which SO_REUSEADDR allows to be bound again.
+        // The side that closes first leaves the port in TIME_WAIT, which SO_REUSEADDR allows to be
+        // bound again.
         let mut client = TcpStream::connect(address).unwrap();
         drop(listener.accept().unwrap());
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
@@ -388,7 +389,7 @@ fn sockets_travel_as_fds() {
         assert!(modes(&client).0);
         client.write_all(b"x").unwrap();
         server.read_exact(&mut [0]).unwrap();
-        // What is no socket says so at its first use.
+        // A descriptor that is not a socket is reported at its first use.
         let file = OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
         let error = TcpStream::from(file).read(&mut [0]).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
@@ -448,7 +449,7 @@ fn debug_output_names_both_ends() {
     });
 }
 
-/// Runs in a process of its own, because it spends all fds.
+/// This runs in a process of its own, because it uses up all descriptors.
 #[test]
 fn accept_without_fds_fails_and_leaves_the_connection_in_the_queue() {
     const CHILD: &str = "ECRU_TEST_WITHOUT_FDS";

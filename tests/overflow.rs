@@ -1,4 +1,5 @@
-//! What happens when a stack is too small. Each case runs in a process of its own: this program, started again.
+//! Tests of stacks that are too small. Each case runs in a process of its own: this program,
+//! started again.
 
 #![cfg(not(ecru_baton))]
 #![expect(unsafe_code, reason = "installs handlers and makes accesses that fault")]
@@ -9,7 +10,7 @@ use std::process::{Command, Output};
 
 use ecru::coroutine::{Coroutine, STACK_FLOOR, Stack, Yielder};
 
-/// Names the case that the child process shall run.
+/// Names the case that the child process runs.
 const CASE: &str = "ECRU_OVERFLOW_CASE";
 
 /// Runs a case in a process of its own.
@@ -22,7 +23,7 @@ fn child(case: &str, settings: &[(&str, &str)]) -> (Output, String) {
     (output, text)
 }
 
-/// Does nothing unless it is the child of another test.
+/// Does nothing except as the child of another test.
 #[test]
 fn the_child() {
     match std::env::var(CASE).as_deref() {
@@ -40,13 +41,14 @@ fn the_child() {
             in_coroutine(STACK_FLOOR, || exhaust(1 << 30));
         }
         Ok("foreign address") => in_coroutine(STACK_FLOOR, || {
-            // SAFETY: none; it is meant to fault.
+            // SAFETY: this is not sound, and is meant to fault.
             unsafe { std::ptr::without_provenance_mut::<u8>(8).write_volatile(1) }
         }),
         Ok("sent by kill") => in_coroutine(STACK_FLOOR, || {
-            // std's handler takes itself away at the first one that it cannot explain, and returns; the second one ends us.
+            // std's handler uninstalls itself at the first signal that it cannot explain, and
+            // returns. The second signal ends the process.
             for _ in 0..2 {
-                // SAFETY: a signal to this very thread.
+                // SAFETY: this sends a signal to the calling thread.
                 unsafe { libc::raise(libc::SIGSEGV) };
             }
         }),
@@ -94,7 +96,7 @@ fn previous_handler() {
     unsafe { libc::signal(libc::SIGSEGV, note as extern "C" fn(_) as usize) };
 }
 
-/// Guards by `mprotect` run out before the process runs out of mappings.
+/// Guards made by `mprotect` are refused before the process runs out of mappings.
 fn too_many() {
     let limit: usize =
         std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
@@ -124,7 +126,7 @@ fn died_of_overflow(output: &Output, text: &str, size: &str) {
     assert!(text.contains("stack_size("), "{text}");
 }
 
-/// A recursion without end is reported with the stack's size and what to do, and ends the process.
+/// An endless recursion is reported with the stack's size and advice, and ends the process.
 #[test]
 fn coroutine_18_guarded() {
     let (output, text) = child("recursion", &[]);
@@ -133,7 +135,7 @@ fn coroutine_18_guarded() {
     died_of_overflow(&output, &text, "16384 bytes");
 }
 
-/// So is one large frame, a coroutine on another thread, and a stack that was used before.
+/// The same holds for one large frame, for a coroutine on another thread, and for a reused stack.
 #[test]
 fn other_overflows_are_reported() {
     let (output, text) = child("large frame", &[]);
@@ -144,7 +146,7 @@ fn other_overflows_are_reported() {
     died_of_overflow(&output, &text, "16384 bytes");
 }
 
-/// A fault that has nothing to do with a guard, and a signal that somebody sent, end the process as ever.
+/// A fault outside any guard, and a signal sent by a process, end the process as usual.
 #[test]
 fn other_faults_are_not_ours() {
     for case in ["foreign address", "sent by kill"] {
@@ -154,7 +156,7 @@ fn other_faults_are_not_ours() {
     }
 }
 
-/// The overflow of a plain thread is still reported by `std`, though our handler stands before it.
+/// `std` still reports the overflow of a plain thread, although ecru's handler is called first.
 #[test]
 fn a_threads_own_overflow_is_still_reported() {
     let (output, text) = child("thread", &[]);
@@ -162,7 +164,8 @@ fn a_threads_own_overflow_is_still_reported() {
     assert!(text.contains("has overflowed its stack"), "{text}");
 }
 
-/// A handler that was installed before ours is called after the report; though it returns, the process ends.
+/// A handler that was installed before ecru's is called after the report. Even if it returns, the
+/// process ends.
 #[test]
 fn run_18_chains_the_signal() {
     let (output, text) = child("previous handler", &[]);
@@ -171,7 +174,8 @@ fn run_18_chains_the_signal() {
     assert!(report.contains("stack overflow") && !rest.contains("stack overflow"), "{text}");
 }
 
-/// A panic that prints its backtrace on the smallest stack is caught, or is reported as the overflow that it is.
+/// A panic that prints its backtrace on the smallest stack is caught, or is reported as an
+/// overflow.
 #[test]
 fn task_11_backtrace_on_a_small_stack() {
     for setting in ["0", "1", "full"] {
@@ -184,7 +188,7 @@ fn task_11_backtrace_on_a_small_stack() {
     }
 }
 
-/// Where guards take mappings, stacks are refused while the rest of the program still has some.
+/// Where guards take mappings, stacks are refused while the rest of the program still has mappings.
 #[test]
 fn guards_by_mprotect_are_counted() {
     let (output, text) = child("too many", &[("ECRU_GUARD", "mprotect")]);

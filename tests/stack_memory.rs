@@ -1,4 +1,5 @@
-//! What stacks cost, and that it is given back. One test, as it looks at the memory of the whole process.
+//! The memory cost of stacks, and that memory is returned. This is a single test, because it
+//! measures the memory of the whole process.
 
 #![cfg(not(ecru_baton))]
 
@@ -8,13 +9,13 @@ const PAGE: usize = 4096;
 /// The default of an optimised build. A stack of a debug build spans more page tables.
 const SIZE: usize = 192 * 1024;
 
-/// Resident bytes of this process.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * PAGE
 }
 
-/// Bytes of page tables of this process.
+/// Returns the bytes of page tables of this process.
 fn page_tables() -> usize {
     let text = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmPTE:")).unwrap();
@@ -56,10 +57,11 @@ fn finish(live: &[Live]) {
     }
 }
 
-/// Idle coroutines cost a page each, and no mappings; what they cost is given back; what is in use is not disturbed.
+/// An idle coroutine costs a page and no mapping. That memory is returned, and stacks in use are
+/// not disturbed.
 #[test]
 fn memory_is_taken_by_the_page_and_given_back() {
-    // A hundred thousand live coroutines: about a page and an eighth each, few mappings.
+    // A hundred thousand live coroutines take about a page and an eighth each, and few mappings.
     let pool = StackPool::new(SIZE).unwrap();
     let (count, before, mapped, tables) = (100_000, resident(), mappings(), page_tables());
     let live = start(&pool, count, 0);
@@ -70,7 +72,7 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert!(tables_each < 600, "{tables_each} bytes of page tables each");
     assert!(mappings() < mapped + 60, "{} mappings", mappings());
 
-    // They end: all is given back, without the pool being dropped.
+    // They end, and all memory is returned, without dropping the pool.
     finish(&live);
     drop(live);
     assert_eq!((pool.statistics().live, pool.statistics().idle), (0, count));
@@ -79,7 +81,8 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert!(resident() < before + (8 << 20), "{} more", resident() - before);
     assert!(page_tables() < tables + (1 << 20), "{} more", page_tables() - tables);
 
-    // Some went deep and are idle, while their neighbours are in use: only what is below their top page goes.
+    // Some coroutines went deep and are now idle, while their neighbours are in use. Only the
+    // memory below their top page is returned.
     let pool = StackPool::new(64 * 1024).unwrap();
     let deep = start(&pool, 2000, 16 * 1024);
     let with_all = resident();
@@ -101,7 +104,7 @@ fn memory_is_taken_by_the_page_and_given_back() {
     assert_eq!(pool.statistics().live, 1000);
     drop(used);
 
-    // The slots are used again, guards and all.
+    // The slots are reused, with their guards.
     let live = start(&pool, 3000, 32 * 1024);
     assert_eq!(pool.statistics().live, 3000);
     drop(live);

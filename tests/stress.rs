@@ -1,5 +1,6 @@
-//! Scopes, handles, requests to stop and panics from all sides at once, on two workers and more, from seeds that are the same every
-//! time; what the threads make of it is not. Afterwards every live block of memory has been given back.
+//! Scopes, handles, cancel requests and panics from all sides at once, on two workers and more. The
+//! seeds are the same every time, but the interleaving of threads is not. Afterwards every live
+//! block of memory has been freed.
 
 #![expect(unsafe_code, reason = "counts the blocks of the global allocator")]
 
@@ -30,26 +31,26 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(1, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.fetch_sub(1, Relaxed);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's obligation is passed on.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// The tests of this file take turns: blocks are counted for the whole process.
+/// The tests of this file run one at a time, because blocks are counted for the whole process.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// How long each test goes on, on a busy machine with fewer rounds than it could.
+/// The length of each test. On a busy machine it has fewer rounds.
 const LENGTH: Duration = Duration::from_millis(900);
-/// The most rounds of a test.
+/// The maximum number of rounds of a test.
 const ROUNDS: u64 = 400;
 
-/// Takes a turn, and ends the process, naming the test, if it is not over in time.
+/// Waits for the test's turn. Ends the process and names the test if it is not over in time.
 struct Turn {
     _turn: MutexGuard<'static, ()>,
     _watchdog: Watchdog,
@@ -61,7 +62,7 @@ fn take_turn() -> Turn {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let print = panic::take_hook();
-        // A scope's own panic about a panic of a task is business as usual here.
+        // A scope's own panic about a panic of a task is normal here.
         panic::set_hook(Box::new(move |info| {
             let text = info.payload_as_str().unwrap_or_default();
             if !text.starts_with("a task of this scope panicked") {
@@ -76,7 +77,7 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// Runs rounds, each with a seed of its own, until they are enough.
+/// Runs rounds, each with a seed of its own, until the time or the number is reached.
 fn rounds(mut round: impl FnMut(Rng)) {
     let start = Instant::now();
     for seed in 0..ROUNDS {
@@ -87,7 +88,7 @@ fn rounds(mut round: impl FnMut(Rng)) {
     }
 }
 
-/// What must be dropped as often as it is made; some panic when they are.
+/// A value that must be dropped as often as it is created. Some panic when they are dropped.
 struct Tracked<'c> {
     dropped: &'c AtomicUsize,
     panics: bool,
@@ -113,7 +114,7 @@ impl Drop for Tracked<'_> {
 struct Counts {
     made: AtomicUsize,
     dropped: AtomicUsize,
-    /// Destructors do not panic.
+    /// If set, destructors do not panic.
     calm: bool,
 }
 
@@ -123,7 +124,7 @@ impl Counts {
     }
 }
 
-/// A wait of some kind, of which some are cancelled, and some never end by themselves within a test.
+/// Waits in a random way. Some waits are cancelled, and some never end by themselves within a test.
 fn wait(rng: &mut Rng) {
     match rng.u8(..8) {
         0 => _ = ecru::sleep(Duration::from_micros(rng.u64(..300))),
@@ -144,7 +145,7 @@ fn wait(rng: &mut Rng) {
     }
 }
 
-/// Spawns, joins, cancels, leaks, panics: all at random, and again in its children.
+/// Spawns, joins, cancels, leaks and panics, all at random, and does the same in its children.
 fn tangle(mut rng: Rng, depth: u32, counts: &Counts) {
     let body = AssertUnwindSafe(|| {
         ecru::scope(|s| {
@@ -179,7 +180,8 @@ fn tangle(mut rng: Rng, depth: u32, counts: &Counts) {
                     1 => drop(handle.join_timeout(Duration::from_micros(rng.u64(..100)))),
                     2 => drop(s.spawn(move || drop(handle.join()))),
                     3 => thread::scope(|threads| {
-                        // A foreign thread cancels, or gives the handle up; it does not wait for this worker.
+                        // A foreign thread cancels, or drops the handle. It does not wait for this
+                        // worker.
                         let cancels = rng.bool();
                         threads.spawn(move || {
                             if cancels {
@@ -197,11 +199,11 @@ fn tangle(mut rng: Rng, depth: u32, counts: &Counts) {
             }
         });
     });
-    // A scope passes panics on; here they end.
+    // A scope passes panics on, and they end here.
     let _ = catch_unwind(body);
 }
 
-/// A spawn whose task may be tied to the worker.
+/// A spawn whose task may be local to the worker.
 trait SpawnLocalOrNot<'scope> {
     fn spawn_local_or_not<U: Send + 'scope>(
         &'scope self,
@@ -220,7 +222,8 @@ impl<'scope> SpawnLocalOrNot<'scope> for ecru::Scope<'scope, '_> {
     }
 }
 
-/// Scopes in scopes with everything that may happen to a task; each closure and each result is dropped once.
+/// Nested scopes with everything that may happen to a task. Each closure and each result is dropped
+/// once.
 #[test]
 fn slow_tangled_scopes_end() {
     let _turn = take_turn();
@@ -241,7 +244,8 @@ fn slow_tangled_scopes_end() {
     }
 }
 
-/// Foreign threads cancel sections at random moments, while hooks come and go and children join from other workers.
+/// Foreign threads cancel sections at random moments, while hooks open and close and children join
+/// from other workers.
 #[test]
 fn slow_foreign_threads_cancel() {
     let _turn = take_turn();
@@ -298,20 +302,20 @@ fn slow_foreign_threads_cancel() {
                                             wait(&mut rng);
                                         });
                                     });
-                                    // A hook never outlives its frame, nor runs twice.
+                                    // A hook never runs after its frame has ended, nor twice.
                                     let seen = calls.load(SeqCst);
                                     assert!(seen <= 1);
                                     wait(&mut rng);
                                     assert_eq!(calls.load(SeqCst), seen);
                                 });
-                                // What happens to the section ends with it.
+                                // A request to the section ends with it.
                                 assert!(ecru::checkpoint().is_ok());
                             });
                         }
                     });
                 });
                 assert_eq!(began.load(SeqCst), over.load(SeqCst));
-                // The ones that are left are cancelled after their end.
+                // The remaining sections are cancelled after their end.
                 if rng.bool() {
                     sections.lock().unwrap().truncate(10);
                 }
@@ -322,7 +326,8 @@ fn slow_foreign_threads_cancel() {
     });
 }
 
-/// Joins from other workers and from plain threads race with completions, time limits and requests; a value arrives once.
+/// Joins from other workers and from plain threads race with completions, time limits and cancel
+/// requests. A value arrives once.
 #[test]
 fn slow_joins_race() {
     let _turn = take_turn();
@@ -341,7 +346,7 @@ fn slow_joins_race() {
                 let note = |joined: Option<Result<_, JoinError>>| match joined {
                     Some(Ok(_)) => _ = arrived.fetch_add(1, SeqCst),
                     Some(Err(JoinError::Cancelled)) if value.is_finished() => {
-                        // It never began: that counts as its arrival.
+                        // The task never began, which counts as its arrival.
                         arrived.fetch_add(1, SeqCst);
                     }
                     Some(Err(JoinError::Panicked(payload))) => panic!("{payload:?}"),
@@ -376,9 +381,9 @@ fn slow_joins_race() {
     });
 }
 
-/// Leaked handles leak a box each and no more, and nothing waits for them.
+/// Leaked handles leak only a box each, and nothing waits for them.
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn slow_leaked_handles_harm_nobody() {
     let _turn = take_turn();
     let runtime = runtime(2);
@@ -402,7 +407,7 @@ fn slow_leaked_handles_harm_nobody() {
     });
 }
 
-/// When all is over, as many blocks are live as before.
+/// At the end, as many blocks are live as before.
 #[test]
 fn slow_blocks_are_given_back() {
     let _turn = take_turn();
@@ -419,11 +424,11 @@ fn slow_blocks_are_given_back() {
         });
         counts.check();
     };
-    // What is made once for the process is made now.
+    // Structures that are created once for the process are created now.
     for seed in 0..20 {
         round(seed);
     }
-    // Threads that are ending still hold a block or two.
+    // Ending threads still hold a block or two.
     let settled = || {
         let mut live = LIVE.load(SeqCst);
         for _ in 0..50 {
@@ -437,6 +442,7 @@ fn slow_blocks_are_given_back() {
         round(seed);
     }
     let after = settled();
-    // Growing pools (of workers' parts, of stacks) take a few blocks more; eighty rounds with some leak would take hundreds.
+    // Growing pools (of workers' state, of stacks) take a few blocks more. If each round leaked
+    // some, eighty rounds would take hundreds.
     assert!(after - before < 40, "{before} blocks before, {after} after");
 }

@@ -1,7 +1,7 @@
-//! Everything at once, for a while: two workers and plain threads, channels of every kind, selects, races, time limits and cancellations.
-//! Nothing may be lost, come twice, hang or leak.
+//! A long stress test: two workers and plain threads, channels of every kind, selects, races, time
+//! limits and cancellations. No value may be lost or duplicated, and nothing may hang or leak.
 //!
-//! `ECRU_STRESS_SECONDS` says for how long (3).
+//! `ECRU_STRESS_SECONDS` sets the length (default 3).
 
 mod common;
 
@@ -24,8 +24,8 @@ fn seconds() -> Duration {
     Duration::from_secs(wanted.unwrap_or(3))
 }
 
-/// What went in and what came out: counts, and sums of the numbers and of their squares, so that one that is lost and another that comes
-/// twice do not make up for each other.
+/// Counts of sent and received values, with sums of the numbers and of their squares. A lost value
+/// and a duplicated one therefore do not cancel out.
 #[derive(Default)]
 struct Books {
     count: AtomicU64,
@@ -45,7 +45,7 @@ impl Books {
     }
 }
 
-/// A number that counts itself while it exists.
+/// A number that is counted while it exists.
 struct Number {
     number: u64,
     alive: Arc<AtomicUsize>,
@@ -98,13 +98,14 @@ impl World {
         self.received.enter(number.number);
     }
 
-    /// Sends once, somehow; waits for a bounded time.
+    /// Sends once, in a random way, with a bounded wait.
     fn send(&self) {
         let limit = us(fastrand::u64(0..200));
         let number = self.number();
         let value = number.number;
         let (a, b) = (&self.any().0, &self.any().0);
-        // A selected arm is limited as well: the receiver may have left before the value is there.
+        // A selected arm has a limit as well, because the receiver may have left before the value
+        // is there.
         let limited = |body: &mut dyn FnMut() -> bool| ecru::timeout(limit, body).unwrap_or(false);
         let mut number = Some(number);
         let mut number = || number.take().expect("sent once");
@@ -150,7 +151,7 @@ impl World {
         }
     }
 
-    /// Receives once, somehow; waits for a bounded time.
+    /// Receives once, in a random way, with a bounded wait.
     fn receive(&self) {
         let limit = us(fastrand::u64(0..200));
         let (a, b) = (&self.any().1, &self.any().1);
@@ -204,7 +205,7 @@ impl World {
     }
 }
 
-/// Tasks that wait without a limit, for somebody to cancel them.
+/// Runs tasks that wait without a limit until another task cancels them.
 fn with_cancellations(world: &World) {
     ecru::scope(|s| {
         while !world.stop.load(SeqCst) {

@@ -1,7 +1,8 @@
 //! The hook at the switches between tasks: the rows of `doc/behaviour/hook.md`.
 //!
-//! A process has one hook, so these tests are a program of their own, and share the hook below. It makes a thread-local number a
-//! matter of the task, and logs its calls in another thread-local, which with one worker is the test's.
+//! A process has one hook, so these tests are a program of their own, and share the hook below. It
+//! gives each task its own value of a thread-local number. It logs its calls in another
+//! thread-local, which with one worker belongs to the test.
 
 mod common;
 
@@ -18,13 +19,13 @@ use ecru::task::{Leave, SwitchHook, set_switch_hook};
 
 thread_local! {
     static NUMBER: Cell<u32> = const { Cell::new(0) };
-    /// `>7`: a task whose number is 7 is entered; `<7`: it is suspended; `!7`: it ends; `+7`: it spawns.
+    /// `>7`: a task whose number is 7 is entered; `<7`: it is left; `!7`: it ends; `+7`: it spawns.
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(vec![]) };
-    /// Something for the next call of `leave` to do.
+    /// An action for the next call of `leave`.
     static MISCHIEF: Cell<Option<fn()>> = const { Cell::new(None) };
-    /// Whether an ended task leaves something in its slot.
+    /// Whether an ended task leaves a value in its slot.
     static UNTIDY: Cell<bool> = const { Cell::new(false) };
-    /// What is in the slots of tasks that were spawned while this was set.
+    /// The contents of the slots of tasks that were spawned while this was set.
     static COUNTED: RefCell<Option<Arc<()>>> = const { RefCell::new(None) };
 }
 
@@ -74,14 +75,14 @@ fn install() {
     ONCE.call_once(|| set_switch_hook(&Numbers).unwrap());
 }
 
-/// What was called while `body` ran.
+/// Returns the calls made while `body` ran.
 fn calls(body: impl FnOnce()) -> Vec<String> {
     CALLS.take();
     body();
     CALLS.take()
 }
 
-/// Waits in each way that there is, and looks at the number each time.
+/// Waits in every possible way, and checks the number each time.
 fn wait_in_every_way(number: u32, meeting: &ecru::sync::Barrier) {
     let same = || assert_eq!(NUMBER.get(), number);
     NUMBER.set(number);
@@ -183,7 +184,7 @@ fn hook_03_started_in_place() {
             ecru::scope(|s| {
                 let waits = s.spawn(|| {
                     NUMBER.set(2);
-                    // In the middle of the spawner's queue, and in its place again.
+                    // The child starts in its spawner's place, in the middle of the spawner's code.
                     let inner = s.spawn(|| NUMBER.replace(3));
                     assert_eq!(inner.join().unwrap(), 2);
                     assert_eq!(NUMBER.get(), 2);
@@ -195,7 +196,8 @@ fn hook_03_started_in_place() {
             });
         });
     });
-    // The root spawns and starts a task, which starts another; that ends, this yields; the root waits, and goes on.
+    // The root spawns a task and starts it. That task starts another one, which ends, and then
+    // yields. The root waits, and continues.
     assert_eq!(calls[..7], ["+1", "<1", ">1", "+2", "<2", ">2", "!3"]);
     assert_eq!(calls[7..13], [">2", "<2", ">1", "<1", ">2", "!2"]);
     assert_eq!(calls[13], ">1");
@@ -218,7 +220,7 @@ fn hook_04_the_root_is_its_thread() {
     });
     assert_eq!(NUMBER.replace(0), 4);
     assert_eq!(calls[..5], ["+5", "<5", ">5", "!6", ">5"], "{calls:?}");
-    // The run's end: what is left of it runs, and the thread goes on.
+    // At the end of the run, the rest of the root runs, and the thread continues.
     assert_eq!(calls[5..], ["<4", ">4"]);
 }
 
@@ -241,7 +243,7 @@ fn hook_05_calls_come_in_pairs() {
             log('=', 0);
         });
     });
-    // The root is entered when the first call comes.
+    // The root is entered at the first call.
     let mut inside = Some("0");
     let mut ended = 0;
     for call in &calls {
@@ -346,12 +348,12 @@ fn hook_08_waits_and_panics_of_the_hook() {
                     ecru::yield_now().unwrap();
                     NUMBER.get()
                 });
-                // Not in its place: it is left for the scheduler.
+                // The task is not started in place: the scheduler starts it.
                 ecru::yield_now().unwrap();
                 assert_eq!(child.join().unwrap(), 2);
             });
             assert_eq!(NUMBER.get(), 1);
-            // The root's own, and one in place.
+            // The switch of the root itself, and a switch in place.
             MISCHIEF.set(Some(mischief));
             ecru::yield_now().unwrap();
             assert_eq!(NUMBER.get(), 1);
@@ -453,7 +455,7 @@ fn hook_13_installed_in_the_middle_of_a_run() {
                 let installer = s.spawn(|| {
                     ecru::yield_now().unwrap();
                     set_switch_hook(&Numbers).unwrap();
-                    // The very next switch is the hook's.
+                    // The very next switch calls the hook.
                     NUMBER.set(1);
                     ecru::yield_now().unwrap();
                     assert_eq!(NUMBER.get(), 1);

@@ -1,4 +1,4 @@
-//! Channels that are no longer one thread's, and channels whose users wait in turns.
+//! Channels whose lock is no longer biased to one thread, and channels whose users wait in turn.
 
 use std::hint::black_box;
 use std::thread;
@@ -8,7 +8,7 @@ use ecru::channel::{Receiver, Sender, bounded};
 use super::Work;
 use super::ecru_side::{ALIVE, one_worker};
 
-/// All of it.
+/// All works on channels.
 pub(super) const WORKS: &[Work] = &[
     ("channel-rendezvous-revoked", |operations| hand_over(revoked(0), operations)),
     ("channel-128-revoked", |operations| send_and_receive(&revoked(128), operations)),
@@ -16,7 +16,7 @@ pub(super) const WORKS: &[Work] = &[
     ("channel-16-waits", |operations| hand_over(bounded(16), operations)),
 ];
 
-/// A channel that one thread has used often and another one once. Its lock is biased to no thread
+/// Returns a channel that one thread has used often and another thread once. Its lock is not biased
 /// any more.
 fn revoked(capacity: usize) -> (Sender<u64>, Receiver<u64>) {
     let (sender, receiver) = bounded(capacity);
@@ -29,7 +29,7 @@ fn revoked(capacity: usize) -> (Sender<u64>, Receiver<u64>) {
     (sender, receiver)
 }
 
-/// A message into a buffer, and out of it; nothing waits.
+/// A message into a buffer and out of it, without a wait.
 pub(super) fn send_and_receive((sender, receiver): &(Sender<u64>, Receiver<u64>), operations: u64) {
     one_worker().run(|| {
         for operation in 0..operations {

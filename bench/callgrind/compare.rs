@@ -1,32 +1,32 @@
-//! Measured counts beside the stored ones.
+//! Compares measured counts with the stored ones.
 
 use std::collections::BTreeMap;
 
 use super::counts::Counts;
 use super::stored::{Stored, Work};
 
-/// How much the instructions of an operation may differ: a part of them, and one instruction.
+/// The tolerance for the instructions of an operation: a fraction of them, plus one instruction.
 const TOLERANCE: f64 = 0.005;
 
-/// The same where the compiler or valgrind is another one than that of the stored counts.
+/// The tolerance if the compiler or valgrind differs from that of the stored counts.
 const TOLERANCE_OF_OTHER_TOOLS: f64 = 0.03;
 
-/// The same for works of thousands of instructions through many functions. How the compiler parts these among its units depends on
-/// the folder that it builds in, which makes up to 0.8% of difference.
+/// The tolerance for works of thousands of instructions through many functions. How the compiler
+/// splits these among its units depends on the build folder, which makes up to 0.8% of difference.
 const TOLERANCE_OF_LONG_WORKS: f64 = 0.02;
 const LONG_WORKS: &str = "echo-";
 
-/// How much system calls and allocations may differ. The least that an operation can gain is one.
+/// The tolerance for system calls and allocations. A real change for an operation is at least one.
 const CALLS: f64 = 0.05;
 
-/// The lines to print, and what fails.
+/// The lines to print, and the failures.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
     pub(crate) lines: Vec<String>,
     pub(crate) failures: Vec<String>,
 }
 
-/// Compares every work with the stored one. A work that is on one side only fails.
+/// Compares every work with the stored one. A work on one side only is a failure.
 pub(crate) fn compare(
     rustc: &str,
     valgrind: &str,
@@ -105,7 +105,7 @@ mod tests {
 
     const COUNTS: Counts = Counts { instructions: 1_000.0, system_calls: 2.0, allocations: 0.0 };
 
-    /// The failures when the stored counts are [`COUNTS`] and these are measured.
+    /// Returns the failures if the stored counts are [`COUNTS`] and the measured counts are `now`.
     fn failures(rustc: &str, now: Counts) -> Vec<String> {
         failures_of("channel", rustc, now)
     }

@@ -1,18 +1,19 @@
-//! What valgrind counts of one operation: instructions, system calls, allocations.
+//! The counts of one operation under valgrind: instructions, system calls, allocations.
 //!
-//! Each is the count of 2N operations less that of N, divided by N. Counting begins where
-//! `ecru-slopes` calls its function `begin`, so that how the process starts does not matter.
+//! Each is the count of 2N operations minus that of N, divided by N. Counting begins where
+//! `ecru-slopes` calls its function `begin`, so the start of the process does not matter.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Operations in the shorter of the two runs under callgrind.
+/// The number of operations in the shorter of the two runs under callgrind.
 const OPERATIONS: u64 = 20_000;
 
-/// The same of the runs whose system calls and allocations are counted. Their trace is long.
+/// The number of operations in the runs whose system calls and allocations are counted. Their trace
+/// is long.
 const TRACED: u64 = 2_000;
 
-/// What one operation takes.
+/// The costs of one operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) instructions: f64,
@@ -24,7 +25,7 @@ pub(crate) struct Counts {
 ///
 /// # Errors
 ///
-/// When there is no valgrind.
+/// Returns an error if there is no valgrind.
 pub(crate) fn version() -> Result<String, String> {
     let output = Command::new("valgrind").arg("--version").output();
     let output = output.map_err(|error| {
@@ -37,7 +38,7 @@ pub(crate) fn version() -> Result<String, String> {
 ///
 /// # Errors
 ///
-/// When it does not run, or did nothing.
+/// Returns an error if the work does not run, or does nothing.
 pub(crate) fn count(program: &Path, work: &str) -> Result<Counts, String> {
     let short = instructions(program, work, OPERATIONS)?;
     let long = instructions(program, work, 2 * OPERATIONS)?;
@@ -74,7 +75,7 @@ fn instructions(program: &Path, work: &str, operations: u64) -> Result<u64, Stri
     total.ok_or_else(|| format!("{work}: callgrind's file has no totals"))
 }
 
-/// Counts the system calls and the allocated blocks of one run, by DHAT.
+/// Counts the system calls of one run, and by DHAT its allocated blocks.
 fn traced(program: &Path, work: &str, operations: u64) -> Result<(u64, u64), String> {
     let file = Scratch::new(&format!("{work}.{operations}.trace"));
     let options = [
@@ -106,7 +107,7 @@ fn system_calls(trace: &str) -> u64 {
     let calls = trace.lines().filter(|line| line.starts_with("SYSCALL["));
     let measured = calls.skip_while(|line| !line.contains("getppid")).skip(1);
     // A call that may block has two lines. The second one begins with the dots that end the first.
-    // The clock is a system call under valgrind only, which hides the vDSO.
+    // The clock is a system call only under valgrind, which hides the vDSO.
     let counts = |line: &&str| !line.contains(") ... [async]") && !line.contains("clock_gettime");
     measured.filter(counts).count() as u64
 }
@@ -118,7 +119,7 @@ fn blocks(log: &str) -> Option<u64> {
     blocks.strip_suffix(" blocks")?.replace(',', "").parse().ok()
 }
 
-/// A file that valgrind writes. It is removed at the end.
+/// A file that valgrind writes, removed when this is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

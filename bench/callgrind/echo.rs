@@ -1,4 +1,4 @@
-//! Echo between two tasks of one worker, over sockets of the kernel: 64 bytes there and back.
+//! An echo between two tasks of one worker, over the kernel's sockets: 64 bytes each way.
 
 use std::io::{Read, Write};
 
@@ -7,7 +7,7 @@ use ecru::{DriverKind, Runtime};
 
 use super::Work;
 
-/// All of it.
+/// All works on sockets.
 pub(super) const WORKS: &[Work] = &[
     ("echo-unix-uring", |operations| unix(DriverKind::Uring, operations)),
     ("echo-unix-poll", |operations| unix(DriverKind::Poll, operations)),
@@ -42,7 +42,7 @@ fn tcp(driver: DriverKind, operations: u64) {
     });
 }
 
-/// The client asks when the last answer has come.
+/// The client sends each request after the previous answer.
 fn echo<S: Read + Write + Send>(mut client: S, mut server: S, operations: u64) {
     ecru::scope(|scope| {
         scope.spawn(move || {

@@ -1,4 +1,4 @@
-//! ecru's own work, on its public surface.
+//! ecru's own works, on its public API.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::channels::{hand_over, send_and_receive};
 /// No end is dropped early, and no task is cancelled.
 pub(super) const ALIVE: &str = "both ends are alive";
 
-/// All of it.
+/// All of ecru's works except channels and sockets.
 pub(super) const WORKS: &[Work] = &[
     ("switch", switch),
     ("spawn-join", spawn_join),
@@ -31,8 +31,9 @@ pub(super) const WORKS: &[Work] = &[
     ("semaphore", semaphore),
 ];
 
-/// The first lock that a thread takes often has the kernel asked for something, by a thread of its own. How much is done before the
-/// answer comes depends on the machine; so here nothing is done before.
+/// Waits until locks can be biased. The first lock that a thread takes often makes ecru ask the
+/// kernel for `membarrier`, on a separate thread. The amount of work done before the answer comes
+/// would depend on the machine.
 pub(super) fn settle() {
     let (sender, receiver) = bounded(1);
     for _ in 0..200 {
@@ -40,7 +41,8 @@ pub(super) fn settle() {
         receiver.recv().expect(ALIVE);
     }
     let threads = || fs::read_dir("/proc/self/task").expect("Linux").count();
-    // Asleep, and longer than it takes: each look is counted. A run that had to look twice differs by less than an instruction per operation.
+    // Sleeps longer than the answer takes, because each look is counted. A run that looks twice
+    // differs by less than an instruction per operation.
     for _ in 0..100 {
         thread::sleep(Duration::from_millis(100));
         if threads() == 1 {
@@ -69,18 +71,18 @@ pub(super) fn one_worker() -> Runtime {
     Runtime::builder().workers(1).build().expect("the runtime starts")
 }
 
-/// A task that does nothing, and its join.
+/// An empty task, and its join.
 fn spawn_join(operations: u64) {
     one_worker().run(|| {
         ecru::scope(|scope| {
             for _ in 0..operations {
-                scope.spawn(|| {}).join().expect("nobody cancels it");
+                scope.spawn(|| {}).join().expect("it is never cancelled");
             }
         });
     });
 }
 
-/// A scope with a task in it, which does the same while it can: small trees of four tasks.
+/// A scope with a task, which repeats this while it can: small trees of four tasks.
 fn fan_out(operations: u64) {
     fn fib(number: u64) -> u64 {
         if number < 2 {
@@ -89,7 +91,7 @@ fn fan_out(operations: u64) {
         ecru::scope(|scope| {
             let left = scope.spawn(move || fib(number - 1));
             let right = fib(number - 2);
-            left.join().expect("nobody cancels it") + right
+            left.join().expect("it is never cancelled") + right
         })
     }
     one_worker().run(|| {
@@ -99,11 +101,11 @@ fn fan_out(operations: u64) {
     });
 }
 
-/// A switch to the other of two tasks, through the run queue.
+/// A switch between two tasks, through the run queue.
 fn yields(operations: u64) {
     let turns = || {
         for _ in 0..operations / 2 {
-            ecru::yield_now().expect("nobody cancels it");
+            ecru::yield_now().expect("it is never cancelled");
         }
     };
     one_worker().run(|| {
@@ -114,7 +116,7 @@ fn yields(operations: u64) {
     });
 }
 
-/// A timeout set and cancelled.
+/// A timeout that is set and cancelled.
 fn timer(operations: u64) {
     one_worker().run(|| {
         for operation in 0..operations {
@@ -141,7 +143,7 @@ fn select_three(operations: u64) {
     });
 }
 
-/// Three tasks, one of which ends and has the others cancelled.
+/// Three tasks race. The first to end has the others cancelled.
 fn race(operations: u64) {
     let lose = || Ok::<u64, JoinError>(source::never().wait()?);
     one_worker().run(|| {
@@ -159,7 +161,7 @@ fn race(operations: u64) {
     });
 }
 
-/// A lock that nobody else wants.
+/// An uncontended lock.
 fn mutex(operations: u64) {
     let counter = Mutex::new(0);
     one_worker().run(|| {
@@ -169,12 +171,12 @@ fn mutex(operations: u64) {
     });
 }
 
-/// A permit that is there.
+/// An available permit.
 fn semaphore(operations: u64) {
     let permits = Semaphore::new(2);
     one_worker().run(|| {
         for _ in 0..operations {
-            drop(black_box(permits.acquire()).expect("nobody cancels it"));
+            drop(black_box(permits.acquire()).expect("it is never cancelled"));
         }
     });
 }

@@ -1,9 +1,9 @@
-//! `slopes-gate`: fails when an operation takes more instructions than it did, or fewer without
-//! saying so; the same of its system calls and allocations.
+//! `slopes-gate` fails if an operation takes more instructions than the stored count, or fewer
+//! without an update of that count. The same applies to its system calls and allocations.
 //!
-//! Runs `ecru-slopes` (built into the same folder) under valgrind at N and at 2N operations, and
-//! compares the counts of one operation with `slopes.json`. Instructions, not time: the count
-//! repeats on a noisy machine.
+//! It runs `ecru-slopes` (built into the same folder) under valgrind at N and at 2N operations, and
+//! compares the counts of one operation with `slopes.json`. It counts instructions and not time,
+//! because the count repeats on a noisy machine.
 //!
 //! ```text
 //! slopes-gate            compare; exit status 1 over the tolerance
@@ -24,7 +24,7 @@ use std::process::{Command, ExitCode};
 use self::counts::{Counts, count, version};
 use self::stored::Stored;
 
-/// The compiler of the program that is measured.
+/// The compiler of the measured program.
 const RUSTC: &str = env!("ECRU_BENCH_RUSTC");
 
 fn main() -> ExitCode {

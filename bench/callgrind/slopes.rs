@@ -1,6 +1,8 @@
-//! The loops whose instructions callgrind counts: `ecru-slopes WORK N` does N operations of one kind, on one worker.
+//! The loops whose instructions callgrind counts. `ecru-slopes WORK N` performs N operations of one
+//! kind, on one worker.
 //!
-//! The count at 2N less the count at N, divided by N, is the cost of one operation: start-up and end cancel out.
+//! The count at 2N minus the count at N, divided by N, is the cost of one operation. Start and end
+//! of the process cancel out.
 
 #[cfg(feature = "ecru")]
 #[path = "channels.rs"]
@@ -17,13 +19,13 @@ use std::process::ExitCode;
 
 use corosensei::{Coroutine, CoroutineResult};
 
-/// A kind of work, and the loop that does it so many times.
+/// A kind of work: its name, and the loop that performs a number of operations.
 type Work = (&'static str, fn(u64));
 
-/// What is always here.
+/// The works that are always built.
 const PEERS: &[Work] = &[("corosensei-switch", corosensei_switch)];
 
-/// What is here with the feature `ecru`.
+/// The works that are built with the feature `ecru`.
 #[cfg(feature = "ecru")]
 const OWN: &[&[Work]] = &[ecru_side::WORKS, channels::WORKS, echo::WORKS];
 #[cfg(not(feature = "ecru"))]
@@ -54,14 +56,14 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Marks the moment from which the gate counts. Callgrind sets its counters to zero when this
-/// function is entered, and the call of `getppid` stands in the trace of system calls.
+/// Marks the moment from which the gate counts. Callgrind resets its counters when this function is
+/// entered, and the call of `getppid` marks the place in the trace of system calls.
 #[inline(never)]
 fn begin() {
     black_box(rustix::process::getppid());
 }
 
-/// The floor under `switch`, and a check that callgrind copes with stacks that switch.
+/// The lower bound of `switch`, and a check that callgrind handles stack switches.
 fn corosensei_switch(operations: u64) {
     let mut coroutine = Coroutine::<u64, u64, ()>::new(|yielder, mut value| {
         loop {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 
-/// Where they are stored.
+/// The file of the stored counts.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/slopes.json");
 
 /// The counts of every work, and the tools that they were made with.
@@ -21,14 +21,14 @@ pub(crate) struct Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Work {
     pub(crate) instructions: f64,
-    /// The fewest instructions that were ever stored. Blessing never raises it.
+    /// The lowest number of instructions ever stored. Blessing never raises it.
     pub(crate) best_ever: f64,
     pub(crate) system_calls: f64,
     pub(crate) allocations: f64,
 }
 
 impl Stored {
-    /// Makes the new counts those that are stored. What is best ever stays so.
+    /// Stores the new counts. `best_ever` keeps the lowest ones.
     pub(crate) fn blessed(
         rustc: &str,
         valgrind: &str,
@@ -53,7 +53,7 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// When it is missing or of another form.
+    /// Returns an error if it is missing or of another form.
     pub(crate) fn read() -> Result<Stored, String> {
         let text = std::fs::read_to_string(FILE)
             .map_err(|error| format!("{FILE}: {error}; --bless makes it"))?;
@@ -64,7 +64,7 @@ impl Stored {
     ///
     /// # Errors
     ///
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub(crate) fn write(&self) -> Result<(), String> {
         let text = serde_json::to_string_pretty(self).expect("names and numbers make JSON");
         std::fs::write(FILE, text + "\n").map_err(|error| format!("{FILE}: {error}"))

@@ -1,5 +1,5 @@
-// The peer in Go: each subcommand does the work of one row once and prints its metrics, a line `metric value` each.
-// GOMAXPROCS and the pinning come from the harness that starts it.
+// The peer in Go. Each subcommand does the work of one row once and prints its metrics, one line
+// `metric value` for each. GOMAXPROCS and the pinning come from the harness that starts it.
 package main
 
 import (
@@ -80,7 +80,7 @@ func timed(work func()) time.Duration {
 	return time.Since(start)
 }
 
-// The same calibration and window as the harness uses for the peers in Rust.
+// The calibration and the window are those of the harness for the peers in Rust.
 func nanosecondsPerOperation(batch func(int)) float64 {
 	operations := 1
 	var calibrated time.Duration
@@ -116,7 +116,8 @@ func spawnJoin(operations int) {
 	}
 }
 
-// The second of two batches counts: the first one allocates the goroutines that the second reuses.
+// The second of two batches is measured, because the first one allocates the goroutines that the
+// second reuses.
 func spawnBatch(size int) {
 	batch := func() {
 		var all sync.WaitGroup
@@ -130,14 +131,14 @@ func spawnBatch(size int) {
 	print("time", float64(timed(batch).Nanoseconds())/float64(size))
 }
 
-// Goroutines that wait at a gate until it is closed.
+// A gate at which goroutines wait until it is closed.
 type gate struct {
 	closed  chan struct{}
 	waiting atomic.Int64
 	left    sync.WaitGroup
 }
 
-// Starts size goroutines and returns when all have come to the gate.
+// Starts size goroutines and returns when all wait at the gate.
 func (g *gate) fill(size int) {
 	g.closed = make(chan struct{})
 	g.left.Add(size)
@@ -223,7 +224,7 @@ func loneTimeout() {
 	print("cpu", cpuSeconds()-before)
 }
 
-// Sends 0, 1, 2, … into a new channel; the sender is a goroutine.
+// Returns a new channel, to which a goroutine sends 0, 1, 2, …
 func sendAll(capacity, count int) <-chan uint64 {
 	channel := make(chan uint64, capacity)
 	go func() {
@@ -241,7 +242,7 @@ func lockIfApart() {
 	}
 }
 
-// Receives what sendAll has sent.
+// Receives what sendAll sends.
 func receiveAll(channel <-chan uint64, count int) {
 	lockIfApart()
 	for expected := range count {
@@ -253,7 +254,7 @@ func receiveAll(channel <-chan uint64, count int) {
 
 func hop(capacity, operations int) { receiveAll(sendAll(capacity, operations), operations) }
 
-// Instead of a channel without a bound: nobody sends more than fits in.
+// Stands for a channel without a bound: no more is sent than fits in.
 func hopInRuns(run, operations int) {
 	for ; operations > run; operations -= run {
 		hop(run, run)
@@ -272,7 +273,7 @@ func forward(capacity, operations int) {
 	receiveAll(to, operations)
 }
 
-// A forwarder that its users could tell to take others on, or to stop, at any moment.
+// A forwarder that its users could tell to add others, or to stop, at any moment.
 func multiplex(capacity, operations int) {
 	from := sendAll(capacity, operations)
 	to := make(chan uint64, capacity)
@@ -346,7 +347,7 @@ func selectProducers(operations int) {
 	}
 }
 
-// The losers wait for ever; the winner yields once, so that they do so by then.
+// The losers wait for ever. The winner yields once, so that they wait by then.
 func race(operations int) {
 	for operation := range operations {
 		running, cancel := context.WithCancel(context.Background())
@@ -367,7 +368,7 @@ func race(operations int) {
 	}
 }
 
-// A goroutine for every call on the left.
+// Starts a goroutine for every call on the left.
 func fib(n int) int {
 	if n < 2 {
 		return n
@@ -378,7 +379,7 @@ func fib(n int) int {
 	return <-left + right
 }
 
-// How many goroutines fib(n) starts.
+// Returns how many goroutines fib(n) starts.
 func tasks(n int) int {
 	if n < 2 {
 		return 0
@@ -402,7 +403,7 @@ func mappings() float64 {
 	return float64(strings.Count(string(maps), "\n"))
 }
 
-// VmRSS and VmPTE, as the harness counts.
+// Returns VmRSS plus VmPTE, as the harness does.
 func residentBytes() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

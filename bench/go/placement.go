@@ -1,4 +1,4 @@
-// The suite of shapes: the same programs as in src/placement, described by words of the command line.
+// The suite of shapes: the programs of src/placement, described by words of the command line.
 package main
 
 import (
@@ -41,7 +41,7 @@ const (
 	request     = 64
 )
 
-// What one processor of the scheduler has done, on cache lines of its own.
+// The counts of one processor of the scheduler, on cache lines of its own.
 type slot struct {
 	hits, checksum uint64
 	_              [112]byte
@@ -55,7 +55,7 @@ func procPin() int
 //go:linkname procUnpin runtime.procUnpin
 func procUnpin()
 
-// Counts a piece of work of the processor that runs the calling goroutine, and what came out of it.
+// Counts an operation for the processor that runs the calling goroutine, and combines its result.
 func hit(value uint64) {
 	own := &slots[procPin()]
 	own.hits++
@@ -72,7 +72,7 @@ func spin(state uint64, steps uint64) uint64 {
 	return state
 }
 
-// A shape that is done beside others.
+// A shape, which may run at the same time as others.
 type shape struct {
 	name         string
 	count, steps uint64
@@ -96,7 +96,7 @@ func (s shape) hits() uint64 {
 	return s.operations()
 }
 
-// The exclusive or of what hit is told. Spinning is linear, so one job checks all.
+// The exclusive or of the values passed to hit. Spinning is linear, so one job checks all of them.
 func (s shape) checksum() uint64 {
 	if s.name == "words" {
 		value, err := strconv.ParseUint(s.word, 16, 64)
@@ -186,7 +186,7 @@ func now() moment {
 	return moment{time.Now(), processSeconds(), usage.Nvcsw, slots}
 }
 
-// Prints the metrics of what was done since.
+// Prints the metrics of the work since this moment.
 func (before moment) report(shapes []shape) {
 	after := now()
 	var operations, expectedHits, expected, hits, checksum, busiest uint64
@@ -357,7 +357,7 @@ func (s shape) actors() {
 	actors.Wait()
 }
 
-// The foreign code is a system call that does not return for long.
+// The foreign code is a system call that does not return for a long time.
 func blocked(s shape) {
 	before := now()
 	var left atomic.Int64
@@ -390,7 +390,8 @@ func blocked(s shape) {
 		spawnAll()
 	}
 	tasks.Wait()
-	// The harness takes the first line of a metric. What comes later than the last task is the end of the foreign code.
+	// The harness takes the first line of a metric. The time after the last task is the end of the
+	// foreign code.
 	print("time", float64(doneAfter.Nanoseconds())/float64(s.count))
 	print("stranded", float64(stranded))
 	before.report([]shape{s})
@@ -487,7 +488,7 @@ func countWords(text []byte) uint64 {
 	return sum
 }
 
-// The path of the file, which is made if it is missing.
+// Returns the path of the file, which is created if it is missing.
 func wordsFile() string {
 	path := filepath.Join(os.TempDir(), "ecru-bench-words")
 	if file, err := os.Stat(path); err == nil && file.Size() == 200*chunkBytes {

@@ -1,4 +1,4 @@
-// Servers: the same as the peers in Rust, under the load that the harness names.
+// Servers with the same work as the peers in Rust, under the load that the harness names.
 package main
 
 import (

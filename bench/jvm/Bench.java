@@ -1,4 +1,5 @@
-// The peer in Java: each subcommand does the work of one row once and prints its metrics, a line `metric value` each.
+// The peer in Java. Each subcommand does the work of one row once and prints its metrics, one line
+// `metric value` for each.
 
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -9,7 +10,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 class Bench {
-    // The compiler needs about that long to come to its last version of a loop.
+    // The compiler needs about this long to produce its final version of a loop.
     static final long WARMING = 1_000_000_000L;
     static final long WINDOW = 200_000_000L;
     static final long[] SLEEPS = {10, 50, 100};
@@ -31,11 +32,11 @@ class Bench {
             case "files-read", "files-write" -> files(words[0], Integer.parseInt(words[1]));
             default -> throw new IllegalArgumentException("unknown subcommand " + words[0]);
         }
-        // Losers of races sleep on.
+        // The losers of races are still asleep.
         System.exit(0);
     }
 
-    // The first thread is one of the kernel's: to wake it costs more than the rest.
+    // The first thread belongs to the kernel, and waking it costs more than the rest.
     static void inVirtualThread(Operation operation) throws Exception {
         Thread thread = Thread.startVirtualThread(() -> {
             try {

@@ -23,7 +23,7 @@ usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
   --resume FILE     go on with an interrupted run: its rows, rounds and file
   --list            print the rows and end";
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) rows: Vec<Row>,
@@ -34,9 +34,9 @@ pub(crate) struct Options {
     pub(crate) allow_dirty: bool,
     pub(crate) resume: Option<PathBuf>,
     pub(crate) list: bool,
-    /// `row/contender`: this is a child process.
+    /// `row/contender`, if this is a child process.
     pub(crate) child: Option<String>,
-    /// This is the load of a server: the words after `--load`.
+    /// The words after `--load`, if this process is the load of a server.
     pub(crate) load: Option<Vec<String>>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
 ///
 /// # Errors
 ///
-/// When an option or a row is unknown.
+/// Returns an error if an option or a row is unknown.
 pub(crate) fn parse(mut arguments: Parser) -> Result<Options, String> {
     let mut selectors: Vec<(String, Option<usize>)> = Vec::new();
     let mut options = Options::default();
@@ -79,17 +79,18 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Options, String> {
     Ok(options)
 }
 
-/// The value of an option.
+/// Returns the value of an option.
 fn text(arguments: &mut Parser) -> Result<String, String> {
     arguments.value().and_then(|value| value.string()).map_err(|error| error.to_string())
 }
 
-/// A whole number.
+/// Parses a whole number.
 fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
 }
 
-/// The rows that the selectors name, in the order of the topics. Those with a number come first.
+/// Returns the rows that the selectors name, in the order of the topics. Rows with a number come
+/// first.
 fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
     let mut chosen = Vec::new();
     for (family, number) in selectors.iter().filter(|(_, number)| number.is_some()) {
@@ -108,8 +109,8 @@ fn select(selectors: &[(String, Option<usize>)]) -> Result<Vec<Row>, String> {
     Ok(chosen)
 }
 
-/// The rows that one word selects: those of the topic of that name, or else those whose names begin
-/// with it. `gears` selects the files too, which its notes measure.
+/// Returns the rows that one word selects: those of the topic of that name, or otherwise those
+/// whose names begin with it. `gears` also selects the files, which its notes measure.
 fn rows_by(word: &str) -> impl Iterator<Item = Row> {
     let is_topic = TOPICS.iter().any(|topic| topic.name == word);
     TOPICS.iter().flat_map(move |topic| {
@@ -118,8 +119,8 @@ fn rows_by(word: &str) -> impl Iterator<Item = Row> {
     })
 }
 
-/// Whether a row's name begins with these words: `spawn-batch` and `spawn-batch-1` do with `spawn`,
-/// `parked-1000000` not with `parked-10000`.
+/// Returns whether a row's name begins with these words: `spawn-batch` and `spawn-batch-1` begin
+/// with `spawn`, and `parked-1000000` does not begin with `parked-10000`.
 fn begins(row: &Row, words: &str) -> bool {
     row.name().strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
@@ -128,7 +129,7 @@ fn begins(row: &Row, words: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The names of the rows that these arguments select.
+    /// Returns the names of the rows that these arguments select.
     fn selected(arguments: &[&str]) -> Result<Vec<String>, String> {
         let options = parse(Parser::from_args(arguments))?;
         Ok(options.rows.iter().map(Row::name).collect())
@@ -151,7 +152,7 @@ mod tests {
         for row in ["gears-future", "gears-race", "gears-mux-one", "files-write-40000000"] {
             assert!(gears.iter().any(|selected| selected == row), "{gears:?}");
         }
-        // The names of the rows on eight workers begin with the same word.
+        // The names of the rows on eight workers begin with the same word and are not selected.
         let placement = selected(&["placement"]).unwrap();
         assert!(placement.iter().all(|row| !row.ends_with("-8")), "{placement:?}");
         let channels = selected(&["channels"]).unwrap();

@@ -4,21 +4,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Where the sources are.
+/// The folder of the sources.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 
-/// The built program.
+/// Returns the built program.
 ///
 /// # Errors
 ///
-/// The reason why there is none: no Go here, or it did not build.
+/// Returns the reason if there is none: Go is not installed, or the program did not build.
 pub(crate) fn program() -> Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     PROGRAM.get_or_init(build).clone()
 }
 
-/// Builds next to this program: `target/release/ecru-bench-go`. Go's own cache makes the second time quick, and a child process
-/// finds what its parent built.
+/// Builds next to this program: `target/release/ecru-bench-go`. Go's own cache makes a second build
+/// quick, and a child process finds its parent's build.
 fn build() -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = this.with_file_name("ecru-bench-go");
@@ -41,7 +41,7 @@ fn build() -> Result<PathBuf, String> {
     }
 }
 
-/// Whether the program exists and was built after its source was written.
+/// Returns whether the program exists and was built after its source was written.
 fn is_newer(program: &Path, source: &Path) -> bool {
     let written = |path: &Path| path.metadata().and_then(|file| file.modified()).ok();
     written(program).is_some_and(|built| written(source).is_some_and(|source| built > source))

@@ -1,5 +1,5 @@
-//! The peer in Java: one class with a subcommand for each row, for a JDK 25 if there is one. gears itself is not run: it is compiled
-//! by Scala's compiler, of which there is nothing here.
+//! The peer in Java: one class with a subcommand for each row, for a JDK 25 if one is installed.
+//! gears itself is not run, because it needs Scala's compiler, which is not available here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 /// The source, one file.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/jvm/Bench.java");
 
-/// The release whose virtual threads are meant: older ones hold a carrier thread in `synchronized`, or have none.
+/// The release whose virtual threads are measured. Older releases pin a carrier thread in
+/// `synchronized`, or have no virtual threads.
 const RELEASE: &str = "25";
 
 /// A JDK, and the class compiled with it.
@@ -19,7 +20,7 @@ pub(crate) struct Built {
 }
 
 impl Built {
-    /// The program with these arguments.
+    /// Returns the command that runs the program with these arguments.
     pub(crate) fn command(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(&self.java);
         command.arg("-cp").arg(&self.classes).arg("Bench").args(arguments);
@@ -27,11 +28,11 @@ impl Built {
     }
 }
 
-/// The built program.
+/// Returns the built program.
 ///
 /// # Errors
 ///
-/// The reason why there is none.
+/// Returns the reason if there is none.
 pub(crate) fn program() -> Result<Built, String> {
     static PROGRAM: OnceLock<Result<Built, String>> = OnceLock::new();
     PROGRAM.get_or_init(build).clone()
@@ -49,7 +50,8 @@ fn version_of(home: &Path) -> Option<String> {
     Some(version.trim_end_matches('"').to_owned())
 }
 
-/// Compiles next to this program, into `target/release/ecru-bench-jvm`; a child process finds what its parent built.
+/// Compiles next to this program, into `target/release/ecru-bench-jvm`. A child process finds its
+/// parent's build.
 fn build() -> Result<Built, String> {
     let home = homes().into_iter().find(|home| is_meant(home)).ok_or_else(|| {
         format!("no JDK {RELEASE}, neither in JAVA_HOME nor in /usr/lib/jvm: skipped")
@@ -73,14 +75,14 @@ fn build() -> Result<Built, String> {
     Err(format!("javac failed: {}", String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-/// Where a JDK may be.
+/// Returns the folders in which a JDK may be installed.
 fn homes() -> Vec<PathBuf> {
     let named = std::env::var_os("JAVA_HOME").map(PathBuf::from);
     let installed = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
     named.into_iter().chain(installed.map(|entry| entry.path())).collect()
 }
 
-/// Whether it is a JDK of that release: each has a file that says so.
+/// Returns whether this is a JDK of that release, according to its file `release`.
 fn is_meant(home: &Path) -> bool {
     let release = version_of(home);
     release.is_some_and(|version| version.split(['.', '-', '+']).next() == Some(RELEASE))

@@ -3,14 +3,15 @@
 //! ```text
 //! ecru-bench                      every row
 //! ecru-bench channels             the rows of a topic
-//! ecru-bench switch spawn         the rows whose names begin so
+//! ecru-bench switch spawn         the rows whose names begin with these words
 //! ecru-bench coroutines 250000    a family of rows at another size
-//! ecru-bench --save all           every row, kept under bench/results/
-//! ecru-bench --resume FILE        what an interrupted run has left to do
+//! ecru-bench --save all           every row, saved under bench/results/
+//! ecru-bench --resume FILE        the rest of an interrupted run
 //! ecru-bench --list               the rows
 //! ```
 //!
-//! The rows are grouped in [`topics`], the goals are in [`goals`], the words in [`harness`].
+//! The rows are grouped in [`topics`], the goals are in [`goals`], and the words are defined in
+//! [`harness`].
 
 mod arguments;
 mod ecru_side;
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Does what the options say.
+/// Runs the program as the options say.
 fn run(options: &Options) -> Result<(), String> {
     if let Some(child) = &options.child {
         return run_as_child(child);
@@ -80,7 +81,7 @@ fn begin(options: &Options) -> Result<(), String> {
     Run::begin(header, options.save.as_deref())?.rows(&options.rows, &topics::goals())
 }
 
-/// Goes on with the run of this file.
+/// Continues the run of this file.
 fn resume(file: &Path) -> Result<(), String> {
     let results = harness::interrupted(file)?;
     let options = parse(Parser::from_args(&results.header.arguments))?;
@@ -88,7 +89,7 @@ fn resume(file: &Path) -> Result<(), String> {
     Run::resume(results, file, &now)?.rows(&options.rows, &topics::goals())
 }
 
-/// Prints the rows, and who takes part.
+/// Prints the rows and their contenders.
 fn list(options: &Options) {
     for row in &options.rows {
         let names: Vec<_> = row.contenders.iter().map(|contender| contender.name).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Topic {
     /// Makes a row with all its contenders, ecru first. Returns `None` if there is no such family,
     /// or if it takes another kind of number.
     pub(crate) build: fn(&str, Option<usize>) -> Option<Row>,
-    /// Empty for a topic that is reported only.
+    /// The goals. The list is empty for a topic without goals.
     pub(crate) goals: &'static [Goal],
 }
 

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Tries `downloads` against a real nginx: a hundred rate-limited files at once, then a kill in the middle and a resume.
+# Tests `downloads` against a real nginx: a hundred rate-limited files at once, then a kill in the
+# middle and a resume.
 #
-#   examples/downloads/nginx.sh             uses the nginx that is there; without one it says SKIPPED
-#   examples/downloads/nginx.sh --install   lets apt-get install Debian's nginx-light first (as root, or by sudo)
+#   examples/downloads/nginx.sh             uses an installed nginx; prints SKIPPED if there is none
+#   examples/downloads/nginx.sh --install   first installs Debian's nginx-light by apt-get (as root, or by sudo)
 #
-# With CI=true a missing nginx is a failure, so that the step cannot pass by doing nothing.
-# FILES, SIZE (bytes) and RATE (bytes a second, in nginx's units) scale it; DOWNLOADS names a program that is built already.
+# With CI=true a missing nginx is a failure, so that the step cannot pass by doing nothing. FILES,
+# SIZE (bytes) and RATE (bytes a second, in nginx's units) scale the test; DOWNLOADS names an
+# already built program.
 set -euo pipefail
 
 files=${FILES:-100}
@@ -20,12 +22,12 @@ fail() {
 install() {
     local root=()
     [ "$(id -u)" -eq 0 ] || root=(sudo)
-    # A run level without services: the package must not start a server of its own on port 80.
+    # RUNLEVEL=1 keeps the package from starting a server of its own on port 80.
     "${root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends nginx-light >&2
 }
 
 find_nginx() {
-    # Debian puts it where a plain user's PATH does not look.
+    # Debian installs nginx in a folder that is not in a normal user's PATH.
     PATH=$PATH:/usr/sbin:/sbin command -v nginx || true
 }
 
@@ -57,7 +59,8 @@ head -c "$size" /dev/urandom >"$folder/www/huge.bin"
 
 configure() {
     {
-        # The temporary folder is its owner's alone, and as root nginx would change to another user.
+        # Only its owner can read the temporary folder, and as root nginx would change to another
+        # user.
         [ "$(id -u)" -ne 0 ] || echo "user root;"
         cat <<CONFIGURATION
 worker_processes 1;
@@ -73,7 +76,7 @@ http {
     scgi_temp_path $folder/temp/scgi;
     server {
         listen 127.0.0.1:$1;
-        # Every copy is the one file.
+        # Every copy is the same file.
         location ~ ^/copy-[0-9]+[.]bin\$ {
             alias $folder/www/huge.bin;
             limit_rate $rate;
@@ -84,7 +87,7 @@ CONFIGURATION
     } >"$folder/nginx.conf"
 }
 
-# It returns once it listens, or fails because the port is taken; then another is tried.
+# nginx returns once it listens, or fails because the port is taken. Then another port is tried.
 port=
 for _ in 1 2 3 4 5 6 7 8 9 10; do
     port=$((20000 + RANDOM % 20000))
@@ -97,7 +100,7 @@ url=http://127.0.0.1:$port
 
 echo "nginx.sh: $("$nginx" -v 2>&1), $files files of $size bytes at $rate a second each"
 
-# One alone is the unit.
+# The time of one file alone is the unit.
 now() { date +%s%N; }
 begin=$(now)
 "$DOWNLOADS" --quiet -o "$folder/got" "$url/copy-0.bin" >/dev/null
@@ -113,10 +116,11 @@ for number in $(seq 0 "$files"); do
     cmp "$folder/www/huge.bin" "$folder/got/copy-$number.bin" || fail "copy-$number.bin differs"
 done
 [ "$(find "$folder/got" -type f ! -name .downloads.json | wc -l)" -eq $((files + 1)) ] || fail "something else was left: $(ls "$folder/got")"
-# Loose on purpose: it is the benchmark's task to be exact. One after another would be $files times as long.
+# This limit is loose on purpose, because only the benchmark has to be exact. One file after another
+# would take $files times as long.
 [ "$all" -lt $((one * 3 + 3000)) ] || fail "$files files took $all ms, one takes $one ms: they did not run at once"
 
-# A kill without warning, then the rest.
+# A kill without warning, then the rest of the files.
 rm "$folder/got/copy-1.bin"
 "$DOWNLOADS" --quiet -o "$folder/got" "$url/copy-1.bin" >/dev/null &
 child=$!
@@ -131,11 +135,11 @@ kept=$(stat -c %s "$folder/got/copy-1.bin.part")
 [ "$kept" -gt 0 ] && [ "$kept" -lt "$size" ] || fail "the part has $kept bytes"
 "$DOWNLOADS" --quiet -o "$folder/got" "$url/copy-1.bin" >/dev/null
 cmp "$folder/www/huge.bin" "$folder/got/copy-1.bin" || fail "the resumed file differs"
-# nginx logs a request when it is answered; the last one was.
+# nginx logs a request when it is answered, and the last request was.
 grep -q "GET /copy-1.bin HTTP/1.1\" 206 $((size - kept)) " "$folder/access.log" || fail "nginx sent more than the rest: $(tail -n 3 "$folder/access.log")"
 echo "nginx.sh: resumed after $kept bytes"
 
-# And what is not there.
+# A file that does not exist.
 if "$DOWNLOADS" --quiet -o "$folder/got" "$url/none.bin" >/dev/null 2>"$folder/none.log"; then fail "a 404 succeeded"; fi
 grep -q "404" "$folder/none.log" || fail "a 404 is not named: $(cat "$folder/none.log")"
 

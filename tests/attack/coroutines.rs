@@ -1,4 +1,4 @@
-//! Coroutines and generators that change hands, park, or run something themselves.
+//! Coroutines and generators that move between threads, park, or run coroutines themselves.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A yielder that is used on a stack that is not its coroutine's: it must not suspend, or frames that others borrow from are left open.
+//! A yielder that is used on a stack other than its coroutine's. It must not suspend, because
+//! frames from which others borrow would stay open.
 
 use std::cell::{Cell, OnceCell};
 use std::panic::{self, AssertUnwindSafe};
@@ -8,7 +9,7 @@ use ecru::coroutine::{Coroutine, CoroutineState, Yielder};
 
 use crate::{OnDrop, run_on};
 
-/// Whether the call panics with a text that contains this.
+/// Returns whether the call panics with a text that contains `text`.
 fn refused<T>(text: &str, f: impl FnOnce() -> T) -> bool {
     let Err(payload) = panic::catch_unwind(AssertUnwindSafe(f)) else { return false };
     let found = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
@@ -22,7 +23,7 @@ fn refused<T>(text: &str, f: impl FnOnce() -> T) -> bool {
 
 const OUTSIDE: &str = "outside";
 
-/// Runs `body` in a root, within whose scope it is, and in a task, which has nothing open.
+/// Runs `body` in a root, inside the root's scope, and in a task without open frames.
 fn in_tasks(body: fn()) {
     run_on(1, || {
         body();
@@ -30,7 +31,7 @@ fn in_tasks(body: fn()) {
     });
 }
 
-/// The child borrows the yielder; suspending would leave the scope open, with a child that goes on.
+/// The child borrows the yielder. Suspending would leave the scope open with a running child.
 #[test]
 fn coroutine_34_lent_yielder_in_a_child() {
     in_tasks(|| {
@@ -45,7 +46,7 @@ fn coroutine_34_lent_yielder_in_a_child() {
     });
 }
 
-/// The same with a child that was suspended itself in between, and with one that the scheduler starts.
+/// As above, with a child that has parked in between, and with a child that the scheduler starts.
 #[test]
 fn a_child_that_has_parked_cannot_suspend_the_coroutine() {
     in_tasks(|| {
@@ -55,7 +56,8 @@ fn a_child_that_has_parked_cannot_suspend_the_coroutine() {
                     ecru::yield_now().unwrap();
                     refused(OUTSIDE, || yielder.suspend(()))
                 });
-                // The coroutine is switched away from as well, and is the innermost again afterwards.
+                // The coroutine is switched away from as well, and is the innermost again
+                // afterwards.
                 ecru::yield_now().unwrap();
                 assert!(child.join().unwrap());
             });
@@ -70,7 +72,7 @@ fn a_child_that_has_parked_cannot_suspend_the_coroutine() {
     });
 }
 
-/// A task of a run that the coroutine is in the middle of.
+/// A task of a run that the coroutine itself has started.
 #[test]
 fn coroutine_34_lent_yielder_in_a_run() {
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
@@ -83,11 +85,11 @@ fn coroutine_34_lent_yielder_in_a_run() {
     assert_eq!(coroutine.resume(()), CoroutineState::Complete(true));
 }
 
-/// A task that gets no stack drops its closure on the stack of the scheduler, on behalf of no task: as a plain thread, which the
-/// coroutine was resumed on.
+/// A task that gets no stack drops its closure on the scheduler's stack, without a current task.
+/// There the code looks like a plain thread, and the coroutine was resumed on one.
 #[test]
 fn a_closure_that_got_no_stack_cannot_suspend() {
-    // As many frames open as around the destructor.
+    // The destructor runs with the same number of open frames.
     for frames in 0..3 {
         let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
             let seen = Cell::new(None);
@@ -111,13 +113,13 @@ fn a_closure_that_got_no_stack_cannot_suspend() {
     }
 }
 
-/// What is unwound because it was dropped runs on its own stack, and cannot suspend the coroutine that drops it.
+/// A dropped coroutine is unwound on its own stack, and cannot suspend the coroutine that drops it.
 #[test]
 fn a_destructor_cannot_suspend_the_one_who_drops() {
     let seen = Rc::new(Cell::new(None));
     let noted = Rc::clone(&seen);
     let outer = Coroutine::new(move |out: &Yielder<(), ()>, ()| {
-        // It borrows the yielder of the outer one, so it has to be a part of its frame.
+        // It borrows the outer coroutine's yielder, so it must be scoped in its frame.
         ecru::coroutine::scoped(
             |inner: &Yielder<(), ()>, ()| {
                 let _suspends = OnDrop(|| noted.set(Some(refused(OUTSIDE, || out.suspend(())))));
@@ -130,7 +132,7 @@ fn a_destructor_cannot_suspend_the_one_who_drops() {
     assert_eq!(seen.get(), Some(true));
 }
 
-/// Nor can the inner one of two, while it runs.
+/// An inner coroutine that is running cannot suspend the outer one.
 #[test]
 fn coroutine_34_lent_yielder_in_another_coroutine() {
     let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
@@ -141,7 +143,7 @@ fn coroutine_34_lent_yielder_in_another_coroutine() {
             },
             |inner| inner.resume(()),
         );
-        // Afterwards it is the innermost again.
+        // Afterwards the outer coroutine is the innermost again.
         out.suspend(());
         refused
     });
@@ -149,7 +151,7 @@ fn coroutine_34_lent_yielder_in_another_coroutine() {
     assert_eq!(outer.resume(()), CoroutineState::Complete(CoroutineState::Complete(true)));
 }
 
-/// A coroutine that ended by a panic is no longer the innermost one: its resumer is.
+/// After a coroutine has ended by a panic, its resumer is the innermost one.
 #[test]
 fn the_outer_one_suspends_after_a_panic_of_the_inner_one() {
     let outer = Coroutine::new(|out: &Yielder<(), ()>, ()| {
@@ -158,7 +160,7 @@ fn the_outer_one_suspends_after_a_panic_of_the_inner_one() {
             let caught = panic::catch_unwind(AssertUnwindSafe(|| inner.resume(())));
             assert!(caught.is_err());
             out.suspend(());
-            // Dropped in the middle, and unwound.
+            // This coroutine is dropped while suspended, and unwound.
             let dropped = Coroutine::new(|inner: &Yielder<(), ()>, ()| inner.suspend(()));
             assert_eq!(dropped.resume(()), CoroutineState::Yielded(()));
             drop(dropped);
@@ -171,7 +173,7 @@ fn the_outer_one_suspends_after_a_panic_of_the_inner_one() {
     assert_eq!(outer.resume(()), CoroutineState::Complete(()));
 }
 
-/// A coroutine that was suspended in one task and goes on in another suspends to that one, not to the first.
+/// A coroutine that was suspended in one task and resumed in another suspends to the second task.
 #[test]
 fn a_coroutine_that_changes_tasks_returns_to_whoever_resumed_it() {
     run_on(1, || {

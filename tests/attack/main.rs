@@ -1,7 +1,8 @@
-//! What hostile but safe code might try: the worst moment, the wrong thread, the destructor that does what destructors should not.
-//! Each of these once was, or could become, a hang, a double drop or a use of freed memory.
+//! Attacks by hostile but safe code: calls at the worst moment or on the wrong thread, and
+//! destructors that break the rules. Each of these once was, or could become, a hang, a double drop
+//! or a use of freed memory.
 
-#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
+#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of tests that this backend leaves out"))]
 
 #[path = "../common/mod.rs"]
 mod common;

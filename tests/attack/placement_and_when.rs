@@ -16,7 +16,7 @@ use ecru::{JoinError, JoinHandle, Placement, Runtime, RuntimeHandle, Source};
 
 use crate::common::{HOUR, OnDrop, Watchdog, each_run, ms, run_on, text_of, until};
 
-/// A source of the attacker's own: `take` is called by `try_take`, `look` by `waiters`.
+/// The attacker's own source. `try_take` calls `take`, and `waiters` calls `look`.
 struct Hostile<T, L> {
     take: T,
     look: L,
@@ -69,7 +69,8 @@ fn is_cancelled<T>(result: &Result<T, JoinError>) -> bool {
     matches!(result, Err(JoinError::Cancelled))
 }
 
-/// The predicate panics, and then so does the destructor of what the function has captured: the first panic is the task's.
+/// The predicate panics, and then so does the destructor of a capture of the function. The task's
+/// panic is the first one.
 #[test]
 fn the_predicate_panics_and_then_a_destructor_does() {
     each_run(|| {
@@ -88,7 +89,8 @@ fn the_predicate_panics_and_then_a_destructor_does() {
     });
 }
 
-/// A source that panics in `try_take` or in `waiters`, at its n-th call, and whose destructor panics too.
+/// A source that panics at the n-th call of `try_take` or `waiters`, and whose destructor panics
+/// too.
 #[test]
 fn a_source_panics_at_each_of_its_calls() {
     each_run(|| {
@@ -150,7 +152,8 @@ fn a_source_that_does_what_it_must_not() {
             task.cancel();
         });
         ecru::scope(|s| {
-            // The request comes while the wait is being set up, on the thread that sets it up.
+            // The cancel request comes during the set-up of the wait, on the thread that sets it
+            // up.
             let cancels = hostile(
                 || {
                     s.cancel();
@@ -174,7 +177,7 @@ fn a_source_that_does_what_it_must_not() {
     });
 }
 
-/// The notification comes while the wait registers itself, in each pass.
+/// The notification comes during the registration of the wait, in each pass.
 #[test]
 fn a_notification_during_registration() {
     each_run(|| {
@@ -202,7 +205,7 @@ fn a_notification_during_registration() {
     });
 }
 
-/// A task that waits for its own handle, which nobody else has.
+/// A task that waits for its own handle, the only one.
 #[test]
 fn a_task_that_waits_for_itself() {
     struct Own<'s>(Arc<OnceLock<JoinHandle<'s, u8>>>);
@@ -230,7 +233,8 @@ fn a_task_that_waits_for_itself() {
     });
 }
 
-/// The source's destructor cancels the task, spawns, waits, drops a sender for which the next task waits.
+/// The source's destructor cancels the task, spawns, waits, drops a sender for which the next task
+/// waits.
 #[test]
 fn a_source_whose_destructor_is_hostile() {
     struct Guarded<S, F: FnMut()>(S, OnDrop<F>);
@@ -262,7 +266,7 @@ fn a_source_whose_destructor_is_hostile() {
                         own.cancel();
                     }
                     s.spawn_when(source::ready(1), |n| spawned.fetch_add(n, SeqCst));
-                    // Refused: it is dropped where nothing may wait.
+                    // The wait is refused, because the source is dropped where no wait is allowed.
                     let _ = ecru::sleep(HOUR);
                 });
                 let next = s.spawn_when(&next_rx, |end| end);
@@ -283,7 +287,7 @@ fn a_source_whose_destructor_is_hostile() {
     });
 }
 
-/// Wrapped sources lose nothing: what a withdrawn wait did not want is there for others.
+/// Wrapped sources lose nothing: items that a withdrawn wait did not take are there for others.
 #[test]
 fn wrapped_sources_lose_nothing() {
     each_run(|| {
@@ -308,7 +312,7 @@ fn wrapped_sources_lose_nothing() {
     });
 }
 
-/// A request from a hook, a timer, a callback, and a plain thread.
+/// Cancel requests from a hook, a timer, a callback, and a plain thread.
 #[test]
 fn requests_from_everywhere() {
     each_run(|| {
@@ -336,7 +340,7 @@ fn requests_from_everywhere() {
         let _ = ecru::timeout(Duration::ZERO, || {
             ecru::scope(|s| s.spawn_when(&rx, |_| ()).join().unwrap_err());
         });
-        // A shield keeps the request off: the task has its item.
+        // A shield blocks the request, and the task gets its item.
         let kept = ecru::cancel_scope(|c| {
             ecru::shield(|| {
                 ecru::scope(|s| {
@@ -351,7 +355,7 @@ fn requests_from_everywhere() {
     });
 }
 
-/// A predicate spawns a task that waits for the channel on whose behalf it is called.
+/// A predicate spawns a task that waits for the channel that calls the predicate.
 #[test]
 fn a_predicate_spawns_on_its_own_channel() {
     each_run(|| {
@@ -365,7 +369,8 @@ fn a_predicate_spawns_on_its_own_channel() {
             });
             let outer = s.spawn_when(picky, |n| n);
             tx.send(7).unwrap();
-            // The inner one is refused the channel, or waits for the next value. Neither breaks the outer one.
+            // The inner task is refused access to the channel, or waits for the next value. The
+            // outer task is not affected in either case.
             assert_eq!(outer.join().unwrap(), Ok(7));
             tx.close();
             let inner: &JoinHandle<'_, _> = inner.get().unwrap();
@@ -374,8 +379,9 @@ fn a_predicate_spawns_on_its_own_channel() {
     });
 }
 
-/// Three threads cancel at once, by handle, by scope, and from further out, while a fourth sends: source and function are
-/// dropped once each, and the item is either the task's or still there.
+/// Three threads cancel at once, by handle, by scope, and from an outer scope, while a fourth
+/// sends. Source and function are dropped once each, and the item is either the task's or still in
+/// the channel.
 #[test]
 fn requests_from_three_threads_against_an_item_slow() {
     for workers in [2, 8] {
@@ -416,7 +422,7 @@ fn requests_from_three_threads_against_an_item_slow() {
     }
 }
 
-/// Handles that are forgotten, joined by two tasks, shared, sent to a plain thread.
+/// Handles that are forgotten, joined by two tasks, shared, and sent to a plain thread.
 #[test]
 fn handles_of_tasks_that_wait() {
     each_run(|| {
@@ -437,7 +443,7 @@ fn handles_of_tasks_that_wait() {
                 let copies = [(); 2].map(|()| inner.spawn(|| shared.join().unwrap()));
                 let _ = ecru::yield_now();
                 (1..=5).for_each(|n| tx.send(n).unwrap());
-                // A plain thread joins too, while the worker goes on.
+                // A plain thread joins too, while the worker continues.
                 ecru::unblock(|| {
                     thread::scope(|threads| _ = threads.spawn(|| sent.join().unwrap()).join());
                 });
@@ -449,7 +455,8 @@ fn handles_of_tasks_that_wait() {
     });
 }
 
-/// From a destructor while the body unwinds, from a coroutine, under `no_suspend`, from a callback.
+/// Spawns from a destructor while the body unwinds, from a coroutine, under `no_suspend`, and from
+/// a callback.
 #[test]
 fn spawned_from_strange_places() {
     each_run(|| {
@@ -484,7 +491,8 @@ fn spawned_from_strange_places() {
     });
 }
 
-/// A foreign thread, and a worker of another run: refused, and the source and the function are gone.
+/// Spawns on a foreign thread, and on a worker of another run, are refused, and the source and the
+/// function are dropped.
 #[test]
 fn spawned_from_where_it_cannot_be() {
     run_on(2, || {
@@ -531,7 +539,7 @@ fn an_item_from_another_run() {
     });
 }
 
-/// A run in which nothing but tasks of `spawn_when` wait is stuck, and says so.
+/// A run in which only tasks of `spawn_when` wait is stuck, and is reported.
 #[test]
 fn a_run_that_is_stuck_with_them_is_reported() {
     let _watchdog = Watchdog::new();
@@ -542,7 +550,7 @@ fn a_run_that_is_stuck_with_them_is_reported() {
                 let (_tx, rx) = channel::bounded::<u8>(1);
                 ecru::scope(|s| {
                     (0..10).for_each(|_| drop(s.spawn_when(&rx, |_| ())));
-                    // A cycle of two.
+                    // Two tasks that wait for each other.
                     let first = s.spawn_when(source::never::<u8>(), |_| ());
                     s.spawn_when(first, |_| ());
                 });
@@ -573,7 +581,7 @@ fn a_dump_disturbs_none_of_them() {
     });
 }
 
-/// Many tasks wait for one channel, which is closed, while they are cancelled.
+/// Many tasks wait on one channel, which is closed while they are cancelled.
 #[test]
 fn a_channel_is_closed_against_a_request() {
     run_on(2, || {
@@ -601,7 +609,7 @@ fn a_channel_is_closed_against_a_request() {
     });
 }
 
-/// The successor is spawned by the task itself, again and again: nothing grows, and the last one ends the scope.
+/// Each task spawns its successor. No queue or memory grows, and the last task ends the scope.
 #[test]
 fn each_task_spawns_its_successor() {
     fn next<'scope>(
@@ -669,7 +677,7 @@ fn requests_reach_tasks_in_an_inbox() {
     }
 }
 
-/// A worker whose thread is blocked, and which has all the tasks: idle workers take them.
+/// A worker whose thread is blocked has all the tasks, and idle workers take them.
 #[test]
 fn tasks_are_not_stranded_behind_a_blocked_thread() {
     let _watchdog = Watchdog::new();
@@ -681,7 +689,7 @@ fn tasks_are_not_stranded_behind_a_blocked_thread() {
                     let tell = tell.clone();
                     s.spawn(move || tell.send(n).unwrap());
                 }
-                // Blocks the thread, and not only the task.
+                // This blocks the thread, and not only the task.
                 let sum: u32 = (0..30).map(|_| told.recv().unwrap()).sum();
                 assert_eq!(sum, 435);
             });
@@ -689,7 +697,7 @@ fn tasks_are_not_stranded_behind_a_blocked_thread() {
     }
 }
 
-/// A task that has started never moves, and neither do its thread-locals and its `Rc`s.
+/// A started task never moves, and neither do its thread-locals and its `Rc`s.
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 #[test]
 fn a_started_task_stays() {
@@ -717,7 +725,7 @@ fn a_started_task_stays() {
     }
 }
 
-/// `near` and `spawn_local` start where they are spawned, whatever the placement.
+/// `near` and `spawn_local` start tasks where they are spawned, with every placement.
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 #[test]
 fn near_is_near_in_every_placement() {
@@ -746,7 +754,8 @@ fn near_is_near_in_every_placement() {
     }
 }
 
-/// Short runs on a runtime with many workers, one after another: each ends with nothing left in an inbox.
+/// Short runs on a runtime with many workers, one after another. Each ends without a task left in
+/// an inbox.
 #[test]
 fn short_runs_on_many_workers() {
     let _watchdog = Watchdog::new();
@@ -768,7 +777,7 @@ fn short_runs_on_many_workers() {
     }
 }
 
-/// Tasks from outside at the end of a run: each is refused, or has ended when the run has.
+/// Tasks spawned from outside at the end of a run. Each is refused, or has ended when the run has.
 #[test]
 fn spawned_from_outside_at_the_end_of_a_run() {
     let _watchdog = Watchdog::new();
@@ -783,7 +792,8 @@ fn spawned_from_outside_at_the_end_of_a_run() {
                     let (taken, ended) = (&taken, &ended);
                     move || {
                         begun.recv().unwrap();
-                        // Not for ever: as long as one has not ended the run goes on.
+                        // The loop is bounded, because the run continues while one of these tasks
+                        // has not ended.
                         for _ in 0..200 {
                             let ended = Arc::clone(ended);
                             match handle.spawn(move || _ = ended.fetch_add(1, SeqCst)) {
@@ -800,7 +810,7 @@ fn spawned_from_outside_at_the_end_of_a_run() {
     }
 }
 
-/// A task that spawns itself anew for ever: timers and limits go on.
+/// A task that spawns itself for ever. Timers and limits still work.
 #[test]
 fn a_task_that_spawns_itself_for_ever() {
     fn again<'scope>(s: &'scope ecru::Scope<'scope, '_>, stop: &'scope AtomicBool) {
@@ -824,7 +834,7 @@ fn a_task_that_spawns_itself_for_ever() {
     }
 }
 
-/// One worker starts tasks in the order of their spawning, and in that of their items.
+/// One worker starts tasks in the order of their spawning, and in the order of their items.
 #[test]
 fn one_worker_keeps_the_order() {
     let _watchdog = Watchdog::new();
@@ -845,7 +855,8 @@ fn one_worker_keeps_the_order() {
     }
 }
 
-/// Runs on several threads, each with tasks that wait for items of the next: none takes a task of another.
+/// Runs on several threads, each with tasks that wait for items of the next run. No run takes a
+/// task of another.
 #[test]
 fn runs_side_by_side_keep_their_tasks() {
     let _watchdog = Watchdog::new();
@@ -861,7 +872,8 @@ fn runs_side_by_side_keep_their_tasks() {
                         for _ in 0..50 {
                             s.spawn_when(rx, move |from| {
                                 assert_eq!(from.unwrap(), (n + 3) % 4);
-                                // A child of this run's scope: refused on the worker of any other.
+                                // A child of this run's scope would be refused on the worker of any
+                                // other run.
                                 s.spawn(move || assert_eq!(std::ptr::from_ref(s).addr(), run));
                             });
                         }
@@ -873,7 +885,7 @@ fn runs_side_by_side_keep_their_tasks() {
     });
 }
 
-/// A dump shows tasks that lie in an inbox, and they begin afterwards.
+/// A dump lists tasks that are in an inbox, and they begin afterwards.
 #[test]
 fn a_dump_shows_tasks_in_an_inbox() {
     let _watchdog = Watchdog::new();
@@ -889,7 +901,8 @@ fn a_dump_shows_tasks_in_an_inbox() {
     });
 }
 
-/// A predicate cancels the scope, and so a task that waits for the same channel, while the channel is locked for the predicate.
+/// While the channel is locked for a predicate, the predicate cancels the scope, and with it a task
+/// that waits on the same channel.
 #[test]
 fn a_predicate_cancels_a_wait_for_its_own_channel() {
     each_run(|| {

@@ -1,4 +1,4 @@
-//! Requests to stop that come at the worst moment, or from within.
+//! Cancel requests that come at the worst moment, or from the cancelled task itself.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -53,7 +53,7 @@ fn a_result_that_waits_when_it_is_dropped_leaves_nothing_in_the_tree() {
             while waited.load(Ordering::Relaxed) < 8 {
                 ecru::yield_now().unwrap();
             }
-            // Other boxes take the places of the old ones.
+            // Other task boxes reuse the memory of the old ones.
             let later: Vec<_> = (0..8).map(|_| s.spawn(|| ecru::sleep(HOUR))).collect();
             ecru::yield_now().unwrap();
             s.cancel();

@@ -1,4 +1,4 @@
-//! Coroutines that borrow: nothing may keep one of them alive when the call that lends it has returned.
+//! Coroutines that borrow. None of them may live longer than the call that lends it.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -20,7 +20,8 @@ fn caught<T>(f: impl FnOnce() -> T) -> Box<dyn std::any::Any + Send> {
     }
 }
 
-/// The names of two handles change places: each handle still leads to its own generator, which ends where it was made.
+/// Two handles are swapped. Each handle still belongs to its own generator, which ends where it was
+/// created.
 #[test]
 fn two_handles_are_swapped() {
     let dropped = Cell::new(0);
@@ -33,7 +34,8 @@ fn two_handles_are_swapped() {
     };
     generate(count(0), |small| {
         generate(count(100), |large| {
-            // Shortened to the same lifetime: the handles themselves cannot be exchanged, see `tests/soundness`.
+            // Both are shortened to the same lifetime. The handles themselves cannot be exchanged,
+            // see `tests/soundness`.
             let (mut small, mut large) = (small, large);
             assert_eq!((small.next(), large.next()), (Some(0), Some(100)));
             mem::swap(&mut small, &mut large);
@@ -44,9 +46,9 @@ fn two_handles_are_swapped() {
     assert_eq!(dropped.get(), 2);
 }
 
-/// What can be forgotten is a handle only.
+/// Only a handle can be forgotten.
 #[test]
-#[expect(clippy::forget_non_drop, reason = "it is what this test is about")]
+#[expect(clippy::forget_non_drop, reason = "this test is about it")]
 fn a_forgotten_handle_keeps_nothing_alive() {
     let (dropped, text) = (Cell::new(0), String::from("borrowed"));
     let walk = |yielder: &Yielder<(), char>| {
@@ -71,7 +73,7 @@ fn a_forgotten_handle_keeps_nothing_alive() {
     assert_eq!(dropped.get(), 2);
 }
 
-/// Three levels, each of which borrows from the one around it, and every one of them panics once.
+/// Three levels, each of which borrows from the one around it. Each of them panics once.
 #[test]
 fn nested_ones_end_in_order_whoever_panics() {
     for panicking in 0..4 {
@@ -117,7 +119,8 @@ fn nested_ones_end_in_order_whoever_panics() {
     }
 }
 
-/// The closure ends, in every way, while the coroutine is suspended: what it borrows is free when the call returns.
+/// The closure ends in every possible way while the coroutine is suspended. What it borrows is free
+/// when the call returns.
 #[test]
 fn coroutine_28_scoped_left_suspended() {
     let dropped = Cell::new(0);
@@ -137,7 +140,8 @@ fn coroutine_28_scoped_left_suspended() {
     assert_eq!((payload.downcast_ref(), dropped.get()), (Some(&"closure"), 2));
     let panics = |yielder: &Yielder<(), ()>, ()| {
         let _panics = OnDrop(|| panic::resume_unwind(Box::new("destructor")));
-        // A panic in a destructor that runs while unwinding ends the process, so the body catches first.
+        // A panic in a destructor that runs during unwinding ends the process, so the body catches
+        // it first.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
     };
     let payload = caught(|| scoped(panics, |coroutine| _ = coroutine.resume(())));
@@ -168,7 +172,7 @@ fn coroutine_28_scoped_left_suspended() {
     assert_eq!(notes.get(), 1);
 }
 
-/// One that was never resumed drops its captures, one that is complete does nothing more.
+/// A coroutine that was never resumed drops its captures. A completed one does nothing more.
 #[test]
 fn scoped_ones_that_did_not_start_or_have_ended() {
     let dropped = Cell::new(0);
@@ -186,7 +190,7 @@ fn scoped_ones_that_did_not_start_or_have_ended() {
     );
 }
 
-/// Half read, read to the end, not read; and a panic of the function.
+/// A generator that is read half, to the end, or not at all; and a panic of the function.
 #[test]
 fn coroutine_30_generate() {
     let words = [String::from("a"), String::from("b"), String::from("c")];
@@ -212,7 +216,7 @@ fn coroutine_30_generate() {
     });
 }
 
-/// Cancelled tasks: in the body, in the closure, and between the two.
+/// Tasks that are cancelled in the body, in the closure, and between the two.
 #[test]
 fn in_a_task_that_is_cancelled() {
     each_run(|| {
@@ -235,7 +239,7 @@ fn in_a_task_that_is_cancelled() {
     });
 }
 
-/// Another task resumes it, and a second one while it is parked in there.
+/// Another task resumes the coroutine, and a second one tries while the coroutine is parked there.
 #[test]
 fn resumed_from_another_stack() {
     run_on(1, || {
@@ -265,7 +269,8 @@ fn resumed_from_another_stack() {
     });
 }
 
-/// What the body borrows from a scope outside of it may stay open while it is suspended.
+/// A frame outside the coroutine, from which the body borrows, may stay open while the coroutine is
+/// suspended.
 #[test]
 fn coroutine_33_lazy_iterator() {
     run_on(1, || {
@@ -277,7 +282,7 @@ fn coroutine_33_lazy_iterator() {
             };
             let all = generate(body, |items| items.collect::<Vec<_>>());
             assert_eq!(all, [0, 3, 6, 9, 12, 15]);
-            // Left in the middle: its tasks are awaited by their scope.
+            // The iterator is left half read. Its tasks are awaited by their scope.
             assert_eq!(
                 generate(body, |mut items| (items.next(), items.next())),
                 (Some(0), Some(3))
@@ -327,7 +332,8 @@ fn coroutine_31_large_captures() {
     assert_eq!(dropped.get(), 6);
 }
 
-/// The captures of a body that never ran are dropped once, whatever their destructors do; small ones and boxed ones.
+/// The captures of a body that never ran are dropped once, whatever their destructors do, whether
+/// they are small or boxed.
 #[test]
 fn coroutine_32_captures_that_panic() {
     let dropped = Rc::new(Cell::new(0));

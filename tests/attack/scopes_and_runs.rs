@@ -1,4 +1,4 @@
-//! Scopes and runs where they should not be, and what happens as they end.
+//! Scopes and runs in the wrong places, and events at their end.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -116,7 +116,7 @@ fn a_request_that_comes_as_the_run_ends_finds_nothing_freed() {
             canceller.join().unwrap();
         });
     }
-    // Whoever uses the same worker's inbox next finds no stale message in it.
+    // The next run that uses the same worker's inbox finds no stale message in it.
     assert_eq!(run_on(1, || ecru::scope(|s| s.spawn(|| 1).join().unwrap())), 1);
 }
 
@@ -143,7 +143,7 @@ fn a_run_inside_a_run_is_refused_but_not_in_unblock_or_on_a_thread() {
         let inner = Runtime::builder().workers(1).build().unwrap();
         assert!(panic::catch_unwind(AssertUnwindSafe(|| inner.run(|| ()))).is_err());
         assert_eq!(thread::scope(|t| t.spawn(|| inner.run(|| 1)).join().unwrap()), 1);
-        // Ended and dropped in a task of another.
+        // It has ended, and is dropped in a task of another run.
         drop(inner);
         assert!(ecru::sleep(Duration::from_micros(1)).is_ok());
     });

@@ -1,4 +1,4 @@
-//! Notifications by those whose list it is not.
+//! Notifications by code that does not own the list.
 
 use std::sync::Arc;
 use std::thread;
@@ -29,7 +29,8 @@ fn a_notification_by_a_stranger_is_no_value() {
     thread::scope(|s| {
         let reader = s.spawn(|| receiver.recv());
         for _ in 0..1000 {
-            // A channel's list is there for wrappers to forward, and who sees it may notify it.
+            // A channel's list is public so that wrappers can forward it, and any code that sees it
+            // may notify it.
             receiver.waiters(&mut |list| list.notify_all());
             thread::yield_now();
         }
@@ -38,7 +39,8 @@ fn a_notification_by_a_stranger_is_no_value() {
     });
 }
 
-/// Anybody may notify a channel's list, but only its owner can end the waits of those who are owed a value.
+/// Any code may notify a channel's list, but only its owner can end the waits of tasks that are to
+/// receive a value.
 #[test]
 fn a_channels_list_that_a_stranger_notifies_wakes_nobody_who_is_owed_a_value() {
     use ecru::{Source, channel};

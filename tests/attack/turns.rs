@@ -1,4 +1,4 @@
-//! Joins and summonses that come before a task's turn, or at its end.
+//! Joins and wake-ups that come before a task's turn, or at its end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -106,7 +106,8 @@ fn the_last_handle_of_a_child_is_dropped_by_its_sibling_under_load() {
 }
 
 #[cfg(not(ecru_baton))]
-/// Spins, without a wait that the library would notice, until the flag is up; how long that took.
+/// Spins, without a wait that the library would notice, until the flag is set. Returns the time
+/// that took.
 fn spin_until(flag: &AtomicBool) -> Duration {
     let begin = Instant::now();
     while !flag.load(Ordering::Acquire) && begin.elapsed() < Duration::from_secs(20) {
@@ -119,8 +120,9 @@ fn spin_until(flag: &AtomicBool) -> Duration {
 }
 
 #[cfg(not(ecru_baton))]
-/// A spawn wakes the first worker that sleeps, to see whether the child needs one. `delay` later that worker is given other work,
-/// and the spawner is busy, too. Returns how long the child waited for the other one that sleeps.
+/// A spawn wakes the first sleeping worker, which checks whether the child needs a worker. After
+/// `delay` that worker gets other work, and the spawner is busy, too. Returns how long the child
+/// waited for the other sleeping worker.
 fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
     run_on(3, || {
         let (started, ran, go) =
@@ -130,7 +132,7 @@ fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
                 s.spawn(move || {
                     let second = thread::current().name().is_some_and(|name| name.ends_with("-2"));
                     started.fetch_add(if second { 0x10 } else { 1 }, Ordering::AcqRel);
-                    // One on each of the other two workers.
+                    // One task runs on each of the other two workers.
                     while started.load(Ordering::Acquire) != 0x11 {
                         thread::yield_now();
                     }
@@ -142,7 +144,7 @@ fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
             while started.load(Ordering::Acquire) != 0x11 {
                 thread::yield_now();
             }
-            // Until these workers sleep for good.
+            // Waits until these workers sleep without a timeout.
             thread::sleep(Duration::from_millis(15));
             thread::scope(|threads| {
                 threads.spawn(|| {
@@ -162,7 +164,8 @@ fn summon_a_worker_that_gets_other_work(delay: Duration) -> Duration {
     })
 }
 
-/// Not on the baton: it tells the workers apart by the names of their threads, and there tasks have threads of their own.
+/// This does not run on the baton backend. The test tells the workers apart by the names of their
+/// threads, and there tasks have threads of their own.
 #[cfg(not(ecru_baton))]
 #[test]
 fn a_summons_that_finds_a_worker_busy_goes_to_the_next() {

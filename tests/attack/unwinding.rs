@@ -1,4 +1,4 @@
-//! Destructors and payloads: what runs while something unwinds.
+//! Destructors and panic payloads that run code during unwinding.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -41,7 +41,7 @@ fn errors_and_payloads_that_panic_when_dropped_stop_nobody() {
     });
 }
 
-/// A payload that panics when it is dropped, whatever else unwinds.
+/// Panics with a payload that panics when it is dropped.
 fn bomb() -> ! {
     panic::panic_any(OnDrop(|| panic!("dropped")))
 }
@@ -49,14 +49,15 @@ fn bomb() -> ! {
 #[test]
 fn payloads_that_nobody_takes_do_not_end_the_process_when_dropped() {
     run_on(2, || {
-        // Of tasks that nobody joins: one is told of, by its text, and all are let go.
+        // Of several tasks that are not joined, one panic is reported by its text, and all payloads
+        // are dropped.
         let text = panic::catch_unwind(|| {
             ecru::scope(|s| (0..3).for_each(|_| drop(s.spawn(|| bomb()))));
         });
         let text = text.unwrap_err();
         let text = *text.downcast::<String>().unwrap();
         assert!(text.starts_with("a task of this scope panicked: task #"), "{text}");
-        // Beside the body's own, which comes first.
+        // With the body's own panic, which takes precedence.
         let first = panic::catch_unwind(|| {
             ecru::scope(|s| {
                 (0..3).for_each(|_| drop(s.spawn(|| bomb())));
@@ -71,10 +72,10 @@ fn payloads_that_nobody_takes_do_not_end_the_process_when_dropped() {
                 if true { panic!("the body's") } else { Err::<(), _>(()) }
             })
         });
-        // Whichever was first; a bomb that is handed on is its receiver's.
+        // The first panic may be either one. The receiver of a bomb has to dispose of it.
         let _ = std::mem::ManuallyDrop::new(first);
     });
-    // Of a run's own tasks.
+    // Tasks that belong to the run itself.
     let runtime = ecru::Runtime::builder().workers(2).build().unwrap();
     let handle = runtime.handle();
     let first = panic::catch_unwind(AssertUnwindSafe(|| {

@@ -1,4 +1,4 @@
-//! Ends that are forgotten, and values of awkward shapes.
+//! Forgotten ends, and values of unusual sizes and kinds.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use ecru::select;
 use crate::{Counted, at_once, ms, run_on};
 
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn forgotten_ends_keep_the_others_connected_and_break_nothing() {
     at_once(1, |_| {
         let alive = Arc::new(AtomicUsize::new(0));
@@ -28,7 +28,7 @@ fn forgotten_ends_keep_the_others_connected_and_break_nothing() {
 }
 
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn a_waiter_in_a_forgotten_iterator_does_not_exist() {
     at_once(1, |_| {
         let (sender, receiver) = channel::bounded(0);

@@ -1,4 +1,5 @@
-//! Wakers and callbacks that use the channel which calls them, values of selects that use their own channel, and polls in odd places.
+//! Wakers and callbacks that use the channel that calls them, value expressions of selects that use
+//! their own channel, and polls in unusual places.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -15,7 +16,7 @@ use ecru::{Source, select};
 
 use crate::{HOUR, OnDrop, Watchdog, each_run, run_on, settle, text_of};
 
-/// A waker each of whose calls, its destructor included, uses the channel that calls it.
+/// A waker whose every call, including its destructor, uses the channel that calls it.
 #[test]
 fn a_waker_uses_the_channel_that_calls_it() {
     struct Uses(Sender<u32>, Receiver<u32>, AtomicUsize);
@@ -38,7 +39,7 @@ fn a_waker_uses_the_channel_that_calls_it() {
         assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         sender.send(1).unwrap();
         assert_eq!(uses.2.load(SeqCst), 1);
-        // Another waker takes its place, which drops the first.
+        // Another waker replaces the first, which is dropped.
         while receiver.try_recv().is_ok() {}
         let mut again = Box::pin(receiver.to_future());
         assert!(again.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
@@ -49,7 +50,7 @@ fn a_waker_uses_the_channel_that_calls_it() {
     });
 }
 
-/// A future that clones its waker, calls it too often, and keeps it when it has ended.
+/// A future that clones its waker, calls it too often, and keeps it after its end.
 #[test]
 fn a_waker_is_called_after_the_end_of_its_run() {
     static LATE: OnceLock<Waker> = OnceLock::new();
@@ -68,7 +69,7 @@ fn a_waker_is_called_after_the_end_of_its_run() {
     LATE.get().unwrap().wake_by_ref();
 }
 
-/// Each callback sends to the channel of the next. The first is called by a task on the default stack.
+/// Each callback sends to the channel of the next. A task on the default stack calls the first.
 #[test]
 fn a_chain_of_a_hundred_callbacks_on_the_stack_of_a_task() {
     run_on(1, || {
@@ -83,7 +84,8 @@ fn a_chain_of_a_hundred_callbacks_on_the_stack_of_a_task() {
     });
 }
 
-/// A callback drops its own subscription, subscribes again, closes its channel, and panics with a payload that panics when it is dropped.
+/// A callback drops its own subscription, subscribes again, closes its channel, and panics with a
+/// payload that panics when it is dropped.
 #[test]
 fn a_callback_turns_on_its_own_subscription() {
     struct Bomb;
@@ -117,7 +119,8 @@ fn a_callback_turns_on_its_own_subscription() {
     });
 }
 
-/// The value expression of a select sends to the very channel in which a place is reserved for it, in three ways, and closes it.
+/// In three ways, the value expression of a select sends to the channel in which a place is
+/// reserved for it, and closes it.
 #[test]
 fn a_value_uses_the_channel_that_it_is_for() {
     for capacity in [0, 1, 2] {
@@ -159,7 +162,8 @@ fn a_value_uses_the_channel_that_it_is_for() {
     }
 }
 
-/// A poll in a destructor that unwinding calls finds a select that would send, and a poll under `no_suspend`. Neither makes the value.
+/// A poll in a destructor during unwinding finds a select with a send arm, and so does a poll under
+/// `no_suspend`. Neither makes the select evaluate its value.
 #[test]
 fn a_poll_that_may_not_wait_leaves_a_select_alone() {
     each_run(|| {
@@ -189,7 +193,7 @@ fn a_poll_that_may_not_wait_leaves_a_select_alone() {
             assert_eq!(text_of(&*polls.join().unwrap()), "the destructor's");
             assert_eq!(ecru::no_suspend(|| receiver.try_recv()), Err(TryRecvError::Empty));
             assert_eq!(made.load(SeqCst), 0);
-            // It is made when a poll may wait, and panics where it is made.
+            // The value is evaluated when a poll may wait, and panics where it is evaluated.
             while made.load(SeqCst) == 0 {
                 assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
                 settle();
@@ -199,7 +203,8 @@ fn a_poll_that_may_not_wait_leaves_a_select_alone() {
     });
 }
 
-/// A value goes round among three channels, and is in the next one before it leaves the one before. A look at all three finds it.
+/// A value circulates among three channels, and is in the next one before it leaves the previous
+/// one. A look at all three finds it.
 #[test]
 fn a_look_at_three_channels_finds_the_value_that_goes_round() {
     let _watchdog = Watchdog::new();
@@ -228,7 +233,8 @@ fn a_look_at_three_channels_finds_the_value_that_goes_round() {
     });
 }
 
-/// One arm is a filter that drops the last sender as it refuses. The other notifies its own list whenever it is looked at, and is in it twice.
+/// One arm is a filter that drops the last sender when it refuses. The other arm notifies its own
+/// list at each look, and is in it twice.
 #[test]
 fn a_race_of_hostile_arms_ends() {
     struct Restless<'a>(&'a WaitList, &'a AtomicUsize);

@@ -1,4 +1,4 @@
-//! Cancellation against hand-over, and the end of a run against waits.
+//! Cancellation against hand-over, and waits at the end of a run.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -154,7 +154,7 @@ fn a_time_limit_against_a_hand_over() {
                     received.fetch_add(1, SeqCst);
                 }
             }
-            // The last of each run compares.
+            // The last task of each run compares.
             if done.fetch_add(1, SeqCst) % 3 == 2 {
                 assert_eq!(sent.load(SeqCst), received.load(SeqCst));
             }

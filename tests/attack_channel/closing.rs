@@ -1,4 +1,4 @@
-//! Closing against everything.
+//! Closing a channel during every other operation.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -113,7 +113,7 @@ fn close_now_reaches_receivers_though_room_is_reserved() {
         ecru::scope(|s| {
             let mut choice = Select::new();
             choice.send(&sender);
-            // Room is reserved, and not yet used.
+            // Room is reserved and not used yet.
             let selected = choice.select();
             let waiting = s.spawn_local(|| receiver.recv());
             settle();

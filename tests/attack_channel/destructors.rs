@@ -1,4 +1,4 @@
-//! Destructors that come back, wait or panic.
+//! Destructors that use the channel again, wait or panic.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -79,7 +79,7 @@ fn a_value_that_waits_on_another_channel_when_it_is_evicted() {
             });
             settle();
             assert!(!evicting.is_finished());
-            // The channel is not locked meanwhile.
+            // The channel is not locked at this time.
             assert_eq!(receiver.len(), 1);
             gate.send(()).unwrap();
             evicting.join().unwrap();
@@ -137,7 +137,7 @@ fn a_destructor_of_a_thread_local_may_still_send() {
     thread_local! {
         static LAST: Cell<Option<Sender<&'static str>>> = const { Cell::new(None) };
         static WILL: OnDrop<fn()> = const { OnDrop(|| {
-            // Whichever destructor is run first.
+            // Either destructor may run first.
             if let Ok(Some(sender)) = LAST.try_with(Cell::take) {
                 let _ = sender.send("last words");
             }
@@ -148,7 +148,7 @@ fn a_destructor_of_a_thread_local_may_still_send() {
         WILL.with(|_| ());
         LAST.set(Some(sender));
     });
-    // Or the sender went first: then nobody will ever send.
+    // If the sender was dropped first, no value will come.
     let heard = receiver.recv();
     assert!(matches!(heard, Ok("last words") | Err(RecvError::Disconnected)), "{heard:?}");
     thread.join().unwrap();

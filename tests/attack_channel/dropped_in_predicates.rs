@@ -1,4 +1,5 @@
-//! Predicates that drop what waits on the channel that asks them, or holds a place in it. The channel is locked meanwhile, by the same thread.
+//! Predicates that drop a waiter of the channel that calls them, or a holder of a place in it.
+//! Meanwhile the same thread holds the channel's lock.
 
 use std::future::Future;
 use std::panic;
@@ -14,7 +15,7 @@ use ecru::source::{self, Subscription};
 
 use crate::{OnDrop, Watchdog, run_on, settle, text_of};
 
-/// A place from which a predicate takes something, to drop it.
+/// A slot from which a predicate takes a value to drop it.
 struct Kept<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Kept<T> {
@@ -42,7 +43,7 @@ impl<T> Clone for Kept<T> {
     }
 }
 
-/// A callback that notes what it is called with.
+/// Subscribes a callback that records its arguments.
 fn note(receiver: &Receiver<u32>, seen: &Arc<Mutex<Vec<u32>>>) -> Subscription {
     let seen = Arc::clone(seen);
     receiver.clone().on_ready(move |n| seen.lock().unwrap().extend(n))
@@ -50,13 +51,14 @@ fn note(receiver: &Receiver<u32>, seen: &Arc<Mutex<Vec<u32>>>) -> Subscription {
 
 type Next = Pin<Box<dyn Future<Output = u32> + Send>>;
 
-/// A future that owns its receiver and waits for it by reference, so that the receiver is gone when the future has been dropped.
+/// A future that owns its receiver and waits for it by reference, so that dropping the future drops
+/// the receiver.
 fn next(receiver: &Receiver<u32>) -> Next {
     let receiver = receiver.clone();
     Box::pin(async move { (&receiver).to_future().await.unwrap() })
 }
 
-/// The same for large values.
+/// As `next`, for large values.
 fn next_large(receiver: &Receiver<u32>) -> Next {
     let receiver = receiver.clone();
     Box::pin(async move { (&receiver).filter(|n| *n > 100).to_future().await.unwrap() })
@@ -66,7 +68,8 @@ fn poll<F: Future + ?Sized>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Asks a predicate on each of its occasions: by a sender for a callback that waits, in a look without waiting, and as a callback is set up.
+/// Calls a predicate on each occasion: by a sender for a waiting callback, in a poll, and when a
+/// callback is set up.
 fn on_each_occasion(accepts: bool, attack: impl Fn(&Receiver<u32>) -> Box<dyn Fn() + Send + Sync>) {
     let _watchdog = Watchdog::new();
     for capacity in [0, 1, 8] {
@@ -83,7 +86,7 @@ fn on_each_occasion(accepts: bool, attack: impl Fn(&Receiver<u32>) -> Box<dyn Fn
         });
         let subscription = picky.on_ready(move |n| tell.keep(n.unwrap()));
         inside.keep(attack(&receiver));
-        // By a sender. On a channel without room a refused value has nowhere to go.
+        // Called by a sender. On a channel without room a refused value has nowhere to go.
         let sent = sender.try_send(1).is_ok();
         assert_eq!(sent, accepts || capacity > 0);
         assert_eq!(told.0.lock().unwrap().take(), accepts.then_some(1));
@@ -93,7 +96,7 @@ fn on_each_occasion(accepts: bool, attack: impl Fn(&Receiver<u32>) -> Box<dyn Fn
         if capacity == 0 {
             continue;
         }
-        // In a look, and as a callback is set up.
+        // Called in a poll, and when a callback is set up.
         sender.try_send(2).unwrap();
         let attack_now = attack(&receiver);
         let looks = (&receiver).filter(|_| {
@@ -114,7 +117,7 @@ fn on_each_occasion(accepts: bool, attack: impl Fn(&Receiver<u32>) -> Box<dyn Fn
         assert!(inside.is_empty());
         assert_eq!(told.0.lock().unwrap().take(), accepts.then_some(3));
         _ = receiver.try_recv();
-        // Nothing is left of it: all of the room is there, and the end is told.
+        // Nothing is left of the dropped object: all room is there, and the end is reported.
         (0..capacity).for_each(|n| sender.try_send(n as u32).unwrap());
         assert!(receiver.is_full());
         sender.close();
@@ -197,7 +200,7 @@ fn a_predicate_that_panics_after_it_has_dropped_a_subscription_and_a_future() {
         assert_eq!(receiver.try_recv(), Ok(n), "it is for others");
         assert_eq!(*seen.lock().unwrap(), [0; 0]);
     }
-    // In the look of a thread that meets the panic itself.
+    // Called in the poll of a thread, which gets the panic itself.
     sender.try_send(1).unwrap();
     let mut select = Select::new();
     select.send(&sender);
@@ -223,7 +226,7 @@ fn a_subscription_is_dropped_by_its_own_predicate() {
             let text = "what the predicate owns".to_owned();
             let picky = receiver.clone().filter(move |_| {
                 taken.drop_it();
-                // The predicate is still there.
+                // The predicate's captures are still alive.
                 assert_eq!(text, "what the predicate owns");
                 accepts
             });
@@ -378,7 +381,7 @@ fn a_predicate_drops_a_selected_operation_of_its_channel() {
     assert_eq!(drops.try_take(), Some(Ok(1)));
     (1..=3).for_each(|n| sender.try_send(n).unwrap());
     assert!(sender.try_send(4).is_err());
-    // A value that was selected goes back to the front.
+    // A selected value is put back at the front.
     let mut select = Select::new();
     select.recv(&receiver);
     let held = Mutex::new(Some(select.try_select().unwrap()));
@@ -401,7 +404,7 @@ fn a_predicate_drops_a_reservation_of_a_receiver() {
         run_on(workers, || {
             let (sender, receiver) = channel::bounded(0);
             ecru::scope(|s| {
-                // It is reserved, and free again.
+                // The room is reserved, and then free again.
                 let waits = s.spawn_local(|| receiver.recv());
                 settle();
                 let mut select = Select::new();

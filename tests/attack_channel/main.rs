@@ -1,5 +1,5 @@
-//! What hostile but safe code might do to channels: destructors and predicates that come back, peers that meet at the worst moment,
-//! ends that are forgotten, and values of awkward shapes.
+//! Attacks on channels by hostile but safe code: destructors and predicates that use the channel
+//! again, peers that meet at the worst moment, forgotten ends, and values of unusual kinds.
 
 mod awkward_values;
 mod callbacks_and_polls;
@@ -21,7 +21,8 @@ use std::thread;
 
 use common::{HOUR, OnDrop, Watchdog, each_run, ms, run_on, settle, text_of};
 
-/// Runs each with its number at once: on tasks of one worker, of two, and on threads.
+/// Runs `count` bodies at once, each with its number: in tasks of one worker, of two workers, and
+/// on threads.
 fn at_once(count: usize, body: impl Fn(usize) + Sync) {
     let body = &body;
     for workers in [1, 2] {
@@ -33,7 +34,7 @@ fn at_once(count: usize, body: impl Fn(usize) + Sync) {
     thread::scope(|s| (0..count).for_each(|n| drop(s.spawn(move || body(n)))));
 }
 
-/// Counts itself: made, and gone.
+/// A value that counts its creations and its drops.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! Selects that meet: each other, themselves, plain ends, and those of other runs.
+//! Selects that meet each other, themselves, plain ends, and selects of other runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
@@ -15,7 +15,7 @@ fn two_selects_that_would_send_to_each_other_agree_on_one_direction() {
         let (x, from_x) = channel::bounded(0);
         let (y, from_y) = channel::bounded(0);
         let (sent, received) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        // Each round exactly one of the two sends and the other receives.
+        // In each round exactly one of the two sends and the other receives.
         at_once(2, |side| {
             let (own, theirs) = if side == 0 { (&x, &from_y) } else { (&y, &from_x) };
             for round in 0..200_usize {
@@ -103,7 +103,7 @@ fn selects_on_one_rendezvous_channel_in_both_directions() {
                     assert_eq!(value, Ok(7));
                     received.fetch_add(1, SeqCst);
                 },
-                // Who is left alone at the end leaves.
+                // A select that is alone at the end leaves.
                 default(ms(20)) => break,
             }
         }
@@ -158,7 +158,7 @@ fn a_select_that_is_alone_on_both_sides_of_a_channel_sleeps() {
 
 #[test]
 fn a_ring_of_selects_goes_round() {
-    // Each passes on what it gets, while it offers what it has, to the next.
+    // Each member passes on what it receives to the next, and offers its own value meanwhile.
     const MEMBERS: usize = 5;
     let channels: Vec<_> = (0..MEMBERS).map(|_| channel::bounded::<usize>(0)).collect();
     at_once(MEMBERS, |member| {
@@ -250,7 +250,7 @@ fn a_selected_send_whose_receiver_leaves_is_not_lost() {
                         }
                     });
                     let first = impatient.join().unwrap();
-                    // Whatever was chosen to be sent arrives, here or there.
+                    // The selected value arrives in either channel.
                     let second = receiver.recv_timeout(ms(3)).ok();
                     receiver.close_now();
                     assert_eq!(sending.join().unwrap(), first.or(second).is_some());

@@ -1,4 +1,4 @@
-//! Sources of the user's own among channels: that panic, wait, or pass on what is not theirs.
+//! User-defined sources among channels that panic, wait, or forward another source's lists.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
@@ -23,7 +23,7 @@ fn a_source_that_panics_while_others_are_registered_loses_nothing() {
         fn waiters<'a>(&'a self, _: &mut dyn FnMut(&'a source::WaitList)) {
             self.0.set(self.0.get() + 1);
             if self.0.get() == 3 {
-                // Time for somebody to give something to the other one.
+                // Leaves time for the other source to receive an item.
                 thread::sleep(ms(1));
                 panic::resume_unwind(Box::new("on purpose"));
             }
@@ -92,7 +92,7 @@ fn an_iterator_of_a_source_that_waits() {
     assert_eq!(sum.load(SeqCst), 29 * 30 / 2);
 }
 
-/// A receiver in a source of one's own.
+/// A receiver inside a user-defined source.
 struct Forward<'a>(&'a Receiver<i32>);
 
 impl Source for Forward<'_> {
@@ -172,7 +172,7 @@ fn a_notification_for_an_arm_that_waits_for_more_than_that_is_not_lost() {
             *mailbox.letter.lock().unwrap() = Some(1);
             mailbox.readers.notify_one();
             other.send(2).unwrap();
-            // It was told of the letter, which is there: so that is what it takes.
+            // It was notified of the letter, which is still there, so it takes that.
             assert_eq!(first.join().unwrap(), Ok(1));
             assert_eq!(from_other.try_recv(), Ok(2));
         });

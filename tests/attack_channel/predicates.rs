@@ -1,4 +1,4 @@
-//! Predicates that panic, wait, or use a channel, their own among them.
+//! Predicates that panic, wait, or use a channel, including their own.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn a_predicate_that_panics_at_the_sender_s() {
                     settle();
                     ecru::sleep(ms(2)).unwrap();
                     let other = s.spawn(|| receiver.recv());
-                    // The sender is not hit by it, and its value goes to the next.
+                    // The sender is not affected, and its value goes to the next receiver.
                     sender.send(7).unwrap();
                     assert_eq!(other.join().unwrap(), Ok(7));
                     let payload = waiting.join().unwrap().unwrap_err();
@@ -66,7 +66,7 @@ fn a_predicate_that_waits_is_refused() {
     });
 }
 
-/// What a predicate does with its own channel.
+/// A predicate's use of its own channel.
 type Use = fn(&Sender<i32>, &Receiver<i32>);
 
 const USES: [(&str, Use); 8] = [
@@ -134,7 +134,8 @@ fn a_predicate_may_use_another_channel() {
 
 #[test]
 fn a_predicate_that_uses_its_own_channel_panics_at_whichever_time_it_comes() {
-    // A lock is biased to its thread after so many times in a row: one of these is the time when that happens.
+    // A lock is biased to its thread after a number of consecutive uses. That happens during one of
+    // these.
     let (sender, receiver) = channel::unbounded();
     sender.send(1).unwrap();
     let mut panicked = 0;
@@ -181,7 +182,7 @@ fn the_payload_for_a_wait_that_ended_meanwhile_is_dropped_without_the_lock() {
         ecru::scope(|s| {
             let racing = s.spawn_local(|| {
                 let picky = (&receiver).filter(|_| {
-                    // The wait ends while it is asked, and then it panics.
+                    // The wait ends while the predicate is called, and then the predicate panics.
                     other.try_send(2).unwrap();
                     let (sender, gone) = (sender.clone(), Arc::clone(&gone));
                     panic::resume_unwind(Box::new(OnDrop(move || {

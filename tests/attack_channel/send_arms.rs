@@ -1,4 +1,4 @@
-//! The value of a send arm: made late, not made at all, or given back.
+//! The value of a send arm: evaluated late, not evaluated at all, or returned.
 
 use std::mem;
 use std::panic::{self, AssertUnwindSafe};
@@ -91,7 +91,7 @@ fn a_peer_keeps_its_place_though_others_came_meanwhile() {
             other.send(&sender);
             // For the second.
             let other = other.select();
-            // Nobody is left for this one.
+            // No receiver is left for this one.
             let third = s.spawn_local(|| select! { send(sender, 3) -> sent => sent });
             settle();
             assert!(!third.is_finished());
@@ -126,7 +126,7 @@ fn a_value_is_made_only_when_its_arm_is_taken_and_may_wait() {
             settle();
             assert_eq!(made.load(SeqCst), 1);
             assert!(!peer.is_finished());
-            // Somebody else's value does not go to the peer that is reserved.
+            // Another sender's value does not go to the reserved peer.
             assert!(sender.try_send(9).is_err());
             other.send(5).unwrap();
             assert_eq!(waiting.join().unwrap(), Ok(()));
@@ -137,14 +137,14 @@ fn a_value_is_made_only_when_its_arm_is_taken_and_may_wait() {
 }
 
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn a_forgotten_selected_operation_breaks_nothing() {
     at_once(1, |_| {
         let (sender, receiver) = channel::bounded(2);
         let mut choice = Select::new();
         choice.send(&sender);
         mem::forget(choice.select());
-        // One place is gone, the other works.
+        // One place is lost, and the other works.
         sender.send(1).unwrap();
         assert!(sender.try_send(2).unwrap_err().is_full());
         assert_eq!(receiver.recv(), Ok(1));

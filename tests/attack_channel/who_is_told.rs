@@ -1,4 +1,4 @@
-//! Who is told of a value, and who gets it.
+//! Notifications: which waiters are notified of a value, and which one receives it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -94,7 +94,7 @@ fn a_value_that_was_given_back_does_not_hide_those_behind_it() {
             settle();
             let mut choice = Select::new();
             choice.recv(&receiver);
-            // Back in the channel, in front of all who wait to send.
+            // The value is back in the channel, in front of all waiting senders.
             drop(choice.select());
             let picky = s.spawn_local(|| (&receiver).filter(|n: &i32| *n == 2).wait());
             settle();
@@ -120,7 +120,7 @@ fn a_filter_that_refuses_a_tick_sleeps_until_another_can_come() {
     thread::scope(|s| {
         let picky = s.spawn(|| {
             let before = used();
-            // The one that is due by now is not late enough.
+            // The tick that is due by now is not late enough.
             let late = (&ticks).filter(|due: &Instant| *due > first + ms(40));
             (late.wait().unwrap().unwrap(), used() - before)
         });
@@ -146,7 +146,7 @@ fn a_select_with_a_default_does_not_wait_for_a_filter_that_may_refuse() {
             let mut choice = Select::new();
             choice.send(&sender);
             assert!(choice.try_select().is_err());
-            // Without one it does.
+            // A select without a default waits, and sends.
             select! { send(sender, 2) -> sent => sent.unwrap() }
             assert_eq!(picky.join().unwrap(), Ok(Ok(2)));
         });

@@ -1,5 +1,6 @@
-//! What hostile peers, and hostile but safe code, might do to sockets and to the drivers below them: each of these once was, or could
-//! become, a wait that nobody ends, a server that a stranger ends, or a processor that runs for nothing.
+//! Attacks by hostile peers, and by hostile but safe code, on sockets and their drivers. Each of
+//! these once was, or could become, a wait that never ends, a server that a peer ends, or a
+//! processor that is busy for nothing.
 
 #[path = "../common/mod.rs"]
 mod common;

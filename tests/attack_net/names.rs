@@ -1,4 +1,4 @@
-//! The longest addresses there are, and names that are looked up.
+//! The longest addresses, and names that are looked up.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use ecru::net::{TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 
 use crate::each;
 
-/// A path of this many bytes for a socket, and its directory.
+/// Returns a path of this length for a socket, and its directory.
 fn path_of_length(length: usize) -> std::path::PathBuf {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, SeqCst);
@@ -23,7 +23,8 @@ fn path_of_length(length: usize) -> std::path::PathBuf {
     path.into()
 }
 
-/// A socket that is bound to the longest path that the kernel takes, without a zero behind it. Std does not bind to such.
+/// Returns a socket that is bound to the longest path that the kernel accepts, without a zero byte
+/// after it. std does not bind to such paths.
 fn bound_to_longest(kind: rustix::net::SocketType) -> (OwnedFd, std::path::PathBuf) {
     let path = path_of_length(108);
     assert_eq!(path.as_os_str().len(), 108);
@@ -34,8 +35,8 @@ fn bound_to_longest(kind: rustix::net::SocketType) -> (OwnedFd, std::path::PathB
         *place = libc::c_char::from_ne_bytes([*byte]);
     }
     let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    #[expect(unsafe_code, reason = "binds as std does not")]
-    // SAFETY: the address is valid and as long as is said.
+    #[expect(unsafe_code, reason = "binds to a path that std refuses")]
+    // SAFETY: the address is valid and has the given length.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
     assert_eq!(bound, 0, "{}", io::Error::last_os_error());
     (socket, path)
@@ -65,7 +66,7 @@ fn a_client_with_the_longest_name_there_is_is_served_and_does_not_end_the_server
     });
 }
 
-/// Greets everybody who asks. Only a cancellation may end that.
+/// Greets all clients until it is cancelled. Nothing else may end it.
 fn serve_until_cancelled(listener: &UnixListener) {
     let error = listener.serve(10, |mut stream, _| stream.write_all(b"hello")).unwrap_err();
     assert!(ecru::Cancelled::find(&error).is_some(), "the server has ended: {error}");
@@ -91,7 +92,7 @@ fn a_datagram_from_whoever_has_the_longest_name_there_is_arrives() {
     });
 }
 
-/// Not one of the types that are known to hold a name: it is resolved where it stands, on the task's stack.
+/// A type that is not known to hold a name. It is resolved in place, on the task's stack.
 struct Mine(&'static str);
 
 impl std::net::ToSocketAddrs for Mine {
@@ -117,7 +118,7 @@ fn names_of_ones_own_types_are_resolved_on_a_tasks_stack() {
     });
 }
 
-/// Names of which nobody hears: the pool that looks them up is others' as well.
+/// Look-ups of names that were given up. Other look-ups share the pool with them.
 #[test]
 fn names_that_were_given_up_leave_the_pool_to_others() {
     each(|| {

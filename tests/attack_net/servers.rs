@@ -1,4 +1,4 @@
-//! Servers that cannot serve, and servers that are told to stop.
+//! Servers that cannot serve, and servers that are stopped.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ fn a_server_that_is_told_to_stop_in_an_instant_or_never_stops_so() {
                 .unwrap();
             drop(client);
         }
-        // With all the time there is.
+        // With an unlimited grace period.
         ecru::scope(|s| {
             let (stop, stopped) = ecru::channel::bounded::<()>(0);
             let server = s.spawn(|| {

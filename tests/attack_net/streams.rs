@@ -1,4 +1,4 @@
-//! Bytes among urgent ones, readers that give up, and numbers that come back.
+//! Bytes mixed with urgent ones, readers that give up, and descriptor numbers that are reused.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -36,7 +36,7 @@ fn a_receive_into_nothing_waits_for_a_datagram_and_takes_it() {
             assert_eq!(other.recv(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
             other.set_nonblocking(false).unwrap();
         }
-        // And one that is itself nothing.
+        // The same with a datagram that is itself empty.
         ecru::scope(|s| {
             let receive = s.spawn(|| other.recv(&mut [0; 4]).unwrap());
             ecru::sleep(ms(1)).unwrap();
@@ -49,7 +49,7 @@ fn a_receive_into_nothing_waits_for_a_datagram_and_takes_it() {
 /// Sends with libc, which can mark a byte as urgent.
 fn send_urgent(stream: &std::net::TcpStream, byte: u8) {
     #[expect(unsafe_code, reason = "std sends no urgent bytes")]
-    // SAFETY: one byte, which outlives the call.
+    // SAFETY: the buffer is one byte, which outlives the call.
     let sent =
         unsafe { libc::send(stream.as_raw_fd(), (&raw const byte).cast(), 1, libc::MSG_OOB) };
     assert_eq!(sent, 1);
@@ -78,7 +78,7 @@ fn bytes_around_urgent_ones_all_arrive() {
                     thread::sleep(Duration::from_micros(round * 3));
                 }
                 if round % 10 == 0 {
-                    // Until it has been heard.
+                    // Waits until the byte has been received.
                     stream.read_exact(&mut [0]).unwrap();
                 }
             }
@@ -94,19 +94,21 @@ fn bytes_around_urgent_ones_all_arrive() {
                 break;
             }
             got += count;
-            // It waits in rounds 0, 10, 20, ..: always answered, some too early.
+            // The peer waits in rounds 0, 10, 20, ..: they are always answered, some too early.
             if heard < 30 {
                 heard += 1;
                 stream.write_all(b"k").unwrap();
             }
         }
-        // An urgent byte that another one follows before it is fetched is one like all others.
+        // An urgent byte that is followed by another one before it is fetched becomes an ordinary
+        // byte.
         let sent = peer.join().unwrap();
         assert!((sent..=sent + 100).contains(&got), "{got} of {sent}");
     });
 }
 
-/// Readers on both workers and on plain threads, all on one stream, which give up at random, while a peer dribbles, pauses and ends.
+/// Readers on both workers and on plain threads, all on one stream, give up at random, while a peer
+/// sends small pieces, pauses and ends.
 #[test]
 fn many_readers_of_one_stream_that_give_up_at_random_lose_no_byte_and_all_hear_the_end_slow() {
     each(|| {
@@ -181,7 +183,7 @@ fn whoever_shuts_the_reading_half_ends_every_read_of_it_on_every_worker() {
         for round in 0..20 {
             let (client, mut server) = pair();
             server.write_all(b"x").unwrap();
-            // A short read, after which there is known to be nothing.
+            // After a short read the driver knows that no more bytes are there.
             assert_eq!((&client).read(&mut [0; 8]).unwrap(), 1);
             ecru::scope(|s| {
                 let reads: Vec<_> =
@@ -250,7 +252,7 @@ fn numbers_that_come_back_at_once_confuse_nobody() {
                                 (&clone).read_exact(&mut bytes).unwrap();
                                 bytes
                             });
-                            // Waits for what never comes, and is given up.
+                            // Waits for bytes that never come, and is cancelled.
                             let never = s.spawn(|| (&server).read(&mut [0; 8]));
                             if round % 3 == 0 {
                                 ecru::yield_now().unwrap();
@@ -266,7 +268,7 @@ fn numbers_that_come_back_at_once_confuse_nobody() {
                                     let error = outcome.unwrap_err();
                                     assert!(ecru::Cancelled::find(&error).is_some(), "{error}");
                                 }
-                                // It had not begun.
+                                // The task had not begun.
                                 Err(error) => assert!(matches!(error, ecru::JoinError::Cancelled)),
                             }
                         });
@@ -279,7 +281,8 @@ fn numbers_that_come_back_at_once_confuse_nobody() {
     });
 }
 
-/// What is in a `select` beside a read is not confused by it, nor is a read by a panic in a sibling's hook.
+/// A `select` beside a read is not disturbed by the read, and the read is not disturbed by a panic
+/// in a sibling's hook.
 #[test]
 fn a_read_survives_hooks_that_use_sockets_and_panic() {
     each(|| {
@@ -294,7 +297,7 @@ fn a_read_survives_hooks_that_use_sockets_and_panic() {
                         begun.store(true, SeqCst);
                         let _ = ecru::on_cancel(
                             move || {
-                                // Never waits: the socket takes a byte.
+                                // This never waits, because the socket has room for a byte.
                                 hooked.set_nonblocking(true).unwrap();
                                 let _ = { hooked }.write(&[round]);
                                 std::panic::resume_unwind(Box::new("a hook"));

@@ -1,4 +1,4 @@
-//! Who has the processor: nobody who waits, and everybody who could go on.
+//! Fairness: waiting tasks use no processor time, and ready tasks get it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -37,26 +37,26 @@ fn limits_past_the_end_of_time_are_none() {
     });
 }
 
-/// What this thread has used of a processor.
+/// Returns the processor time that this thread has used.
 fn used(clock: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    #[expect(unsafe_code, reason = "asks for a thread's time")]
+    #[expect(unsafe_code, reason = "queries a thread's processor time")]
     // SAFETY: there is room for the time.
     let asked = unsafe { libc::clock_gettime(clock, &raw mut time) };
     assert_eq!(asked, 0);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// Sockets of which something is to be said all the time, but nothing to be read.
+/// Returns sockets that always report an event but have nothing to read.
 fn noisy() -> Vec<(&'static str, OwnedFd)> {
-    // The peer is gone.
+    // The peer has been closed.
     let (orphan, other) = UnixDatagram::pair().unwrap();
     drop(other);
-    // There is an error in the queue of errors.
+    // There is an error in the error queue.
     let broken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let on: i32 = 1;
     #[expect(unsafe_code, reason = "an option that std does not set")]
-    // SAFETY: the value is valid and as long as is said.
+    // SAFETY: the value is valid and has the given length.
     let set = unsafe {
         libc::setsockopt(
             broken.as_raw_fd(),
@@ -70,7 +70,7 @@ fn noisy() -> Vec<(&'static str, OwnedFd)> {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     broken.send_to(b"x", nobody).unwrap();
     thread::sleep(ms(5));
-    // The first one is told.
+    // The first call returns the error.
     broken.set_nonblocking(true).unwrap();
     assert_eq!(broken.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
     vec![("orphan", orphan.into()), ("broken", broken.into())]
@@ -139,7 +139,7 @@ fn a_connection_does_not_wait_for_a_worker_that_computes_while_another_is_idle()
                             stream.write_all(b"done")
                         })
                     });
-                    // Plain threads, so that the two workers have nothing else to do.
+                    // These are plain threads, so that the two workers have nothing else to do.
                     ecru::unblock(|| {
                         for _ in 0..4 {
                             let mut computes = std::net::TcpStream::connect(address).unwrap();
@@ -147,7 +147,8 @@ fn a_connection_does_not_wait_for_a_worker_that_computes_while_another_is_idle()
                             while !computing.swap(false, SeqCst) {
                                 thread::yield_now();
                             }
-                            // If one of these came to that worker, it would never be answered.
+                            // If one of these connections went to that worker, it would never be
+                            // answered.
                             for _ in 0..4 {
                                 let mut quick = std::net::TcpStream::connect(address).unwrap();
                                 quick.write_all(b"q").unwrap();
@@ -192,7 +193,8 @@ fn a_flood_of_readable_bytes_leaves_others_their_turn_slow() {
                 });
                 let mut longest = Duration::ZERO;
                 for _ in 0..20 {
-                    // The worker's own time: with the flood it is always busy, and other programs do not count.
+                    // This is the worker's own time. With the flood it is always busy, and other
+                    // programs do not count.
                     let before = used(libc::CLOCK_THREAD_CPUTIME_ID);
                     peer.write_all(b"ping").unwrap();
                     peer.read_exact(&mut [0; 4]).unwrap();
@@ -223,14 +225,15 @@ fn whoever_waits_uses_no_processor_slow() {
                 s.spawn_daemon(|| datagrams.recv(&mut [0; 8]));
                 s.spawn_daemon(|| listener.serve(3, |_, _| Ok(())));
                 s.spawn_daemon(|| while (&server).write(&[0; 4096]).is_ok() {});
-                // Registered, then ended by the peer, and kept.
+                // The socket is registered, then closed by the peer, and kept.
                 let ended = s.spawn(|| (&broken).read(&mut [0; 8]));
                 ecru::sleep(ms(5)).unwrap();
                 other.set_linger(Some(Duration::ZERO)).unwrap();
                 drop(other);
                 ended.join().unwrap().unwrap_err();
                 ecru::sleep(ms(50)).unwrap();
-                // Of this thread, which is the worker: the other tests are in the same process.
+                // This is the time of this thread, which is the worker. The other tests are in the
+                // same process.
                 let before = used(libc::CLOCK_THREAD_CPUTIME_ID);
                 ecru::sleep(ms(400)).unwrap();
                 let spent = used(libc::CLOCK_THREAD_CPUTIME_ID) - before;

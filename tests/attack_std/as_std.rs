@@ -1,4 +1,4 @@
-//! The same calls to std's types and to ours.
+//! The same calls to std's types and to ecru's.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -23,7 +23,7 @@ fn positions_of_what_has_none_are_refused_as_by_std() {
         let (reader, writer) = (File::from(reader), File::from(writer));
         let mut word = [0; 4];
         for _ in 0..2 {
-            // First with nothing in the pipe, then with something.
+            // First with an empty pipe, then with bytes in it.
             let theirs = std::os::unix::fs::FileExt::read_at(&std_reader, &mut word, 7);
             assert_eq!(told(reader.read_at(&mut word, 7)), told(theirs));
             let theirs = std::os::unix::fs::FileExt::write_at(&std_writer, b"ecru", 7);
@@ -48,7 +48,7 @@ fn a_command_is_shown_as_std_s() {
     assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
 }
 
-/// What both are asked to do, so that their errors can be compared.
+/// The same calls for both types, so that their errors can be compared.
 macro_rules! errors {
     ($name:ident: $($module:tt)*) => {
         fn $name(folder: &Path) -> Vec<String> {
@@ -126,7 +126,7 @@ errors!(errors_of_ours: ecru::fs);
 
 errors!(errors_of_theirs: std::fs);
 
-/// The same again, whatever has been done to it.
+/// Restores the contents of the folder, whatever has been done to it.
 fn fill(folder: &Path) {
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder.join("dir")).unwrap();

@@ -11,7 +11,7 @@ use ecru::fs::{self, File, OpenOptions};
 
 use crate::{Folder, alone, each_place, each_run, std_pipe};
 
-/// Calls it in a task that has been cancelled.
+/// Makes the call in a task that has been cancelled.
 fn cancelled<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     ecru::cancel_scope(|c| {
         c.cancel();
@@ -36,7 +36,7 @@ fn a_listing_in_a_cancelled_task_ends_for_those_who_ignore_errors() {
             (entries.count(), errors)
         });
         assert_eq!((entries, errors), (0, 1));
-        // Nothing is lost.
+        // No entry is lost.
         assert_eq!(listing.filter_map(Result::ok).count(), 3);
     });
 }
@@ -53,7 +53,7 @@ fn trying_a_lock_is_no_cancel_point() {
             });
             cancelled(|| file.unlock().unwrap());
             other.try_lock_shared().unwrap();
-            // Who waits, though, is told.
+            // A call that waits returns the cancellation.
             let error = cancelled(|| other.lock_shared().unwrap_err());
             assert!(Cancelled::find(&error).is_some());
         });
@@ -91,7 +91,7 @@ fn a_large_copy_is_as_private_as_its_source_from_the_beginning() {
         let outcome = ecru::cancel_scope(|c| {
             thread::scope(|s| {
                 s.spawn(|| {
-                    // The first portion has begun: the second is not wanted any more.
+                    // The first piece has begun. The second one is not wanted any more.
                     while std::fs::metadata(&target).unwrap().len() == 0 {
                         thread::yield_now();
                     }
@@ -161,7 +161,7 @@ fn a_path_that_changes_its_kind_is_opened_as_what_it_is_now() {
                 fs::remove_file(&path).unwrap();
                 let status = process::Command::new("mkfifo").arg(&path).status().unwrap();
                 assert!(status.success());
-                // On one worker, too, the other end can be opened.
+                // The other end can be opened on one worker, too.
                 ecru::scope(|s| {
                     let reader = s.spawn(|| fs::read(&path));
                     let writer = s.spawn(|| fs::write(&path, "through"));
@@ -184,7 +184,7 @@ fn a_path_that_changes_its_kind_is_opened_as_what_it_is_now() {
 
 #[test]
 fn a_relative_path_means_what_the_folder_of_the_process_says() {
-    // In a process of its own, for the folder is everybody's.
+    // The test needs a process of its own, because all its threads share the working directory.
     alone("files::a_relative_path_means_what_the_folder_of_the_process_says", || {
         each_run(|| {
             let (memory, disk) =

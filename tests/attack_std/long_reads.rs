@@ -1,4 +1,4 @@
-//! Long reads leave others their turn.
+//! Long reads yield to other tasks.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use ecru::fs::File;
 
 use crate::{Folder, each_run};
 
-/// How often another task of the same worker has its turn while `call` goes on.
+/// Returns how often another task of the same worker runs during `call`.
 fn turns_meanwhile(call: impl FnOnce() + Send) -> usize {
     let (goes_on, done) = (AtomicBool::new(false), AtomicBool::new(false));
     let mut turns = 0;
@@ -53,7 +53,8 @@ fn a_long_read_of_a_device_gives_all_that_was_asked_for() {
     each_run(|| {
         let mut bytes = vec![1; 3 << 20];
         let mut zero = File::open("/dev/zero").unwrap();
-        // Not all at once: the kernel ends a read that must not wait when others want to run.
+        // The reads are repeated, because the kernel ends a read that must not wait when other
+        // processes want to run.
         zero.read_exact(&mut bytes).unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
         let mut null = File::options().read(true).write(true).open("/dev/null").unwrap();

@@ -1,5 +1,6 @@
-//! What hostile but safe code might try with files, processes, pipes and signals: the wrong kind of file, the worst moment to cancel, errors at
-//! every turn. What std's types do with the same calls is the measure.
+//! Attacks by hostile but safe code on files, processes, pipes and signals: the wrong kind of file,
+//! cancellations at the worst moment, and errors at every step. The standard is the behaviour of
+//! std's types in the same calls.
 
 mod as_std;
 #[path = "../common/mod.rs"]
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::{alone, each_run};
 
-/// A folder of its own that goes with the test.
+/// A folder for one test, which is removed at its end.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -39,7 +40,7 @@ impl Drop for Folder {
     }
 }
 
-/// In memory, and on a disk.
+/// Runs the test in memory, and on a disk.
 fn each_place(test: impl Fn(&Folder)) {
     test(&Folder::new("/dev/shm"));
     test(&Folder::new(env!("CARGO_TARGET_TMPDIR")));

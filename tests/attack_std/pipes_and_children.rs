@@ -1,4 +1,4 @@
-//! Fifos and pipes, and the children that inherit them.
+//! FIFOs and pipes, and the children that inherit them.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -69,12 +69,12 @@ fn an_fd_s_own_mode_stays_when_it_only_passes_through() {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
     let (reader, writer) = std_pipe();
     let other = reader.try_clone().unwrap();
-    // Somebody else's loop relies on it.
+    // Foreign code's event loop relies on it.
     fcntl_setfl(&other, OFlags::NONBLOCK).unwrap();
     let back = OwnedFd::from(ecru::io::PipeReader::from(reader));
     assert!(fcntl_getfl(&other).unwrap().contains(OFlags::NONBLOCK));
     drop((back, writer));
-    // What was put into it here is taken back, also by way of a duplicate.
+    // The flag that ecru set is removed again, also through a duplicate.
     let (reader, _writer) = ecru::io::pipe().unwrap();
     let back = OwnedFd::from(reader.try_clone().unwrap());
     assert!(!fcntl_getfl(&back).unwrap().contains(OFlags::NONBLOCK));
@@ -112,7 +112,7 @@ fn no_byte_of_a_fifo_is_lost_or_written_late_however_often_its_reader_is_cancell
                 };
                 all.extend_from_slice(&buffer[..count]);
                 assert!(buffer[count..].iter().all(|byte| *byte == 0xee));
-                // The kernel has done with it: nothing may change it any more.
+                // The kernel has finished with the buffer, so nothing may change it any more.
                 buffer.fill(0xdd);
                 buffers.push(buffer);
             }
@@ -125,13 +125,14 @@ fn no_byte_of_a_fifo_is_lost_or_written_late_however_often_its_reader_is_cancell
 
 #[test]
 fn children_that_are_let_go_at_any_moment_leave_neither_fds_nor_zombies() {
-    // In a process of its own: another test's run may bring something that stays, such as the waker of a worker.
+    // The test needs a process of its own, because another test's run may open a descriptor that
+    // stays, such as a worker's waker.
     alone(
         "pipes_and_children::children_that_are_let_go_at_any_moment_leave_neither_fds_nor_zombies",
         || {
             let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
             each_run(|| {
-                // The first ones bring what stays.
+                // The first rounds open the descriptors that stay.
                 for round in 0..3 {
                     let before = count();
                     let mut pids = vec![];
@@ -168,7 +169,7 @@ fn children_that_are_let_go_at_any_moment_leave_neither_fds_nor_zombies() {
 #[test]
 fn a_child_inherits_no_descriptor_of_ours() {
     each_run(|| {
-        // What the tests themselves were started with is inherited all along.
+        // The descriptors with which the tests themselves were started are inherited throughout.
         let before = process::Command::new("ls").args(["-1", "/proc/self/fd"]).output().unwrap();
         let folder = Folder::new("/dev/shm");
         let _open = File::create(folder.join("file")).unwrap();

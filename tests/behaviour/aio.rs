@@ -1,4 +1,4 @@
-//! zigcoro's cases of waiting for the outside, each as its users would write it here.
+//! zigcoro's cases of timers and IO, each as a user of ecru would write it.
 
 use std::io::{Read, Write};
 use std::process::Stdio;
@@ -14,12 +14,13 @@ use ecru::{channel, sleep};
 
 use crate::support::{each_run, everywhere, ms};
 
-/// Repeats what a busy machine may make late, until it was in time once. It must never be early.
+/// Repeats an attempt that a busy machine may delay, until it is in time once. It must never be
+/// early.
 fn in_time_once(attempt: impl Fn() -> bool) {
     assert!((0..50).any(|_| attempt()), "it was late fifty times");
 }
 
-/// How long something took; it must not be less than `least`.
+/// Returns how long `body` took, which must not be less than `least`.
 fn taken(least: Duration, body: impl FnOnce()) -> Duration {
     let start = Instant::now();
     body();
@@ -181,7 +182,8 @@ fn aio_09_channel_and_sleep() {
     });
 }
 
-/// A sleep of another task ends while the first waits for a thread that knows nothing of the run: neither disturbs the other.
+/// A sleep of another task ends while the first waits for a plain thread. Neither affects the
+/// other.
 #[test]
 fn aio_10_notified_by_a_thread_while_others_sleep() {
     everywhere(|side| {

@@ -1,4 +1,4 @@
-//! What a dump says of workers that give no answer: the task that keeps each busy.
+//! What a dump reports about workers that do not answer: the task that keeps each busy.
 
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -10,7 +10,7 @@ use ecru::{Runtime, TaskTree};
 
 use crate::support::{HOUR, Watchdog};
 
-/// What keeps its worker: `begun` tells that it does, and `over` ends it.
+/// Code that keeps its worker busy. `begun` reports that it runs, and `over` ends it.
 struct Keeper {
     begun: AtomicBool,
     over: AtomicBool,
@@ -21,7 +21,7 @@ impl Keeper {
         Keeper { begun: AtomicBool::new(false), over: AtomicBool::new(false) }
     }
 
-    /// Computes.
+    /// Computes until it is told to end.
     fn compute(&self) {
         self.begun.store(true, SeqCst);
         while !self.over.load(SeqCst) {
@@ -29,7 +29,7 @@ impl Keeper {
         }
     }
 
-    /// Blocks the thread in a call that knows nothing of tasks.
+    /// Blocks the thread in a call outside the library.
     fn block(&self) {
         let (over, wait) = mpsc::channel();
         thread::scope(|threads| {
@@ -45,7 +45,8 @@ impl Keeper {
     }
 }
 
-/// A dump from a plain thread while `body` has its worker, which `body` enters the keeper to tell.
+/// Returns a dump made by a plain thread while `body` keeps its worker busy. `body` enters the
+/// keeper to report that.
 fn dump_while(workers: usize, body: impl FnOnce(&Keeper)) -> TaskTree {
     let _watchdog = Watchdog::new();
     let runtime = Runtime::builder().workers(workers).build().unwrap();
@@ -56,7 +57,7 @@ fn dump_while(workers: usize, body: impl FnOnce(&Keeper)) -> TaskTree {
                 thread::yield_now();
             }
             let mut tree = handle.dump();
-            // On a busy machine the other worker may be late with its answer, too.
+            // On a busy machine the other worker's answer may be late, too.
             while tree.busy_workers().len() != 1 {
                 tree = handle.dump();
             }
@@ -68,7 +69,7 @@ fn dump_while(workers: usize, body: impl FnOnce(&Keeper)) -> TaskTree {
     })
 }
 
-/// The one busy task, as its name, its place and whether it is the root.
+/// Returns the name and the place of the only busy task, and whether it is the root.
 #[track_caller]
 fn busy(tree: &TaskTree) -> (Option<&str>, &'static Location<'static>, bool) {
     let [worker] = tree.busy_workers() else { panic!("one worker is busy: {tree}") };
@@ -82,7 +83,7 @@ fn busy(tree: &TaskTree) -> (Option<&str>, &'static Location<'static>, bool) {
 
 type Keeps = fn(&Keeper);
 
-/// With a name and without, computing and blocked, on one worker and on two.
+/// Tasks with a name and without, computing and blocked, on one worker and on two.
 #[test]
 fn run_68_dump_names_the_busy_task_slow() {
     let ways: [Keeps; 2] = [Keeper::compute, Keeper::block];
@@ -105,7 +106,7 @@ fn run_68_dump_names_the_busy_task_slow() {
     }
 }
 
-/// The root is shown as such, before it has ever waited and afterwards.
+/// The root is reported as such, before its first wait and after it.
 #[test]
 fn run_69_dump_names_a_busy_root_slow() {
     for waits in [false, true] {
@@ -122,7 +123,8 @@ fn run_69_dump_names_a_busy_root_slow() {
     }
 }
 
-/// The task of the innermost frame: a coroutine's resumer; a task that was started by its joiner; the joiner after that has come back.
+/// The dump names the task of the innermost frame: a coroutine's resumer, a task that its joiner
+/// started, and the joiner after it has returned.
 #[test]
 fn run_70_dump_names_the_innermost_task_slow() {
     let tree = dump_while(1, |keeper| {
@@ -167,7 +169,7 @@ fn run_70_dump_names_the_innermost_task_slow() {
     assert_eq!(busy(&tree).0, Some("joiner"));
 }
 
-/// Labels are used again: many tasks with names come and go before one keeps its worker.
+/// Labels are reused: many tasks with names come and go before one keeps its worker busy.
 #[test]
 fn run_71_dump_names_a_later_task() {
     let tree = dump_while(2, |keeper| {
@@ -189,7 +191,8 @@ fn run_71_dump_names_a_later_task() {
     assert_eq!(busy(&tree).0, Some("late"));
 }
 
-/// A thread looks over and over while tasks with names come and go. Each name that it sees is one that a task has.
+/// A thread makes dumps repeatedly while tasks with names come and go. Each name that it sees
+/// belongs to a task.
 #[test]
 fn run_72_dump_while_busy_tasks_change_slow() {
     let _watchdog = Watchdog::new();
@@ -208,7 +211,8 @@ fn run_72_dump_while_busy_tasks_change_slow() {
             over.store(true, SeqCst);
         });
         runtime.run(|| {
-            // Computes without a wait, so that its worker does not answer, and starts others in its place.
+            // Computes without a wait, so that its worker does not answer, and starts other tasks
+            // in place.
             ecru::scope(|s| {
                 let mut n = 0;
                 while !over.load(SeqCst) {

@@ -13,7 +13,7 @@ use ecru::{Source, source};
 
 use crate::support::{HOUR, Watchdog, each_run, forever, ms, quiet_panic, run_on, settle, until};
 
-/// A counter, and a callback that counts.
+/// Returns a counter, and a callback that increments it.
 fn counter() -> (Arc<AtomicUsize>, impl Clone + Fn()) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
@@ -22,7 +22,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Clone + Fn()) {
     })
 }
 
-/// What is there is not waited for.
+/// An item that is already there is not waited for.
 #[test]
 fn callback_01_at_once() {
     let (calls, call) = counter();
@@ -34,7 +34,7 @@ fn callback_01_at_once() {
     assert_eq!(calls.load(SeqCst), 1);
 }
 
-/// It runs where the item is made, in the call that makes it.
+/// The callback runs in the call that makes the item available.
 #[test]
 fn callback_02_later() {
     let _watchdog = Watchdog::new();
@@ -58,7 +58,7 @@ fn callback_02_later() {
     assert_eq!(receiver.try_recv(), Ok(2));
 }
 
-/// A withdrawn callback takes nothing, and holds nothing.
+/// A withdrawn callback takes no item, and keeps nothing alive.
 #[test]
 fn callback_03_dropped() {
     let (sender, receiver) = channel::unbounded();
@@ -82,12 +82,12 @@ fn callback_04_left_in_place() {
     sender.send(1).unwrap();
     sender.send(2).unwrap();
     assert_eq!(calls.load(SeqCst), 2);
-    // The callbacks have gone, and the last receivers with them.
+    // The callbacks have been dropped, and the last receivers with them.
     assert!(sender.send(3).is_err());
     assert_eq!(Arc::strong_count(&calls), 1);
 }
 
-/// What everybody may have, everybody is called with.
+/// Every callback gets an item that all waiters may have.
 #[test]
 fn callback_05_all_are_called() {
     each_run(|| {
@@ -120,7 +120,7 @@ fn callback_05_all_are_called() {
     });
 }
 
-/// The sender is not the callback's victim.
+/// A misbehaving callback does not affect the sender.
 #[test]
 fn callback_06_nobody_waits_in_it() {
     each_run(|| {
@@ -147,7 +147,7 @@ fn callback_06_nobody_waits_in_it() {
     });
 }
 
-/// A callback for each value, each set up by the one before.
+/// Runs a callback for each value. Each callback subscribes the next one.
 fn each_value(receiver: Receiver<u32>, sum: Arc<AtomicUsize>) {
     receiver
         .clone()
@@ -177,7 +177,7 @@ fn callback_07_no_lock_is_held() {
     assert_eq!(Arc::strong_count(&sum), 1);
 }
 
-/// Dropping a subscription waits for nobody, itself least of all.
+/// Dropping a subscription never waits, not even for the callback that drops it.
 #[test]
 fn callback_08_drops_its_own() {
     let _watchdog = Watchdog::new();
@@ -195,7 +195,7 @@ fn callback_08_drops_its_own() {
     assert_eq!((calls.load(SeqCst), Arc::strong_count(&calls), Arc::strong_count(&own)), (1, 1, 1));
 }
 
-/// At the end of a task its callbacks may do what a task may that must not wait.
+/// At the end of a task, its callbacks may make every call of a task that does not wait.
 #[test]
 fn callback_09_end_of_a_task() {
     each_run(|| {
@@ -239,7 +239,7 @@ fn callback_09_end_of_a_task() {
     });
 }
 
-/// Combinators in callbacks do what they do in waits.
+/// Combinators behave in callbacks as they do in waits.
 #[test]
 fn callback_10_race() {
     let (calls, call) = counter();
@@ -260,7 +260,7 @@ fn callback_10_race() {
     drop(subscription);
 }
 
-/// A value is for one callback or stays where it is.
+/// A value goes to one callback or stays in the channel.
 #[test]
 fn callback_11_withdrawn_against_ringing() {
     let _watchdog = Watchdog::new();
@@ -291,7 +291,7 @@ fn callback_11_withdrawn_against_ringing() {
     }
 }
 
-/// Nobody sleeps until then, and yet it is noticed.
+/// The time is noticed although no task sleeps until then.
 #[test]
 fn callback_12_times() {
     let _watchdog = Watchdog::new();

@@ -1,4 +1,5 @@
-//! Coroutines where they meet tasks; the rest of their rows is in `tests/coroutine.rs` and `tests/overflow.rs`.
+//! Coroutines together with tasks. Tests of the other rows are in `tests/coroutine.rs` and
+//! `tests/overflow.rs`.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,7 @@ use crate::support::{
 
 use CoroutineState::{Complete, Yielded};
 
-/// What the closure returns is the last thing that a resume gives.
+/// The last resume returns the closure's result.
 #[test]
 fn coroutine_03_completes() {
     let coroutine = Coroutine::new(|yielder: &Yielder<u8, &str>, first: u8| {
@@ -56,7 +57,7 @@ fn coroutine_08_borrows() {
     assert_eq!((turns, sums), (3, vec![1, 3, 6]));
 }
 
-/// What `scoped` borrows cannot be freed under a body that does not let itself be unwound.
+/// What `scoped` borrows cannot be freed under a body that refuses to be unwound.
 #[test]
 fn coroutine_29_scoped_suspends_while_unwound() {
     const NAME: &str = "coroutine::coroutine_29_scoped_suspends_while_unwound";
@@ -75,7 +76,7 @@ fn coroutine_29_scoped_suspends_while_unwound() {
     assert!(text.contains("suspends while it is unwound"), "{text}");
 }
 
-/// A coroutine that never ran drops its closure, unrun.
+/// A coroutine that never ran drops its closure unrun.
 #[test]
 fn coroutine_10_dropped_unstarted() {
     let dropped = Rc::new(Cell::new(false));
@@ -98,7 +99,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// A balanced one of the numbers from `low` to `high`.
+    /// Returns a balanced tree of the numbers from `low` to `high`.
     fn of(low: u32, high: u32) -> Option<Box<Tree>> {
         (low < high).then(|| {
             let value = low.midpoint(high);
@@ -126,7 +127,7 @@ fn coroutine_13_recursive_generator() {
     assert!(walk.eq(0..1000));
 }
 
-/// Guards cost no mappings, where the kernel has guard markers (since Linux 6.13).
+/// Guards take no mappings if the kernel has guard markers (since Linux 6.13).
 #[cfg(not(ecru_baton))] // as many threads as coroutines
 #[test]
 fn coroutine_19_many_guarded_slow() {
@@ -142,7 +143,7 @@ fn coroutine_19_many_guarded_slow() {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let markers = version >= (6, 13);
-    // Without them each guard takes mappings, of which there is a limited number.
+    // Without markers each guard takes mappings, of which there is a limited number.
     let count = if markers { 100_000 } else { 10_000 };
     let pool = StackPool::new(STACK_FLOOR).unwrap();
     let coroutines: Vec<_> = (0..count)
@@ -164,7 +165,7 @@ fn coroutine_19_many_guarded_slow() {
     eprintln!("counted {lines} mappings");
 }
 
-/// What must end before its frame does keeps a coroutine from suspending.
+/// A coroutine cannot suspend while a frame is open in it that must end first.
 #[test]
 fn coroutine_20_open_frames() {
     ecru::task_local! {
@@ -196,7 +197,7 @@ fn coroutine_20_open_frames() {
                     let payload = refused.expect_err(name);
                     assert!(text_of(&*payload).contains("is open"), "{name}");
                 });
-                // Outside it works again.
+                // Outside the frame it works again.
                 yielder.suspend(());
                 text.push_str(name);
                 text
@@ -207,7 +208,7 @@ fn coroutine_20_open_frames() {
     });
 }
 
-/// What has been left again is no hindrance, nor is what is open around the coroutine.
+/// Closed frames do not matter, nor do frames that are open around the coroutine.
 #[test]
 fn coroutine_21_closed_frames() {
     each_run(|| {
@@ -225,7 +226,7 @@ fn coroutine_21_closed_frames() {
     });
 }
 
-/// What moves is the handle.
+/// Only the handle moves.
 #[test]
 fn coroutine_22_moved_while_suspended() {
     let coroutine = Coroutine::new(|yielder: &Yielder<u32, u32>, first| {
@@ -240,7 +241,7 @@ fn coroutine_22_moved_while_suspended() {
     assert_eq!(moved.pop().unwrap().resume(5), Complete(105));
 }
 
-/// A coroutine that is dropped by unwinding is unwound itself, and the panic goes on.
+/// A coroutine that is dropped during unwinding is unwound itself, and the panic continues.
 #[test]
 fn coroutine_23_panicking_is_restored() {
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -260,7 +261,7 @@ fn coroutine_23_panicking_is_restored() {
     assert!(!thread::panicking());
 }
 
-/// On a plain thread everything works.
+/// Coroutines work on a plain thread.
 #[test]
 fn coroutine_24_needs_no_runtime() {
     let sum = thread::spawn(|| {
@@ -278,7 +279,7 @@ fn coroutine_24_needs_no_runtime() {
     assert_eq!(sum.join().unwrap(), 10);
 }
 
-/// In a task coroutines take turns with waits; the code in them is the task's.
+/// In a task, coroutines alternate with waits. Their code belongs to the task.
 #[test]
 fn coroutine_25_inside_a_task() {
     each_run(|| {
@@ -306,7 +307,7 @@ fn coroutine_25_inside_a_task() {
         identities.dedup();
         assert_eq!(identities.len(), 3);
     });
-    // Cancelled inside of a coroutine is cancelled.
+    // A cancellation is seen inside a coroutine.
     run_on(1, || {
         let result = ecru::timeout(ms(1), || {
             Coroutine::new(|_: &Yielder<(), ()>, ()| ecru::sleep(ms(60_000))).resume(())
@@ -315,7 +316,7 @@ fn coroutine_25_inside_a_task() {
     });
 }
 
-/// A tick runs what was queued before it, in order.
+/// A tick runs the closures that were queued before it, in order.
 #[test]
 fn coroutine_26_run_soon() {
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -337,7 +338,7 @@ fn coroutine_26_run_soon() {
     assert!(!executor.tick());
 }
 
-/// A panic leaves the rest for the next tick.
+/// After a panic the other closures run in the next tick.
 #[test]
 fn coroutine_26_run_soon_and_panic() {
     let executor = Executor::new();
@@ -349,7 +350,7 @@ fn coroutine_26_run_soon_and_panic() {
     assert!(executor.tick() && ran.get());
 }
 
-/// Nothing queued: nothing done.
+/// A tick without closures does nothing.
 #[test]
 fn coroutine_27_idle_tick() {
     let executor = Executor::new();

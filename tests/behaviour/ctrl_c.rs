@@ -1,4 +1,5 @@
-//! Ctrl-C or SIGTERM ends a run in order: `cancel_on_ctrl_c`, `cancel_on_terminate`. Each case runs in a process of its own.
+//! Ctrl-C or SIGTERM ends a run in order: `cancel_on_ctrl_c`, `cancel_on_terminate`. Each case runs
+//! in a process of its own.
 #![expect(unsafe_code, reason = "sends signals and installs handlers")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,7 +17,7 @@ fn listening(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).cancel_on_ctrl_c(true).build().unwrap()
 }
 
-/// What the child says to its parent: a line of its own, whatever the test harness has printed before.
+/// Sends a text to the parent, on a line of its own, after any output of the test harness.
 fn say(text: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n{text}").unwrap();
@@ -36,7 +37,7 @@ impl Child {
         Child { process, out }
     }
 
-    /// Reads until the child says it.
+    /// Reads until the child prints the text.
     #[track_caller]
     fn hear(&mut self, text: &str) {
         let mut line = String::new();
@@ -52,11 +53,11 @@ impl Child {
 
     fn send(&self, signal: i32) {
         let process = i32::try_from(self.process.id()).unwrap();
-        // SAFETY: a signal to a child that has not been waited for.
+        // SAFETY: this sends a signal to a child that has not been waited for.
         assert_eq!(unsafe { libc::kill(process, signal) }, 0);
     }
 
-    /// The status it ended with, or the signal.
+    /// Returns the exit status, or the signal.
     fn end(mut self) -> Result<i32, i32> {
         let mut rest = String::new();
         let _ = self.out.read_to_string(&mut rest);
@@ -109,7 +110,8 @@ fn run_33_ctrl_c_cancels_the_run() {
     assert_eq!(child.end(), Ok(0));
 }
 
-/// A task that does not wait finds out by asking, though it keeps the only worker busy.
+/// A task that does not wait sees the request by `is_cancelled`, even if it keeps the only worker
+/// busy.
 #[test]
 fn run_34_ctrl_c_reaches_a_busy_run() {
     const NAME: &str = "ctrl_c::run_34_ctrl_c_reaches_a_busy_run";
@@ -129,7 +131,7 @@ fn run_34_ctrl_c_reaches_a_busy_run() {
     assert_eq!(child.end(), Ok(0));
 }
 
-/// The second one ends the process, whatever it is doing.
+/// The second one ends the process in any state.
 #[test]
 fn run_35_second_ctrl_c_kills() {
     const NAME: &str = "ctrl_c::run_35_second_ctrl_c_kills";
@@ -151,7 +153,7 @@ fn run_35_second_ctrl_c_kills() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// After the run the signal does what it did before.
+/// After the run the signal acts as before.
 #[test]
 fn run_36_ctrl_c_is_given_back() {
     const NAME: &str = "ctrl_c::run_36_ctrl_c_is_given_back";
@@ -171,7 +173,7 @@ fn run_36_ctrl_c_is_given_back() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// Without the setting a run does not touch the signal.
+/// A run without the setting does not change the signal's action.
 #[test]
 fn run_37_ctrl_c_is_left_alone() {
     const NAME: &str = "ctrl_c::run_37_ctrl_c_is_left_alone";
@@ -189,7 +191,7 @@ fn run_37_ctrl_c_is_left_alone() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// Every run of the process that listens is cancelled, and one that does not is left alone.
+/// Every run with the setting is cancelled, and a run without it continues.
 #[test]
 fn run_38_ctrl_c_cancels_every_run() {
     const NAME: &str = "ctrl_c::run_38_ctrl_c_cancels_every_run";
@@ -225,7 +227,7 @@ extern "C" fn note(_: i32) {
     CALLED.store(true, SeqCst);
 }
 
-/// A function that was installed before is called all the same, and is there again afterwards.
+/// A handler that was installed before is still called, and is restored afterwards.
 #[test]
 fn run_39_ctrl_c_chains() {
     const NAME: &str = "ctrl_c::run_39_ctrl_c_chains";
@@ -233,7 +235,7 @@ fn run_39_ctrl_c_chains() {
         // SAFETY: the function only writes to an atomic.
         unsafe { libc::signal(libc::SIGINT, note as extern "C" fn(i32) as usize) };
         listening(1).run(|| {
-            // SAFETY: a signal to this very thread.
+            // SAFETY: this sends a signal to the calling thread.
             unsafe { libc::raise(libc::SIGINT) };
             forever();
         });
@@ -247,18 +249,18 @@ fn run_39_ctrl_c_chains() {
     assert_eq!(Child::start(NAME).end(), Ok(0));
 }
 
-/// A function that is installed during a run, and passes signals on, stays in charge after it.
+/// A handler that is installed during a run, and passes signals on, stays installed after it.
 #[test]
 fn run_42_ctrl_c_is_passed_on() {
     const NAME: &str = "ctrl_c::run_42_ctrl_c_is_passed_on";
     if is_child(NAME) {
         let press = || {
-            // SAFETY: a signal to this very thread.
+            // SAFETY: this sends a signal to the calling thread.
             unsafe { libc::raise(libc::SIGINT) };
             assert!(CALLED.swap(false, SeqCst));
         };
         listening(1).run(|| {
-            // SAFETY: the function writes to an atomic, and calls the one that was there.
+            // SAFETY: the function writes to an atomic, and calls the previous handler.
             let before =
                 unsafe { libc::signal(libc::SIGINT, pass_on as extern "C" fn(i32) as usize) };
             BEFORE.store(before, SeqCst);
@@ -283,12 +285,14 @@ static BEFORE: AtomicUsize = AtomicUsize::new(0);
 extern "C" fn pass_on(signal: i32) {
     CALLED.store(true, SeqCst);
     type Function = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
-    // SAFETY: the library's handler takes these, and does not look at the pointers itself.
+    // SAFETY: the library's handler takes these arguments, and does not look at the pointers
+    // itself.
     let before = unsafe { std::mem::transmute::<usize, Function>(BEFORE.load(SeqCst)) };
     before(signal, std::ptr::null_mut(), std::ptr::null_mut());
 }
 
-/// SIGTERM does with its setting what Ctrl-C does with the other one; the second one ends the process.
+/// With its setting, SIGTERM acts as Ctrl-C does with the other one. The second signal ends the
+/// process.
 #[test]
 fn run_43_terminate_cancels_the_run() {
     const NAME: &str = "ctrl_c::run_43_terminate_cancels_the_run";

@@ -1,4 +1,4 @@
-//! A run that is stuck says so: `detect_deadlock`.
+//! Deadlock detection: `detect_deadlock`.
 
 use std::io::{Read, Write};
 use std::sync::atomic::AtomicUsize;
@@ -30,10 +30,11 @@ fn embrace(outcomes: &Outcomes) {
             }
             let error = other.get().unwrap().join().unwrap_err();
             assert!(matches!(error, JoinError::CallerCancelled), "{name}: {error}");
-            // Before the lock: a cancelled wait lets others run.
+            // This is before the lock, because a cancelled wait lets others run.
             let reason = ecru::checkpoint().unwrap_err().reason();
             outcomes.lock().unwrap().push(reason);
-            // The one that is told first does not end before the other is told: its join would find the end it waits for.
+            // The task that is cancelled first must not end before the other is cancelled.
+            // Otherwise the other's join would find the end that it waits for.
             ecru::shield(|| {
                 while outcomes.lock().unwrap().len() < 2 {
                     ecru::yield_now().unwrap();
@@ -44,7 +45,7 @@ fn embrace(outcomes: &Outcomes) {
     }
 }
 
-/// Tasks that wait for each other are cancelled, and the run panics, naming them.
+/// Tasks that wait for each other are cancelled, and the run panics with their names.
 #[test]
 fn run_27_deadlock_panics() {
     for workers in [1, 2] {
@@ -87,7 +88,7 @@ fn run_40_deadlock_of_channels() {
     }
 }
 
-/// Whoever reads the log sees who waits on what, and where.
+/// The printed report shows which task waits for what, and where.
 #[test]
 fn run_28_deadlock_is_printed() {
     const NAME: &str = "deadlock::run_28_deadlock_is_printed";
@@ -100,12 +101,14 @@ fn run_28_deadlock_is_printed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("ecru: deadlock: every task of the run waits"), "{said}");
-    // Which functions have frames of their own is up to the optimiser, and lines of others are there where the profile keeps them.
+    // The optimiser decides which functions have frames, and lines of inlined functions depend on
+    // the profile.
     let place = !cfg!(debug_assertions) || said.contains("src/scope/join.rs");
     assert!(said.contains("   0: ") && place, "no stack trace: {said}");
 }
 
-/// As long as anything is under way, nothing is reported: a wake-up between workers, a timer, the kernel, a closure elsewhere.
+/// Nothing is reported while an event is pending: a wake-up between workers, a timer, the kernel, a
+/// closure on the pool.
 #[test]
 fn run_29_deadlock_no_false_alarm() {
     let _watchdog = Watchdog::new();
@@ -133,7 +136,7 @@ fn run_29_deadlock_no_false_alarm() {
             }
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
-            // A thread of which the run knows nothing but the socket.
+            // The run knows nothing of this thread except the socket.
             let client = thread::spawn(move || {
                 thread::sleep(ms(3));
                 let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -150,7 +153,7 @@ fn run_29_deadlock_no_false_alarm() {
     }
 }
 
-/// What cannot be cancelled ends the process, with what it waits for.
+/// A wait that cannot be cancelled ends the process, after a report.
 #[test]
 fn run_30_deadlock_cannot_be_cancelled() {
     const NAME: &str = "deadlock::run_30_deadlock_cannot_be_cancelled";
@@ -171,7 +174,7 @@ fn run_30_deadlock_cannot_be_cancelled() {
     assert!(after.contains("'shielded'"), "{said}");
 }
 
-/// The runtime is as good as new afterwards.
+/// The runtime is usable afterwards.
 #[test]
 fn run_31_deadlock_runs_again() {
     let _watchdog = Watchdog::new();
@@ -183,7 +186,7 @@ fn run_31_deadlock_runs_again() {
     }
 }
 
-/// A thread from outside may wake a task when it likes.
+/// A thread from outside may wake a task at any time.
 #[test]
 fn run_32_deadlock_off_by_default() {
     let _watchdog = Watchdog::new();

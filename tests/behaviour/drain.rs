@@ -1,7 +1,8 @@
-//! The drain rule: a cancelled operation is awaited before its buffer is given back, and what the kernel did by then counts.
+//! The drain rule: a cancelled operation is awaited before its buffer is given back, and what the
+//! kernel did until then counts.
 //!
-//! Each attack runs thousands of operations, each of which is cancelled at a random moment: by a limit, by a task on the same
-//! worker or on another, or by a thread that knows nothing of the run.
+//! Each attack runs thousands of operations, each of which is cancelled at a random moment: by a
+//! limit, by a task on the same worker or on another, or by a thread outside the run.
 
 use crate::streams::{assert_cancelled, byte_at, listen, loud, pair};
 use crate::support::{Watchdog, is_child, ms, start_again};
@@ -20,7 +21,7 @@ use std::time::{Duration, Instant};
 enum Attacker {
     /// `timeout`.
     Limit,
-    /// A task that yields between its shots, on the same worker when there is but one.
+    /// A task that yields between its attacks, on the same worker if there is only one.
     Task,
     /// A plain thread.
     Thread,
@@ -28,14 +29,14 @@ enum Attacker {
 
 const ATTACKERS: [Attacker; 3] = [Attacker::Limit, Attacker::Task, Attacker::Thread];
 
-/// How long each attack goes on.
+/// The length of each attack.
 const LENGTH: Duration = Duration::from_millis(150);
 
-/// What a test's attacks have come to, all together.
+/// The sum of a test's attacks.
 struct Tally {
     /// Operations that had their effect.
     succeeded: AtomicUsize,
-    /// Operations that were cancelled before they had any.
+    /// Operations that were cancelled before they had an effect.
     cancelled: AtomicUsize,
 }
 
@@ -44,7 +45,8 @@ impl Tally {
         Tally { succeeded: AtomicUsize::new(0), cancelled: AtomicUsize::new(0) }
     }
 
-    /// Attacks again and again until there have been so many of both: a loaded machine gets through fewer in the time of one.
+    /// Repeats attacks until both counts are reached, because a loaded machine runs fewer
+    /// operations in the same time.
     fn at_least(
         &self,
         succeeded: usize,
@@ -64,14 +66,14 @@ impl Tally {
     }
 }
 
-/// Keeps the processor busy for a random while.
+/// Keeps the processor busy for a random time.
 fn spin(random: &mut Rng, most: u32) {
     for _ in 0..random.u32(0..most) {
         std::hint::spin_loop();
     }
 }
 
-/// Where a victim leaves the handle by which its operation may be cancelled.
+/// The place where a victim leaves the handle that cancels its operation.
 #[derive(Default)]
 struct Target {
     handle: Mutex<Option<CancelHandle>>,
@@ -79,7 +81,7 @@ struct Target {
 }
 
 impl Target {
-    /// Cancels whatever comes, a random moment after it has come.
+    /// Cancels each operation, a random time after it has begun.
     fn shoot(&self, done: &AtomicBool, seed: u64, pause: impl Fn()) {
         let mut random = Rng::with_seed(seed);
         while !done.load(SeqCst) {
@@ -95,7 +97,8 @@ impl Target {
         }
     }
 
-    /// Runs an operation that is cancelled at a random moment. None: it was, before it had any effect.
+    /// Runs an operation that is cancelled at a random moment. Returns `None` if it was cancelled
+    /// before it had an effect.
     fn under_fire<T>(
         &self,
         by: Attacker,
@@ -105,7 +108,7 @@ impl Target {
         let mut outcome = None;
         if by == Attacker::Limit {
             let limit = Duration::from_micros(random.u64(0..300));
-            // Whatever `timeout` says of the whole: the operation's own answer counts.
+            // The operation's own answer counts, whatever `timeout` returns.
             let _ = ecru::timeout(limit, || outcome = Some(operation()));
         } else {
             ecru::cancel_scope(|c| {
@@ -123,7 +126,7 @@ impl Target {
     }
 }
 
-/// The scope that was cancelled is left, so the error has to speak for itself.
+/// The cancelled scope has ended, so the error has to contain its reason.
 fn assert_cancelled_outside(error: &io::Error) {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<ecru::Cancelled>());
     assert!(inner.is_some(), "{error:?}");
@@ -166,7 +169,8 @@ fn each_attack(victim: impl Fn(Attacker, &Target) + Sync) {
     }
 }
 
-/// Buffers whose reads have returned, each filled with a mark at once. Whoever writes into one later is found out.
+/// Buffers whose reads have returned, each filled with a mark at once. A later write to one of them
+/// is detected.
 #[derive(Default)]
 struct Returned(VecDeque<Vec<u8>>);
 
@@ -199,7 +203,7 @@ impl Drop for Returned {
     }
 }
 
-/// Writes the tests' stream in small pieces at random moments; returns how much.
+/// Writes the tests' stream in small pieces at random moments, and returns how much.
 fn dribble(mut stream: TcpStream, seed: u64) -> usize {
     let mut random = Rng::with_seed(seed);
     let end = Instant::now() + LENGTH;
@@ -248,7 +252,8 @@ fn net_16_cancelled_at_random_slow() {
     });
 }
 
-/// The same with several connections in turn on one worker, vectored and peeking reads, and buffers on the stack.
+/// As above, with several connections in turn on one worker, vectored and peeking reads, and
+/// buffers on the stack.
 #[test]
 fn net_16_cancelled_at_random_slow_several_at_once() {
     each_attack(|by, target| {
@@ -296,7 +301,7 @@ fn net_15_cancelled_write_stays_whole_slow_at_random() {
     let tally = Tally::new();
     tally.at_least(300, 300, |by, target| {
         let (client, mut far) = pair();
-        // Full most of the time.
+        // A small buffer, which is full most of the time.
         rustix::net::sockopt::set_socket_send_buffer_size(&client, 8_192).unwrap();
         let reader = thread::spawn(move || {
             let mut random = Rng::with_seed(5);
@@ -337,7 +342,7 @@ fn net_15_cancelled_write_stays_whole_slow_at_random() {
     });
 }
 
-/// Connects again and again, says who it is, and keeps what it has.
+/// Connects repeatedly, sends an identification, and keeps the connections.
 fn callers(address: SocketAddr) -> Vec<TcpStream> {
     let mut random = Rng::with_seed(7);
     let end = Instant::now() + LENGTH;
@@ -390,7 +395,7 @@ fn open_fds() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Answers each connection that still says something.
+/// Answers each connection that still sends something.
 fn answer_all(listener: &TcpListener, done: &AtomicBool) {
     while let Ok(Ok((mut stream, _))) = ecru::timeout(ms(5_000), || listener.accept()) {
         if done.load(SeqCst) {
@@ -403,7 +408,7 @@ fn answer_all(listener: &TcpListener, done: &AtomicBool) {
     }
 }
 
-/// In a process of its own, whose fds can be counted.
+/// This runs in a process of its own, whose descriptors can be counted.
 #[test]
 fn net_17_cancelled_connect_slow_at_random() {
     const NAME: &str = "drain::net_17_cancelled_connect_slow_at_random";
@@ -418,7 +423,7 @@ fn net_17_cancelled_connect_slow_at_random() {
     let tally = Tally::new();
     tally.at_least(100, 30, |by, target| {
         let (listener, address) = listen();
-        // A queue of one is full now and then, so that some attempts have to wait.
+        // A queue of one is sometimes full, so some attempts have to wait.
         rustix::net::listen(&listener, 1).unwrap();
         let done = &AtomicBool::new(false);
         thread::scope(|scope| {
@@ -442,7 +447,7 @@ fn net_17_cancelled_connect_slow_at_random() {
             drop(TcpStream::connect(address));
         });
     });
-    // The waker of a worker is kept for the next one that takes its place.
+    // A worker's waker is kept for the next worker in its place.
     let after = open_fds();
     assert!(after <= before + 2, "{before} fds before, {after} after");
 }

@@ -1,4 +1,4 @@
-//! Which driver is used, and what is remembered about fds.
+//! The choice of driver, and what it remembers about descriptors.
 
 use crate::refused::{RINGS, forbid};
 use crate::streams::{listen, pair};
@@ -55,7 +55,8 @@ fn echo_on(runtime: &Runtime) {
     });
 }
 
-/// Runs `body` in a process of its own, with these variables; nothing else is known of drivers there. None: this is the child.
+/// Runs `body` in a process of its own with these variables and no others about drivers. Returns
+/// `None` in the child.
 fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<Output> {
     let prepare = |command: &mut Command| {
         command.env_remove("ECRU_DRIVER").env_remove("ECRU_LOG").envs(variables.iter().copied());
@@ -63,7 +64,7 @@ fn alone(test: &str, variables: &[(&str, &str)], body: impl FnOnce()) -> Option<
     alone_with(test, prepare, body)
 }
 
-/// What a child has said about its driver.
+/// Returns what a child has printed about its driver.
 fn lines(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr);
     text.lines().filter(|line| line.starts_with("ecru: ")).map(str::to_owned).collect()
@@ -111,7 +112,7 @@ fn driver_03_misspelt() {
     });
 }
 
-/// Some of the calls, and whether each alone is enough.
+/// Returns sets of forbidden system calls, with their error.
 fn filters() -> Vec<(&'static [libc::c_long], i32)> {
     vec![
         (&RINGS, libc::EPERM),
@@ -204,7 +205,7 @@ fn driver_07_several_wait_for_one() {
             }
             until(|| begun.load(SeqCst) == 2 * TASKS);
             ecru::sleep(ms(2)).unwrap();
-            // All at once, and then the rest one by one.
+            // All clients connect at once, and are then served one by one.
             let clients: Vec<_> =
                 (0..TASKS).map(|_| TcpStream::connect(address).unwrap()).collect();
             server.write_all(&[1; TASKS / 2]).unwrap();
@@ -227,13 +228,13 @@ fn wait_once(stream: &TcpStream, peer: &TcpStream) {
     });
 }
 
-/// A connection whose first end has the number that `old` had; `old` is closed.
-#[expect(unsafe_code, reason = "dup2 onto a number that is owned")]
+/// Returns a connection whose first end has the descriptor number of `old`, which is closed.
+#[expect(unsafe_code, reason = "calls dup2 onto an owned descriptor")]
 fn in_place_of(old: TcpStream) -> (TcpStream, TcpStream) {
     use std::os::fd::{FromRawFd, IntoRawFd};
     let (ours, theirs) = pair();
     let number = OwnedFd::from(old).into_raw_fd();
-    // SAFETY: both are open; `number` is owned by nobody else, and by the new file from now on.
+    // SAFETY: both are open. `number` has no other owner, and belongs to the new file from now on.
     let made = unsafe { libc::dup2(OwnedFd::from(ours).as_raw_fd(), number) };
     assert_eq!(made, number);
     // SAFETY: as above.
@@ -247,7 +248,7 @@ fn driver_08_number_used_again() {
         let (mut ours, mut theirs) = pair();
         for _ in 0..5 {
             wait_once(&ours, &theirs);
-            // Left behind, for nobody.
+            // These bytes are never read.
             theirs.write_all(b"lost").unwrap();
             ecru::sleep(ms(1)).unwrap();
             (ours, theirs) = in_place_of(ours);
@@ -294,7 +295,7 @@ fn driver_10_end_with_the_data() {
                 });
                 server.write_all(b"1").unwrap();
                 ecru::sleep(ms(1)).unwrap();
-                // No worker looks between these two, unless there is a second one.
+                // No worker polls between these two writes, unless there is a second one.
                 server.write_all(b"the rest").unwrap();
                 server.shutdown(Shutdown::Write).unwrap();
                 assert_eq!(read.join().unwrap(), [8, 0, 0]);
@@ -318,12 +319,12 @@ fn driver_11_both_sides_of_a_reset() {
             });
             ecru::sleep(ms(5)).unwrap();
             assert!(!read.is_finished() && !write.is_finished());
-            // With bytes unread: a reset.
+            // Closing with unread bytes causes a reset.
             drop(server);
             let kinds = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
             let error = write.join().unwrap();
             assert!(kinds.contains(&error.kind()), "{error}");
-            // The kernel tells the error to the first who asks, and the end to the next.
+            // The kernel reports the error to the first call, and the end to the next.
             match read.join().unwrap() {
                 Ok(count) => assert_eq!(count, 0),
                 Err(error) => assert!(kinds.contains(&error.kind()), "{error}"),

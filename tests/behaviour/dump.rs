@@ -1,4 +1,4 @@
-//! What a run says of itself: `RuntimeHandle::dump`.
+//! Dumps of a run: `Handle::dump`.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -23,7 +23,7 @@ fn dump() -> TaskTree {
     RuntimeHandle::current().dump()
 }
 
-/// The one with that name.
+/// Returns the task with this name.
 #[track_caller]
 fn named<'t>(tree: &'t TaskTree, name: &str) -> &'t TaskInfo {
     match tree.tasks().find(|task| task.name() == Some(name)) {
@@ -32,7 +32,7 @@ fn named<'t>(tree: &'t TaskTree, name: &str) -> &'t TaskInfo {
     }
 }
 
-/// Asks until the named tasks wait.
+/// Makes dumps until the named tasks wait.
 #[track_caller]
 fn dump_when_waiting(names: &[&str]) -> TaskTree {
     let mut tree = dump();
@@ -46,7 +46,7 @@ fn dump_when_waiting(names: &[&str]) -> TaskTree {
     tree
 }
 
-/// Every task is there, with its name, where it was spawned, and whose scope it belongs to.
+/// Every task is listed with its name, where it was spawned, and the scope that it belongs to.
 #[test]
 fn run_20_dump_shows_the_tree() {
     each_run(|| {
@@ -82,7 +82,8 @@ fn run_20_dump_shows_the_tree() {
     });
 }
 
-/// A task that waits says for what: time, a task, its scope, a connection, a closure elsewhere.
+/// A waiting task is listed with what it waits for: time, a task, its scope, a connection, a
+/// closure on the pool.
 #[test]
 fn run_21_dump_says_what_a_task_waits_for() {
     each_run(|| {
@@ -137,7 +138,7 @@ fn a_function_that_waits_without_a_limit() {
     std::hint::black_box(());
 }
 
-/// A task that waits shows its own calls, and goes on waiting as if nobody had asked.
+/// A waiting task's trace shows its own calls, and the task continues to wait.
 #[test]
 fn run_22_dump_has_stack_traces() {
     each_run(|| {
@@ -151,7 +152,7 @@ fn run_22_dump_has_stack_traces() {
             let tree = dump_when_waiting(&["deep", "endless"]);
             let trace = named(&tree, "endless").stack_trace().unwrap().to_string();
             assert!(trace.contains("a_function_that_waits_without_a_limit"), "{trace}");
-            // Nor how it waits.
+            // Frames of the wait itself are left out.
             assert!(!trace.contains("task/away") && !trace.contains("task::away"), "{trace}");
             endless.cancel();
             endless.join().unwrap();
@@ -166,7 +167,7 @@ fn run_22_dump_has_stack_traces() {
     });
 }
 
-/// The root is a task like others, though its stack is the thread's.
+/// The root is listed like other tasks, although its stack is the thread's.
 #[test]
 fn run_23_dump_from_outside_shows_the_root() {
     for workers in [1, 2] {
@@ -206,7 +207,7 @@ fn run_23_dump_from_outside_shows_the_root() {
             });
             let (name, trace) = asker.join().unwrap();
             assert_eq!(name.as_deref(), Some("child"));
-            // An optimised function without lines may have no name either.
+            // An optimised function without lines may not have a name either.
             let named = !cfg!(debug_assertions) || trace.contains("run_23_dump_from_outside");
             assert!(trace.contains("   0: ") && named, "{trace}");
         });
@@ -214,13 +215,13 @@ fn run_23_dump_from_outside_shows_the_root() {
     }
 }
 
-/// Tasks that have not begun are there too, and begin in their order afterwards.
+/// Tasks that have not begun are listed too, and begin in their order afterwards.
 #[test]
 fn run_24_dump_shows_unstarted_tasks() {
     let order = Mutex::new(Vec::new());
     run_on(1, || {
         ecru::scope(|s| {
-            // More than a worker starts between two looks at what it is asked.
+            // These are more tasks than a worker starts between two checks of its inbox.
             for n in 0..300 {
                 let order = &order;
                 s.builder().name(format!("{n}")).spawn(move || {
@@ -240,7 +241,7 @@ fn run_24_dump_shows_unstarted_tasks() {
     assert_eq!(order, (1..300).collect::<Vec<_>>());
 }
 
-/// A worker whose task does not wait is named, and does not hold the others up.
+/// A worker whose task does not wait is listed as busy, and does not delay the others.
 #[test]
 fn run_25_dump_names_busy_workers() {
     let _watchdog = Watchdog::new();
@@ -273,7 +274,7 @@ fn run_25_dump_names_busy_workers() {
     });
 }
 
-/// Asking is a wait.
+/// A dump is a wait.
 #[test]
 fn run_26_dump_refuses_in_no_suspend() {
     run_on(1, || {
@@ -282,7 +283,7 @@ fn run_26_dump_refuses_in_no_suspend() {
     });
 }
 
-/// Works in every way there is to wait, and counts what came of it.
+/// Works with every kind of wait, and returns a count of the results.
 fn work(rounds: u64) -> u64 {
     let total = AtomicU64::new(0);
     ecru::scope(|s| {
@@ -319,7 +320,8 @@ fn work(rounds: u64) -> u64 {
     total.into_inner()
 }
 
-/// Being asked changes nothing: whoever is resumed for its trace goes on waiting, whatever for.
+/// A dump changes nothing: a task that is resumed for its trace continues to wait, whatever it
+/// waits for.
 #[test]
 fn run_41_dump_while_work_goes_on() {
     const ROUNDS: u64 = 100;

@@ -1,4 +1,4 @@
-//! A worker with tasks that never wait still looks at its timers, its sockets and its inboxes.
+//! A worker whose tasks never wait still checks its timers, its sockets and its inboxes.
 
 use crate::streams::{loud, pair};
 use crate::support::{HOUR, ProcessorClock, Watchdog, ms, run_on};
@@ -9,16 +9,17 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is "promptly", by the worker's own clock: it is always busy, so that what it uses of the processor is what passes for it.
+/// The meaning of "promptly", by the worker's own processor time. The worker is always busy, so
+/// that clock is independent of other programs.
 const PROMPTLY: Duration = Duration::from_millis(100);
 
-/// Says how long a busy worker has been at something.
+/// Measures how long a busy worker has been at something.
 struct Witness {
     processor: ProcessorClock,
 }
 
 impl Witness {
-    /// Fails if the worker uses more than that from here until what this returns is called.
+    /// Fails if the worker uses more than `most` from here until the returned function is called.
     fn expect(&self, what: &'static str, most: Duration) -> impl FnOnce() + use<> {
         let (processor, before) = (self.processor.clone(), self.processor.used());
         move || {
@@ -28,8 +29,8 @@ impl Witness {
     }
 }
 
-/// Runs `hog` in so many tasks until told to stop, and sees to it that beside them a sleep, a socket, a cancellation from another
-/// thread and a spawn from another thread are served.
+/// Runs `hog` in `hogs` tasks until it is told to stop. Meanwhile checks that a sleep, a socket, a
+/// cancellation from another thread and a spawn from another thread are served.
 fn beside(hogs: usize, hog: impl Fn(&AtomicBool) + Sync) {
     let _loud = loud();
     let _watchdog = Watchdog::new();
@@ -140,7 +141,7 @@ fn fairness_beside_a_task_that_joins_what_has_ended() {
     });
 }
 
-/// A stream of which every read succeeds for good: peeking takes nothing.
+/// Returns a stream whose reads always succeed, because peeking takes nothing.
 fn well(bytes: usize) -> (TcpStream, TcpStream) {
     let (near, mut far) = pair();
     far.write_all(&vec![7; bytes]).unwrap();
@@ -205,7 +206,7 @@ fn fairness_beside_a_task_that_ignores_its_cancellation() {
 fn fairness_beside_a_task_that_sets_limits() {
     beside(1, |stop| {
         while !stop.load(SeqCst) {
-            // On a busy machine the time may be up at once.
+            // On a busy machine the deadline may pass at once.
             let _ = ecru::timeout(ms(5), ecru::checkpoint);
         }
     });

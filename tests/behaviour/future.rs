@@ -19,7 +19,7 @@ use ecru::{Source, block_on, source};
 
 use crate::support::{Counted, HOUR, Watchdog, each_run, ms, run_on, settle, until};
 
-/// Counts its calls.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Woken(AtomicUsize);
 
@@ -99,7 +99,7 @@ fn future_05_dropped_after_hand_over() {
     drop(future);
     assert_eq!((receiver.try_recv(), receiver.try_recv()), (Ok(1), Ok(2)));
 
-    // Somebody waits already when it comes back; there need not be a buffer.
+    // Another receiver already waits when the value comes back. A buffer is not necessary.
     for capacity in [0, 1] {
         let (sender, receiver) = channel::bounded(capacity);
         let mut future = (&receiver).or(&receiver).to_future();
@@ -144,7 +144,7 @@ fn future_07_forgotten() {
     assert!(poll(&mut other, &woken).is_pending());
     sender.send(1).unwrap();
     sender.send(2).unwrap();
-    // The forgotten one has the first for ever.
+    // The forgotten future keeps the first value for ever.
     assert_eq!(poll(&mut other, &woken), Poll::Ready(Ok(2)));
     drop(other);
     drop((sender, receiver));
@@ -232,7 +232,7 @@ fn future_10_handles() {
             settle();
             go.send(1).unwrap();
             assert_eq!(both.join().unwrap(), Ok(9));
-            // Dropping the future is dropping the handle: the task goes on.
+            // Dropping the future drops the handle, and the task runs on.
             let done = Arc::new(AtomicBool::new(false));
             let tell = Arc::clone(&done);
             let mut future = s.spawn(move || tell.store(true, SeqCst)).into_future();
@@ -246,7 +246,8 @@ fn future_10_handles() {
 #[test]
 fn future_11_times() {
     let _watchdog = Watchdog::new();
-    // Where the machine lets this thread wait for longer than the timers take, they are asked too late: then once more.
+    // If the machine delays this thread for longer than the timers take, the futures are polled too
+    // late. Then the test tries once more.
     let (mut after, mut timer, start, woken) = loop {
         let woken = Arc::new(Woken::default());
         let start = Instant::now();

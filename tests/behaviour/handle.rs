@@ -28,7 +28,7 @@ fn handle_01_waits() {
     });
 }
 
-/// A race takes one result; the other tasks neither end nor lose theirs.
+/// A race takes one result. The other tasks run on and keep theirs.
 #[test]
 fn handle_02_losers_keep_theirs() {
     each_run(|| {
@@ -51,7 +51,7 @@ fn handle_02_losers_keep_theirs() {
     });
 }
 
-/// A handle that loses to a channel is as good as before.
+/// A handle that loses to a channel stays usable.
 #[test]
 fn handle_03_beside_other_sources() {
     each_run(|| {
@@ -72,11 +72,11 @@ fn handle_03_beside_other_sources() {
     });
 }
 
-/// A race may be of any size.
+/// A race may have any size.
 #[test]
 fn handle_04_ten_thousand() {
     run_on(2, || {
-        // On the baton each has a thread of its own.
+        // On the baton backend each task has a thread of its own.
         let count = if cfg!(ecru_baton) { 200 } else { 10_000 };
         let one = count / 2 + 1;
         let open = AtomicBool::new(false);
@@ -109,7 +109,7 @@ fn handle_04_ten_thousand() {
     });
 }
 
-/// A shared handle is a source for everybody, as often as they like.
+/// A shared handle is a source for any number of waiters, any number of times.
 #[test]
 fn handle_05_shared() {
     each_run(|| {
@@ -133,7 +133,7 @@ fn handle_05_shared() {
     });
 }
 
-/// To give up the wait is not to give up the task.
+/// Giving up the wait does not affect the task.
 #[test]
 fn handle_06_cancelled() {
     each_run(|| {
@@ -145,7 +145,7 @@ fn handle_06_cancelled() {
                 begun.store(true, SeqCst);
                 (task.wait().map(drop), task)
             });
-            // One that has not begun would be dropped unrun.
+            // A task that has not begun would be dropped unrun.
             until(|| begun.load(SeqCst));
             settle();
             waiting.cancel();
@@ -157,7 +157,7 @@ fn handle_06_cancelled() {
     });
 }
 
-/// A panic that came out of a source is not the scope's any more.
+/// A panic that a source has returned does not reach the scope.
 #[test]
 fn handle_07_panicked() {
     each_run(|| {
@@ -207,7 +207,7 @@ fn handle_09_on_a_thread() {
     });
 }
 
-/// What is made of the result is made by the one who waits.
+/// `map`'s function runs in the waiter.
 #[test]
 fn handle_10_mapped() {
     each_run(|| {

@@ -1,6 +1,7 @@
-//! The rows of `doc/behaviour`, one test or more for each: a test's name begins with its row's id.
+//! The rows of `doc/behaviour`, with at least one test for each. A test's name begins with its
+//! row's id.
 
-#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of the tests that are left out there"))]
+#![cfg_attr(ecru_baton, allow(unused, reason = "helpers of tests that this backend leaves out"))]
 
 mod aio;
 mod busy_workers;

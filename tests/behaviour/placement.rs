@@ -1,4 +1,4 @@
-//! Where tasks start.
+//! The workers on which tasks start.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -15,8 +15,8 @@ fn runtime(workers: usize, placement: Placement) -> Runtime {
     Runtime::builder().workers(workers).placement(placement).build().unwrap()
 }
 
-/// Spawns `tasks` tasks, which all wait for a channel. Returns the threads on which they have begun. `pause` is the time between
-/// two spawns.
+/// Spawns `tasks` tasks, which all wait on a channel. Returns the threads on which they have begun.
+/// `pause` is the time between two spawns.
 fn threads_of_a_pool(tasks: usize, pause: Duration) -> HashSet<ThreadId> {
     let (tx, rx) = channel::bounded::<()>(0);
     let begun = AtomicUsize::new(0);
@@ -47,8 +47,8 @@ fn threads_of_a_pool(tasks: usize, pause: Duration) -> HashSet<ThreadId> {
     })
 }
 
-/// Repeats pools until one of them uses as many workers as it should. A worker whose thread has no core is no target, so a
-/// single pool on a loaded machine proves nothing.
+/// Repeats pools until one of them uses enough workers. A worker whose thread has no core is no
+/// target, so a single pool on a loaded machine proves nothing.
 #[track_caller]
 fn some_pool_uses(workers: usize, least: usize, tasks: usize, pause: Duration) {
     run_placed(workers, Placement::Auto, || {
@@ -56,7 +56,7 @@ fn some_pool_uses(workers: usize, least: usize, tasks: usize, pause: Duration) {
     });
 }
 
-/// Tasks that wait for their work are on all workers when it comes.
+/// Waiting tasks are on all workers when their work comes.
 #[test]
 fn place_01_pool_uses_every_worker() {
     some_pool_uses(2, 2, 8, Duration::ZERO);
@@ -67,7 +67,7 @@ fn place_01_pool_uses_every_worker_of_eight() {
     some_pool_uses(8, 8, 64, Duration::ZERO);
 }
 
-/// The same if each task waits before the next is spawned.
+/// As above, if each task waits before the next is spawned.
 #[test]
 fn place_02_spawned_one_by_one() {
     some_pool_uses(2, 2, 4, ms(1));
@@ -81,7 +81,7 @@ fn place_03_together() {
         .run(|| until(|| threads_of_a_pool(8, Duration::ZERO).len() == 1));
 }
 
-/// A task that is to start near its spawner does, whatever the placement.
+/// A task spawned by `near()` starts on its spawner's worker, with every placement.
 #[test]
 fn place_04_near_starts_on_the_spawners_worker() {
     let _watchdog = Watchdog::new();
@@ -111,7 +111,8 @@ fn place_04_near_starts_on_the_spawners_worker() {
     }
 }
 
-/// Occupies every worker but the caller's with a task that blocks its thread until `free` is waited for.
+/// Occupies every worker but the caller's with a task that blocks its thread until `free` is waited
+/// for.
 fn block_the_others<'scope>(
     s: &'scope Scope<'scope, '_>,
     free: &'scope Barrier,
@@ -121,7 +122,7 @@ fn block_the_others<'scope>(
     let here = thread::current().id();
     until(|| {
         s.spawn(move || {
-            // More tasks than workers would leave some that wait for the barrier once more.
+            // With more tasks than workers, some would wait for the barrier again.
             let is_one = |n: usize| (n < others).then_some(n + 1);
             if thread::current().id() != here
                 && blocked.fetch_update(SeqCst, SeqCst, is_one).is_ok()
@@ -133,7 +134,7 @@ fn block_the_others<'scope>(
     });
 }
 
-/// What was dealt out to a worker that then blocks is taken by another.
+/// Tasks that were placed on a worker that then blocks are taken by another worker.
 #[test]
 fn place_05_nothing_is_stranded() {
     let _watchdog = Watchdog::new();

@@ -1,4 +1,4 @@
-//! Other programs: `process`.
+//! Child processes: `process`.
 #![expect(unsafe_code, reason = "runs closures between fork and exec")]
 
 use crate::streams::assert_cancelled;
@@ -17,7 +17,7 @@ fn shell(program: &str) -> Command {
     command
 }
 
-/// A child that runs until its input ends, and then ends with 7.
+/// Returns a child that runs until its input ends, and then exits with 7.
 fn patient() -> Child {
     shell("read line; exit 7").stdin(Stdio::piped()).spawn().unwrap()
 }
@@ -45,7 +45,7 @@ fn process_02_output() {
             assert_eq!(output.stderr, b"err\n");
             assert_eq!(output.status.code(), Some(3));
         }
-        // The pipes were for `output` only.
+        // Only `output` creates the pipes.
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         assert!(child.stdout.is_none() && child.stderr.is_none() && child.stdin.is_none());
         child.kill().unwrap();
@@ -53,7 +53,8 @@ fn process_02_output() {
     });
 }
 
-/// More than both pipes hold, in turns: reading one to its end before the other would never return.
+/// The output is more than both pipes hold, alternately. Reading one to its end before the other
+/// would never return.
 #[test]
 fn process_03_large_output() {
     const PROGRAM: &str = "i=0; while [ $i -lt 16 ]; do head -c 65536 /dev/zero; \
@@ -238,7 +239,7 @@ fn process_15_no_zombies() {
         assert!(exists(id));
         drop(stdin);
         until(|| !exists(id));
-        // One that has ended before it is dropped.
+        // A child that ends before it is dropped.
         let child = Command::new("true").spawn().unwrap();
         let id = child.id();
         drop(child);
@@ -331,7 +332,7 @@ fn process_20_unix_settings() {
         assert_eq!(command.get_envs().count(), 1);
         assert_eq!(command.get_current_dir(), Some(std::path::Path::new("/")));
         let mask = || {
-            // SAFETY: the child's own.
+            // SAFETY: the mask is the child's own.
             unsafe { libc::umask(0o27) };
             Ok(())
         };
@@ -379,7 +380,7 @@ fn process_22_chained() {
             Command::new("wc").arg("-l").stdin(first.stdout.take().unwrap()).output().unwrap();
         assert_eq!(String::from_utf8(second.stdout).unwrap().trim(), "2");
         assert!(first.wait().unwrap().success());
-        // And a pipe of ours, one end of which we keep.
+        // And a pipe of ecru's, one end of which this process keeps.
         let (mut reader, writer) = ecru::io::pipe().unwrap();
         let kept = writer.try_clone().unwrap();
         let mut child = shell("echo out; echo err >&2")

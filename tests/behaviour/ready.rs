@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Writes until no more fits; the stream is in non-blocking mode afterwards.
+/// Writes until no more fits. The stream is in non-blocking mode afterwards.
 fn fill(stream: &TcpStream) -> usize {
     stream.set_nonblocking(true).unwrap();
     let mut filled = 0;

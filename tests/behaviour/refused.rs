@@ -1,11 +1,12 @@
-//! What happens when the kernel does not give a driver. Each in a process of its own, since each breaks it.
+//! Tests in which the kernel refuses a driver. Each runs in a process of its own, because it
+//! restricts the process.
 
 use crate::streams::{listen, pair};
 use crate::support::{alone_with, ms, run_on};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::{ErrorKind, Read, Write};
 
-/// Runs a test in a process of its own, with this driver wanted there by the environment.
+/// Runs a test in a process of its own, for which the environment requests this driver.
 fn alone(test: &str, driver: &str, body: impl FnOnce()) {
     alone_with(test, |command| _ = command.env("ECRU_DRIVER", driver), body);
 }
@@ -14,7 +15,8 @@ fn alone(test: &str, driver: &str, body: impl FnOnce()) {
 pub(crate) const RINGS: [libc::c_long; 3] =
     [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
 
-/// Makes these system calls fail with this errno, in this thread and those it starts from now on.
+/// Makes these system calls fail with this errno, in this thread and in threads that it starts from
+/// now on.
 #[expect(unsafe_code, reason = "installs a seccomp filter, for which there is no safe call")]
 pub(crate) fn forbid(calls: &[libc::c_long], errno: i32) {
     let instruction = |code: u32, jump_else: u8, k: u32| libc::sock_filter {
@@ -23,7 +25,7 @@ pub(crate) fn forbid(calls: &[libc::c_long], errno: i32) {
         jf: jump_else,
         k,
     };
-    // The system call's number is at offset 0 of what a filter sees.
+    // The system call's number is at offset 0 of the filter's input.
     let mut program = vec![instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
     for call in calls {
         let number = u32::try_from(*call).unwrap();
@@ -34,7 +36,7 @@ pub(crate) fn forbid(calls: &[libc::c_long], errno: i32) {
     program.push(instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW));
     let len = program.len().try_into().unwrap();
     let filter = libc::sock_fprog { len, filter: program.as_mut_ptr() };
-    // SAFETY: plain numbers.
+    // SAFETY: the arguments are plain numbers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: the program and the structure that names it outlive the call, which copies them.
     let installed =
@@ -42,12 +44,12 @@ pub(crate) fn forbid(calls: &[libc::c_long], errno: i32) {
     assert_eq!(installed, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// What the first operation of a task that has to wait says.
+/// Returns the error of a task's first operation that has to wait.
 fn first_error(workers: usize) -> std::io::Error {
     let (client, mut server) = pair();
     run_on(workers, || {
         let error = (&client).read(&mut [0; 4]).unwrap_err();
-        // All else goes on: what need not wait, sleeps, other tasks.
+        // Everything else works: calls that need not wait, sleeps, other tasks.
         server.write_all(b"text").unwrap();
         let mut bytes = [0; 4];
         (&client).read_exact(&mut bytes).unwrap();
@@ -71,7 +73,7 @@ fn net_28_uring_refused() {
                 assert!(text.contains(part), "{text}");
             }
         }
-        // Plain threads need none.
+        // Plain threads need no driver.
         let (listener, _) = listen();
         assert!(ecru::timeout(ms(2), || listener.accept()).is_err());
     });
@@ -91,7 +93,8 @@ fn net_28_uring_refused_because_it_is_hidden() {
     });
 }
 
-/// Newer kernels charge rings to the memory's owner and not to this limit; older ones refuse, and then the text has to say so.
+/// Newer kernels charge rings to the memory's owner and not to this limit. Older kernels refuse,
+/// and then the text has to say so.
 #[test]
 fn net_28_uring_refused_for_want_of_locked_memory() {
     alone("refused::net_28_uring_refused_for_want_of_locked_memory", "uring", || {
@@ -111,7 +114,8 @@ fn net_28_uring_refused_for_want_of_locked_memory() {
     });
 }
 
-/// The driver's first operation while no descriptors are left, and one when there are again.
+/// The driver's first operation while no descriptors are left, and one when there are descriptors
+/// again.
 fn want_of_descriptors(names: &str) {
     let (client, mut server) = pair();
     let maximum = getrlimit(Resource::Nofile).maximum;
@@ -120,7 +124,7 @@ fn want_of_descriptors(names: &str) {
         let spent: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
         let text = (&client).read(&mut [0; 4]).unwrap_err().to_string();
         assert!(text.contains("ulimit -n") && text.contains(names), "{text}");
-        // It is not held against the worker.
+        // The refusal is not remembered for the worker.
         drop(spent);
         ecru::scope(|s| {
             let read = s.spawn(|| (&client).read(&mut [0; 4]));
@@ -137,7 +141,7 @@ fn net_28_uring_refused_for_want_of_descriptors() {
     alone(test, "uring", || want_of_descriptors("io_uring"));
 }
 
-/// The other driver needs some as well.
+/// The other driver needs descriptors as well.
 #[test]
 fn net_28_uring_refused_and_poll_too_for_want_of_descriptors() {
     let test = "refused::net_28_uring_refused_and_poll_too_for_want_of_descriptors";

@@ -1,4 +1,4 @@
-//! Starting and ending: `run`, `Runtime`, `RuntimeHandle`.
+//! The start and end of runs: `run`, `Runtime`, `Handle`.
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
@@ -19,7 +19,7 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// The root runs where `run` is called, on that thread's own stack.
+/// The root runs on the calling thread, on that thread's own stack.
 #[test]
 fn run_01_root_stays_on_the_thread() {
     let _watchdog = Watchdog::new();
@@ -56,7 +56,7 @@ fn run_02_awaits_every_task() {
     assert_eq!(ended.load(SeqCst), 12);
 }
 
-/// A panic of the root cancels what is left, awaits it, and goes on.
+/// A panic of the root cancels the remaining tasks, awaits them, and continues.
 #[test]
 fn run_03_root_panics() {
     for workers in [1, 2] {
@@ -79,7 +79,7 @@ fn run_03_root_panics() {
     }
 }
 
-/// A run inside a task is a mistake, and said to be.
+/// A run inside a task panics with a message.
 #[test]
 fn run_04_inside_a_task_panics() {
     each_run(|| {
@@ -92,7 +92,7 @@ fn run_04_inside_a_task_panics() {
     });
 }
 
-/// Runs side by side keep to their own threads.
+/// Parallel runs keep to their own threads.
 #[test]
 fn run_05_several_at_once() {
     let _watchdog = Watchdog::new();
@@ -125,7 +125,7 @@ fn run_05_several_at_once() {
     }
 }
 
-/// One run at a time for each runtime.
+/// A runtime runs one run at a time.
 #[test]
 fn run_06_second_run_waits() {
     let _watchdog = Watchdog::new();
@@ -145,7 +145,7 @@ fn run_06_second_run_waits() {
     assert_eq!(most.load(SeqCst), 1);
 }
 
-/// One worker is the caller's thread alone.
+/// With one worker there is only the caller's thread.
 #[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn run_07_one_worker() {
@@ -165,7 +165,7 @@ fn run_07_one_worker() {
     });
 }
 
-/// Two tasks that hold up their threads for each other get on.
+/// Two tasks that block their threads for each other both finish.
 #[test]
 fn run_08_uses_its_workers() {
     run_on(2, || {
@@ -199,7 +199,7 @@ fn run_09_spawn_from_outside() {
         until(|| outside.is_finished());
         assert!(outside.join().unwrap());
     });
-    // The run awaits such a task, too, and its body may sleep for good meanwhile.
+    // The run awaits such a task, too, and meanwhile its body may sleep without a limit.
     let runtime = runtime(1);
     let (handle, ended) = (runtime.handle(), Arc::new(AtomicBool::new(false)));
     let noted = Arc::clone(&ended);
@@ -215,7 +215,7 @@ fn run_09_spawn_from_outside() {
     assert!(ended.load(SeqCst));
 }
 
-/// Without a run there is nowhere to spawn.
+/// A spawn without a run is an error.
 #[test]
 fn run_10_not_running() {
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
@@ -234,7 +234,7 @@ fn run_10_not_running() {
     assert!(during.spawn(|| ()).is_err());
 }
 
-/// No workers: an error that says what to do.
+/// Without workers there is an error that says what to do.
 #[test]
 fn run_11_no_workers() {
     let error = Runtime::builder().workers(0).build().unwrap_err();
@@ -243,7 +243,7 @@ fn run_11_no_workers() {
     assert!(error.to_string().contains("at least 1"), "{error}");
 }
 
-/// Too many workers: an error that names the limit.
+/// Too many workers are an error that names the limit.
 #[test]
 fn run_12_too_many_workers() {
     for workers in [1025, usize::MAX] {
@@ -253,7 +253,7 @@ fn run_12_too_many_workers() {
     }
 }
 
-/// A stack below the floor: an error that names the floor.
+/// A stack below the minimum is an error that names the minimum.
 #[test]
 fn run_13_stack_too_small() {
     for size in [0, 1, 16 * 1024 - 1] {
@@ -265,7 +265,7 @@ fn run_13_stack_too_small() {
     assert_eq!(smallest.run(|| ecru::scope(|s| s.spawn(|| 5).join())).unwrap(), 5);
 }
 
-/// A stack beyond all memory: an error, no more.
+/// A stack that is larger than the address space is only an error.
 #[cfg(not(ecru_baton))] // threads map their own stacks
 #[test]
 fn run_14_stack_cannot_be_mapped() {
@@ -273,7 +273,7 @@ fn run_14_stack_cannot_be_mapped() {
         let error = Runtime::builder().stack_size(size).build().unwrap_err();
         assert!(error.to_string().contains("at most"), "{error}");
     }
-    // One that may exist, but for which there is no room: the task cannot start, and its join says so.
+    // A stack that is possible but has no room: the task cannot start, and its join says so.
     run_on(1, || {
         ecru::scope(|s| {
             let mut tasks = Vec::new();
@@ -288,7 +288,7 @@ fn run_14_stack_cannot_be_mapped() {
     });
 }
 
-/// Spawning needs a run.
+/// A spawn needs a run.
 #[test]
 fn run_15_spawn_needs_a_runtime() {
     let text = panic_text(|| ecru::spawn(|| ()));
@@ -297,7 +297,7 @@ fn run_15_spawn_needs_a_runtime() {
     assert!(text.contains("Runtime::handle"), "{text}");
 }
 
-/// Waiting needs none: the thread blocks.
+/// A wait needs no run, and blocks the thread.
 #[test]
 fn run_16_waits_need_none() {
     let _watchdog = Watchdog::new();
@@ -351,7 +351,8 @@ fn run_17_runs_again() {
     }
 }
 
-/// With `Placement::Spread` tasks are dealt out. They wait for each other without giving up their threads.
+/// With `Placement::Spread` tasks are distributed in turn. They wait for each other without giving
+/// up their threads.
 #[test]
 fn run_19_spread_deals_out() {
     let _watchdog = Watchdog::new();

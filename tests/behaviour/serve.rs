@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Instant;
 
-/// Serves a connection: gives back what comes.
+/// Serves a connection by echoing.
 fn echo(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
     let mut buffer = [0; 64];
     loop {
@@ -27,7 +27,7 @@ fn echo(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// A client's one question and answer.
+/// Connects a client, which sends one request and reads the answer.
 fn ask(address: SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"ping").unwrap();
@@ -43,7 +43,7 @@ fn serve_01_serves_each_on_a_task_of_its_own() {
         let (listener, address) = listen();
         ecru::scope(|s| {
             let server = s.spawn(|| listener.serve(10, echo));
-            // None is over when the next one comes.
+            // No connection has ended when the next one comes.
             let clients: Vec<_> = (0..5).map(|_| ask(address)).collect();
             for mut client in clients {
                 client.shutdown(Shutdown::Write).unwrap();
@@ -85,7 +85,7 @@ fn serve_02_at_most_so_many_at_once() {
             s.spawn_daemon(|| {
                 listener.serve(3, |_, _| {
                     most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
-                    // All places are taken, and a fourth would have the time to come.
+                    // All slots are taken, and a fourth connection would have the time to come.
                     until(|| most.load(SeqCst) >= 3);
                     settle();
                     now.fetch_sub(1, SeqCst);
@@ -126,7 +126,7 @@ fn serve_03_errors_of_one_connection() {
             until(|| !errors.lock().unwrap().is_empty());
             let from = bad.local_addr().unwrap();
             assert_eq!(*errors.lock().unwrap(), [(ErrorKind::UnexpectedEof, from)]);
-            // The others do not notice.
+            // The other connections are not affected.
             (&good).write_all(b"more").unwrap();
             (&good).read_exact(&mut [0; 4]).unwrap();
             ask(address);
@@ -249,7 +249,7 @@ fn serve_06_stop() {
                 late = is_late(&mut stream).then_some(stream);
                 late.is_some()
             });
-            // What has been accepted goes on.
+            // Accepted connections continue.
             client.write_all(b"more").unwrap();
             client.read_exact(&mut [0; 4]).unwrap();
             assert!(!server.is_finished());
@@ -257,7 +257,7 @@ fn serve_06_stop() {
             let mut late = late.unwrap();
             late.shutdown(Shutdown::Write).unwrap();
             server.join().unwrap().unwrap();
-            // One that was merely slow has got its answer by now.
+            // A client that was only slow has its answer by now.
             if is_late(&mut late) {
                 assert_eq!(listener.accept().unwrap().1, late.local_addr().unwrap());
             }
@@ -327,7 +327,8 @@ fn serve_07_grace_not_needed() {
     });
 }
 
-/// Workers open what they need when they need it: this counts sockets only.
+/// Returns the number of open sockets. Other descriptors are not counted, because workers open them
+/// when they need them.
 fn open_sockets() -> usize {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets = fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
@@ -342,7 +343,7 @@ fn serve_08_too_many_open_files() {
         run_on(1, || {
             let (listener, address) = listen();
             let shortages = Mutex::new(Vec::new());
-            // The driver has opened what it needs.
+            // The driver has opened its descriptors.
             assert!(ecru::timeout(ms(1), || listener.accept()).is_err());
             let clients: Vec<_> =
                 (0..CLIENTS).map(|_| TcpStream::connect(address).unwrap()).collect();
@@ -377,7 +378,7 @@ fn serve_08_too_many_open_files() {
                     .all(|errno| *errno == Some(rustix::io::Errno::MFILE.raw_os_error())),
                 "{shortages:?}"
             );
-            // A pause each time, and not a round of the loop.
+            // There is a pause each time, and not a busy loop.
             assert!(shortages.len() <= CLIENTS, "{}", shortages.len());
         });
     });
@@ -436,13 +437,14 @@ fn serve_11_a_listener_of_no_use() {
     });
 }
 
-/// Pages that this process has in memory.
+/// Returns the number of resident pages of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
-/// So many connections, one after another on each of four tasks; nothing is left of them. (For a minute: `tests/churn.rs`.)
+/// Opens `connections` connections, one after another on each of four tasks. Nothing is left of
+/// them. (For a minute: `tests/churn.rs`.)
 fn churn(connections: usize) {
     const CLIENTS: usize = 4;
     ecru::Runtime::builder().workers(2).placement(ecru::Placement::Together).build().unwrap().run(

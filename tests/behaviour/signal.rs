@@ -1,4 +1,5 @@
-//! Signals as sources: `signal`. Signals reach the whole process, so each case takes one of its own, or runs in a process of its own.
+//! Signals as sources: `signal`. Signals reach the whole process, so each case uses a signal of its
+//! own, or runs in a process of its own.
 #![expect(unsafe_code, reason = "sends signals and installs handlers")]
 
 use crate::support::{
@@ -12,17 +13,18 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 fn raise(signal: i32) {
     let own = i32::try_from(std::process::id()).unwrap();
-    // SAFETY: a signal to this very process, which somebody listens to.
+    // SAFETY: this sends a signal to this process, which has a listener for it.
     assert_eq!(unsafe { libc::kill(own, signal) }, 0);
 }
 
-/// Sends a signal to the calling thread, on which it has been handled when this returns. (What was installed before is called last.)
+/// Sends a signal to the calling thread, and returns after it has been handled. (The previously
+/// installed handler is called last.)
 fn raise_here(signal: i32) {
-    // SAFETY: a signal to this very thread, which somebody listens to.
+    // SAFETY: this sends a signal to the calling thread, and the process has a listener for it.
     assert_eq!(unsafe { libc::raise(signal) }, 0);
 }
 
-/// How the named test ends when it is started again.
+/// Returns how the named test ends when it is started again.
 fn end(test: &str) -> std::process::ExitStatus {
     let _watchdog = Watchdog::new();
     start_again(test).stdout(std::process::Stdio::null()).status().unwrap()
@@ -65,7 +67,7 @@ fn signal_02_each_hears() {
 fn signal_03_coalesces() {
     everywhere(|_| {
         let window = Signal::new(SignalKind::window_change()).unwrap();
-        // Of those that are noted together the one with the higher number is told last.
+        // Of signals that are noted together, the one with the higher number is delivered last.
         let last = Signal::new(libc::SIGPWR).unwrap();
         for _ in 0..5 {
             raise_here(libc::SIGWINCH);
@@ -140,7 +142,8 @@ fn signal_07_stays() {
         run_on(1, || {
             let terminate = Signal::new(SignalKind::terminate()).unwrap();
             for _ in 0..100 {
-                // On this thread: one that is still on its way to another when nobody listens any more ends the process, as it should.
+                // This raises the signal on this thread. A signal still on its way to another
+                // thread would end the process when there is no listener any more.
                 raise_here(libc::SIGTERM);
                 raise_here(libc::SIGTERM);
                 terminate.wait().unwrap();
@@ -229,7 +232,8 @@ fn signal_11_beside_cancel_on_ctrl_c() {
     assert!(end(NAME).success());
 }
 
-/// The callback has the `Signal` itself, which goes on the thread that tells of signals: that must not wait for itself.
+/// The callback owns the `Signal` itself, which is dropped on the thread that delivers signals.
+/// That thread must not wait for itself.
 #[test]
 fn signal_12_callback() {
     everywhere(|_| {

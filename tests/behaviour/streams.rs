@@ -1,4 +1,4 @@
-//! What the tests with sockets and clocks share.
+//! Helpers for the tests with sockets and clocks.
 
 use ecru::net::TcpStream;
 use rustix::net::{AddressFamily, SocketType};
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 pub(crate) use crate::common::{listen, pair};
 
-/// Held by tests that load the machine, and by those that measure time to a millisecond.
+/// A lock for tests that load the machine, and for tests that measure time to a millisecond.
 pub(crate) fn loud() -> MutexGuard<'static, ()> {
     static LOUD: Mutex<()> = Mutex::new(());
     LOUD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A listener that leaves all further attempts to connect unanswered, because its queue is full.
+/// Returns a listener that does not answer further connection attempts, because its queue is full.
 pub(crate) fn silent() -> (SocketAddr, impl Sized) {
     let (listener, address) = listen();
     rustix::net::listen(&listener, 0).unwrap();
@@ -27,7 +27,8 @@ pub(crate) fn silent() -> (SocketAddr, impl Sized) {
     (address, (listener, queue))
 }
 
-/// An address that refuses connections for as long as the fd is kept: bound, and not listened on.
+/// Returns an address that refuses connections while the descriptor is open: bound, and without a
+/// listener.
 pub(crate) fn refusing() -> (SocketAddr, OwnedFd) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
@@ -35,12 +36,13 @@ pub(crate) fn refusing() -> (SocketAddr, OwnedFd) {
     (address, socket)
 }
 
-/// The byte at a position of the stream that the tests send: it does not repeat within a buffer's length.
+/// Returns the byte at a position of the tests' stream, which does not repeat within a buffer's
+/// length.
 pub(crate) fn byte_at(position: usize) -> u8 {
     (position % 251) as u8 ^ (position / 251 % 253) as u8
 }
 
-/// Whether an error is a cancellation, as a cancelled call has to report it.
+/// Asserts that an error is a cancellation, as a cancelled call reports it.
 #[track_caller]
 pub(crate) fn assert_cancelled(error: &std::io::Error) {
     assert_eq!(error.kind(), std::io::ErrorKind::Other, "{error}");

@@ -1,4 +1,4 @@
-//! Reports of a program that is stuck: they do not block it, and they come without being asked for.
+//! Reports of a stuck program: they do not block it, and they come unrequested.
 
 use std::io::{PipeWriter, Read, Write};
 use std::process::{Command, Stdio};
@@ -14,7 +14,8 @@ use crate::support::{
     HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again, until,
 };
 
-/// Runs a test in a process with the given standard error, and ends the process if it hangs. Returns what the test runner prints.
+/// Runs a test in a process with the given standard error, and ends the process if it hangs.
+/// Returns the output of the test runner.
 #[track_caller]
 fn finish(test: &str, stderr: Stdio) -> String {
     let mut child = start_again(test).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
@@ -32,7 +33,7 @@ fn finish(test: &str, stderr: Stdio) -> String {
     said
 }
 
-/// A run with two tasks that wait for each other, found stuck.
+/// Runs two tasks that wait for each other, which is detected.
 fn get_stuck() {
     let runtime = Runtime::builder().workers(2).detect_deadlock(true).build().unwrap();
     let text = panic_text(|| {
@@ -48,7 +49,7 @@ fn get_stuck() {
     assert!(text.starts_with("deadlock: "), "{text}");
 }
 
-/// `program 2>&1 | head -3`, after the third line.
+/// As in `program 2>&1 | head -3`, after the third line.
 #[test]
 fn run_60_deadlock_with_a_closed_pipe() {
     const NAME: &str = "stuck::run_60_deadlock_with_a_closed_pipe";
@@ -60,7 +61,7 @@ fn run_60_deadlock_with_a_closed_pipe() {
     assert!(finish(NAME, writer.into()).contains("1 passed"));
 }
 
-/// Fills a pipe to the last byte.
+/// Fills a pipe completely.
 fn fill(mut writer: &PipeWriter) {
     let flags = rustix::fs::fcntl_getfl(writer).unwrap();
     rustix::fs::fcntl_setfl(writer, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
@@ -69,7 +70,8 @@ fn fill(mut writer: &PipeWriter) {
     rustix::fs::fcntl_setfl(writer, flags).unwrap();
 }
 
-/// Standard error is a pipe that nobody reads. It takes as long as the report is given.
+/// Standard error is a pipe that is not read. The test takes as long as the time that the report
+/// has.
 #[test]
 fn run_61_slow_deadlock_with_a_full_pipe() {
     const NAME: &str = "stuck::run_61_slow_deadlock_with_a_full_pipe";
@@ -102,11 +104,12 @@ fn run_62_slow_deadlock_with_a_locked_stderr() {
     assert!(finish(NAME, writer.into()).contains("1 passed"));
     let mut said = String::new();
     reader.read_to_string(&mut said).unwrap();
-    // When the lock was free.
+    // The report was printed when the lock was free.
     assert_eq!(said.matches("ecru: deadlock: every task").count(), 1, "{said}");
 }
 
-/// A run that gets stuck while a task on its second worker holds the lock of standard error; the report is made on the first.
+/// Runs into a deadlock while a task on the second worker holds the lock of standard error. The
+/// report is made on the first worker.
 #[cfg(not(ecru_baton))]
 fn lock_and_wait(wait: impl Fn() + Sync) {
     let runtime = Runtime::builder()
@@ -121,7 +124,7 @@ fn lock_and_wait(wait: impl Fn() + Sync) {
         ecru::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
-                    // Neither gives up its thread before the other has one.
+                    // Each waits until the other has a thread.
                     meet.wait();
                     if thread::current().id() != first {
                         let _lock = std::io::stderr().lock();
@@ -133,7 +136,7 @@ fn lock_and_wait(wait: impl Fn() + Sync) {
     });
 }
 
-/// What is said before the process is aborted is said even if a task holds the lock.
+/// The text before an abort is printed even if a task holds the lock.
 #[cfg(not(ecru_baton))] // each task would lock it on a thread of its own
 #[test]
 fn run_67_slow_last_words_with_a_locked_stderr() {
@@ -148,7 +151,7 @@ fn run_67_slow_last_words_with_a_locked_stderr() {
     assert!(said.contains("the process is aborted"), "{said}");
 }
 
-/// `ECRU_DETECT_DEADLOCK` decides where the program does not.
+/// `ECRU_DETECT_DEADLOCK` decides if the program does not.
 #[test]
 fn run_63_deadlock_by_environment() {
     const NAME: &str = "stuck::run_63_deadlock_by_environment";
@@ -162,7 +165,7 @@ fn run_63_deadlock_by_environment() {
             .build()
             .unwrap()
         };
-        // A thread ends this wait, unless it is found to be stuck before.
+        // A thread ends this wait, unless the run is found to be stuck earlier.
         let hangs = |runtime: &Runtime| {
             runtime.run(|| {
                 let (sender, receiver) = channel::bounded(1);
@@ -206,12 +209,13 @@ fn run_63_deadlock_by_environment() {
     }
 }
 
-/// With a much shorter wait than in real life.
+/// Uses a much shorter wait than the default.
 fn soon(command: &mut Command) {
     command.env("ECRU_TEST_STUCK_AFTER_MS", "20").env_remove("ECRU_DETECT_DEADLOCK");
 }
 
-/// A debug build says that it seems to be stuck, once, and goes on when a thread wakes a task after all.
+/// A debug build prints once that it seems to be stuck, and continues when a thread wakes a task
+/// after all.
 #[test]
 fn run_64_notice_in_a_debug_build() {
     const NAME: &str = "stuck::run_64_notice_in_a_debug_build";
@@ -231,7 +235,7 @@ fn run_64_notice_in_a_debug_build() {
                                 while cfg!(debug_assertions) && round == 0 && lines() == before {
                                     thread::sleep(ms(1));
                                 }
-                                // For a line too many.
+                                // Waits for a superfluous line.
                                 thread::sleep(ms(40));
                                 c.cancel();
                             });
@@ -259,8 +263,8 @@ fn run_64_notice_in_a_debug_build() {
     }
 }
 
-/// As long as a timer, an operation, a closure elsewhere or a task is under way, nothing is said; nor if the program says that
-/// it relies on threads.
+/// Nothing is printed while a timer, an operation, a closure on the pool or a task is in progress,
+/// nor if the program declares that it relies on threads.
 #[test]
 fn run_65_no_false_notice() {
     const NAME: &str = "stuck::run_65_no_false_notice";
@@ -304,7 +308,7 @@ fn run_65_no_false_notice() {
     assert!(!said.contains("seems to be stuck"), "{said}");
 }
 
-/// A task that ignores its cancellation is named, with the line where it waits, once.
+/// A task that ignores its cancellation is named once, with the line where it waits.
 #[test]
 fn cancel_60_ignored_is_named() {
     const NAME: &str = "stuck::cancel_60_ignored_is_named";
@@ -344,10 +348,10 @@ fn cancel_60_ignored_is_named() {
     assert_eq!(spawned, [2], "where it was spawned, and where it waits: {said}");
 }
 
-/// How this file's lines are named.
+/// The file name in this file's places.
 const PLACES: [&str; 1] = ["stuck.rs:"];
 
-/// What a task returns in vain is said where the program wants to hear everything.
+/// An `Err` that is dropped unseen is printed if the program asks for log output.
 #[test]
 fn task_60_unseen_error_is_logged() {
     const NAME: &str = "stuck::task_60_unseen_error_is_logged";

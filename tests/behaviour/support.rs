@@ -1,4 +1,5 @@
-//! What the tests share: runs with one and with two workers, a watchdog, and panics that print nothing.
+//! Helpers for the tests: runs with one and with two workers, a watchdog, and panics that print
+//! nothing.
 #![expect(unsafe_code, reason = "sets what a signal does in a child process")]
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -18,19 +19,21 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// As [`common::is_child`](crate::common::is_child); and a child that is one heeds Ctrl-C.
+/// As [`common::is_child`](crate::common::is_child). If this is the child, also makes it react to
+/// Ctrl-C.
 pub(crate) fn is_child(test: &str) -> bool {
     let is = crate::common::is_child(test);
     if is {
         // A shell that runs the tests in the background ignores the signal for all of them.
-        // SAFETY: the default action is a valid one, and nobody has set another in this process.
+        // SAFETY: the default action is a valid one, and no other code has set an action in this
+        // process.
         let before = unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
         assert_ne!(before, libc::SIG_ERR);
     }
     is
 }
 
-/// Runs `body` while nothing can be opened: in a process of its own.
+/// Runs `body` while no descriptor can be opened. It is for a process of its own.
 pub(crate) fn without_descriptors(body: impl FnOnce()) {
     let before = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
@@ -38,14 +41,14 @@ pub(crate) fn without_descriptors(body: impl FnOnce()) {
     setrlimit(Resource::Nofile, before).unwrap();
 }
 
-/// Where the two sides of something are: on tasks of a run, or on plain threads without one.
+/// The place of both sides of a test: in tasks of a run, or on plain threads without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Task,
     Thread,
 }
 
-/// Runs `body` on tasks with one worker and with two, and on plain threads.
+/// Runs `body` in tasks with one worker and with two, and on plain threads.
 #[track_caller]
 pub(crate) fn everywhere(body: impl Fn(Side)) {
     each_run(|| body(Side::Task));
@@ -74,7 +77,8 @@ impl Side {
         }
     }
 
-    /// Runs `count` of them at once, each with its number, and `here` on the caller; what they return, in order.
+    /// Runs `count` functions at once, each with its number, and `here` on the caller. Returns
+    /// their results in order.
     pub(crate) fn many<A: Send, B>(
         self,
         count: usize,
@@ -96,12 +100,12 @@ impl Side {
         }
     }
 
-    /// Lets the others go on for so long that those who are to wait do.
+    /// Lets the others run long enough that those that are about to wait do so.
     pub(crate) fn pause(self) {
         match self {
             Side::Task => {
                 settle();
-                // On another worker.
+                // For tasks on another worker.
                 let _ = ecru::sleep(ms(2));
             }
             Side::Thread => thread::sleep(ms(4)),
@@ -109,7 +113,8 @@ impl Side {
     }
 }
 
-/// Checks how often each of some things was taken that have the same chance, by a chi-squared test. Chance alone fails it once in 10^9 runs.
+/// Checks by a chi-squared test that things with the same probability were taken equally often.
+/// Chance alone fails it once in 10^9 runs.
 #[track_caller]
 pub(crate) fn assert_even(counts: &[u32]) {
     let bound = match counts.len() {

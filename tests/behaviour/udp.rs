@@ -87,7 +87,7 @@ fn udp_04_connected() {
         assert_eq!(one.recv(&mut buffer).unwrap(), 6);
         assert_eq!(one.send(b"to you").unwrap(), 6);
         assert_eq!(other.recv_from(&mut buffer).unwrap(), (6, at_one));
-        // Nobody is there any more: the next call hears of it.
+        // The peer is closed, which the next call reports.
         drop(other);
         one.send(b"lost").unwrap();
         assert_eq!(one.recv(&mut buffer).unwrap_err().kind(), ErrorKind::ConnectionRefused);
@@ -202,7 +202,7 @@ fn udp_10_from_std() {
         assert_eq!(ours.recv(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
         if side == Side::Thread {
             let std = std::net::UdpSocket::try_from(ours).unwrap();
-            // Other tests send signals to this process, of which std tells its callers here.
+            // Other tests send signals to this process, and std reports them to its callers here.
             let errors = std::iter::repeat_with(|| std.recv(&mut [0]).unwrap_err().kind());
             let kind = { errors }.find(|kind| *kind != ErrorKind::Interrupted);
             assert_eq!(kind, Some(ErrorKind::WouldBlock), "std's word for its own time-out");
@@ -219,7 +219,7 @@ fn udp_11_addresses() {
         assert_eq!(one.connect(none).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(UdpSocket::bind(none).unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(UdpSocket::bind(at_one).unwrap_err().kind(), ErrorKind::AddrInUse);
-        // The second of these can be had.
+        // The second of these addresses is free.
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
         assert!(UdpSocket::bind([at_one, free].as_slice()).is_ok());
     });

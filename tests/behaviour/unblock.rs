@@ -28,7 +28,7 @@ fn unblock_runs_in_place_on_a_plain_thread() {
     let here = thread::current().id();
     assert_eq!(ecru::unblock(|| thread::current().id()), here);
     assert_eq!(panic_text(|| ecru::unblock(|| quiet_panic("in place"))), "in place");
-    // And within itself: the pool's thread is a plain one.
+    // The same inside a closure, because the pool's thread is a plain one.
     each_run(|| {
         let (outer, inner) = ecru::unblock(|| {
             let outer = thread::current().id();
@@ -98,7 +98,7 @@ fn unblock_is_awaited_although_its_task_is_cancelled() {
             let child = s.spawn(|| {
                 ecru::unblock(|| {
                     inside.store(true, SeqCst);
-                    // Only a closure that looks finds out.
+                    // Only a closure that checks notices the cancellation.
                     let start = Instant::now();
                     while !ecru::is_cancelled() {
                         assert!(start.elapsed() < Duration::from_secs(30), "never heard of it");
@@ -131,11 +131,11 @@ fn unblock_hears_of_every_kind_of_cancellation() {
         let start = Instant::now();
         let _ = ecru::timeout(ms(5), || ecru::unblock(wait_until_cancelled));
         assert!(start.elapsed() >= ms(5));
-        // One around the scope of its task.
+        // A limit around the scope of its task.
         let _ = ecru::timeout(ms(5), || {
             ecru::scope(|s| drop(s.spawn(|| ecru::unblock(wait_until_cancelled))));
         });
-        // Two scopes further out, by a thread.
+        // A request to a scope two levels up, by a thread.
         ecru::cancel_scope(|c| {
             ecru::scope(|outer| {
                 outer.spawn(|| {
@@ -157,7 +157,7 @@ fn unblock_hears_of_every_kind_of_cancellation() {
             until(|| begun.load(SeqCst));
             s.cancel();
         });
-        // Under a shield it hears nothing.
+        // Under a shield it sees no request.
         ecru::cancel_scope(|c| {
             c.cancel();
             assert!(!ecru::shield(|| ecru::unblock(ecru::is_cancelled)));
@@ -202,7 +202,7 @@ fn unblock_nests_deeper_than_a_small_pool() {
     each_run(|| assert_eq!(nested(&ecru::RuntimeHandle::current(), 60), 60));
 }
 
-/// Deeper than the documented number of threads: closures that wait for tasks do not count.
+/// The depth exceeds the documented number of threads: closures that wait for tasks do not count.
 #[test]
 fn unblock_nests_deeper_than_the_largest_pool_slow() {
     let _loud = loud();

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
-/// A number that no other test of this machine uses at the same time.
+/// Returns a number that no other test of this machine uses at the same time.
 fn unique() -> String {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     format!("ecru-test-{}-{}", std::process::id(), NEXT.fetch_add(1, SeqCst))
 }
 
-/// A path for a socket, which is removed in the end.
+/// A path for a socket, which is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -132,7 +132,7 @@ fn unix_05_errors() {
     });
 }
 
-/// A listener whose queue has no room left, and what fills it.
+/// Returns a listener whose queue is full, and the connections that fill it.
 fn full_listener() -> (SocketAddr, UnixListener, Vec<std::os::unix::net::UnixStream>) {
     let address = abstract_address();
     let listener = UnixListener::bind_addr(&address).unwrap();

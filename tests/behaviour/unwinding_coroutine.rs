@@ -1,4 +1,5 @@
-//! Coroutines that suspend in a destructor while they panic, or that are unwound because they were dropped.
+//! Coroutines that suspend in a destructor while they panic, or that are unwound because they were
+//! dropped.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::support::{
 
 type Plain = Coroutine<(), u8, ()>;
 
-/// A coroutine that suspends with 1 while it panics, and drops `held` afterwards.
+/// Returns a coroutine that suspends with 1 while it panics, and drops `held` afterwards.
 fn suspends_in_its_panic<T: 'static>(held: T) -> Plain {
     Coroutine::new(move |yielder: &Yielder<(), u8>, ()| {
         let _held = held;
@@ -25,7 +26,7 @@ fn suspends_in_its_panic<T: 'static>(held: T) -> Plain {
     })
 }
 
-/// One that has been resumed once.
+/// Returns such a coroutine after one resumption.
 fn suspended_in_its_panic() -> Plain {
     let coroutine = suspends_in_its_panic(());
     assert_eq!(coroutine.resume(()), CoroutineState::Yielded(1));
@@ -44,7 +45,7 @@ fn coroutine_35_suspended_in_its_panic() {
         assert_eq!(panic_text(|| coroutine.resume(())), "the coroutine's");
         assert_eq!(coroutine.state(), CoroutineStatus::Complete);
         assert!(!std::thread::panicking());
-        // What is the resumer's own panic is seen again.
+        // The resumer's own panic is still detected.
         let mutex = Mutex::new(());
         payload_of(|| {
             let _guard = mutex.lock().unwrap();
@@ -54,7 +55,8 @@ fn coroutine_35_suspended_in_its_panic() {
     });
 }
 
-/// The same where the function of `suspend_with` waits, and where the coroutine is resumed inside another one.
+/// As above, if the function of `suspend_with` waits, and if the coroutine is resumed inside
+/// another one.
 #[test]
 fn coroutine_35_suspended_in_its_panic_with_a_function() {
     run_on(1, || {
@@ -68,7 +70,7 @@ fn coroutine_35_suspended_in_its_panic_with_a_function() {
             });
             assert_eq!(inner.resume(()), CoroutineState::Yielded(1));
             assert_eq!(ecru::yield_now(), Ok(()));
-            // The outer one does not panic, and is dropped as others are.
+            // The outer one does not panic, and is dropped like any other.
             let ended = OnDrop(|| assert_eq!(panic_text(|| inner.resume(())), "the inner one's"));
             outer.suspend(2);
             drop(ended);
@@ -83,7 +85,7 @@ fn coroutine_35_suspended_in_its_panic_with_a_function() {
     });
 }
 
-/// It goes on in another task of its thread, in the middle of which it suspends a second time.
+/// It is resumed in another task of its thread, where it suspends a second time.
 #[test]
 fn coroutine_35_suspended_in_its_panic_twice() {
     run_on(1, || {
@@ -107,7 +109,8 @@ fn coroutine_35_suspended_in_its_panic_twice() {
     });
 }
 
-/// The resumer that panics itself is seen to, also if what it resumes meanwhile suspends.
+/// A panic of the resumer itself is still detected, even if a coroutine that it resumes meanwhile
+/// suspends.
 #[test]
 fn coroutine_36_resumed_by_a_panic() {
     each_run(|| {
@@ -125,7 +128,7 @@ fn coroutine_36_resumed_by_a_panic() {
         });
         assert_eq!(refused.get(), Some(true), "a wait in a destructor that a panic has called");
         assert!(mutex.is_poisoned());
-        // Afterwards the generator is as good as any.
+        // Afterwards the generator is usable like any other.
         assert_eq!(ecru::yield_now(), Ok(()));
         assert_eq!(left.borrow_mut().as_mut().and_then(Iterator::next), Some(1));
         let leaked = leaked_stacks();
@@ -134,7 +137,8 @@ fn coroutine_36_resumed_by_a_panic() {
     });
 }
 
-/// It cannot be unwound twice at once: its stack stays, and whatever lies on it. Everything else goes on.
+/// It cannot be unwound twice at once, so its stack stays with everything on it. Everything else
+/// continues.
 #[test]
 fn coroutine_37_dropped_in_its_panic() {
     alone("unwinding_coroutine::coroutine_37_dropped_in_its_panic", || {
@@ -151,7 +155,8 @@ fn coroutine_37_dropped_in_its_panic() {
                 assert_eq!((leaked_stacks(), dropped.get()), (leaked + n, 0));
                 assert_eq!(ecru::sleep(ms(1)), Ok(()));
             }
-            // Beside those, one that does not panic is unwound as ever, and one that does goes on as ever.
+            // Beside them, a coroutine that does not panic is unwound as usual, and another one
+            // continues as usual.
             let held = count(1);
             let mut half_read = Generator::new(move |yielder| {
                 let _held = &held;
@@ -167,19 +172,19 @@ fn coroutine_37_dropped_in_its_panic() {
     });
 }
 
-/// A forgotten one: what the resumer waits for comes all the same.
+/// A forgotten one does not affect its resumer's waits.
 #[test]
 fn coroutine_37_dropped_in_its_panic_or_forgotten() {
     alone("unwinding_coroutine::coroutine_37_dropped_in_its_panic_or_forgotten", || {
         each_run(|| {
-            #[expect(clippy::mem_forget, reason = "this is the test")]
+            #[expect(clippy::mem_forget, reason = "this test is about it")]
             std::mem::forget(suspended_in_its_panic());
             assert_eq!((ecru::sleep(ms(1)), ecru::yield_now()), (Ok(()), Ok(())));
         });
     });
 }
 
-/// One that borrows must end: where it cannot, the process does.
+/// A coroutine that borrows must end. If it cannot, the process is aborted.
 #[test]
 fn coroutine_38_scoped_left_in_its_panic() {
     let name = "unwinding_coroutine::coroutine_38_scoped_left_in_its_panic";
@@ -200,7 +205,7 @@ fn coroutine_38_scoped_left_in_its_panic() {
     assert!(text.contains("aborting"), "{text}");
 }
 
-/// A dropped coroutine is unwound, but does not panic: it poisons no lock.
+/// A dropped coroutine is unwound, but does not panic, so it poisons no lock.
 #[test]
 fn sync_53_unwinding_of_a_dropped_coroutine() {
     each_run(|| {
@@ -217,7 +222,7 @@ fn sync_53_unwinding_of_a_dropped_coroutine() {
         drop(held(&locks));
         assert!(!locks.0.is_poisoned() && !locks.1.is_poisoned());
         assert_eq!((*locks.0.lock().unwrap(), *locks.1.read().unwrap()), (1, 1));
-        // Its owner's panic is one.
+        // A panic of its owner does poison.
         payload_of(|| {
             let _coroutine = held(&locks);
             quiet_panic("the owner's");
@@ -226,7 +231,8 @@ fn sync_53_unwinding_of_a_dropped_coroutine() {
     });
 }
 
-/// The task that drops it parks in the middle: a sibling's guard poisons nothing then, and does so afterwards.
+/// The task that drops it parks in the middle. A sibling's guard poisons nothing at that time, and
+/// does so afterwards.
 #[test]
 fn sync_53_unwinding_of_a_dropped_coroutine_parks() {
     run_on(1, || {

@@ -1,6 +1,6 @@
-//! What the test programs share: a watchdog, runs, and both ends of a connection. Those of other packages name this file by its path; it needs
-//! nothing but std and the library.
-#![allow(dead_code, reason = "each program takes what it needs")]
+//! Helpers shared by the test programs: a watchdog, runs, and both ends of a connection. Test
+//! programs of other packages include this file by its path. It needs only std and the library.
+#![allow(dead_code, reason = "each program uses a part of it")]
 
 use std::any::Any;
 use std::net::SocketAddr;
@@ -17,14 +17,14 @@ use ecru::net::{TcpListener, TcpStream};
 /// Longer than any test takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(if cfg!(miri) { 3600 } else { 60 });
 
-/// Longer than any test lives.
+/// Longer than any test runs.
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);
 
 pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
-/// Ends the process, naming the test, unless it is dropped in time.
+/// Ends the process and names the test, unless it is dropped in time.
 pub(crate) struct Watchdog {
     _in_time: mpsc::Sender<()>,
 }
@@ -50,10 +50,11 @@ impl Watchdog {
     }
 }
 
-/// Runs `body` as the root task of a runtime with so many workers.
+/// Runs `body` as the root task of a runtime with `workers` workers.
 ///
-/// Tasks begin beside their spawner, unless `ECRU_TEST_PLACEMENT` is `auto`. A task that was placed on another worker begins when
-/// the system gives that worker a core. Many tests spawn, let others run for a while and then cancel, and expect that all have begun.
+/// Tasks begin beside their spawner, unless `ECRU_TEST_PLACEMENT` is `auto`. A task that was placed
+/// on another worker begins when the system gives that worker a core. Many tests spawn, let others
+/// run for a while and then cancel, and expect that all tasks have begun.
 #[track_caller]
 pub(crate) fn run_on<T>(workers: usize, body: impl FnOnce() -> T) -> T {
     run_placed(workers, if places_tasks() { Placement::Auto } else { Placement::Together }, body)
@@ -64,20 +65,21 @@ fn places_tasks() -> bool {
     std::env::var("ECRU_TEST_PLACEMENT").is_ok_and(|said| said == "auto")
 }
 
-/// The same with a certain placement.
+/// Runs `body` as [`run_on`] does, with this placement.
 #[track_caller]
 pub(crate) fn run_placed<T>(workers: usize, placement: Placement, body: impl FnOnce() -> T) -> T {
     let _watchdog = Watchdog::new();
     ecru::Runtime::builder().workers(workers).placement(placement).build().unwrap().run(body)
 }
 
-/// Runs `body` with one worker, then with two; both times with as many as `ECRU_TEST_WORKERS` says, if it does.
+/// Runs `body` with one worker, then with two. If `ECRU_TEST_WORKERS` is set, both runs have that
+/// number.
 #[track_caller]
 pub(crate) fn each_run(body: impl Fn()) {
     each_run_of(&body);
 }
 
-/// One function for all tests, so that it is compiled once for them.
+/// A single function for all tests, so that it is compiled only once.
 #[track_caller]
 fn each_run_of(body: &dyn Fn()) {
     let said = std::env::var("ECRU_TEST_WORKERS").ok();
@@ -89,7 +91,8 @@ fn each_run_of(body: &dyn Fn()) {
 
 const CHILD: &str = "ECRU_TEST_CHILD";
 
-/// Starts the named test again in a process of its own, in which [`is_child`] is true. The name is the whole path, as the test runner prints it.
+/// Starts the named test again in a process of its own, in which [`is_child`] returns true. The
+/// name is the full path, as the test runner prints it.
 pub(crate) fn start_again(test: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
@@ -97,7 +100,7 @@ pub(crate) fn start_again(test: &str) -> Command {
     command
 }
 
-/// Whether this process was started by [`start_again`] for that test.
+/// Returns whether [`start_again`] started this process for that test.
 pub(crate) fn is_child(test: &str) -> bool {
     std::env::var(CHILD).as_deref() == Ok(test)
 }
@@ -108,7 +111,8 @@ pub(crate) fn alone(test: &str, body: impl FnOnce()) {
     alone_with(test, |_| {}, body);
 }
 
-/// The same with a command that has been prepared; what the process has written. None: this is the process.
+/// Runs a test in a process of its own with a prepared command, and returns what it has written.
+/// Returns `None` in that process.
 #[track_caller]
 pub(crate) fn alone_with(
     test: &str,
@@ -123,13 +127,13 @@ pub(crate) fn alone_with(
     prepare(&mut command);
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
-    // A name that no test has would run none, and succeed.
+    // The runner would succeed without running a test if no test had this name.
     let good = output.status.success() && text.contains("1 passed");
     assert!(good, "{text}{}", String::from_utf8_lossy(&output.stderr));
     Some(output)
 }
 
-/// Lets others run until `condition` holds; deaf to cancellation.
+/// Lets other tasks run until `condition` holds. It ignores cancellation.
 #[track_caller]
 pub(crate) fn until(mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -139,8 +143,7 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Lets the other tasks run until each of them waits or has ended, so that a task that was told to
-/// wait does. Returns after a while if some never wait.
+/// Lets other tasks run for a while, so that tasks that are about to wait do so.
 pub(crate) fn settle() {
     for _ in 0..10 {
         let _ = ecru::yield_now();
@@ -226,7 +229,7 @@ impl ProcessorClock {
     }
 }
 
-/// The text of a panic.
+/// Returns the text of a panic.
 #[track_caller]
 pub(crate) fn text_of(payload: &(dyn Any + Send)) -> &str {
     match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
@@ -251,7 +254,7 @@ pub(crate) fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Both ends of a connection.
+/// Returns both ends of a connection.
 pub(crate) fn pair() -> (TcpStream, TcpStream) {
     let (listener, address) = listen();
     let client = TcpStream::connect(address).unwrap();

@@ -1,8 +1,10 @@
-//! Each program under `rejected/` is a bug that safe code would have if it compiled; those under `accepted/` are their legal neighbours,
-//! so that the former are not rejected for another reason.
+//! Each program under `rejected/` is a bug that safe code would have if it compiled. The programs
+//! under `accepted/` are similar and legal, which shows that the others are not rejected for
+//! another reason.
 //!
-//! What the compiler says is pinned beside each, for the stable toolchain. When a new one words it differently, read the
-//! difference, then run this with `TRYBUILD=overwrite`.
+//! The compiler's message is stored beside each program, for the stable toolchain. If a new
+//! toolchain words it differently, read the difference, then run this test with
+//! `TRYBUILD=overwrite`.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,7 +16,7 @@ fn what_would_be_unsound_is_rejected() {
         rejected.len() >= 17 && accepted.len() >= 2,
         "some programs have been lost: {rejected:?}, {accepted:?}"
     );
-    // Without a pinned text, any error would do, a misspelled name among them.
+    // Without a stored text, any error would do, for example a misspelled name.
     if env::var_os("TRYBUILD").is_none() {
         for program in &rejected {
             assert!(

@@ -1,7 +1,8 @@
-//! `cargo xtask behaviour`: the tables under doc/behaviour/ and the tests say the same.
+//! `cargo xtask behaviour` checks that the tables under doc/behaviour/ and the tests agree.
 //!
-//! A row's id reads `topic_07_words`, its topic being the file's name. A test belongs to the row with whose id its own name
-//! begins; one row may have several tests (other workers, other drivers). Other pages name rows that exist.
+//! A row's id has the form `topic_07_words`, and its topic is the file's name. A test belongs to
+//! the row whose id begins the test's name. One row may have several tests (other workers, other
+//! drivers). Other pages may only name existing rows.
 
 use crate::outcome::Outcome;
 use crate::syntax::{self, has_word};
@@ -18,7 +19,8 @@ const HEADING: [&str; 4] = ["id", "given", "when", "then"];
 /// Reads the tables and the tests, and compares them.
 pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut problems = vec![];
-    // By `topic_07`, which is what must be unique: the whole id, and how many tests carry it.
+    // The key is `topic_07`, which must be unique. The value is the whole id, and the number of
+    // tests with it.
     let mut rows: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
     let mut topics = 0;
     for (file, text) in

@@ -1,7 +1,8 @@
-//! `cargo xtask drivers`: what the tests show, they show on either driver.
+//! `cargo xtask drivers` checks that the tests show the same on both drivers.
 //!
-//! The tests ask for no driver, so the environment decides; where they take turns with one worker and with two, it picks one. Each combination
-//! has to run as many tests as the others, none of them ignored.
+//! The tests request no driver, so the environment decides. Where they alternate between one worker
+//! and two, the environment picks one. Each combination must run as many tests as the others, and
+//! ignore none.
 
 use crate::outcome::Outcome;
 use crate::process::{Said, cargo, run};
@@ -11,9 +12,10 @@ use std::process::Command;
 const DRIVERS: [&str; 2] = ["uring", "poll"];
 const WORKERS: [&str; 2] = ["1", "2"];
 
-/// What is run on each driver.
+/// The suites that are run on each driver.
 const SUITES: [&str; 2] = ["behaviour", "net"];
-/// What the ordinary run has shown on the best driver, and is shown here on the other.
+/// Attacks that the ordinary run has tested on the best driver, and that are tested here on the
+/// other.
 const ATTACKS: [&str; 8] = [
     "attack",
     "attack_cancel",
@@ -27,7 +29,7 @@ const ATTACKS: [&str; 8] = [
 
 const SYSCTL: &str = "/proc/sys/kernel/io_uring_disabled";
 
-/// See the module.
+/// Runs the suites on both drivers.
 pub(crate) fn check(root: &Path) -> Outcome {
     let mut counts = vec![];
     for driver in DRIVERS {
@@ -64,7 +66,8 @@ fn tests(root: &Path, suites: &[&str]) -> Command {
     command
 }
 
-/// How many tests have run in all, and what is wrong: a run that failed, or that shows less than the first.
+/// Returns the number of tests of all runs, and the problems: a run that failed, or that ran fewer
+/// tests than the first.
 fn compare(counts: &[(String, Result<Said, String>)]) -> (usize, Vec<String>) {
     let (mut cases, mut problems, mut first) = (0, vec![], None);
     for (name, said) in counts {
@@ -87,7 +90,8 @@ fn compare(counts: &[(String, Result<Said, String>)]) -> (usize, Vec<String>) {
     (cases, problems)
 }
 
-/// Runs one test while the kernel refuses io_uring to everybody, and looks for the line that says so. False: that is not for us to do here.
+/// Runs one test while the kernel refuses io_uring to all processes, and looks for the line that
+/// reports it. Returns false if this process may not change that setting.
 fn forbidden(root: &Path) -> Result<bool, String> {
     if std::env::var_os("ECRU_MAY_SET_SYSCTLS").is_none_or(|value| value != "1") {
         return Ok(false);

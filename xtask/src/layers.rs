@@ -1,8 +1,9 @@
-//! `cargo xtask layers`: the code keeps to the layers that ARCHITECTURE.md tells the reader about.
+//! `cargo xtask layers` checks that the code keeps to the layers in ARCHITECTURE.md.
 //!
-//! A module here is one of those that `src/lib.rs` declares; a module names only modules of lower layers, tests included.
-//! What only one part of the library may touch (atomics, the clock, each third-party crate) has a row among the doors, which names
-//! the modules that do so and no others. Modules called `tests` may use it, too.
+//! A module here is one that `src/lib.rs` declares. A module names only modules of lower layers,
+//! tests included. Items that only one part of the library may use (atomics, the clock, each
+//! third-party crate) have a row among the doors. The row names the modules that use them, and no
+//! others. Modules called `tests` may use them, too.
 
 use crate::outcome::Outcome;
 use crate::paths::named;
@@ -15,7 +16,7 @@ const PROSE: &str = "ARCHITECTURE.md";
 const LAYERS: [&str; 3] = ["layer", "modules", "job"];
 const DOORS: [&str; 3] = ["door", "modules", "why"];
 
-/// Who names whom, first by module.
+/// For each module, the modules that it names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 /// Reads the tables and the sources, and compares them.
@@ -50,7 +51,8 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
         ));
     }
     Outcome {
-        // A graph without edges means that nothing was read, or that there is nothing to keep apart yet.
+        // A graph without edges means that nothing was read, or that there are no modules to
+        // separate yet.
         cases: if modules == 0 { 0 } else { edges },
         summary: format!(
             "{modules} modules in {} layers, {edges} edges, {} doors; largest import cycle {cycle}",
@@ -65,7 +67,7 @@ struct Check<'a> {
     layers: &'a BTreeMap<String, u32>,
     doors: &'a BTreeMap<Vec<String>, BTreeSet<String>>,
     graph: Graph,
-    /// Doors and the modules that use them.
+    /// The doors, and the modules that use them.
     used: BTreeSet<(Vec<String>, String)>,
     problems: Vec<String>,
 }
@@ -73,7 +75,7 @@ struct Check<'a> {
 impl Check<'_> {
     fn compare_tables(&mut self, dependencies: &[String]) {
         for module in self.graph.keys().filter(|m| !self.layers.contains_key(*m)) {
-            self.problems.push(format!("{PROSE}: `{module}` stands in src/ but in no layer"));
+            self.problems.push(format!("{PROSE}: `{module}` is in src/ but in no layer"));
         }
         for module in self.layers.keys().filter(|m| !self.graph.contains_key(*m)) {
             self.problems.push(format!(
@@ -123,9 +125,9 @@ impl Check<'_> {
         }
     }
 
-    /// A path within the crate.
+    /// Checks a path within the crate.
     fn inward(&mut self, place: &str, from: Option<&String>, path: &[String], is_macro: bool) {
-        // The crate root puts everything together; it is no module.
+        // The crate root uses all modules and is not a module itself.
         let Some(from) = from else { return };
         let to = path.get(1).map_or("", String::as_str);
         if to == from || (path.len() == 2 && is_macro) {
@@ -147,7 +149,7 @@ impl Check<'_> {
         }
     }
 
-    /// A path out of the crate.
+    /// Checks a path out of the crate.
     fn outward(&mut self, place: &str, from: Option<&String>, path: &[String]) {
         let mut path = path.to_vec();
         if matches!(path[0].as_str(), "core" | "alloc") {
@@ -168,7 +170,7 @@ impl Check<'_> {
         }
     }
 
-    /// Modules that a row among the doors admits and that do not use the door.
+    /// Reports modules that a row among the doors lists and that do not use the door.
     fn find_unused_doors(&mut self) {
         for (door, modules) in self.doors {
             for module in modules.iter().filter(|m| self.graph.contains_key(*m)) {
@@ -188,10 +190,10 @@ fn layers(prose: &str) -> Result<BTreeMap<String, u32>, String> {
     for (line, cells) in table::rows(prose, &LAYERS) {
         let layer = cells[0]
             .parse()
-            .map_err(|_| format!("{PROSE}:{line}: `{}` is no number of a layer", cells[0]))?;
+            .map_err(|_| format!("{PROSE}:{line}: `{}` is not a layer number", cells[0]))?;
         for module in table::code(cells[1]) {
             if layers.insert(module.to_owned(), layer).is_some() {
-                return Err(format!("{PROSE}:{line}: `{module}` stands in two layers"));
+                return Err(format!("{PROSE}:{line}: `{module}` is in two layers"));
             }
         }
     }
@@ -212,7 +214,7 @@ fn doors(prose: &str) -> BTreeMap<Vec<String>, BTreeSet<String>> {
     doors
 }
 
-/// The names that the library's own dependencies have in source code.
+/// Returns the names of the library's own dependencies, as written in source code.
 fn dependencies(manifest: &str) -> Vec<String> {
     let mut inside = false;
     let mut names = vec![];
@@ -230,7 +232,7 @@ fn dependencies(manifest: &str) -> Vec<String> {
     names
 }
 
-/// The modules that stand directly under src/, nothing named yet.
+/// Returns the modules directly under src/, without edges.
 fn modules(tree: &Tree) -> Graph {
     tree.matching("src/", ".rs")
         .filter_map(|(file, _)| module_of(file).first().cloned())
@@ -238,7 +240,7 @@ fn modules(tree: &Tree) -> Graph {
         .collect()
 }
 
-/// The number of modules in the largest group in which each leads to each.
+/// Returns the size of the largest group of modules in which each module leads to each other.
 fn largest_cycle(graph: &Graph) -> usize {
     let reached: BTreeMap<_, _> = graph.keys().map(|from| (from, reachable(graph, from))).collect();
     let group = |a| {
@@ -279,7 +281,7 @@ mod tests {
 ";
     const MANIFEST: &str = "[dependencies]\nlibc = \"1\"\n\n[dev-dependencies]\nfastrand = \"2\"\n";
 
-    /// A sound tree in which `park` has this source, and `extra` files stand as well.
+    /// Checks a valid tree in which `park` has this source, with the `extra` files added.
     fn with(park: &str, extra: &[(&str, &str)]) -> Outcome {
         let mut files = vec![
             ("ARCHITECTURE.md", PROSE),
@@ -346,7 +348,7 @@ mod tests {
 
     #[test]
     fn table_and_tree_name_the_same_modules() {
-        with("", &[("src/fresh.rs", "")]).complains("`fresh` stands in src/ but in no layer");
+        with("", &[("src/fresh.rs", "")]).complains("`fresh` is in src/ but in no layer");
         let short =
             Tree::of(&[("ARCHITECTURE.md", PROSE), ("Cargo.toml", MANIFEST), ("src/base.rs", "")]);
         check(&short).complains("names `park`, which src/ does not have");

@@ -1,6 +1,7 @@
 //! The project's own checks: `cargo xtask check` before a commit, `cargo xtask ci` for everything.
 //!
-//! A check prints how many cases it looked at, and fails if there were none: a check that did not run shows nothing.
+//! A check prints the number of cases that it looked at, and fails if there were none, because a
+//! check without cases proves nothing.
 
 mod behaviour;
 mod drivers;
@@ -42,11 +43,14 @@ cargo xtask <check>
   typos       spelling, by typos (.ci/prepare installs it)
   numbers     the README's numbers are those of the newest results in bench/results/; --write writes them
   loom        the waiting protocols, model-checked
-  abort       what works where panics abort
+  abort       the tests for programs in which panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
-  drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
-  miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
-  slopes      instructions per operation against the stored counts; --bless stores today's
+  drivers     the behaviour tests on each driver, with one worker and with two;
+              the attacks on the second driver
+  miri        behaviour tests in Rust's interpreter (needs nightly with miri);
+              names of tests may follow
+  slopes      instructions per operation against the stored counts;
+              --bless stores the current counts
 ";
 
 fn main() -> ExitCode {

@@ -1,23 +1,24 @@
-//! What a check found.
+//! The results of checks.
 
-/// The result of one check. It stands only if nothing was wrong and there was something to look at.
+/// The result of one check. The check passes only if it found no problem and looked at at least one
+/// case.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// How many cases were looked at; none at all is a failure: the check did not do its work.
+    /// The number of cases. Zero is a failure, because the check did not do its work.
     pub(crate) cases: usize,
-    /// One line that says what was looked at, in numbers.
+    /// One line that says what was looked at, with numbers.
     pub(crate) summary: String,
-    /// What is wrong, one line each, with its place.
+    /// The problems, one line each, with their places.
     pub(crate) problems: Vec<String>,
 }
 
 impl Outcome {
-    /// A check that could not be carried out.
+    /// Creates the result of a check that could not be carried out.
     pub(crate) fn broken(problem: String) -> Outcome {
         Outcome { cases: 0, summary: "nothing was checked".into(), problems: vec![problem] }
     }
 
-    /// Prints the findings; true if the check stands.
+    /// Prints the result, and returns true if the check passed.
     pub(crate) fn report(&self, name: &str) -> bool {
         for problem in &self.problems {
             eprintln!("{name}: {problem}");
@@ -29,7 +30,7 @@ impl Outcome {
         self.stands()
     }
 
-    /// Demands a problem whose line says this.
+    /// Asserts that a problem's line contains `about`.
     #[cfg(test)]
     #[track_caller]
     pub(crate) fn complains(&self, about: &str) {
@@ -37,7 +38,7 @@ impl Outcome {
         assert!(found && !self.stands(), "{about:?} is not among {:#?}", self.problems);
     }
 
-    /// True if there were cases and none of them is wrong.
+    /// Returns true if there were cases and no problems.
     pub(crate) fn stands(&self) -> bool {
         self.cases > 0 && self.problems.is_empty()
     }

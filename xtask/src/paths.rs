@@ -1,8 +1,8 @@
-//! Every path that a source file names, made absolute.
+//! The paths that a source file names, made absolute.
 //!
-//! `use` trees are taken apart, `self` and `super` resolved (inline modules included), and names brought in by `use` are
-//! followed, so that `use std::sync; sync::atomic::fence(..)` counts as naming `std::sync::atomic::fence`. The arguments of a
-//! macro or of an attribute have no syntax tree. There the tokens are searched for paths.
+//! `use` trees are split, `self` and `super` are resolved (inline modules included), and names
+//! imported by `use` are followed. `use std::sync; sync::atomic::fence(..)` therefore counts as
+//! naming `std::sync::atomic::fence`.
 
 use crate::syntax::{is_punct, line, trees};
 use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
@@ -10,15 +10,16 @@ use std::collections::HashMap;
 use syn::visit::{self, Visit};
 use syn::{ItemMod, ItemUse, Macro, UseTree};
 
-/// A path as it stands in the source, made absolute.
+/// A path of the source, made absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
-    /// Segments; the first is `crate` for a path within the crate, otherwise whatever the source says.
+    /// The segments. The first is `crate` for a path within the crate, otherwise the first segment
+    /// in the source.
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
-    /// It is the name of a macro being called.
+    /// Whether the path is the name of a macro that is called.
     pub(crate) is_macro: bool,
-    /// The module that it stands in, inline modules included.
+    /// The module that contains the path, inline modules included.
     pub(crate) module: Vec<String>,
 }
 
@@ -32,7 +33,7 @@ pub(crate) fn named(file: &syn::File, module: &[String]) -> Vec<Named> {
 struct Reader {
     module: Vec<String>,
     found: Vec<Named>,
-    /// What a name brought in by `use` stands for, in its module.
+    /// The meaning of a name imported by `use`, for each module.
     aliases: HashMap<(Vec<String>, String), Vec<String>>,
 }
 
@@ -169,7 +170,8 @@ impl Reader {
                 .find_map(|len| aliases.get(&(module[..len].to_vec(), name.clone())))
         };
         let follow = |mut named: Named| {
-            // A name may stand for a path that begins with another such name; a few rounds end every chain seen.
+            // A name may stand for a path that begins with another such name. A few rounds resolve
+            // every chain in practice.
             for _ in 0..4 {
                 match meaning(&named.module, &named.segments[0]) {
                     Some(path) if path[0] != named.segments[0] => {

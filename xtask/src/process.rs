@@ -1,11 +1,11 @@
-//! Running cargo, and counting what it says has run.
+//! Runs cargo, and counts what its output reports.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, io};
 
-/// What a command printed, and what its tests came to.
+/// The output of a command, and its counts of tests.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) lines: Vec<String>,
@@ -14,11 +14,12 @@ pub(crate) struct Said {
     pub(crate) ignored: usize,
 }
 
-/// Cargo, to be run in `root`.
+/// Returns a cargo command that runs in `root`.
 pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
-    // What cargo has told this program of its own package. There are build scripts that would run again for it.
+    // Removes the variables that cargo has set for this program's own package. Some build scripts
+    // would run again because of them.
     for (name, _) in env::vars_os() {
         if name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
@@ -29,12 +30,13 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The folder for what is built under other compiler flags, so that it does not push out the ordinary build.
+/// Returns the target folder for builds with other compiler flags, which keeps the ordinary build
+/// intact.
 pub(crate) fn target_folder(root: &Path, name: &str) -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join(name)
 }
 
-/// Runs a command, passes on what it prints, and remembers it. A bad exit status is an error.
+/// Runs a command, prints its output and records it. A non-zero exit status is an error.
 pub(crate) fn run(command: &mut Command) -> Result<Said, String> {
     let shown = format!("{command:?}");
     let said = listen(command).map_err(|error| format!("{shown} could not be run: {error}"))?;
@@ -68,7 +70,7 @@ impl Said {
         self.lines.push(line);
     }
 
-    /// The number that stands before `word` in the last line that has it so.
+    /// Returns the number before `word`, in the last line that has one.
     pub(crate) fn number_before(&self, word: &str) -> Option<usize> {
         self.lines.iter().rev().find_map(|line| before(line, word))
     }
@@ -84,7 +86,7 @@ impl Said {
     }
 }
 
-/// The number that stands right before `word`.
+/// Returns the number directly before `word`.
 fn before(line: &str, word: &str) -> Option<usize> {
     let text = &line[..line.find(word)?];
     let digits = text.rsplit(|c: char| !c.is_ascii_digit()).next()?;

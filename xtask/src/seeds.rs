@@ -1,4 +1,5 @@
-//! `cargo xtask seeds`: doc/seeds.md says what became of everything the seeds can do, and every link and name in it leads somewhere.
+//! `cargo xtask seeds` checks that doc/seeds.md says what became of every capability of the seeds,
+//! and that every link and name in it exists.
 
 use crate::outcome::Outcome;
 use crate::table;
@@ -8,7 +9,7 @@ use std::collections::BTreeSet;
 const PAGE: &str = "doc/seeds.md";
 const HEADING: [&str; 5] = ["capability", "here", "ecru", "described in", "shown by"];
 
-/// Reads the page and looks everything up that it names.
+/// Reads the page and looks up everything that it names.
 pub(crate) fn check(tree: &Tree) -> Outcome {
     let text = match tree.text(PAGE) {
         Ok(text) => text,
@@ -58,7 +59,8 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     Outcome { cases: rows.len(), summary, problems }
 }
 
-/// The names of all functions, sorted: a name in the table may be the beginning of one.
+/// Returns the names of all functions, sorted, because a name in the table may be the beginning of
+/// one.
 fn functions(tree: &Tree) -> BTreeSet<&str> {
     tree.matching("", ".rs")
         .flat_map(|(_, text)| text.split("fn ").skip(1))
@@ -71,7 +73,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// Targets are relative to the page's folder.
+/// Returns whether a link's target exists. Targets are relative to the page's folder.
 fn leads_somewhere(tree: &Tree, target: &str) -> bool {
     let path = match target.strip_prefix("../") {
         Some(path) => path.to_owned(),
@@ -80,7 +82,7 @@ fn leads_somewhere(tree: &Tree, target: &str) -> bool {
     is_in(tree, &path)
 }
 
-/// Whether there is such a file, or a folder with files.
+/// Returns whether there is such a file, or a folder with files.
 fn is_in(tree: &Tree, path: &str) -> bool {
     let folder = format!("{path}/");
     tree.matching(path, "").any(|(file, _)| file == path || file.starts_with(&folder))

@@ -1,4 +1,4 @@
-//! The checks that build and run something. Each fails if nothing ran.
+//! The checks that build and run programs. Each fails if nothing ran.
 
 use crate::outcome::Outcome;
 use crate::process::{Said, cargo, run, target_folder};
@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-/// `cargo xtask loom`: the models beside the protocols, in every interleaving with at most two preemptions.
+/// `cargo xtask loom` runs the models beside the protocols, in every interleaving with at most two
+/// preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
     let mut command = cargo(root, &["test", "--release", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
@@ -17,7 +18,8 @@ pub(crate) fn loom(root: &Path) -> Outcome {
     tests("models", run(&mut command))
 }
 
-/// `cargo xtask baton`: the tests of the runtime, each coroutine and each task on an OS thread of its own.
+/// `cargo xtask baton` runs the tests of the runtime with each coroutine and each task on an OS
+/// thread of its own.
 pub(crate) fn baton(root: &Path) -> Outcome {
     let suites =
         ["coroutine", "attack", "attack_cancel", "attack_channel", "channel_model", "behaviour"];
@@ -29,7 +31,8 @@ pub(crate) fn baton(root: &Path) -> Outcome {
     tests("tests on threads", run(&mut command))
 }
 
-/// What Miri looks at unless it is told otherwise: tests of all layers that need no kernel, few enough for a few minutes.
+/// The topics that Miri checks by default: tests of all layers that need no kernel, few enough to
+/// run in a few minutes.
 const FOR_MIRI: [&str; 7] = [
     "::coroutine_0",
     "::scope_0",
@@ -40,29 +43,34 @@ const FOR_MIRI: [&str; 7] = [
     "::callback_0",
 ];
 
-/// `cargo xtask miri`: behaviour tests in Rust's own interpreter, which sees every access to memory: undefined behaviour, races, use after free. Each task is on
-/// a thread of its own, by the second backend. Needs a nightly toolchain with the component `miri`; not part of CI for that reason, and because it is slow.
+/// `cargo xtask miri` runs behaviour tests in Rust's interpreter, which checks every memory access
+/// for undefined behaviour, races and use after free. Each task is on a thread of its own, by the
+/// second backend. It needs a nightly toolchain with the component `miri`. For that reason, and
+/// because it is slow, it is not part of CI.
 pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
     let topics = if topics.is_empty() { &FOR_MIRI[..] } else { topics };
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "miri", "test", "--test", "behaviour", "--"]);
-    // Threads that never end are what the watchdog and the alarm are: "leaks". Tree borrows: a node of an intrusive list is found by its link, which the older
-    // model does not allow.
+    // The watchdog and the alarm are threads that never end, which Miri reports as leaks. Tree
+    // borrows are needed because a node of an intrusive list is reached through its link, which the
+    // older model does not allow.
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows";
     command.args(topics).current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     command.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root, "miri"));
     tests("tests in Miri", run(&mut command))
 }
 
-/// `cargo xtask abort`: what works, and what is leaked, where panics abort.
+/// `cargo xtask abort` runs the tests for programs in which panics abort: what works, and what is
+/// leaked.
 pub(crate) fn abort(root: &Path) -> Outcome {
     let program = ["run", "--quiet", "--profile", "abort", "--package", "ecru-abort"];
     tests("checks without unwinding", run(&mut cargo(root, &program)))
 }
 
-/// `cargo xtask slopes`: instructions per operation, against the stored counts; `--bless` stores today's.
+/// `cargo xtask slopes` compares instructions per operation with the stored counts. `--bless`
+/// stores the current ones.
 pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
-    // The gate looks for the program that it measures beside itself, so both are built first.
+    // The gate expects the program that it measures in its own folder, so both are built first.
     let package = ["--release", "--package", "ecru-bench", "--features", "ecru"];
     let built = run(cargo(root, &["build", "--bins"]).args(package));
     let ran = built.and_then(|_| {
@@ -125,7 +133,7 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     for name in &names {
         println!("--- {name}");
         match run(&mut cargo(root, &["run", "--quiet", "--example", name])) {
-            Ok(said) if said.lines.is_empty() => problems.push(format!("{name} said nothing")),
+            Ok(said) if said.lines.is_empty() => problems.push(format!("{name} printed nothing")),
             Ok(_) => {}
             Err(problem) => problems.push(problem),
         }
@@ -134,7 +142,8 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     Outcome { cases: names.len(), summary, problems }
 }
 
-/// `cargo xtask ecosystem`: the same for the examples that stand on other people's crates, in members of their own.
+/// `cargo xtask ecosystem` does the same for the examples that use other crates, in workspace
+/// members of their own.
 pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
     let members =
         [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")];
@@ -151,7 +160,9 @@ pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
             println!("--- {package}: {name}");
             let mut command = cargo(root, &["run", "--quiet", "--profile", "quick"]);
             match run(command.args(["--package", package, "--example", name])) {
-                Ok(said) if said.lines.is_empty() => problems.push(format!("{name} said nothing")),
+                Ok(said) if said.lines.is_empty() => {
+                    problems.push(format!("{name} printed nothing"))
+                }
                 Ok(_) => cases += 1,
                 Err(problem) => problems.push(problem),
             }
@@ -160,7 +171,8 @@ pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
     Outcome { cases, summary: format!("{cases} examples run"), problems }
 }
 
-/// Examples that examples/README.md leaves out, and ones that it makes up.
+/// Returns the examples that examples/README.md omits, and those that it names although they do not
+/// exist.
 fn compare_list(names: &BTreeSet<&str>, text: &str) -> Vec<String> {
     let linked: BTreeSet<&str> = text
         .split("](")
@@ -176,7 +188,7 @@ fn compare_list(names: &BTreeSet<&str>, text: &str) -> Vec<String> {
     missing.chain(made_up).collect()
 }
 
-/// `cargo xtask check`, the part that runs cargo: how the code is set, what clippy says, and the tests.
+/// `cargo xtask check`, the part that runs cargo: formatting, clippy and the tests.
 pub(crate) fn ordinary(root: &Path) -> Vec<(&'static str, Outcome)> {
     let simple = |arguments: &[&str]| outcome(run(&mut cargo(root, arguments)).map(|_| (1, "run")));
     vec![
@@ -186,7 +198,7 @@ pub(crate) fn ordinary(root: &Path) -> Vec<(&'static str, Outcome)> {
     ]
 }
 
-/// `cargo xtask ci`: what the project's server runs, here.
+/// `cargo xtask ci` runs what the project's server runs.
 pub(crate) fn ci(root: &Path) -> Outcome {
     let ran = run(Command::new(root.join(".ci/run")).current_dir(root));
     outcome(ran.map(|said| (said.number_before(" passed, ").unwrap_or(0), "checks")))

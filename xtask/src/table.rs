@@ -1,6 +1,7 @@
-//! Markdown tables: prose that the checks can read.
+//! Markdown tables that the checks read.
 
-/// The rows of every table in `text` whose heading cells are exactly these, each row with its line number.
+/// Returns the rows of every table in `text` with exactly this heading, each row with its line
+/// number.
 pub(crate) fn rows<'a>(text: &'a str, heading: &[&str]) -> Vec<(usize, Vec<&'a str>)> {
     let mut rows = vec![];
     let mut inside = false;
@@ -17,7 +18,7 @@ pub(crate) fn rows<'a>(text: &'a str, heading: &[&str]) -> Vec<(usize, Vec<&'a s
     rows
 }
 
-/// The words of a cell that are set as code.
+/// Returns the words of a cell that are set as code.
 pub(crate) fn code(cell: &str) -> impl Iterator<Item = &str> {
     cell.split('`').skip(1).step_by(2)
 }

@@ -1,4 +1,5 @@
-//! The files that the checks read: the working tree, or in the checks' own tests a small made-up one.
+//! The files that the checks read: the working tree, or a small made-up tree in the checks' own
+//! tests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,7 +12,8 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Reads the Rust, Markdown and TOML files under `root`, hidden folders and build output left out.
+    /// Reads the Rust, Markdown and TOML files under `root`, except hidden folders and build
+    /// output.
     pub(crate) fn read(root: &Path) -> io::Result<Tree> {
         let mut tree = Tree::default();
         let mut folders = vec![root.to_owned()];
@@ -35,24 +37,24 @@ impl Tree {
         Ok(tree)
     }
 
-    /// A tree of these paths and texts.
+    /// Creates a tree of these paths and texts.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Tree {
         Tree { files: files.iter().map(|&(path, text)| (path.into(), text.into())).collect() }
     }
 
-    /// The text of a file that has to be there.
+    /// Returns the text of a file that must exist.
     pub(crate) fn text(&self, path: &str) -> Result<&str, String> {
         self.files.get(path).map(String::as_str).ok_or_else(|| format!("{path} is missing"))
     }
 
-    /// The library's source, without the models: those are tests, use loom throughout, and break every rule of access on purpose
-    /// so that loom notices.
+    /// Returns the library's source, without the models. Models are tests, use loom throughout, and
+    /// break every rule of access on purpose so that loom notices.
     pub(crate) fn library(&self) -> impl Iterator<Item = (&str, &str)> {
         self.matching("src/", ".rs").filter(|(path, _)| !path.ends_with("/loom_models.rs"))
     }
 
-    /// The files whose path begins and ends so.
+    /// Returns the files whose paths begin with `prefix` and end with `suffix`.
     pub(crate) fn matching(
         &self,
         prefix: &str,
@@ -65,7 +67,7 @@ impl Tree {
     }
 }
 
-/// The path of the module that a file under src/ stands for; empty for the crate root.
+/// Returns the path of the module of a file under src/, which is empty for the crate root.
 pub(crate) fn module_of(file: &str) -> Vec<String> {
     let path = file.strip_prefix("src/").unwrap_or(file).trim_end_matches(".rs");
     let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();

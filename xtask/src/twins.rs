@@ -1,9 +1,11 @@
-//! `cargo xtask twins`: what std's types have, against what ecru's have of the same names.
+//! `cargo xtask twins` compares std's types with ecru's types of the same names.
 //!
-//! std's side is a list in `xtask/data/std.txt`, read off the documentation that comes with the compiler (`--refresh` reads it again); ecru's side is what
-//! rustdoc says in JSON. The outcome is the page `doc/std.md`: for each type what is there, what is not, and why. The reasons are the only part written by hand, in
-//! `xtask/data/std-left-out.txt`. The check fails if something is missing without a reason, if a reason is given for what is there, or if the page is stale.
-//! It also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
+//! std's side is a list in `xtask/data/std.txt`, read from the documentation that comes with the
+//! compiler (`--refresh` reads it again). ecru's side is rustdoc's JSON output. The result is the
+//! page `doc/std.md`: for each type what is there, what is missing, and why. Only the reasons are
+//! written by hand, in `xtask/data/std-left-out.txt`. The check fails if something is missing
+//! without a reason, if a reason is given for something that is there, or if the page is stale. It
+//! also reads every public page, and fails if one names a layer or an invariant of `doc/unsafe.md`.
 
 mod ours;
 mod signatures;
@@ -23,7 +25,8 @@ const PAGE: &str = "doc/std.md";
 const SIGNATURES: &str = "xtask/data/std-signatures.txt";
 const INVARIANTS: &str = "doc/unsafe.md";
 
-/// A type or a module of std's and its twin: ecru's path, std's path, and the extension traits whose methods count as the type's.
+/// A type or a module of std and its twin: ecru's path, std's path, and the extension traits whose
+/// methods count as the type's.
 struct Twin {
     path: &'static str,
     extensions: &'static [&'static str],
@@ -33,7 +36,7 @@ struct Twin {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Type,
-    /// A module's free functions, and the names of its types.
+    /// A module: its free functions, and the names of its types.
     Module,
 }
 
@@ -45,7 +48,7 @@ const fn of_module(path: &'static str) -> Twin {
     Twin { path, extensions: &[], kind: Kind::Module }
 }
 
-/// Every twin. A path is the one below `ecru`; std's is the same, but for Unix sockets.
+/// All twins. A path is relative to `ecru`. std's path is the same, except for Unix sockets.
 const TWINS: &[Twin] = &[
     of_module("net"),
     of_type("net::TcpListener", &[]),
@@ -86,7 +89,8 @@ const TWINS: &[Twin] = &[
     of_type("sync::poison::Condvar", &[]),
 ];
 
-/// `cargo xtask twins`; `write`: the page is written instead of compared; `refresh`: std's list is read again.
+/// Runs `cargo xtask twins`. With `write` the page is written instead of compared. With `refresh`
+/// std's list is read again.
 pub(crate) fn check(root: &Path, write: bool, refresh: bool) -> Outcome {
     match compare(root, write, refresh) {
         Ok(outcome) => outcome,
@@ -170,7 +174,7 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
     problems.extend(
         ours.implementers_text(&ids.collect())
             .into_iter()
-            .map(|found| format!("{found} is for implementers, and stands on a public page")),
+            .map(|found| format!("{found} is for implementers, but is on a public page")),
     );
     if write {
         store(root, PAGE, &page)?;
@@ -187,9 +191,10 @@ fn compare(root: &Path, write: bool, refresh: bool) -> Result<Outcome, String> {
 const HEAD: &str = "\
 # std's twins
 
-What std's types have, and what ecru's have of it. Written by `cargo xtask twins --write` from the documentation of both; CI checks that it is true.
-Counted are stable methods that are not deprecated, those of the extension traits for Unix and Linux among them, and implementations of traits (`impl Read`); of a
-module its functions and types.
+This page lists which methods of std's types ecru's types have, and why others are missing. It is
+written by `cargo xtask twins --write` from the documentation of both, and CI checks it. It counts
+stable methods that are not deprecated, including those of the extension traits for Unix and Linux,
+and trait implementations (`impl Read`). For a module it counts functions and types.
 ";
 
 fn listed(names: &[&String]) -> String {
@@ -197,7 +202,8 @@ fn listed(names: &[&String]) -> String {
     quoted.join(", ")
 }
 
-/// `path: name name ..`, a line each; a name with a space in it is `impl_Read`.
+/// Parses `path: name name ..`, one per line. In a name with a space, the space is written as `_`:
+/// `impl_Read`.
 fn lists(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let lines = text.lines().filter_map(|line| line.split_once(": "));
     lines
@@ -208,7 +214,7 @@ fn lists(text: &str) -> BTreeMap<String, BTreeSet<String>> {
         .collect()
 }
 
-/// `path::name = why`, a line each.
+/// Parses `path::name = why`, one per line.
 fn reasons(text: &str) -> Result<BTreeMap<String, String>, String> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines

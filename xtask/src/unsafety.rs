@@ -1,8 +1,10 @@
-//! `cargo xtask unsafe`: every piece of unsafe code says which invariant makes it sound.
+//! `cargo xtask unsafe` checks that all unsafe code says which invariant makes it sound.
 //!
-//! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues from the lines around it
-//! alone (both are counted); ids are known, every one of them is cited somewhere, and the module, or one around it, opens with `#![expect(unsafe_code, ..)]` (a single item may carry it itself, where
-//! rustc sees to it that nothing else does). Elsewhere (benches, examples) the comment alone will do.
+//! In src/, the comment above a block or an `unsafe impl` cites an id of doc/unsafe.md, or argues
+//! only from the lines around it (both are counted). Cited ids must be listed, and each listed id
+//! must be cited. The module, or one around it, must open with `#![expect(unsafe_code, ..)]`. (A
+//! single item may carry the attribute itself, and rustc then ensures that nothing else contains
+//! unsafe code.) Outside src/ (benches, examples) a comment suffices.
 
 use crate::outcome::Outcome;
 use crate::syntax::{self, inside, is_punct, trees};
@@ -23,9 +25,9 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
     let mut check = Check::default();
     for (line, cells) in table::rows(index, &HEADING) {
         if !is_id(cells[0]) {
-            check.problems.push(format!("{INDEX}:{line}: `{}` is no id", cells[0]));
+            check.problems.push(format!("{INDEX}:{line}: `{}` is not an id", cells[0]));
         } else if check.cited.insert(cells[0], 0).is_some() {
-            check.problems.push(format!("{INDEX}:{line}: {} stands there twice", cells[0]));
+            check.problems.push(format!("{INDEX}:{line}: {} is listed twice", cells[0]));
         }
     }
     let mut files = vec![];
@@ -63,13 +65,13 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
 #[derive(Default)]
 struct Check<'a> {
     cited: BTreeMap<&'a str, usize>,
-    /// The modules whose file opens with the expectation.
+    /// The modules whose file opens with the attribute.
     opened: BTreeSet<Vec<String>>,
     blocks: usize,
-    /// Those that cite nothing: their argument is local.
+    /// The number of blocks that cite nothing, because their argument is local.
     local: usize,
     impls: usize,
-    /// Files of src/ with unsafe code, and all of them.
+    /// The number of files of src/ with unsafe code, and of all files.
     files: usize,
     all_files: usize,
     /// Blocks and impls outside src/.
@@ -128,11 +130,11 @@ impl Check<'_> {
             if self.cited.contains_key(word) { known += 1 } else { unknown.push(word) }
         }
         self.local += usize::from(known == 0 && unknown.is_empty());
-        // `U8` and the like beside a known id are no citations.
+        // Words such as `U8` beside a known id are not citations.
         for word in
             unknown.iter().filter(|w| known == 0 || w.starts_with(|c| families.contains(&c)))
         {
-            self.problems.push(format!("{place}: {word} does not stand in {INDEX}"));
+            self.problems.push(format!("{place}: {word} is not listed in {INDEX}"));
         }
     }
 }
@@ -141,7 +143,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
 }
 
-/// True for `S1`, `B12`: one capital letter and a number.
+/// Returns true for `S1` and `B12`: one capital letter and a number.
 fn is_id(word: &str) -> bool {
     let mut chars = word.chars();
     chars.next().is_some_and(|c| c.is_ascii_uppercase())
@@ -155,7 +157,7 @@ fn reason_above(comments: &BTreeMap<usize, &str>, lines: &[&str], line: usize) -
         comments.contains_key(&line) && lines[line - 1].trim_start().starts_with(['/', '*'])
     };
     let mut above = line - 1;
-    // The statement may have begun some lines further up, and attributes may stand between.
+    // The statement may have begun some lines above, and attributes may be in between.
     while above > 0 && !is_comment(above) {
         let code = lines[above - 1].trim();
         let ends_there = code.ends_with([';', '{', '}', ',']) || code.is_empty();
@@ -301,7 +303,7 @@ unsafe impl Sync for T {{}}"
         ));
         assert!(local.stands() && local.summary.contains("1 argue from the lines"), "{local:?}");
         with(&format!("{open}// SAFETY: S1 and S9\nunsafe impl Sync for T {{}}"))
-            .complains("S9 does not stand in");
+            .complains("S9 is not listed in");
     }
 
     #[test]
@@ -341,8 +343,8 @@ unsafe impl Sync for T {{}}"
         let index = format!("{INDEX}| S3 | buffers |\n| S1 | twice |\n| why | no id |\n");
         let outcome = check(&Tree::of(&[("doc/unsafe.md", &index), ("src/both.rs", BOTH)]));
         outcome.complains("S3 is cited nowhere");
-        outcome.complains("S1 stands there twice");
-        outcome.complains("`why` is no id");
+        outcome.complains("S1 is listed twice");
+        outcome.complains("`why` is not an id");
     }
 
     #[test]

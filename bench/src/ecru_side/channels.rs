@@ -1,4 +1,4 @@
-//! Channels, selects and races, of the same shape as the peers' in [`crate::rows`].
+//! Channels, selects and races, in the same form as the peers' in [`crate::rows`].
 
 use ecru::channel::{Receiver, Sender, bounded, unbounded};
 use ecru::{JoinError, Source, source};
@@ -10,7 +10,7 @@ use crate::harness::{Contender, nanoseconds_per_operation, on_two_cores};
 use crate::peers::channels::{ALIVE, Capacity};
 use crate::rows::{Work, channel_family, runs, sum_of_three};
 
-/// ecru's contender for a row about channels or races.
+/// Returns ecru's contender for a row about channels or races.
 pub(super) fn contender(family: &str, workers: usize) -> Option<Contender> {
     let contender = match family {
         "ping-pong" => timed(workers, round_trip),
@@ -33,7 +33,7 @@ pub(super) fn contender(family: &str, workers: usize) -> Option<Contender> {
     Some(contender)
 }
 
-/// A contender whose work is done by a task, in a run with so many workers.
+/// A contender whose work is done by a task, in a run with this number of workers.
 fn timed(workers: usize, work: impl Fn(u64) + Copy + Send + 'static) -> Contender {
     Contender::timed(ECRU, move || runtime(workers).run(|| nanoseconds_per_operation(work)))
 }
@@ -47,14 +47,14 @@ pub(super) fn send_all(sender: &Sender<u64>, count: u64) {
     (0..count).for_each(|value| sender.send(value).expect(ALIVE));
 }
 
-/// Receives them in that order.
+/// Receives 0, 1, 2, …
 fn receive_all(receiver: &Receiver<u64>, count: u64) {
     for expected in 0..count {
         assert_eq!(receiver.recv(), Ok(expected), "in the order of sending");
     }
 }
 
-/// Passes so many messages on.
+/// Passes `count` messages on.
 fn pass_on(from: &Receiver<u64>, to: &Sender<u64>, count: u64) {
     for _ in 0..count {
         to.send(from.recv().expect(ALIVE)).expect(ALIVE);
@@ -102,7 +102,7 @@ fn forward(capacity: Capacity, operations: u64) {
     });
 }
 
-/// Two tasks, a message there and one back.
+/// Two tasks exchange a message and its reply.
 pub(super) fn round_trip(operations: u64) {
     let (there, at_echo) = bounded(1);
     let (back, answers) = bounded(1);

@@ -6,7 +6,7 @@ use crate::goals::{ECRU, ECRU_POLL};
 use crate::harness::{Contender, Sample};
 use crate::rows::{Place, Scratch, Times, Way, data, file_family, read_pieces, write_pieces};
 
-/// ecru's contenders for a row about files.
+/// Returns ecru's contenders for a row about files.
 pub(super) fn contenders(family: &str, size: usize) -> Vec<Contender> {
     let Some((_, way, place)) = file_family(family) else { return Vec::new() };
     vec![

@@ -1,4 +1,4 @@
-//! What gears' notes measure, of the same shape as the peers' in [`crate::rows`].
+//! The measurements of gears' notes, in the same form as the peers' in [`crate::rows`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use crate::harness::{Contender, nanoseconds_per_operation};
 use crate::peers::channels::ALIVE;
 use crate::rows::{SLEEPS, races, spin};
 
-/// ecru's contenders for such a row.
+/// Returns ecru's contenders for such a row.
 pub(super) fn contenders(family: &str) -> Vec<Contender> {
     let timed = |work: fn(u64)| {
         Contender::timed(ECRU, move || runtime(2).run(|| nanoseconds_per_operation(work)))
@@ -41,7 +41,8 @@ pub(super) fn contenders(family: &str) -> Vec<Contender> {
     }
 }
 
-/// Runs `wait` with three futures that sleep, of which the first is the fastest; then cancels the rest.
+/// Runs `wait` with three sleeping futures, of which the first is the fastest, and then cancels the
+/// others.
 fn racing(wait: impl FnOnce(&[JoinHandle<'_, bool>; 3])) {
     ecru::scope(|scope| {
         let futures = SLEEPS.map(|length| scope.spawn(move || ecru::sleep(length).is_ok()));
@@ -52,7 +53,7 @@ fn racing(wait: impl FnOnce(&[JoinHandle<'_, bool>; 3])) {
 
 fn race() {
     racing(|futures| {
-        let first = source::race(futures).wait().expect("nobody cancels it");
+        let first = source::race(futures).wait().expect("it is never cancelled");
         assert!(first.expect("it does not panic"), "it slept to the end");
     });
 }
@@ -80,7 +81,7 @@ fn multiplexer(capacity: usize, operations: u64) {
     multiplexer.add_subscriber(subscriber).expect("it is open");
     ecru::scope(|scope| {
         spawn_partner(scope, || send_all(&sender, operations));
-        spawn_partner(scope, || multiplexer.run().expect("nobody cancels it"));
+        spawn_partner(scope, || multiplexer.run().expect("it is never cancelled"));
         for expected in 0..operations {
             assert_eq!(receiver.recv().expect(ALIVE), Ok(expected), "in the order of sending");
         }

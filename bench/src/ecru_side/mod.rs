@@ -1,4 +1,4 @@
-//! ecru's own contenders, all on its public surface.
+//! ecru's own contenders, all on its public API.
 
 #[cfg(feature = "ecru")]
 mod channels;
@@ -17,7 +17,8 @@ use crate::harness::Contender;
 #[cfg(feature = "ecru")]
 use crate::rows::measure_program;
 
-/// ecru's contenders for a row, the one that the goals are about first; none where this build has none.
+/// Returns ecru's contenders for a row, with the contender of the goals first. There are none if
+/// this build measures the peers alone.
 #[cfg(feature = "ecru")]
 pub(crate) fn contenders(family: &str, number: usize) -> Vec<Contender> {
     let one = rows::contender(family, number).or_else(|| channels::contender(family, number));

@@ -1,4 +1,5 @@
-//! One function for each family of rows, of the same shape as its peers' functions in [`crate::rows`].
+//! One function for each family of rows, in the same form as its peers' functions in
+//! [`crate::rows`].
 
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
@@ -17,7 +18,7 @@ use crate::rows::{
     second_batch, whole_rounds,
 };
 
-/// ecru's contender for a row.
+/// Returns ecru's contender for a row.
 pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     let contender = match family {
         "switch" => Contender::timed(ECRU, switch),
@@ -51,7 +52,7 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
     Some(contender)
 }
 
-/// A runtime with so many workers.
+/// Creates a runtime with this number of workers.
 pub(super) fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().expect("the runtime starts")
 }
@@ -99,7 +100,7 @@ fn coroutines(count: usize) -> f64 {
             }
         })
     };
-    // Unwinding every one of them at the end would take longer than the row; the process ends anyhow.
+    // Unwinding all of them at the end would take longer than the row, and the process ends anyway.
     let coroutines: ManuallyDrop<Vec<_>> = ManuallyDrop::new((0..count).map(create).collect());
     let pair = whole_rounds(count, || {
         for coroutine in coroutines.iter() {
@@ -113,7 +114,7 @@ fn coroutines(count: usize) -> f64 {
 fn turns(tasks: u64, operations: u64) {
     let turns = || {
         for _ in 0..operations / tasks {
-            ecru::yield_now().expect("nobody cancels it");
+            ecru::yield_now().expect("it is never cancelled");
         }
     };
     ecru::scope(|scope| {
@@ -126,7 +127,7 @@ fn turns(tasks: u64, operations: u64) {
 pub(super) fn one_after_another(operations: u64) {
     ecru::scope(|scope| {
         for _ in 0..operations {
-            scope.spawn(|| {}).join().expect("nobody cancels it");
+            scope.spawn(|| {}).join().expect("it is never cancelled");
         }
     });
 }
@@ -135,12 +136,13 @@ fn batch(size: usize) {
     ecru::scope(|scope| {
         let tasks: Vec<_> = (0..size).map(|_| scope.spawn(|| {})).collect();
         for task in tasks {
-            task.join().expect("nobody cancels it");
+            task.join().expect("it is never cancelled");
         }
     });
 }
 
-/// Spawns `count` tasks into the scope, each of which waits until it is cancelled, and returns when all have come so far.
+/// Spawns `count` tasks into the scope, each of which waits until it is cancelled. Returns when all
+/// of them wait.
 fn crowd_of<'scope>(
     scope: &'scope Scope<'scope, '_>,
     count: usize,
@@ -156,11 +158,11 @@ fn crowd_of<'scope>(
         });
     }
     while arrived.load(Ordering::Relaxed) < count {
-        ecru::yield_now().expect("nobody cancels it");
+        ecru::yield_now().expect("it is never cancelled");
     }
 }
 
-/// What most parked tasks do: no timer, no operation, only a waiter.
+/// Most parked tasks have only a waiter, without a timer or an operation, and so do these.
 fn parked(count: usize) -> Sample {
     runtime(1).run(|| {
         ecru::scope(|outer| {
@@ -187,7 +189,7 @@ fn given_back(count: usize) -> Sample {
                 scope.cancel();
             });
         };
-        growth(come_and_go, |time| ecru::sleep(time).expect("nobody cancels it"))
+        growth(come_and_go, |time| ecru::sleep(time).expect("it is never cancelled"))
     })
 }
 
@@ -214,7 +216,7 @@ fn sleeps(count: usize) -> Sample {
                 let tasks: Vec<_> =
                     (0..count).map(|_| scope.spawn(|| ecru::sleep(SLEEP))).collect();
                 for task in tasks {
-                    task.join().expect("nobody cancels it").expect("nobody cancels it");
+                    task.join().expect("it is never cancelled").expect("it is never cancelled");
                 }
             });
         })
@@ -230,7 +232,7 @@ fn lone_timeout() -> Sample {
     })
 }
 
-/// A task for every call on the left.
+/// Spawns a task for every call on the left.
 fn fib(number: u64) -> u64 {
     if number < 2 {
         return number;
@@ -238,6 +240,6 @@ fn fib(number: u64) -> u64 {
     ecru::scope(|scope| {
         let left = scope.spawn(move || fib(number - 1));
         let right = fib(number - 2);
-        left.join().expect("nobody cancels it") + right
+        left.join().expect("it is never cancelled") + right
     })
 }

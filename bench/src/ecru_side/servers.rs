@@ -10,7 +10,7 @@ use crate::goals::{ECRU, ECRU_POLL};
 use crate::harness::Contender;
 use crate::serving::{Service, Session, measure};
 
-/// ecru on either driver.
+/// Returns ecru's contenders, on either driver.
 pub(super) fn contenders(family: &str, connections: usize) -> Vec<Contender> {
     let Some(service) = Service::of(family) else { return Vec::new() };
     vec![
@@ -33,7 +33,7 @@ fn contender(
     })
 }
 
-/// Until the process ends.
+/// Serves until the process ends.
 fn serve(service: Service, listener: TcpListener, driver: DriverKind) {
     let runtime = Runtime::builder().workers(1).driver(driver).build().expect("the runtime starts");
     runtime.run(|| {

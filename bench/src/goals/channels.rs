@@ -6,7 +6,7 @@ use super::{Goal, NO_WORSE_THAN_GO, time};
 /// The channels between plain threads.
 const THREADS: &[&str] = &["kanal", "flume", "crossbeam", "std"];
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     time("channel-rendezvous-1", SpeedAtLeast(2.2, "kanal"), "30 M/s, kanal 13.9"),
     time("channel-rendezvous-1", SpeedAtLeast(5.0, "go"), "30 M/s, Go 6.15"),

@@ -3,7 +3,7 @@
 use super::Bound::CostAtMost;
 use super::{Goal, time};
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     time("files-read-4", CostAtMost(1.3, "std"), "std 1.01 us, monoio 3.1, tokio 3.9"),
     time("files-write-4", CostAtMost(1.3, "std"), "std 1.54 us, tokio 4.6, monoio 5.5"),

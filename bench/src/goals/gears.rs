@@ -1,11 +1,11 @@
-//! Goals of what gears' notes measure.
+//! Goals of the rows that gears' notes measure.
 
 use super::Bound::{CostAtMost, SpeedAtLeast};
 use super::{Goal, NO_WORSE_THAN_GO, time};
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
-    // The notes have one future for 3.4 bare virtual threads.
+    // In the notes, one future costs as much as 3.4 bare virtual threads.
     time("gears-future", SpeedAtLeast(1.0, "jdk"), "a bare virtual thread 560 ns"),
     time("gears-future", SpeedAtLeast(5.0, "go"), "as spawn-join-2"),
     time(

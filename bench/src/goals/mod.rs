@@ -1,8 +1,9 @@
 //! The goals, as data.
 //!
-//! A bound against a peer is a ratio within the rounds of one run, because absolutes move with the
-//! machine. The absolute of the machine on which the goals were set is kept beside it as text. Where
-//! a stack per task must cost more than a state machine does, the goal is a floor: `known_cost`.
+//! A bound against a peer is a ratio within the rounds of one run, because absolute times depend on
+//! the machine. The absolute time on the machine where the goals were set is kept beside it as
+//! text. Where a stack per task must cost more than a state machine, the goal is a floor:
+//! `known_cost`.
 
 pub(crate) mod channels;
 pub(crate) mod files;
@@ -14,21 +15,21 @@ pub(crate) mod tasks;
 /// The name of ecru's own contender in every row.
 pub(crate) const ECRU: &str = "ecru";
 
-/// The same on the `poll` driver, in the rows where the driver matters.
+/// The name of ecru's contender on the `poll` driver, in the rows where the driver matters.
 pub(crate) const ECRU_POLL: &str = "ecru-poll";
 
-/// For rows that nobody set a ratio for.
+/// For rows without a ratio of their own.
 const NO_WORSE_THAN_GO: &str = "at least Go's";
 
-/// What is asked of one metric of one row.
+/// The bound of a goal on one metric of one row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     /// The contender's cost is at most this many times the peer's.
     CostAtMost(f64, &'static str),
     /// The contender's cost is at most this many times that of the best of these, by their medians.
     CostAtMostBest(f64, &'static [&'static str]),
-    /// The contender is at least this many times as fast as the peer (the peer's cost divided by its
-    /// own).
+    /// The contender is at least this many times as fast as the peer (the peer's cost divided by
+    /// its own).
     SpeedAtLeast(f64, &'static str),
     /// The contender's cost is at most this, in the metric's unit.
     Absolute(f64),
@@ -44,16 +45,16 @@ pub(crate) enum Bound {
 pub(crate) struct Goal {
     pub(crate) row: &'static str,
     pub(crate) metric: &'static str,
-    /// The contender that is to reach it, in most goals [`ECRU`].
+    /// The contender that has to reach the goal, usually [`ECRU`].
     pub(crate) contender: &'static str,
     pub(crate) bound: Bound,
-    /// What the ratio stood for where the goals were set.
+    /// What the ratio meant where the goals were set.
     pub(crate) stands_for: &'static str,
-    /// A stack per task must lose to a state machine here; the goal is the floor.
+    /// Whether the goal is a floor, because a stack per task must lose to a state machine here.
     pub(crate) known_cost: bool,
 }
 
-/// A goal of ecru's own contender.
+/// Creates a goal of ecru's own contender.
 pub(crate) const fn goal(
     row: &'static str,
     metric: &'static str,
@@ -63,12 +64,12 @@ pub(crate) const fn goal(
     Goal { row, metric, contender: ECRU, bound, stands_for, known_cost: false }
 }
 
-/// A goal for the metric that most rows have.
+/// Creates a goal for the metric that most rows have.
 pub(crate) const fn time(row: &'static str, bound: Bound, stands_for: &'static str) -> Goal {
     goal(row, "time", bound, stands_for)
 }
 
-/// A goal for a row in which a stack costs what it costs.
+/// Creates a goal for a row with a known cost of stacks.
 const fn floor(
     row: &'static str,
     metric: &'static str,
@@ -78,7 +79,7 @@ const fn floor(
     Goal { known_cost: true, ..goal(row, metric, bound, stands_for) }
 }
 
-/// A goal of ecru on the `poll` driver.
+/// Creates a goal of ecru on the `poll` driver.
 const fn poll(
     row: &'static str,
     metric: &'static str,

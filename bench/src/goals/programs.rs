@@ -3,7 +3,7 @@
 use super::Bound::Absolute;
 use super::{Goal, goal};
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     goal("downloads", "hundred", Absolute(1.01), "100 at once in 1.01 x the time of one alone"),
     goal("downloads", "thousands", Absolute(1.015), "four rounds of 512 in 1.015 x four times one"),

@@ -3,10 +3,10 @@
 use super::Bound::{Absolute, CostAtMost, CostAtMostBest};
 use super::{Goal, goal, poll};
 
-/// The runtimes that serve. The raw loops are floors and have goals of their own.
+/// The runtimes that serve. The raw loops are lower bounds, and have goals of their own.
 const RUNTIMES: &[&str] = &["tokio", "monoio", "may", "smol", "go"];
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     goal("echo-64", "cpu", CostAtMostBest(1.02, RUNTIMES), "tokio 0.96 x raw epoll"),
     goal("echo-64", "cpu", CostAtMost(1.08, "raw-uring"), "2.95 us for raw io_uring"),

@@ -6,7 +6,7 @@ use super::{Goal, floor, goal};
 /// Two workers may be 15% slower than one.
 const FIFTEEN_PERCENT_SLOWER: f64 = 1.0 / 0.85;
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     goal("switch", "time", CostAtMost(1.1, "corosensei"), "0.91 ns for corosensei, one way"),
     goal("recycle", "time", CostAtMost(2.0, "corosensei"), "2.5 ns for corosensei"),
@@ -34,7 +34,7 @@ pub(crate) const GOALS: &[Goal] = &[
         Absolute(2_400.0),
         "2,400 ns guarded; the page fault alone is 1,300-1,500",
     ),
-    // The same as a ratio: the absolute doubles when the machine is in its slow state.
+    // This is a ratio, because the absolute time doubles when the machine is in its slow state.
     floor(
         "create-park",
         "time",

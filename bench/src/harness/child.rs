@@ -1,6 +1,8 @@
-//! Both ends of a child process: the program that measures one contender once, and the call that starts it.
+//! Both ends of a child process: the program that measures one contender once, and the code that
+//! starts it.
 //!
-//! The child prints a line `metric value` for each metric, on standard output, and nothing else there.
+//! The child prints one line `metric value` for each metric on standard output, and nothing else
+//! there.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -14,25 +16,26 @@ use super::pin::{note_second_core, pin, second_core};
 use super::row::{Contender, Measure, Row};
 
 /// A child that takes longer than this has hung. The longest is `downloads`, with two minutes if it
-/// has to be built first.
+/// must be built first.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What became of one contender in one round.
+/// The outcome of one contender in one round.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// The metrics it printed, in the row's order.
     Measured(Vec<f64>),
-    /// It cannot run here, for this reason.
+    /// The contender cannot run here, for this reason.
     Skipped(String),
-    /// It ended without a full sample, for this reason.
+    /// The contender ended without a full sample, for this reason.
     Died(String),
 }
 
-/// The child's side: measures and prints. Does not return for a contender in Go or Java, whose program takes the process over.
+/// The child's side: measures and prints. It does not return for a contender in Go or Java, whose
+/// program replaces the process.
 ///
 /// # Errors
 ///
-/// When the cores cannot be had, or that program cannot be started.
+/// Returns an error if the cores are not available, or if that program cannot be started.
 pub(crate) fn child_main(row: &Row, contender: &Contender) -> Result<(), String> {
     note_second_core();
     pin(row.cores)?;
@@ -59,7 +62,7 @@ pub(crate) fn child_main(row: &Row, contender: &Contender) -> Result<(), String>
     }
 }
 
-/// The parent's side: one round of one contender.
+/// The parent's side: runs one round of one contender.
 pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     let missing = match contender.measure {
         Measure::Here(_) => None,
@@ -81,7 +84,7 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last =
-            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+            said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing");
         return Outcome::Died(format!("{}: {}", output.status, last.trim()));
     }
     match parse(row, &printed) {
@@ -90,10 +93,10 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
     }
 }
 
-/// Returns what the child printed, once it has ended; one that hangs is killed.
+/// Returns what the child printed, once it has ended. A child that hangs is killed.
 ///
-/// A child prints a few lines, which fit in the pipes, so nothing has to be read meanwhile. This
-/// process sleeps until the child ends: a look now and then would run on the measured cores.
+/// A child prints a few lines, which fit into the pipes, so nothing has to be read meanwhile. This
+/// process sleeps until the child ends, because polling would run on the measured cores.
 fn output_in_time(mut child: Child) -> io::Result<Output> {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let handle = pidfd_open(pid.expect("a child has an id"), PidfdFlags::empty())?;
@@ -107,7 +110,7 @@ fn output_in_time(mut child: Child) -> io::Result<Output> {
     child.wait_with_output()
 }
 
-/// The values of the row's metrics, in its order; `None` if one is missing.
+/// Returns the values of the row's metrics, in its order, or `None` if one is missing.
 fn parse(row: &Row, printed: &str) -> Option<Vec<f64>> {
     let value_of = |name: &str| {
         let lines = printed.lines().filter_map(|line| line.split_once(' '));

@@ -1,4 +1,4 @@
-//! Where and from what a result was made.
+//! The machine, build and commit of a result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::peers::versions;
 
-/// Where the workspace lies.
+/// The folder of the workspace.
 pub(super) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The machine, the compiler, the commit and the arguments of a run.
@@ -36,7 +36,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads all of it; what cannot be read is `unknown`.
+    /// Reads all fields. A field that cannot be read is `unknown`.
     pub(crate) fn here(arguments: Vec<String>, rounds: usize, repeats: usize) -> Header {
         let began = output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]);
         Header {
@@ -58,7 +58,7 @@ impl Header {
         }
     }
 
-    /// Names and values, in the order of printing.
+    /// Returns names and values, in the order of printing.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let peers: Vec<_> =
             self.peers.iter().map(|(name, version)| format!("{name} {version}")).collect();
@@ -100,7 +100,8 @@ impl Header {
     }
 }
 
-/// Returns why this program is not that of the commit, or `None` if it is. Results do not count.
+/// Returns why this program is not that of the commit, or `None` if it is. Changes of results are
+/// ignored.
 pub(crate) fn why_not_clean() -> Option<String> {
     let status = Command::new("git")
         .args(["status", "--porcelain", "--", ".", ":(exclude)bench/results"])
@@ -138,7 +139,7 @@ fn newer_source(root: &Path) -> Option<String> {
     None
 }
 
-/// The value of the first `key : value` line of a file.
+/// Returns the value of the first `key : value` line of a file.
 fn line_of(path: &str, key: &str) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let value =
@@ -146,7 +147,7 @@ fn line_of(path: &str, key: &str) -> String {
     value.map_or_else(|| "unknown".into(), |(_, value)| value.trim().to_owned())
 }
 
-/// The first line that a program prints, run in the workspace.
+/// Returns the first line that a program prints, run in the workspace.
 pub(super) fn output(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(ROOT).output();
     let line = output
@@ -159,7 +160,7 @@ pub(super) fn output(program: &str, arguments: &[&str]) -> String {
 pub(super) mod tests {
     use super::*;
 
-    /// A header that says nothing of where it was made.
+    /// A header without facts about a machine.
     pub(crate) fn header() -> Header {
         Header {
             processor: "AMD EPYC".into(),

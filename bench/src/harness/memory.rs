@@ -1,26 +1,26 @@
-//! What the process holds in memory.
+//! The memory that the process holds.
 
-/// Resident bytes, page tables included: a sparse stack per task pays for both.
+/// Returns resident bytes, page tables included, because a sparse stack per task costs both.
 ///
 /// # Panics
 ///
-/// Where `/proc/self/status` lacks either line.
+/// Panics if `/proc/self/status` lacks either line.
 pub(crate) fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     kibibytes(&status, "VmRSS:") + kibibytes(&status, "VmPTE:")
 }
 
-/// Memory mappings of the process; Linux grants it 65,530 unless told otherwise.
+/// Returns the number of memory mappings of the process. Linux allows 65,530 by default.
 ///
 /// # Panics
 ///
-/// Where `/proc/self/maps` cannot be read.
+/// Panics if `/proc/self/maps` cannot be read.
 pub(crate) fn mappings() -> f64 {
     let maps = std::fs::read_to_string("/proc/self/maps").expect("/proc is mounted");
     maps.lines().count() as f64
 }
 
-/// The value of one line of the status file, in bytes.
+/// Returns the value of one line of the status file, in bytes.
 fn kibibytes(status: &str, key: &str) -> f64 {
     let line = status
         .lines()

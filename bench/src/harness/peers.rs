@@ -7,7 +7,7 @@ use super::header::output;
 /// The lock file that this program was built with.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
-/// Dependencies of this package that are no peers.
+/// Dependencies of this package that are not peers.
 const OWN: &[&str] = &["ecru", "httparse", "lexopt", "rustix", "serde", "serde_json"];
 
 /// Returns the version of every peer that this package depends on, and of the programs that rows
@@ -20,7 +20,7 @@ pub(super) fn versions() -> BTreeMap<String, String> {
     versions
 }
 
-/// wrk says its version beside the help text, with exit status 1.
+/// Returns wrk's version, which it prints with its help text and exit status 1.
 fn wrk() -> String {
     let said = output("wrk", &["--version"]);
     said.split_whitespace().nth(1).map_or_else(|| "none".into(), str::to_owned)
@@ -40,7 +40,8 @@ fn locked(lock: &str, package: &str) -> BTreeMap<String, String> {
     let dependencies =
         own.lines().filter_map(|line| line.trim().strip_prefix('"')?.split('"').next());
     let version = |dependency: &str| {
-        // A name alone if there is one version of it, else the name and the version.
+        // The entry is a name alone if there is one version of it, otherwise the name and the
+        // version.
         if let Some((name, version)) = dependency.split_once(' ') {
             return Some((name.to_owned(), version.to_owned()));
         }

@@ -9,17 +9,18 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 ///
 /// # Errors
 ///
-/// When the kernel does not say.
+/// Returns an error if the kernel does not report them.
 pub(crate) fn usable_cores() -> Result<Vec<usize>, String> {
     let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
     Ok((0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect())
 }
 
-/// Keeps this thread, and every thread and program it starts, on the first `cores` of the cores it may use.
+/// Pins this thread, and every thread and program that it starts, to the first `cores` of the cores
+/// that it may use.
 ///
 /// # Errors
 ///
-/// When the machine has fewer cores, or refuses.
+/// Returns an error if the machine has fewer cores, or refuses.
 pub(crate) fn pin(cores: usize) -> Result<(), String> {
     let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
     let mut chosen = CpuSet::new();
@@ -34,10 +35,11 @@ pub(crate) fn pin(cores: usize) -> Result<(), String> {
     sched_setaffinity(None, &chosen).map_err(|error| format!("sched_setaffinity: {error}"))
 }
 
-/// The second core that this process may use, found before it was pinned. For a load that is to run beside it.
+/// The second core that this process may use, determined before the process was pinned. A server's
+/// load runs on it.
 static SECOND: OnceLock<usize> = OnceLock::new();
 
-/// Remembers [`second_core`]; called before [`pin`].
+/// Determines [`second_core`]. It is called before [`pin`].
 pub(crate) fn note_second_core() {
     let allowed = sched_getaffinity(None).expect("a thread may ask where it may run");
     let mut usable = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
@@ -45,27 +47,28 @@ pub(crate) fn note_second_core() {
     SECOND.get_or_init(|| usable.next().unwrap_or(first));
 }
 
-/// The number of the second core; on a machine with one core it is that.
+/// Returns the number of the second core, or of the only core.
 pub(crate) fn second_core() -> usize {
     *SECOND.get().expect("noted when the child began")
 }
 
-/// Keeps this thread, and what it starts, on one core, whatever it was pinned to before.
+/// Pins this thread, and what it starts, to one core, whatever it was pinned to before.
 ///
 /// # Errors
 ///
-/// When the machine refuses.
+/// Returns an error if the machine refuses.
 pub(crate) fn pin_to(core: usize) -> Result<(), String> {
     let mut chosen = CpuSet::new();
     chosen.set(core);
     sched_setaffinity(None, &chosen).map_err(|error| format!("sched_setaffinity: {error}"))
 }
 
-/// Runs both on threads of their own, the first pinned to the first of the row's cores and the second to the second.
+/// Runs both on threads of their own, the first pinned to the first of the row's cores and the
+/// second to the second.
 ///
 /// # Panics
 ///
-/// When one of them does, or the row has one core only.
+/// Panics if one of them panics, or if the row has only one core.
 pub(crate) fn on_two_cores(first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
     thread::scope(|threads| {
         threads.spawn(|| on_core(0, first));

@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rounds that a verdict needs. With nine, the second to the eighth value hold the median with a
-/// probability of 96%.
+/// The number of rounds that a verdict needs. Of nine values, the second to the eighth contain the
+/// median with a probability of 96%.
 pub(crate) const ROUNDS_FOR_A_VERDICT: usize = 9;
 
 /// The spread of one number over the rounds of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Range {
     pub(crate) min: f64,
-    /// The lower end of the range that holds the median: the second of nine values.
+    /// The lower end of the range that contains the median: the second of nine values.
     pub(crate) low: f64,
     pub(crate) median: f64,
     /// The upper end of that range: the eighth of nine values.
     pub(crate) high: f64,
     pub(crate) max: f64,
-    /// The number of rounds that gave a value.
+    /// The number of rounds with a value.
     pub(crate) rounds: usize,
 }
 
@@ -37,8 +37,8 @@ impl Range {
     }
 }
 
-/// Returns how many values to leave out at either end so that the rest still holds the median with
-/// a probability of at least 95%. The result is 0 for fewer than nine values, and 1 for nine.
+/// Returns how many values to leave out at either end so that the rest still contains the median
+/// with a probability of at least 95%. The result is 0 for fewer than nine values, and 1 for nine.
 fn left_out(count: usize) -> usize {
     // Of `count` values, the number below the median is binomial with probability 1/2. The range
     // misses the median if at most `left_out` values lie on one side of it.

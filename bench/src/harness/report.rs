@@ -1,4 +1,4 @@
-//! What is printed: verdicts first, then ratios, then absolutes.
+//! The printed report: verdicts first, then ratios, then absolute values.
 
 use std::fmt::{self, Write};
 
@@ -6,7 +6,7 @@ use super::header::Header;
 use super::range::Range;
 use super::result::{ContenderResult, Results, RowResult};
 
-/// Returns everything as a page of Markdown.
+/// Returns the whole report as a page of Markdown.
 pub(crate) fn page(results: &Results) -> String {
     let mut page = head(&results.header);
     if !results.complete {
@@ -19,7 +19,7 @@ pub(crate) fn page(results: &Results) -> String {
     page
 }
 
-/// Returns what stands above the rows.
+/// Returns the part above the rows.
 pub(crate) fn head(header: &Header) -> String {
     let mut head = String::from("# ecru-bench\n\n");
     for (name, value) in header.fields() {
@@ -109,7 +109,7 @@ pub(crate) fn short(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns a number in its unit; many nanoseconds in a larger one.
+/// Returns a number with its unit. Large numbers of nanoseconds get a larger unit.
 fn with_unit(value: f64, unit: &str) -> String {
     match unit {
         "ns" if value.abs() >= 1e7 => format!("{} ms", short(value / 1e6)),

@@ -1,4 +1,4 @@
-//! What a run found, as it is kept in a file.
+//! The results of a run, as they are saved in a file.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::range::Range;
 use super::row::{Metric, Row};
 use super::verdict::GoalResult;
 
-/// The second edition of the file format; results of the first one have no such number.
+/// The second edition of the file format. Results of the first edition have no such number.
 pub(crate) const FORMAT: u32 = 2;
 
-/// A run: where it was made, and its rows so far.
+/// A run: its header, and its rows so far.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
     pub(crate) format: u32,
@@ -32,9 +32,10 @@ pub(crate) struct RowResult {
     pub(crate) note: String,
     pub(crate) cores: usize,
     pub(crate) metrics: Vec<MetricName>,
-    /// Rounds that were given up because something disturbed them, and run again.
+    /// The number of rounds that were discarded because something disturbed them, and run again.
     pub(crate) repeated: usize,
-    /// Disturbed rounds that count all the same, because the row had been repeated often enough.
+    /// The number of disturbed rounds that count nevertheless, because the row had been repeated
+    /// often enough.
     pub(crate) kept_disturbed: usize,
     /// How often each reason for a disturbed round was found.
     pub(crate) disturbances: BTreeMap<String, usize>,
@@ -60,12 +61,13 @@ impl From<&Metric> for MetricName {
 pub(crate) struct ContenderResult {
     pub(crate) name: String,
     pub(crate) note: Option<String>,
-    /// Why it gave nothing, the last time it did.
+    /// The most recent reason why it gave no sample.
     pub(crate) failure: Option<String>,
-    /// For each metric: the spread of its values, and that of its cost as a multiple of ecru's in
-    /// the same round.
+    /// For each metric: the spread of its values, and the spread of its cost as a multiple of
+    /// ecru's in the same round.
     pub(crate) summary: Vec<Option<Summary>>,
-    /// One entry for each round, with a value for each metric; `None` where it gave nothing.
+    /// One entry for each round, with a value for each metric. The entry is `None` if there was no
+    /// sample.
     pub(crate) rounds: Vec<Option<Vec<f64>>>,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Summary {
 }
 
 impl ContenderResult {
-    /// A contender before its first round.
+    /// Creates a contender before its first round.
     pub(crate) fn new(name: &str, note: Option<&str>) -> ContenderResult {
         ContenderResult {
             name: name.into(),
@@ -95,7 +97,7 @@ impl ContenderResult {
 }
 
 impl RowResult {
-    /// A row before its first round.
+    /// Creates a row before its first round.
     pub(crate) fn new(row: &Row) -> RowResult {
         let contender = |contender: &super::row::Contender| {
             ContenderResult::new(contender.name, contender.note)
@@ -119,20 +121,20 @@ impl RowResult {
         self.contenders.iter().find(|contender| contender.name == name)
     }
 
-    /// Returns the place of a metric in every sample.
+    /// Returns the index of a metric in every sample.
     pub(crate) fn metric(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
     }
 
-    /// Returns the spread, over the rounds in which both measured, of one contender's value
-    /// divided by another's. A count may be zero. A round in which the divisor is zero has no ratio.
+    /// Returns the spread of one contender's value divided by another's, over the rounds in which
+    /// both measured. A count may be zero. A round in which the divisor is zero has no ratio.
     pub(crate) fn ratio(&self, above: (&str, usize), below: (&str, usize)) -> Option<Range> {
         let (above_rounds, below_rounds) =
             (&self.contender(above.0)?.rounds, &self.contender(below.0)?.rounds);
         let rounds = above_rounds.iter().zip(below_rounds);
         let ratios = rounds
             .filter_map(|(one, other)| Some(one.as_ref()?[above.1] / other.as_ref()?[below.1]));
-        // The file of results cannot hold what is not finite.
+        // The file of results can only contain finite numbers.
         Range::of(ratios.filter(|ratio| ratio.is_finite()).collect())
     }
 

@@ -1,4 +1,5 @@
-//! The rounds of a row: each contender once in a round, in rotated order; a disturbed round again.
+//! The rounds of a row: each contender once in a round, in rotated order. A disturbed round is
+//! repeated.
 
 use std::thread;
 use std::time::Duration;
@@ -10,30 +11,30 @@ use super::pin::usable_cores;
 use super::result::RowResult;
 use super::row::{Contender, Row};
 
-/// How long to wait before a disturbed round is run again: what disturbed it may end by then.
+/// The pause before a disturbed round is repeated. The disturbance may end by then.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How long a row is measured.
+/// The number of rounds of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rounds {
-    /// Rounds that count.
+    /// The number of rounds that count.
     pub(crate) wanted: usize,
-    /// Disturbed rounds that are run again, at most; those after them count.
+    /// The maximum number of repeated rounds. Disturbed rounds after that count.
     pub(crate) repeats: usize,
 }
 
-/// Runs a row's contenders in interleaved rounds; `progress` is told what runs.
+/// Runs a row's contenders in interleaved rounds. `progress` is called with what is running.
 ///
 /// # Errors
 ///
-/// When a core that the row needs cannot be had.
+/// Returns an error if a core that the row needs is not available.
 pub(crate) fn run_row(
     row: &Row,
     rounds: Rounds,
     gate: &mut Gate,
     progress: impl FnMut(&str),
 ) -> Result<RowResult, String> {
-    // The child runs on the first of the cores; a load beside it, and this program, on the second.
+    // The child runs on the first of the cores. A load for it, and this program, run on the second.
     let own: Vec<_> = usable_cores()?.into_iter().take(row.cores).collect();
     let watched: Vec<_> = usable_cores()?.into_iter().take(row.cores.max(2)).collect();
     let measure = |contender: &Contender| {
@@ -46,7 +47,7 @@ pub(crate) fn run_row(
     all_rounds(row, rounds, gate, measure, || thread::sleep(PAUSE), progress)
 }
 
-/// The loop itself, with any way to measure and to pause.
+/// The loop itself, with functions to measure and to pause.
 fn all_rounds(
     row: &Row,
     rounds: Rounds,
@@ -62,7 +63,7 @@ fn all_rounds(
         let mut disturbance = None;
         for place in rotated(row.contenders.len(), round) {
             if result.contenders[place].failure.is_some() {
-                // What could not run once is not given the time of another try.
+                // A contender that could not run once is not tried again.
                 continue;
             }
             let contender = &row.contenders[place];
@@ -131,7 +132,8 @@ mod tests {
         }
     }
 
-    /// Runs with a script of readings; returns the row, and who ran, in order.
+    /// Runs with a script of readings. Returns the row, and the contenders in the order in which
+    /// they ran.
     fn run(
         rounds: Rounds,
         mut answer: impl FnMut(&str, usize) -> (Outcome, Reading),
@@ -157,7 +159,7 @@ mod tests {
         let rounds = Rounds { wanted: 4, repeats: 9 };
         let (result, ran) = run(rounds, |_, before| (measured(before as f64), QUIET));
         assert_eq!(ran, "abcbcacababc");
-        // Samples are kept by contender, not by order.
+        // Samples are stored by contender, not by order.
         assert_eq!(result.contenders[0].rounds[1], Some(vec![5.0]));
         assert_eq!((result.repeated, result.kept_disturbed), (0, 0));
     }

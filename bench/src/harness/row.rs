@@ -1,23 +1,23 @@
-//! What a row is made of.
+//! The parts of a row.
 
-/// The unit of a metric; it decides how the number is printed.
+/// The unit of a metric, which determines how its number is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Nanoseconds,
     Bytes,
     Seconds,
-    /// Of a hundred.
+    /// Per cent.
     Percent,
-    /// How many.
+    /// A count.
     Count,
-    /// How many times what there was at the start.
+    /// A multiple of the value at the start.
     TimesTheStart,
-    /// How many times the least that is possible.
+    /// A multiple of the least possible value.
     TimesTheLeast,
 }
 
 impl Unit {
-    /// The name in tables and in the JSON file.
+    /// Returns the name in tables and in the JSON file.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "ns",
@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// One number that every contender of a row gives.
+/// One number that every contender of a row measures.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -39,20 +39,21 @@ pub(crate) struct Metric {
 }
 
 impl Metric {
-    /// Time for one operation, the metric of most rows.
+    /// The time of one operation, the metric of most rows.
     pub(crate) const TIME: Metric = Metric { name: "time", unit: Unit::Nanoseconds };
 }
 
-/// What one contender measured in one round: metric and value.
+/// One contender's measurements in one round: metrics and values.
 pub(crate) type Sample = Vec<(&'static str, f64)>;
 
 /// How a contender measures.
 pub(crate) enum Measure {
     /// By calling this in the child process.
     Here(Box<dyn Fn() -> Sample>),
-    /// By turning the child process into the Go program, with these arguments and this many processors.
+    /// By replacing the child process by the Go program, with these arguments and this many
+    /// processors.
     Go { arguments: Vec<String>, processors: usize },
-    /// By turning it into the Java program, with these arguments.
+    /// By replacing it by the Java program, with these arguments.
     Jdk { arguments: Vec<String> },
 }
 
@@ -60,34 +61,35 @@ pub(crate) enum Measure {
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) measure: Measure,
-    /// What a reader has to know to compare it fairly, such as a limit on its size.
+    /// A remark that a fair comparison needs, such as a limit on its size.
     pub(crate) note: Option<&'static str>,
 }
 
 impl Contender {
-    /// A contender with the single metric [`Metric::TIME`].
+    /// Creates a contender with the single metric [`Metric::TIME`].
     pub(crate) fn timed(name: &'static str, measure: impl Fn() -> f64 + 'static) -> Self {
         Self::sampled(name, move || vec![(Metric::TIME.name, measure())])
     }
 
-    /// A contender that gives a whole sample.
+    /// Creates a contender that returns a whole sample.
     pub(crate) fn sampled(name: &'static str, measure: impl Fn() -> Sample + 'static) -> Self {
         Self { name, measure: Measure::Here(Box::new(measure)), note: None }
     }
 
-    /// The contender `go`: a subcommand of the program in `bench/go`.
+    /// Creates the contender `go`: a subcommand of the program in `bench/go`.
     pub(crate) fn go(processors: usize, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Self { name: "go", measure: Measure::Go { arguments, processors }, note: None }
     }
 
-    /// The contender `jdk`: a subcommand of the program in `bench/jvm`. It has as many processors as the row has cores.
+    /// Creates the contender `jdk`: a subcommand of the program in `bench/jvm`. It has as many
+    /// processors as the row has cores.
     pub(crate) fn jdk(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         Self { name: "jdk", measure: Measure::Jdk { arguments }, note: None }
     }
 
-    /// The same with a note.
+    /// Adds a note.
     pub(crate) fn note(mut self, note: &'static str) -> Self {
         self.note = Some(note);
         self
@@ -97,19 +99,19 @@ impl Contender {
 /// One kind of work.
 pub(crate) struct Row {
     pub(crate) family: &'static str,
-    /// What tells the rows of a family apart: a number of workers, tasks, coroutines or timers.
+    /// The number that distinguishes the rows of a family: of workers, tasks, coroutines or timers.
     pub(crate) number: Option<usize>,
     pub(crate) title: String,
     /// Every contender is pinned to this many cores.
     pub(crate) cores: usize,
     pub(crate) metrics: &'static [Metric],
     pub(crate) contenders: Vec<Contender>,
-    /// What the row stands for, or leaves out.
+    /// What the row represents, or leaves out.
     pub(crate) note: &'static str,
 }
 
 impl Row {
-    /// `family` or `family-number`.
+    /// Returns `family` or `family-number`.
     pub(crate) fn name(&self) -> String {
         match self.number {
             Some(number) => format!("{}-{number}", self.family),

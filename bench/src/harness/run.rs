@@ -12,21 +12,21 @@ use super::row::Row;
 use super::{store, verdict};
 use crate::goals::{ECRU, Goal};
 
-/// Spins before the first row, so that the fastest is known by then.
+/// The number of spins before the first row, which determine the fastest.
 const SPINS: usize = 20;
 
-/// A run, and where it is kept.
+/// A run, and the file in which it is saved.
 pub(crate) struct Run {
     results: Results,
     file: Option<PathBuf>,
 }
 
 impl Run {
-    /// Begins a run. With a topic it is kept in a new file.
+    /// Begins a run. With a topic it is saved in a new file.
     ///
     /// # Errors
     ///
-    /// When that file cannot be created.
+    /// Returns an error if that file cannot be created.
     pub(crate) fn begin(header: Header, topic: Option<&str>) -> Result<Run, String> {
         let file = topic.map(|topic| store::create(&header, topic)).transpose()?;
         let results =
@@ -34,11 +34,11 @@ impl Run {
         Ok(Run { results, file })
     }
 
-    /// Goes on with a run that was interrupted.
+    /// Continues a run that was interrupted.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, or the machine or the build is another.
+    /// Returns an error if the file cannot be read, or if the machine or the build differs.
     pub(crate) fn resume(results: Results, file: &Path, now: &Header) -> Result<Run, String> {
         match results.header.differs_from(now) {
             Some(difference) => {
@@ -48,11 +48,11 @@ impl Run {
         }
     }
 
-    /// Runs those of the rows that are missing. Each is shown and saved when it has ended.
+    /// Runs the rows that are missing. Each is printed and saved when it has ended.
     ///
     /// # Errors
     ///
-    /// When a core cannot be had, or the file cannot be written.
+    /// Returns an error if a core is not available, or if the file cannot be written.
     pub(crate) fn rows(mut self, rows: &[Row], goals: &[&Goal]) -> Result<(), String> {
         let header = &self.results.header;
         let rounds = Rounds { wanted: header.rounds, repeats: header.repeats };
@@ -76,7 +76,8 @@ impl Run {
         self.save()
     }
 
-    /// Holds the goals against all rows so far. A goal may name two rows, so this is done each time.
+    /// Evaluates the goals for all rows so far. A goal may name two rows, so this is done each
+    /// time.
     fn hold(&mut self, goals: &[&Goal]) {
         let held = |row: &RowResult| verdict::hold(goals, row, &self.results.rows);
         let held: Vec<_> = self.results.rows.iter().map(held).collect();

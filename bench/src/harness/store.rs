@@ -1,7 +1,7 @@
 //! Result files: `bench/results/<processor>/<date>-<topic>.json`, and a page beside each.
 //!
-//! A file is created once, and only the run that created it writes to it again, each time a row has
-//! ended. A second run of the same day and topic gets a number behind the name.
+//! A file is created once, and only the run that created it writes to it again, after each row. A
+//! second run of the same day and topic gets a number after the name.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use super::result::{FORMAT, Results};
 ///
 /// # Errors
 ///
-/// When the topic is no file name, or the file cannot be created.
+/// Returns an error if the topic is no file name, or the file cannot be created.
 pub(crate) fn create(header: &Header, topic: &str) -> Result<PathBuf, String> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '-';
     if topic.is_empty() || !topic.chars().all(word) {
@@ -49,14 +49,14 @@ fn create_in(folder: &Path, header: &Header, topic: &str) -> Result<PathBuf, Str
 ///
 /// # Errors
 ///
-/// When a file cannot be written.
+/// Returns an error if a file cannot be written.
 pub(crate) fn save(path: &Path, results: &Results) -> Result<(), String> {
     let text = serde_json::to_string(results).expect("names and numbers make JSON");
     replace(path, &(text + "\n"))?;
     replace(&path.with_extension("md"), &page(results))
 }
 
-/// Writes a file so that an interruption leaves the old one or the new one.
+/// Writes a file so that an interruption leaves either the old file or the new one.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let unfinished = path.with_extension("unfinished");
     fs::write(&unfinished, text)
@@ -68,7 +68,7 @@ fn replace(path: &Path, text: &str) -> Result<(), String> {
 ///
 /// # Errors
 ///
-/// When the file is not one of this edition, or the run was complete.
+/// Returns an error if the file is not one of this edition, or the run was complete.
 pub(crate) fn load(path: &Path) -> Result<Results, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let results: Results =
@@ -82,7 +82,7 @@ pub(crate) fn load(path: &Path) -> Result<Results, String> {
     Ok(results)
 }
 
-/// Returns the folder of a processor: `AMD EPYC 7763 64-Core Processor` has
+/// Returns the folder of a processor. For `AMD EPYC 7763 64-Core Processor` that is
 /// `amd-epyc-7763-64-core-processor`.
 fn folder_name(processor: &str) -> String {
     let plain = processor.replace("(R)", "").replace("(TM)", "").to_lowercase();
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::harness::header::tests::header;
 
-    /// A folder that is there as long as this is.
+    /// A folder that exists while this value lives.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -1,4 +1,4 @@
-//! Goals held against a run.
+//! Evaluates goals against a run.
 
 use std::fmt;
 
@@ -9,41 +9,41 @@ use super::report::short;
 use super::result::RowResult;
 use crate::goals::{Bound, ECRU, Goal};
 
-/// Disturbed rounds that may count in a verdict. The range leaves out one value at either end, so a
-/// single one cannot carry it beyond the others.
+/// The number of disturbed rounds that may count in a verdict. The range leaves out one value at
+/// either end, so a single disturbed value cannot carry it beyond the others.
 const DISTURBED_AT_MOST: usize = 1;
 
 /// The outcome of a goal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// The whole range that holds the median is within the bound.
+    /// The whole range that contains the median is within the bound.
     Met,
     /// The whole range is beyond the bound.
     Missed,
-    /// The range crosses the bound, or there were too few undisturbed rounds.
+    /// The range includes the bound, or there were too few undisturbed rounds.
     Undecided,
     /// A contender or a row that the goal needs is missing.
     Unmeasured,
 }
 
-/// One goal held against one row.
+/// One goal, evaluated for one row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GoalResult {
     pub(crate) metric: String,
-    /// The contender that is to reach the goal.
+    /// The contender that has to reach the goal.
     pub(crate) contender: String,
-    /// What is asked, in words.
+    /// The bound, in words.
     pub(crate) asked: String,
-    /// What the bound stood for on the machine where it was set.
+    /// What the bound meant on the machine where it was set.
     pub(crate) stands_for: String,
-    /// The goal is a floor under a cost that a stack for each task has.
+    /// Whether the goal is a floor, because of the known cost of a stack for each task.
     pub(crate) known_cost: bool,
     pub(crate) limit: f64,
     /// Whether more is better, as in "at least 4 x as fast".
     pub(crate) at_least: bool,
     pub(crate) measured: Option<Range>,
-    /// Disturbed rounds that count in it.
+    /// The number of disturbed rounds that count in it.
     pub(crate) disturbed: usize,
     pub(crate) verdict: Verdict,
 }
@@ -80,12 +80,12 @@ impl fmt::Display for GoalResult {
     }
 }
 
-/// Holds each of these goals against its row; `all` has the other rows of the same run.
+/// Evaluates each of these goals for its row. `all` has the other rows of the same run.
 pub(crate) fn hold(goals: &[&Goal], row: &RowResult, all: &[RowResult]) -> Vec<GoalResult> {
     goals.iter().filter(|goal| goal.row == row.name).map(|goal| result(goal, row, all)).collect()
 }
 
-/// Holds one goal against its row.
+/// Evaluates one goal for its row.
 fn result(goal: &Goal, row: &RowResult, all: &[RowResult]) -> GoalResult {
     let (limit, at_least) = match goal.bound {
         Bound::SpeedAtLeast(times, _) => (times, true),
@@ -113,7 +113,7 @@ fn result(goal: &Goal, row: &RowResult, all: &[RowResult]) -> GoalResult {
     }
 }
 
-/// Decides by where the range lies.
+/// Decides from the position of the range.
 fn decide(measured: Option<Range>, limit: f64, at_least: bool) -> Verdict {
     let Some(range) = measured else { return Verdict::Unmeasured };
     let (all_within, all_beyond) = if at_least {
@@ -146,8 +146,8 @@ fn measure(goal: &Goal, row: &RowResult, all: &[RowResult]) -> Option<Range> {
     }
 }
 
-/// Returns a contender's cost divided by that of the best of these: the one with the least median.
-/// The least value of each round would be a peer that does not exist.
+/// Returns a contender's cost divided by that of the best of these peers, the one with the lowest
+/// median. The lowest value of each round would be a peer that does not exist.
 fn against_the_best(row: &RowResult, own: (&str, usize), peers: &[&str]) -> Option<Range> {
     let medians: Option<Vec<_>> = peers
         .iter()
@@ -157,8 +157,8 @@ fn against_the_best(row: &RowResult, own: (&str, usize), peers: &[&str]) -> Opti
     row.ratio(own, (best.1, own.1))
 }
 
-/// Divides numbers of two rows. Their rounds are not the same moments, so the ends are those of the
-/// two ranges that lie farthest apart.
+/// Divides numbers of two rows. Their rounds were not at the same time, so the ends of the result
+/// are those of the two ranges that are farthest apart.
 fn divide(above: Range, below: Range) -> Range {
     Range {
         min: above.min / below.max,
@@ -170,7 +170,7 @@ fn divide(above: Range, below: Range) -> Range {
     }
 }
 
-/// Says what a bound asks for.
+/// Describes a bound in words.
 fn asked(bound: &Bound) -> String {
     match *bound {
         Bound::CostAtMost(times, peer) => format!("at most {times} x the cost of {peer}"),
@@ -232,7 +232,7 @@ mod tests {
         hold(&[&goal(bound)], row, &[]).remove(0)
     }
 
-    /// Nine rounds in which the peer takes `times` x ecru's 10 ns.
+    /// Nine rounds in which the peer's time is a multiple of ecru's 10 ns.
     fn nine(times: [f64; 9]) -> RowResult {
         let peer = times.map(|times| Some(10.0 * times)).to_vec();
         row("test", &[(ECRU, vec![Some(10.0); 9]), ("peer", peer)])
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_a_round() {
-        // The machine is half as fast in some rounds; each round alone says 5.
+        // The machine is half as fast in some rounds, and each round alone has the ratio 5.
         let speeds = [1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 1.0, 2.0, 2.0];
         let at = |time: f64| speeds.map(|slow| Some(slow * time)).to_vec();
         let row = row("test", &[(ECRU, at(10.0)), ("peer", at(50.0))]);

@@ -1,15 +1,16 @@
-//! The peers' channels, in one shape for tasks and in one for threads, so that a row's work is written once for all of them.
+//! The peers' channels, behind one trait for tasks and one for threads, so that a row's work is
+//! written once for all of them.
 
 use std::fmt::Debug;
 use std::future::{Future, ready};
 
-/// How many messages a channel holds; `None` for as many as are sent.
+/// The number of messages that a channel holds; `None` for an unbounded channel.
 pub(crate) type Capacity = Option<usize>;
 
-/// Here nobody drops an end early.
+/// No end is dropped early in these rows.
 pub(crate) const ALIVE: &str = "both ends are alive";
 
-/// What a peer answers: the value, as both ends are alive.
+/// Takes the value out of a peer's result, because both ends are alive.
 pub(crate) trait Alive {
     type Value;
 
@@ -32,9 +33,10 @@ impl<T, E: Debug> Alive for Result<T, E> {
     }
 }
 
-/// A channel between tasks of tokio, whose executor the channels without one of their own run on.
+/// A channel between tasks of tokio, whose executor also runs the tasks of channels without an
+/// executor of their own.
 ///
-/// The futures are the peer's own: one more layer around them costs kanal a tenth.
+/// The futures are the peer's own, because one more layer around them slows kanal down by a tenth.
 pub(crate) trait TaskChannel: 'static {
     type Sender: Send + Sync + 'static;
     type Receiver: Send + 'static;
@@ -62,7 +64,7 @@ pub(crate) trait ThreadChannel: 'static {
     fn recv(receiver: &Self::Receiver) -> u64;
 }
 
-/// tokio's bounded channel; it has none without a buffer.
+/// tokio's bounded channel. tokio has none without a buffer.
 pub(crate) enum Tokio {}
 
 impl TaskChannel for Tokio {
@@ -196,7 +198,7 @@ impl ThreadChannel for Flume {
     }
 }
 
-/// async-channel; it has none without a buffer.
+/// async-channel, which has no channel without a buffer.
 pub(crate) enum AsyncChannel {}
 
 impl TaskChannel for AsyncChannel {

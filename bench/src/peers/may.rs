@@ -1,5 +1,5 @@
 //! may's sockets.
-#![expect(unsafe_code, reason = "gives it an fd")]
+#![expect(unsafe_code, reason = "passes a raw descriptor to it")]
 
 use std::io::{Read, Write};
 use std::os::fd::{FromRawFd, IntoRawFd};
@@ -11,7 +11,7 @@ use crate::serving::{Service, Session};
 pub(crate) fn serve(service: Service, listener: std::net::TcpListener) {
     in_may(1, move || {
         listener.set_nonblocking(true).expect("it is a socket");
-        // SAFETY: the fd is given away by its owner.
+        // SAFETY: the owner of the descriptor gives it away.
         let listener = unsafe { ::may::net::TcpListener::from_raw_fd(listener.into_raw_fd()) };
         for stream in listener.incoming() {
             let mut stream = stream.expect("a connection");

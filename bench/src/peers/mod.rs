@@ -1,4 +1,5 @@
-//! What the rows need of the peers: runtimes set up the way their own documentation does it, on a given number of workers.
+//! Shared code for the peers: runtimes with a given number of workers, set up as their
+//! documentation does it.
 
 pub(crate) mod channels;
 pub(crate) mod may;
@@ -9,16 +10,17 @@ pub(crate) mod smol;
 pub(crate) mod stack_slab;
 pub(crate) mod tokio;
 
-/// may stops at this many coroutines that live at once: each takes two memory mappings, and Linux grants a process 65,530.
+/// The limit for may's live coroutines. Each takes two memory mappings, and Linux allows a process
+/// 65,530.
 pub(crate) const MAY_LIVE_AT_MOST: usize = 30_000;
 
-/// Tells a reader about [`MAY_LIVE_AT_MOST`].
+/// A note on [`MAY_LIVE_AT_MOST`].
 pub(crate) const MAY_NOTE: &str =
     "at 30,000: it dies at 32,750 live coroutines (two mappings each)";
 
-/// Runs `work` in a coroutine of may, with that many workers.
+/// Runs `work` in a coroutine of may, with this number of workers.
 ///
-/// may's workers are set up once for a process; a child process does one row only.
+/// may's workers are set up once for a process, and a child process runs one row only.
 pub(crate) fn in_may<T: Send + 'static>(
     workers: usize,
     work: impl FnOnce() -> T + Send + 'static,

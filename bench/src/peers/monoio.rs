@@ -1,4 +1,4 @@
-//! monoio on io_uring: a thread with a ring, buffers lent to it.
+//! monoio on io_uring: a thread with a ring, to which buffers are lent.
 
 use std::net::TcpListener;
 
@@ -8,8 +8,8 @@ use monoio::net::TcpStream;
 
 use crate::serving::{IDLE_ROOM, ROOM, Service, Session};
 
-/// Serves until the process ends. The ring has the settings that monoio's users choose for a runtime
-/// with a thread of its own.
+/// Serves until the process ends. The ring has the settings that monoio's users choose for a
+/// runtime with a thread of its own.
 pub(crate) fn serve(service: Service, listener: TcpListener) {
     let mut ring = IoUring::builder();
     ring.setup_single_issuer().setup_defer_taskrun();
@@ -32,7 +32,8 @@ pub(crate) fn serve(service: Service, listener: TcpListener) {
     });
 }
 
-/// Its own idiom: the buffer goes to the kernel and comes back, with the length of what was read.
+/// Serves in monoio's idiom: the buffer goes to the kernel and comes back with the length of what
+/// was read.
 async fn echo(mut stream: TcpStream, room: usize) {
     let mut buffer: Vec<u8> = Vec::with_capacity(room);
     loop {
@@ -46,7 +47,7 @@ async fn echo(mut stream: TcpStream, room: usize) {
     }
 }
 
-/// What comes is copied into the session, which has to keep parts of requests.
+/// Received bytes are copied into the session, which has to keep parts of requests.
 async fn http(mut stream: TcpStream) {
     let mut session = Session::new(Service::Http);
     let (mut input, mut output) = (Vec::with_capacity(ROOM), Vec::with_capacity(ROOM));

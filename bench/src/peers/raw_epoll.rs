@@ -1,4 +1,4 @@
-//! The floor for readiness: a loop over epoll, no runtime.
+//! The lower bound for readiness: a loop over epoll, without a runtime.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use crate::serving::{Service, Session};
 
 const LISTENER: u64 = u64::MAX;
 
-/// Serves until the process ends. Answers are short: a send that would wait is a failure.
+/// Serves until the process ends. Answers are short, and a send that would block is an error.
 pub(crate) fn serve(service: Service, listener: TcpListener) {
     let poll = epoll::create(CreateFlags::CLOEXEC).expect("an epoll");
     listener.set_nonblocking(true).expect("it is a socket");
@@ -40,7 +40,7 @@ pub(crate) fn serve(service: Service, listener: TcpListener) {
     }
 }
 
-/// Reads until nothing is there. An error also for the end.
+/// Reads until no more bytes are there. The end of the stream is also an error.
 fn answer_all(stream: &mut TcpStream, session: &mut Session) -> std::io::Result<()> {
     loop {
         let room = session.room();
@@ -49,7 +49,8 @@ fn answer_all(stream: &mut TcpStream, session: &mut Session) -> std::io::Result<
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
             Ok(count) => {
                 stream.write_all(session.answer(count))?;
-                // Less than there was room for: nothing is left, and the next edge comes with the next bytes.
+                // The read returned less than there was room for, so nothing is left. The next edge
+                // comes with the next bytes.
                 if count < length {
                     return Ok(());
                 }

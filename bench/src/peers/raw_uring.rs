@@ -1,4 +1,5 @@
-//! The floor for io_uring: a loop over the ring, no runtime. Each answer is one submission: a send, and the next recv linked to it.
+//! The lower bound for io_uring: a loop over the ring, without a runtime. Each answer is one
+//! submission: a send, and the next recv linked to it.
 #![expect(unsafe_code, reason = "submits buffers to the kernel")]
 
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ struct Connection {
     session: Session,
 }
 
-/// Serves until the process ends. Answers are short: one send takes each.
+/// Serves until the process ends. Answers are short, so each takes one send.
 pub(crate) fn serve(service: Service, listener: TcpListener) {
     let mut builder = IoUring::builder();
     builder.setup_single_issuer().setup_defer_taskrun().setup_cqsize(8192);
@@ -35,7 +36,7 @@ pub(crate) fn serve(service: Service, listener: TcpListener) {
         for (name, result, more) in completions.drain(..) {
             if name == ACCEPT {
                 assert!(result >= 0 && more, "the listener goes on");
-                // SAFETY: a new fd that nobody else owns.
+                // SAFETY: this is a new descriptor without another owner.
                 let stream = unsafe { TcpStream::from_raw_fd(result) };
                 stream.set_nodelay(true).expect("it is TCP");
                 let mut connection =
@@ -69,7 +70,7 @@ pub(crate) fn serve(service: Service, listener: TcpListener) {
     }
 }
 
-/// `MSG_WAITALL`: the send is whole, or the link breaks.
+/// Returns `MSG_WAITALL`: the send is complete, or the link breaks.
 const fn libc_waitall() -> i32 {
     0x100
 }

@@ -12,7 +12,7 @@ use futures_lite::{AsyncReadExt, AsyncWriteExt};
 
 use crate::serving::{Service, Session};
 
-/// Gives `work` an executor that the calling thread and one more run.
+/// Calls `work` with an executor that the calling thread and one more thread run.
 pub(crate) fn on_two_workers<T, F: Future<Output = T>>(
     executor: &Executor<'_>,
     work: impl FnOnce() -> F,

@@ -1,6 +1,7 @@
-//! A slab of stacks for corosensei: one mapping, cut into strides, as the fastest peer that a program could build on it.
+//! A slab of stacks for corosensei: one mapping, cut into strides. It is the fastest peer that a
+//! program could build on corosensei.
 //!
-//! It has no guard pages, which ecru's stacks do have: a peer for speed, not for use.
+//! It has no guard pages, while ecru's stacks have. It is a peer for speed, not for use.
 
 #![expect(unsafe_code, reason = "maps memory and tells corosensei where the stacks in it are")]
 
@@ -10,38 +11,40 @@ use std::ptr;
 use corosensei::stack::{Stack, StackPointer};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 
-/// Virtual size of one stack, ecru's default.
+/// The virtual size of one stack, which is ecru's default.
 const STRIDE: usize = 256 * 1024;
 
-/// Stack tops at the same offset within a page share the same few cache sets; this spreads them.
+/// Stack tops at the same offset within a page share the same few cache sets. This distance spreads
+/// them.
 const STAGGER: usize = 128;
 
-/// How many different tops there are when staggered.
+/// The number of different tops when staggered.
 const STAGGERED_TOPS: usize = 16;
 
-/// The mapping. It is never undone: its stacks live as long as the child process that measures with them.
+/// The mapping. It is never unmapped, because its stacks live as long as the child process that
+/// measures with them.
 pub(crate) struct StackSlab {
     base: usize,
     count: usize,
 }
 
 impl StackSlab {
-    /// Maps room for `count` stacks; no page of it is touched.
+    /// Maps room for `count` stacks, without touching any page.
     pub(crate) fn new(count: usize) -> Self {
         let length = count * STRIDE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing.
+        // SAFETY: a fresh mapping at an address that the kernel chooses overlaps nothing.
         let base = unsafe {
             mmap_anonymous(ptr::null_mut(), length, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
         let base = base.expect("the address space has room for the slab");
-        // SAFETY: the range is the mapping just made, and the advice does not change what it holds.
+        // SAFETY: the range is the mapping just made, and the advice does not change its contents.
         unsafe { madvise(base, length, Advice::LinuxNoHugepage) }
             .expect("the kernel takes the advice");
         Self { base: base.expose_provenance(), count }
     }
 
-    /// All its stacks; with `staggered`, their tops lie at different offsets within a page.
+    /// Returns all its stacks. With `staggered`, their tops are at different offsets within a page.
     pub(crate) fn stacks(&self, staggered: bool) -> impl Iterator<Item = SlabStack> + use<> {
         let base = self.base;
         (0..self.count).map(move |index| {
@@ -57,8 +60,9 @@ pub(crate) struct SlabStack {
     limit: usize,
 }
 
-// SAFETY: both ends are aligned to 128 bytes and lie within the slab, no two stacks overlap, and a stack has far more than the
-// minimum size. The promised guard page is missing: the rows run a loop that needs a few hundred bytes of the 256 KiB.
+// SAFETY: both ends are aligned to 128 bytes and are within the slab, no two stacks overlap, and a
+// stack is far larger than the minimum size. The required guard page is missing: the rows run a
+// loop that needs a few hundred bytes of the 256 KiB.
 unsafe impl Stack for SlabStack {
     fn base(&self) -> StackPointer {
         NonZeroUsize::new(self.base).expect("a mapping is never at zero")

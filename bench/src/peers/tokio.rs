@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::serving::{Service, Session};
 
-/// A runtime with a clock and that many workers.
+/// Creates a runtime with a clock and this number of workers.
 pub(crate) fn runtime(workers: usize) -> Runtime {
     let built = match workers {
         1 => Builder::new_current_thread().enable_time().build(),
@@ -16,7 +16,7 @@ pub(crate) fn runtime(workers: usize) -> Runtime {
     built.expect("tokio starts")
 }
 
-/// Runs `work` in a task, not in the caller of `block_on`, which is woken more expensively.
+/// Runs `work` in a task, and not in the caller of `block_on`, whose wake-ups cost more.
 pub(crate) fn in_task<T: Send + 'static>(
     runtime: &Runtime,
     work: impl Future<Output = T> + Send + 'static,

@@ -15,15 +15,15 @@ use super::measure::Moment;
 use super::shape::{BUSY, CONNECTIONS, REQUEST, Shape};
 use crate::harness::Sample;
 
-/// The first of the words after `--load`.
+/// The first word after `--load`.
 pub(crate) const LOAD: &str = "placement";
 
 /// Measures a server. `serve` gets its listener on a thread of its own and returns when the clients
-/// have hung up.
+/// have disconnected.
 ///
 /// # Panics
 ///
-/// When the clients get wrong answers.
+/// Panics if the clients get wrong answers.
 pub(super) fn served(shape: Shape, serve: impl FnOnce(TcpListener) + Send) -> Sample {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
@@ -51,12 +51,12 @@ fn start(address: &str, requests: u64) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the clients start")
 }
 
-/// `--load placement ADDRESS REQUESTS`: prints `begin` when all connections have been answered once,
-/// waits for a line, and prints `end CHECKSUM` in the end.
+/// `--load placement ADDRESS REQUESTS` prints `begin` when all connections have been answered once,
+/// waits for a line, and prints `end CHECKSUM` at the end.
 ///
 /// # Errors
 ///
-/// When the arguments are wrong or a connection fails.
+/// Returns an error if the arguments are wrong or a connection fails.
 pub(crate) fn clients_main(arguments: &[String]) -> Result<(), String> {
     let [address, requests] = arguments else {
         return Err("--load placement wants an address and a number of requests".into());
@@ -65,7 +65,7 @@ pub(crate) fn clients_main(arguments: &[String]) -> Result<(), String> {
     run(address, requests).map_err(|error| error.to_string())
 }
 
-/// Each busy connection has one request on its way.
+/// Each busy connection has one request in flight.
 fn run(address: &str, requests: u64) -> std::io::Result<()> {
     let mut connections = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -97,7 +97,7 @@ fn run(address: &str, requests: u64) -> std::io::Result<()> {
         for event in &events {
             let (stream, have) = &mut busy[event.data.u64() as usize];
             let mut answer = [0; 8];
-            // The exclusive or of answers does not depend on how their bytes are cut.
+            // The exclusive or of the answers does not depend on how their bytes are split.
             let count = match stream.read(&mut answer[*have..]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,

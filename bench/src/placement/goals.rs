@@ -1,33 +1,35 @@
-//! Goals of the shapes on two workers. Eight workers on the same two cores are reported only.
+//! Goals of the shapes on two workers. The rows with eight workers on the same two cores have no
+//! goals.
 
 use crate::goals::Bound::{Absolute, CostAtMost, CostAtMostBest, SpeedAtLeast};
 use crate::goals::{Goal, goal, time};
 
-/// What the default placement is held against: a program's author could have chosen the better one.
+/// The placements with which the default is compared. A program's author could have chosen the
+/// better one.
 const PLACED: &[&str] = &["ecru-together", "ecru-spread"];
 
-/// A shape that computes.
+/// A goal for a shape that computes.
 const fn computes(row: &'static str) -> Goal {
     time(row, CostAtMostBest(1.15, PLACED), "the better of two placements chosen by hand")
 }
 
-/// A shape that talks, with the default placement.
+/// A goal for a shape that communicates, with the default placement.
 const fn talks(row: &'static str) -> Goal {
     time(row, CostAtMost(1.15, "ecru-spread"), "no worse than tasks dealt out in turn")
 }
 
-/// A shape that talks, with tasks spawned by `near()`.
+/// A goal for a shape that communicates, with tasks spawned by `near()`.
 const fn stays(row: &'static str) -> Goal {
     let limit = CostAtMost(1.05, "ecru-together");
     Goal { contender: "ecru-near", ..time(row, limit, "as if all tasks were kept together") }
 }
 
-/// A pool that has computing for both workers.
+/// A goal for a pool with enough computing for both workers.
 const fn scales(row: &'static str) -> Goal {
     time(row, SpeedAtLeast(1.8, "ecru-one"), "two workers against one")
 }
 
-/// All of them.
+/// All goals of this module.
 pub(crate) const GOALS: &[Goal] = &[
     computes("placement-pool-early"),
     scales("placement-pool-early"),

@@ -1,4 +1,4 @@
-//! What is measured: time, CPU time, the share of the busiest worker, wake-ups.
+//! The measurements: time, CPU time, the share of the busiest worker, wake-ups.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,7 +10,7 @@ use super::shape::{FOREIGN, Shape};
 use super::words;
 use crate::harness::{Metric, Sample, Unit, cpu_seconds};
 
-/// What each contender of a shape gives.
+/// The metrics of each contender of a shape.
 pub(super) const METRICS: &[Metric] = &[
     Metric::TIME,
     Metric { name: "cpu", unit: Unit::Nanoseconds },
@@ -18,7 +18,7 @@ pub(super) const METRICS: &[Metric] = &[
     Metric { name: "wake-ups", unit: Unit::Count },
 ];
 
-/// The same with the operations that were not done when the foreign code gave its worker back.
+/// These metrics, plus the operations that were not done when the foreign code returned.
 pub(super) const BLOCKED_METRICS: &[Metric] = &[
     METRICS[0],
     METRICS[1],
@@ -27,8 +27,8 @@ pub(super) const BLOCKED_METRICS: &[Metric] = &[
     Metric { name: "stranded", unit: Unit::Count },
 ];
 
-/// What one thread has done. Only that thread writes, so plain loads and stores are enough; the alignment keeps
-/// it off the cache lines of the others.
+/// The counts of one thread. Only that thread writes, so plain loads and stores are enough. The
+/// alignment keeps the slot on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Slot {
@@ -36,7 +36,7 @@ struct Slot {
     checksum: AtomicU64,
 }
 
-/// The slots of all threads. They are never freed: a child process ends soon.
+/// The slots of all threads. They are never freed, because a child process ends soon.
 static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -47,7 +47,7 @@ thread_local! {
     };
 }
 
-/// Counts a piece of work of the calling thread and what came out of it.
+/// Counts an operation of the calling thread, and combines its result.
 pub(super) fn hit(value: u64) {
     OWN.with(|slot| {
         slot.hits.store(slot.hits.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -81,15 +81,15 @@ impl Moment {
         }
     }
 
-    /// The sample of what was done since.
+    /// Returns the sample of the work since this moment.
     ///
     /// # Panics
     ///
-    /// When something was not done, was done twice, or came out wrong.
+    /// Panics if an operation was not done, was done twice, or had a wrong result.
     pub(super) fn sample_since(self, shapes: &[Shape]) -> Sample {
         let now = Moment::now();
         let mut before = self.slots;
-        // Threads may have joined, and none has left the list.
+        // Threads may have been added, and none has left the list.
         before.resize(now.slots.len(), [0, 0]);
         let own: Vec<u64> =
             now.slots.iter().zip(&before).map(|(after, before)| after[0] - before[0]).collect();
@@ -109,7 +109,7 @@ impl Moment {
     }
 }
 
-/// Measures `work`, which does all of these shapes.
+/// Measures `work`, which runs all of these shapes.
 pub(super) fn measure(shapes: &[Shape], work: impl FnOnce()) -> Sample {
     if shapes.iter().any(|shape| matches!(shape, Shape::Words)) {
         words::file();
@@ -119,11 +119,11 @@ pub(super) fn measure(shapes: &[Shape], work: impl FnOnce()) -> Sample {
     before.sample_since(shapes)
 }
 
-/// Watches the tasks beside foreign code that blocks a worker.
+/// Observes the tasks beside foreign code that blocks a worker.
 pub(super) struct Watch {
     begun: Instant,
     left: AtomicU64,
-    /// Nanoseconds until the last task was done.
+    /// Nanoseconds until the last task had ended.
     done_after: AtomicU64,
     stranded: AtomicU64,
 }
@@ -142,14 +142,14 @@ impl Watch {
         }
     }
 
-    /// Blocks the calling thread as foreign code would.
+    /// Blocks the calling thread, as foreign code would.
     pub(super) fn foreign_code(&self) {
         std::thread::sleep(FOREIGN);
         self.stranded.store(self.left.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The same sample with the time until the last task was done: what comes later is the end of
-    /// the foreign code.
+    /// Returns the sample with the time until the last task had ended. The time after that is the
+    /// end of the foreign code.
     pub(super) fn amend(&self, mut sample: Sample, tasks: u64) -> Sample {
         let done_after = self.done_after.load(Ordering::Relaxed) as f64;
         sample[0].1 = done_after / tasks as f64;

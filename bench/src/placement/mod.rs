@@ -1,6 +1,6 @@
-//! The suite of shapes: kinds of programs, which show where a scheduler puts their tasks.
+//! The suite of shapes: kinds of programs that show where a scheduler puts their tasks.
 //!
-//! What is compared, where each side sits, and what is not counted: `bench/rows/placement.md`.
+//! `bench/rows/placement.md` says what is compared, where each side runs, and what is not counted.
 
 mod clients;
 mod goals;
@@ -27,28 +27,28 @@ use shape::{Spawner, micros};
 use crate::harness::{Contender, Row};
 use crate::rows::Id;
 
-/// A family of rows; its number is the number of workers, two if there is none.
+/// A family of rows. A row's number is the number of workers, which is two by default.
 struct Family {
     name: &'static str,
     title: &'static str,
-    /// More than one of them run at the same time.
+    /// The shapes. If there are several, they run at the same time.
     shapes: &'static [Shape],
-    /// Further contenders of ecru.
+    /// Additional contenders of ecru.
     further: Further,
     note: &'static str,
 }
 
-/// Contenders of ecru beside the default and the two placements chosen by hand.
+/// Contenders of ecru in addition to the default and the two fixed placements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Further {
     None,
-    /// With `near()`, where tasks talk and do not compute.
+    /// With `near()`, in rows whose tasks communicate and do not compute.
     Near,
-    /// On one worker, where two must be nearly twice as fast.
+    /// On one worker, where two workers must be nearly twice as fast.
     One,
 }
 
-/// A family that has only ecru's usual contenders and no note.
+/// Creates a family with only ecru's usual contenders, and without a note.
 const fn family(name: &'static str, title: &'static str, shapes: &'static [Shape]) -> Family {
     Family { name, title, shapes, further: Further::None, note: "" }
 }
@@ -187,7 +187,7 @@ pub(crate) const ROWS: &[Id] = &ids::<{ FAMILIES.len() }>(None);
 /// The rows on eight workers, which share two cores. They are reported and have no goals.
 pub(crate) const OVERSUBSCRIBED: &[Id] = &ids::<{ FAMILIES.len() }>(Some(8));
 
-/// Family and number of every row.
+/// Returns family and number of every row.
 const fn ids<const N: usize>(number: Option<usize>) -> [Id; N] {
     let mut ids = [("", number); N];
     let mut index = 0;
@@ -198,7 +198,7 @@ const fn ids<const N: usize>(number: Option<usize>) -> [Id; N] {
     ids
 }
 
-/// Makes a row with all its contenders, ecru first. Returns `None` if there is no such family.
+/// Creates a row with all its contenders, ecru first. Returns `None` if there is no such family.
 pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
     let family = FAMILIES.iter().find(|candidate| candidate.name == family)?;
     let workers = number.unwrap_or(2);
@@ -251,7 +251,7 @@ fn ecru(family: &'static Family, workers: usize) -> Vec<Contender> {
     match family.further {
         Further::None => {}
         Further::Near => setups.push(("ecru-near", Setup { near: true, ..usual })),
-        // What a goal needs; the rows on more workers have none.
+        // Only a goal needs this contender, and rows on more workers have no goals.
         Further::One if workers > 2 => {}
         Further::One => setups.push(("ecru-one", Setup { workers: 1, ..usual })),
     }

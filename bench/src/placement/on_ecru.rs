@@ -21,7 +21,7 @@ use crate::harness::Sample;
 /// Nothing is cancelled here, and no end of a channel is dropped early.
 const ALIVE: &str = "nothing is cancelled";
 
-/// How a contender sets ecru up.
+/// A contender's settings of ecru.
 #[derive(Clone, Copy)]
 pub(super) struct Setup {
     pub(super) workers: usize,
@@ -30,7 +30,7 @@ pub(super) struct Setup {
     pub(super) near: bool,
 }
 
-/// Measures these shapes, all at the same time.
+/// Measures these shapes, which all run at the same time.
 pub(super) fn perform(shapes: &[Shape], setup: Setup) -> Sample {
     let runtime = Runtime::builder().workers(setup.workers).placement(setup.placement).build();
     let runtime = runtime.expect("the runtime starts");
@@ -58,7 +58,7 @@ pub(super) fn perform(shapes: &[Shape], setup: Setup) -> Sample {
     }
 }
 
-/// Does one shape, in a task.
+/// Runs one shape, in a task.
 fn work(shape: Shape, near: bool) {
     match shape {
         Shape::Pool { jobs, steps, arrival } => pool(jobs, steps, arrival),
@@ -73,7 +73,8 @@ fn work(shape: Shape, near: bool) {
     }
 }
 
-/// Spawns a task, perhaps near. What ecru learns of a source location is learnt of the caller's.
+/// Spawns a task, with `near()` if requested. ecru attributes its observations to the caller's
+/// source location.
 #[track_caller]
 fn start<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,

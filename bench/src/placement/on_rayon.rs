@@ -1,4 +1,5 @@
-//! The contender `rayon`: a parallel iterator, a scope with a task for each item, `par_chunks` over a file read whole.
+//! The contender `rayon`: a parallel iterator, a scope with a task for each item, and `par_chunks`
+//! over a file that was read whole.
 
 use rayon::ThreadPoolBuilder;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};

@@ -1,5 +1,5 @@
-//! The contender `threads`: threads of std with channels of crossbeam. A pool has as many threads as there are
-//! workers; each stage of a pipeline and each side of a pair has one.
+//! The contender `threads`: threads of std with channels of crossbeam. A pool has as many threads
+//! as there are workers; each stage of a pipeline and each side of a pair has one.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The contender `tokio`: the multi-thread runtime.
 //!
-//! What its documentation asks for is done: jobs of more than 100 microseconds go to `spawn_blocking`,
-//! and a channel with several receivers is that of `async-channel`, as tokio has none.
+//! It follows tokio's documentation: jobs of more than 100 microseconds go to `spawn_blocking`. A
+//! channel with several receivers is that of `async-channel`, because tokio has none.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::harness::Sample;
 /// Both ends of every channel live long enough, and no task is aborted.
 const ALIVE: &str = "both ends are alive";
 
-/// Measures these shapes, all at the same time.
+/// Measures these shapes, which all run at the same time.
 pub(super) fn perform(shapes: &'static [Shape], workers: usize) -> Sample {
     let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.expect("tokio starts");
@@ -49,12 +49,12 @@ pub(super) fn perform(shapes: &'static [Shape], workers: usize) -> Sample {
     }
 }
 
-/// Runs `work` in a task, not in the caller of `block_on`, which is no worker.
+/// Runs `work` in a task, and not in the caller of `block_on`, which is not a worker.
 fn in_task(runtime: &Runtime, work: impl Future<Output = ()> + Send + 'static) {
     runtime.block_on(runtime.spawn(work)).expect("the task does not panic");
 }
 
-/// Does one shape.
+/// Runs one shape.
 async fn work(shape: Shape) {
     match shape {
         Shape::Pool { jobs, steps, arrival } => pool(jobs, steps, arrival).await,
@@ -69,7 +69,7 @@ async fn work(shape: Shape) {
     }
 }
 
-/// Computes on the thread where it belongs.
+/// Computes on a worker, or on the blocking pool for a long job.
 async fn job(number: u64, steps: u64) -> u64 {
     let compute = move || {
         let value = spin(number, steps);
@@ -129,7 +129,7 @@ async fn pipeline(items: u64, steps: u64) {
     tasks.join_all().await;
 }
 
-/// tokio has no channel without room; one value is the least.
+/// tokio has no channel without a buffer, so the channel holds one value.
 async fn pairs(messages: u64) {
     let mut tasks = JoinSet::new();
     for pair in 0..PAIRS {
@@ -229,7 +229,7 @@ async fn accept(listener: TcpListener, steps: u64) {
     tasks.join_all().await;
 }
 
-/// The foreign code is where it is in every contender; it is not moved to `spawn_blocking`.
+/// As in every contender, the foreign code runs in the task, and not in `spawn_blocking`.
 async fn blocked(count: u64, steps: u64, spawner: Spawner, watch: Arc<Watch>) {
     let foreign = watch.clone();
     let spawn_all = move || {

@@ -1,7 +1,8 @@
-//! What the shapes do, as data. Every contender reads it, the one in Go as words of its command line.
+//! The shapes, as data. Every contender reads them, and the contender in Go gets them as words of
+//! its command line.
 //!
-//! The operations of a shape are numbered from one; an operation's number is the state with which its
-//! computing begins.
+//! The operations of a shape are numbered from one. An operation's number is the initial state of
+//! its computation.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,47 +10,47 @@ use std::time::Duration;
 use super::spin::{STEPS_PER_MICROSECOND, spin_all};
 use super::words;
 
-/// Tasks that a pool has, whatever the number of workers.
+/// The number of tasks in a pool, for any number of workers.
 pub(super) const POOL_TASKS: u64 = 8;
-/// What fits into a channel of a pool or a pipeline.
+/// The capacity of a channel of a pool or a pipeline.
 pub(super) const CAPACITY: usize = 16;
-/// When work comes late, the tasks of the pool have waited this long for it.
+/// The time that the tasks of a pool wait for late work.
 pub(super) const LATE: Duration = Duration::from_millis(10);
-/// When work trickles, so many jobs come at once.
+/// The number of jobs in a burst of trickling work.
 pub(super) const BURST: u64 = 20;
 /// The pause after each burst.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
-/// The stages of a pipeline.
+/// The number of stages of a pipeline.
 pub(super) const STAGES: u64 = 4;
-/// Each pair is a sender and a receiver.
+/// The number of pairs. Each pair is a sender and a receiver.
 pub(super) const PAIRS: u64 = 8;
-/// Tasks with a mailbox each; the first one is hot.
+/// The number of tasks with a mailbox. The first one is hot.
 pub(super) const ACTORS: usize = 64;
-/// What fits into a mailbox.
+/// The capacity of a mailbox.
 pub(super) const MAILBOX: usize = 8;
-/// Tasks that send to the actors.
+/// The number of tasks that send to the actors.
 pub(super) const SENDERS: u64 = 4;
-/// Tasks of the outermost scope of nested ones.
+/// The number of tasks in the outermost of nested scopes.
 pub(super) const OUTER: u64 = 32;
-/// Tasks of each innermost scope.
+/// The number of tasks in each innermost scope.
 pub(super) const INNER: u64 = 4;
-/// What a task of an innermost scope waits for before it computes.
+/// The time that a task of an innermost scope waits before it computes.
 pub(super) const NAP: Duration = Duration::from_micros(200);
-/// How long the foreign code blocks its worker.
+/// The time that the foreign code blocks its worker.
 pub(super) const FOREIGN: Duration = Duration::from_millis(200);
-/// What a task beside the foreign code waits for before it computes.
+/// The time that a task beside the foreign code waits before it computes.
 pub(super) const BESIDE_NAP: Duration = Duration::from_millis(1);
-/// Open connections of the accept loop.
+/// The number of open connections of the accept loop.
 pub(super) const CONNECTIONS: u64 = 1_000;
-/// The connections among them that ask.
+/// The number of these connections that send requests.
 pub(super) const BUSY: u64 = 100;
-/// Bytes of a request, of which the first eight are the operation's number.
+/// The bytes of a request. The first eight are the operation's number.
 pub(super) const REQUEST: usize = 64;
 
-/// When the jobs of a pool come.
+/// The times at which the jobs of a pool arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// Right after the tasks were spawned.
+    /// Directly after the tasks were spawned.
     Early,
     /// When all tasks have waited for [`LATE`].
     Late,
@@ -60,9 +61,11 @@ pub(super) enum Arrival {
 /// The task that spawns the tasks beside foreign code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Spawner {
-    /// The one that calls the foreign code next, so that they lie behind it.
+    /// The task that calls the foreign code next, so that the spawned tasks are behind it in the
+    /// queue.
     Blocker,
-    /// Another one. It yields once before that, so that the foreign code runs, perhaps on its own worker.
+    /// Another task. It yields once before it spawns, so that the foreign code runs, perhaps on its
+    /// own worker.
     Other,
 }
 
@@ -73,9 +76,9 @@ pub(super) enum Shape {
     Pool { jobs: u64, steps: u64, arrival: Arrival },
     /// Items that pass through four tasks, each of which computes.
     Pipeline { items: u64, steps: u64 },
-    /// Pairs of tasks that only talk, by rendezvous.
+    /// Pairs of tasks that only communicate, by rendezvous.
     Pairs { messages: u64 },
-    /// Connections, a tenth of which asks; each has a task.
+    /// Connections, a tenth of which send requests. Each has a task.
     Accept { requests: u64, steps: u64 },
     /// The results of a function for each item of a list.
     Map { items: u64, steps: u64 },
@@ -83,7 +86,8 @@ pub(super) enum Shape {
     Nested { scopes: u64, steps: u64 },
     /// Tasks that end at once.
     Short { tasks: u64 },
-    /// Tasks with mailboxes. Every fourth message goes to the first of them and takes ten times as long.
+    /// Tasks with mailboxes. Every fourth message goes to the first of them and takes ten times as
+    /// long.
     Actors { messages: u64, steps: u64 },
     /// Tasks that wait and compute, while foreign code blocks a worker.
     Blocked { tasks: u64, steps: u64, spawner: Spawner },
@@ -94,7 +98,7 @@ pub(super) enum Shape {
 use Shape::{Accept, Actors, Blocked, Map, Nested, Pairs, Pipeline, Pool, Short, Words};
 
 impl Shape {
-    /// What the time is divided by.
+    /// Returns the number by which the time is divided.
     pub(super) fn operations(self) -> u64 {
         match self {
             Pool { jobs, .. } => jobs,
@@ -108,7 +112,7 @@ impl Shape {
         }
     }
 
-    /// How many times a contender calls [`hit`](super::measure::hit).
+    /// Returns how many times a contender calls [`hit`](super::measure::hit).
     pub(super) fn hits(self) -> u64 {
         match self {
             Pipeline { items, .. } => STAGES * items,
@@ -116,7 +120,7 @@ impl Shape {
         }
     }
 
-    /// The exclusive or of what the calls of [`hit`](super::measure::hit) are told.
+    /// Returns the exclusive or of the values passed to [`hit`](super::measure::hit).
     pub(super) fn checksum(self) -> u64 {
         let numbers = || 1..=self.operations();
         match self {
@@ -136,18 +140,18 @@ impl Shape {
         }
     }
 
-    /// Whether std threads with channels fit this.
+    /// Returns whether std threads with channels can express this shape.
     pub(super) fn fits_threads(self) -> bool {
         matches!(self, Pool { .. } | Pipeline { .. } | Pairs { .. } | Words)
     }
 
-    /// Whether rayon fits this.
+    /// Returns whether rayon can express this shape.
     pub(super) fn fits_rayon(self) -> bool {
         matches!(self, Map { .. } | Short { .. } | Words)
     }
 }
 
-/// The actor that gets a message.
+/// Returns the actor that gets a message.
 pub(super) fn actor_of(number: u64) -> usize {
     let round = (number - 1) / SENDERS;
     match round % 4 {
@@ -156,32 +160,33 @@ pub(super) fn actor_of(number: u64) -> usize {
     }
 }
 
-/// How long an actor computes for a message.
+/// Returns how many steps an actor computes for a message.
 pub(super) fn actor_steps(actor: usize, steps: u64) -> u64 {
     if actor == 0 { 10 * steps } else { steps }
 }
 
-/// The numbers of the messages of one sender.
+/// Returns the numbers of the messages of one sender.
 pub(super) fn messages_of(sender: u64, messages: u64) -> impl Iterator<Item = u64> {
     (sender + 1..=messages).step_by(SENDERS as usize)
 }
 
-/// The number of a task in nested scopes.
+/// Returns the number of a task in nested scopes.
 pub(super) fn nested_number(scopes: u64, outer: u64, scope: u64, inner: u64) -> u64 {
     (outer * scopes + scope) * INNER + inner + 1
 }
 
-/// The steps of so many microseconds.
+/// Returns the number of steps in `count` microseconds.
 pub(super) const fn micros(count: u64) -> u64 {
     count * STEPS_PER_MICROSECOND
 }
 
-/// Whether a job takes so long that an asynchronous runtime wants it on a thread of its own.
+/// Returns whether a job is so long that an asynchronous runtime should run it on a thread of its
+/// own.
 pub(super) fn is_long(steps: u64) -> bool {
     steps > micros(100)
 }
 
-/// The words for the program in Go.
+/// The words for the Go program.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

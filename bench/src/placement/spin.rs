@@ -1,20 +1,20 @@
-//! The computing in the jobs: a fixed number of steps of a generator of pseudo-random numbers.
+//! The computation in the jobs: a fixed number of steps of a pseudo-random number generator.
 //!
-//! A job is an amount of work and not a stretch of time. A thread that is descheduled in the middle
+//! A job is an amount of work and not a period of time. A thread that is descheduled in the middle
 //! of a job has as much left to do as before.
 //!
-//! The number of steps is the same on every machine. Measuring the machine's speed first and
-//! deriving the number of steps from that would put the error of that measurement into every ratio.
+//! The number of steps is the same on every machine. If the number were derived from a measurement
+//! of the machine's speed, the error of that measurement would be in every ratio.
 
 use std::hint::black_box;
 
-/// The steps of a job of one microsecond on a core of 3 GHz: a step is a chain of six operations.
+/// The steps of a job of one microsecond on a core of 3 GHz. A step is a chain of six operations.
 pub(super) const STEPS_PER_MICROSECOND: u64 = 500;
 
-/// Does so many steps of Marsaglia's xorshift, beginning with this state.
+/// Performs `steps` steps of Marsaglia's xorshift, beginning with this state.
 ///
-/// Each step is linear over bits, so `spin(a ^ b, n) == spin(a, n) ^ spin(b, n)`. The exclusive or of
-/// the results of many jobs can therefore be checked by one more job.
+/// Each step is linear over bits, so `spin(a ^ b, n) == spin(a, n) ^ spin(b, n)`. One more job can
+/// therefore check the exclusive or of the results of many jobs.
 pub(super) fn spin(mut state: u64, steps: u64) -> u64 {
     for _ in 0..steps {
         state ^= state << 13;

@@ -1,7 +1,7 @@
 //! The file whose words are counted.
 //!
-//! It is made when it is first needed and kept in the temporary folder. What is in it is the same
-//! on every machine. A chunk ends with a line, so that no word lies in two chunks.
+//! It is created when it is first needed and kept in the temporary folder. Its contents are the
+//! same on every machine. A chunk ends with a line end, so no word is in two chunks.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -11,16 +11,17 @@ use std::path::PathBuf;
 pub(super) const CHUNK: usize = 1_000_000;
 /// Chunks of the file.
 pub(super) const CHUNKS: u64 = 200;
-/// The exclusive or of what [`count`] returns for the chunks. Every contender is held against it.
+/// The exclusive or of the results of [`count`] for the chunks. Every contender's result must equal
+/// it.
 pub(super) const CHECKSUM: u64 = 0x8cd3_6cff_637f_fe4f;
 /// The longest word.
 const LONGEST: usize = 10;
 
-/// Returns the path of the file, which exists.
+/// Returns the path of the file, which then exists.
 ///
 /// # Panics
 ///
-/// When it cannot be written.
+/// Panics if it cannot be written.
 pub(super) fn file() -> PathBuf {
     let path = std::env::temp_dir().join("ecru-bench-words");
     let whole = CHUNK as u64 * CHUNKS;
@@ -33,7 +34,7 @@ pub(super) fn file() -> PathBuf {
     path
 }
 
-/// Writes the file. It is on the disk afterwards, so that no later write disturbs a measurement.
+/// Writes the file and syncs it to the disk, so that no later write disturbs a measurement.
 fn write(path: &PathBuf) -> io::Result<()> {
     let mut file = BufWriter::with_capacity(CHUNK, File::create(path)?);
     let mut state = 1;
@@ -43,7 +44,7 @@ fn write(path: &PathBuf) -> io::Result<()> {
     file.into_inner()?.sync_all()
 }
 
-/// One chunk of words.
+/// Returns one chunk of words.
 fn chunk(state: &mut u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(CHUNK);
     while bytes.len() + LONGEST + 2 < CHUNK {
@@ -57,8 +58,8 @@ fn chunk(state: &mut u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns the number of words plus the sum of their hashes (FNV-1a). The hashes keep a compiler from
-/// finding a shorter way to the number.
+/// Returns the number of words plus the sum of their hashes (FNV-1a). The hashes keep a compiler
+/// from finding a shortcut to the number.
 pub(super) fn count(text: &[u8]) -> u64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x100_0000_01b3;

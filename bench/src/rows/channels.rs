@@ -1,4 +1,5 @@
-//! Messages through channels: from task to task, through a third one, there and back, and from core to core.
+//! Messages through channels: from task to task, through a third task, there and back, and from
+//! core to core.
 
 use async_executor::LocalExecutor;
 use futures_lite::future::block_on;
@@ -12,20 +13,21 @@ use crate::peers::channels::{
     Tokio, TokioUnbounded,
 };
 
-/// Messages that a row without a bound sends in one go: a sender that never waits would fill the memory with a whole window.
+/// The messages that a row without a bound sends in one run. A sender that never waits would
+/// otherwise fill the memory with a whole window.
 const RUN: u64 = 100_000;
 
-/// Who runs the tasks of channels that come without an executor.
+/// The executor for channels that come without one.
 const ON_TOKIO: &str = "kanal, flume and async-channel on tokio's executor";
 
-/// The same of channels without a bound.
+/// The note for channels without a bound.
 const IN_RUNS: &str = "in runs of 100,000 messages; kanal, flume and async-channel on tokio's executor; \
      Go has no such channel, and gets one that holds a run";
 
 /// A channel that rows are about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
-    /// In the row's title.
+    /// The description in the row's title.
     says: &'static str,
     pub(crate) capacity: Capacity,
 }
@@ -35,20 +37,20 @@ const ONE: Kind = Kind { says: "capacity 1", capacity: Some(1) };
 const HUNDRED: Kind = Kind { says: "capacity 128", capacity: Some(128) };
 const UNBOUNDED: Kind = Kind { says: "unbounded", capacity: None };
 
-/// What a row does with its channel.
+/// The work of a row with its channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Work {
     /// One task sends, another receives.
     Hop,
-    /// The same, with each task on a core of its own whatever its runtime would like better.
+    /// As `Hop`, with each task on a core of its own, whatever its runtime would choose.
     Apart,
-    /// The same between OS threads, without a runtime.
+    /// As `Hop`, between OS threads, without a runtime.
     Threads,
     /// A task in the middle passes every message on.
     Forward,
 }
 
-/// The families of rows that differ in nothing but the channel and what is done with it.
+/// The families of rows that differ only in the channel and the work with it.
 const FAMILIES: &[(&str, Work, Kind)] = &[
     ("channel-rendezvous", Work::Hop, RENDEZVOUS),
     ("channel-one", Work::Hop, ONE),
@@ -65,12 +67,12 @@ const FAMILIES: &[(&str, Work, Kind)] = &[
     ("forward-128", Work::Forward, HUNDRED),
 ];
 
-/// What the rows of a family do, if it is one of these.
+/// Returns the work of a family, if it is one of these.
 pub(crate) fn family(name: &str) -> Option<(&'static str, Work, Kind)> {
     FAMILIES.iter().copied().find(|(known, ..)| *known == name)
 }
 
-/// A row of one of these families.
+/// Creates a row of one of these families.
 pub(super) fn build(name: &str, number: Option<usize>) -> Option<Row> {
     let (name, work, kind) = family(name)?;
     match (work, number) {
@@ -83,7 +85,7 @@ pub(super) fn build(name: &str, number: Option<usize>) -> Option<Row> {
 }
 
 impl Kind {
-    /// Go's contender: the subcommand, the capacity, and what else it is told.
+    /// Creates Go's contender, with the subcommand, the capacity, and further arguments.
     fn go(self, workers: usize, subcommand: &str, told: Option<&str>) -> Contender {
         let (subcommand, capacity) = match self.capacity {
             Some(capacity) => (subcommand, capacity.to_string()),
@@ -94,7 +96,7 @@ impl Kind {
     }
 }
 
-/// The lengths of the runs that make up so many operations.
+/// Returns the lengths of the runs that make up `operations` operations.
 pub(crate) fn runs(capacity: Capacity, operations: u64) -> impl Iterator<Item = u64> {
     let longest = if capacity.is_none() { RUN } else { operations };
     let whole = operations.checked_div(longest).unwrap_or_default();
@@ -102,7 +104,8 @@ pub(crate) fn runs(capacity: Capacity, operations: u64) -> impl Iterator<Item = 
     (0..whole).map(move |_| longest).chain((rest > 0).then_some(rest))
 }
 
-/// A contender for each channel between tasks that exists in this kind; `$measure` is a function of the channel's type.
+/// Creates a contender for each channel between tasks that exists in this kind. `$measure` is a
+/// function that is generic over the channel's type.
 macro_rules! task_channels {
     ($kind:expr, $measure:ident($($argument:expr),*)) => {{
         let capacity = $kind.capacity;
@@ -184,7 +187,7 @@ fn forward(family: &'static str, kind: Kind, workers: usize) -> Row {
     }
 }
 
-/// A message there, and one back.
+/// A message and its reply.
 pub(super) fn ping_pong(workers: usize) -> Row {
     let mut contenders = task_channels!(ONE, task_round_trip(workers));
     contenders.push(
@@ -230,14 +233,14 @@ async fn send_all<C: TaskChannel>(sender: C::Sender, count: u64) {
     }
 }
 
-/// Receives them in that order.
+/// Receives 0, 1, 2, …
 async fn receive_all<C: TaskChannel>(receiver: &mut C::Receiver, count: u64) {
     for expected in 0..count {
         assert_eq!(C::recv(receiver).await.alive(), expected, "in the order of sending");
     }
 }
 
-/// Passes so many messages on.
+/// Passes `count` messages on.
 async fn pass_on<C: TaskChannel>(from: &mut C::Receiver, to: &C::Sender, count: u64) {
     for _ in 0..count {
         let value = C::recv(from).await.alive();
@@ -245,7 +248,7 @@ async fn pass_on<C: TaskChannel>(from: &mut C::Receiver, to: &C::Sender, count: 
     }
 }
 
-/// Sends each message when the last one has been answered.
+/// Sends each message when the previous one has been answered.
 async fn ask<C: TaskChannel>(there: &C::Sender, answers: &mut C::Receiver, count: u64) {
     for value in 0..count {
         C::send(there, value).await.alive();
@@ -319,12 +322,12 @@ async fn round_trips<C: TaskChannel>(capacity: Capacity, operations: u64) {
     echo.await.expect("the task does not panic");
 }
 
-/// The ping-pong of tokio, for a row in which others are parked.
+/// The ping-pong on tokio, for a row in which other tasks are parked.
 pub(super) fn echo_on_tokio(runtime: &Runtime, operations: u64) {
     peers::tokio::in_task(runtime, round_trips::<Tokio>(ONE.capacity, operations));
 }
 
-/// The same of smol.
+/// The ping-pong on smol, for such a row.
 pub(super) fn echo_on_smol(executor: &LocalExecutor<'_>, operations: u64) {
     let (there, mut at_echo) = AsyncChannel::new(ONE.capacity);
     let (back, mut answers) = AsyncChannel::new(ONE.capacity);
@@ -351,7 +354,7 @@ fn thread_hop<C: ThreadChannel>(capacity: usize) -> f64 {
     })
 }
 
-/// may's unbounded channels, with this work for a run.
+/// may's unbounded channels, with `work` for a run.
 fn may_hop(workers: usize, work: fn(u64)) -> f64 {
     peers::in_may(workers, move || {
         nanoseconds_per_operation(|operations| runs(None, operations).for_each(work))

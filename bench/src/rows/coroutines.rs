@@ -1,4 +1,4 @@
-//! Very many bare coroutines, resumed in turn: what the caches and the page tables make of it.
+//! Very many bare coroutines, resumed in turn, to measure the effect of caches and page tables.
 
 use std::mem::ManuallyDrop;
 
@@ -34,7 +34,7 @@ fn corosensei(count: usize, staggered: bool) -> f64 {
             }
         })
     };
-    // Unwinding every one of them at the end would take longer than the row; the process ends anyhow.
+    // Unwinding all of them at the end would take longer than the row, and the process ends anyway.
     let mut coroutines: ManuallyDrop<Vec<_>> =
         ManuallyDrop::new(slab.stacks(staggered).map(create).collect());
     let pair = whole_rounds(count, || {
@@ -45,7 +45,7 @@ fn corosensei(count: usize, staggered: bool) -> f64 {
     pair / 2.0
 }
 
-/// The time of one of the `count` steps that a round has.
+/// Returns the time of one of the `count` steps of a round.
 pub(crate) fn whole_rounds(count: usize, mut round: impl FnMut()) -> f64 {
     // The first round touches every stack for the first time.
     round();

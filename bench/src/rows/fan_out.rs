@@ -1,4 +1,4 @@
-//! CPU-bound fan-out: Fibonacci numbers, a task for every left call.
+//! CPU-bound fan-out: Fibonacci numbers, with a task for every left call.
 
 use std::pin::Pin;
 
@@ -8,12 +8,13 @@ use crate::peers;
 /// The number to compute: 832,039 tasks.
 pub(crate) const DEPTH: u64 = 29;
 
-/// How many tasks are spawned for `fib(depth)`: one for each call with a number of two or more.
+/// Returns how many tasks are spawned for `fib(depth)`: one for each call with a number of two or
+/// more.
 pub(crate) fn tasks(depth: u64) -> u64 {
     if depth < 2 { 0 } else { 1 + tasks(depth - 1) + tasks(depth - 2) }
 }
 
-/// Two workers share the tree; a task does next to nothing itself.
+/// Two workers share the tree, and a task itself does next to nothing.
 pub(crate) fn row() -> Row {
     Row {
         family: "fan-out",
@@ -30,7 +31,7 @@ pub(crate) fn row() -> Row {
     }
 }
 
-/// Time per task of the second of two runs.
+/// Returns the time per task of the second of two runs.
 pub(crate) fn per_task(mut compute: impl FnMut(u64) -> u64) -> f64 {
     let expected = compute(DEPTH);
     let (taken, value) = seconds(|| compute(DEPTH));
@@ -57,7 +58,7 @@ fn tokio() -> f64 {
     per_task(|depth| peers::tokio::in_task(&runtime, tokio_fib(depth)))
 }
 
-/// Boxed, as a future that contains itself must be.
+/// The future is boxed, because it contains itself.
 fn tokio_fib(number: u64) -> Pin<Box<dyn Future<Output = u64> + Send>> {
     Box::pin(async move {
         if number < 2 {

@@ -1,5 +1,5 @@
-//! Whole files, in memory and on a disk's file system: a small one, whose cost is the calls, and a
-//! large one, whose cost is the copying.
+//! Whole files, in memory and on a disk's file system. The cost of a small file is in the calls,
+//! and the cost of a large file is in the copying.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,14 +11,14 @@ use rustix::fs::statfs;
 use crate::harness::{Contender, Metric, Row, Sample, Unit};
 use crate::peers;
 
-/// Which way the bytes go.
+/// The direction of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Read,
     Write,
 }
 
-/// Where the file lies.
+/// The location of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// `/dev/shm`, a tmpfs.
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// The kind of file system, as it stands in titles.
+    /// Returns the kind of file system, for titles.
     fn kind(self) -> &'static str {
         match statfs(self.folder()).map(|found| found.f_type as u64) {
             Ok(0x0102_1994) => "tmpfs",
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// What the rows of a family do, and where, if it is one of files.
+/// Returns the work of a family and its location, if it is about files.
 pub(crate) fn file_family(family: &str) -> Option<(&'static str, Way, Place)> {
     match family {
         "files-read" => Some(("files-read", Way::Read, Place::Memory)),
@@ -61,7 +61,7 @@ pub(crate) fn file_family(family: &str) -> Option<(&'static str, Way, Place)> {
     }
 }
 
-/// One row: a file of so many bytes, again and again.
+/// Creates one row: a file of this size, transferred repeatedly.
 pub(super) fn build(family: &str, size: Option<usize>) -> Option<Row> {
     let ((family, way, place), size) = (file_family(family)?, size?);
     let verb = if way == Way::Read { "read" } else { "write" };
@@ -91,11 +91,11 @@ pub(super) fn build(family: &str, size: Option<usize>) -> Option<Row> {
     })
 }
 
-/// A file, for as long as this lives.
+/// A file that exists while this value lives.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A file of so many bytes.
+    /// Creates a file of this size.
     pub(crate) fn new(place: Place, size: usize) -> Scratch {
         let path = place.folder().join(format!("ecru-bench-{}", std::process::id()));
         std::fs::write(&path, data(size)).expect("there is room");
@@ -113,12 +113,12 @@ impl Drop for Scratch {
     }
 }
 
-/// What is written.
+/// Returns the bytes to write.
 pub(crate) fn data(size: usize) -> Vec<u8> {
     vec![b'e'; size]
 }
 
-/// The size of a buffer of one that reads or writes piece by piece, which is that of std's own.
+/// The buffer size for reading or writing piece by piece, which is that of std.
 pub(crate) const PIECE: usize = 8 << 10;
 
 /// The times of single operations.
@@ -129,13 +129,14 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// For files of so many bytes: enough operations for a tenth of a second or more.
+    /// Creates the list for files of this size, with enough operations for a tenth of a second or
+    /// more.
     pub(crate) fn new(size: usize) -> Times {
         let wanted = if size <= 1 << 20 { 20_000 } else { 20 };
         Times { all: Vec::with_capacity(wanted), warming: wanted / 10, wanted }
     }
 
-    /// Whether there is something left to measure.
+    /// Returns whether more operations are to be measured.
     pub(crate) fn want_more(&self) -> bool {
         self.all.len() < self.wanted
     }
@@ -188,7 +189,7 @@ fn streaming(way: Way, place: Place, size: usize) -> Sample {
     })
 }
 
-/// To the end, piece by piece.
+/// Reads to the end, piece by piece.
 pub(crate) fn read_pieces(mut file: impl Read) -> Vec<u8> {
     let (mut whole, mut piece) = (Vec::new(), [0; PIECE]);
     loop {
@@ -199,7 +200,7 @@ pub(crate) fn read_pieces(mut file: impl Read) -> Vec<u8> {
     }
 }
 
-/// All of it, piece by piece.
+/// Writes all of it, piece by piece.
 pub(crate) fn write_pieces(mut file: impl Write, data: &[u8]) {
     for piece in data.chunks(PIECE) {
         file.write_all(piece).expect("there is room");
@@ -212,7 +213,7 @@ fn on_tokio(way: Way, place: Place, size: usize) -> Sample {
     peers::tokio::in_task(&peers::tokio::runtime(1), async move {
         let mut times = Times::new(size);
         while times.want_more() {
-            // It writes a vector of its own without another copy.
+            // It writes its own vector without another copy.
             let data = data(if way == Way::Write { size } else { 0 });
             let began = Instant::now();
             match way {

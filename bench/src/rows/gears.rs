@@ -1,4 +1,5 @@
-//! The measurements of gears' notes: what its futures, races and channels cost beside something barer.
+//! The measurements of gears' notes: the cost of its futures, races and channels compared with
+//! simpler means.
 
 use std::hint;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use crate::harness::{
 };
 use crate::peers;
 
-/// The three that race sleep so long.
+/// The times that the three racing tasks sleep.
 pub(crate) const SLEEPS: [Duration; 3] =
     [Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(100)];
 
-/// Races of one process.
+/// The number of races in one process.
 const RACES: usize = 20;
 
 /// A row of this family.
@@ -72,7 +73,7 @@ fn race() -> Row {
     }
 }
 
-/// The median of several races, and what of it was no sleep.
+/// Returns the median of several races, and the part of it beyond the sleep.
 pub(crate) fn races(mut race: impl FnMut()) -> Sample {
     let timed = |_| {
         let began = Instant::now();
@@ -100,7 +101,7 @@ fn spin_for_threads() {
     spin(&done);
 }
 
-/// Until somebody has set the flag.
+/// Spins until the flag is set.
 pub(crate) fn spin(done: &AtomicBool) {
     while !done.load(Ordering::Acquire) {
         hint::spin_loop();
@@ -116,7 +117,7 @@ fn tokio_race() -> Sample {
             for length in SLEEPS {
                 racing.spawn(tokio::time::sleep(length));
             }
-            racing.join_next().await.expect("there are three").expect("nobody cancels it");
+            racing.join_next().await.expect("there are three").expect("it is never cancelled");
             racing.shutdown().await;
             times.push(began.elapsed().as_secs_f64() * 1e9);
         }
@@ -143,7 +144,7 @@ fn channel(family: &'static str, says: &str, capacity: usize) -> Row {
     }
 }
 
-/// Two cells and no library: whose turn it is, and the value.
+/// Two cells without a library: whose turn it is, and the value.
 fn ideal() -> f64 {
     nanoseconds_per_operation(|operations| {
         let (value, time_to_write) = (AtomicU64::new(0), AtomicBool::new(true));

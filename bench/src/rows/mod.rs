@@ -1,4 +1,5 @@
-//! The rows. Each module has the peers of a few related rows; ecru's own contenders are in `ecru_side`.
+//! The rows. Each module has the peers of a few related rows; ecru's own contenders are in
+//! `ecru_side`.
 
 mod channels;
 mod coroutines;
@@ -14,7 +15,7 @@ mod switching;
 mod timers;
 mod yielding;
 
-// What ecru's contenders share with the peers'.
+// Code that ecru's contenders share with the peers'.
 #[cfg(feature = "ecru")]
 pub(crate) use {
     channels::{Work, family as channel_family, runs},
@@ -109,7 +110,7 @@ pub(crate) const FILES: &[Id] = &[
 pub(crate) const PROGRAMS: &[Id] =
     &[("downloads", None), ("task-server", None), ("cold-build", None), ("crates", None)];
 
-/// Rows of gears' notes.
+/// Rows that gears' notes measure.
 pub(crate) const GEARS: &[Id] = &[
     ("gears-future", None),
     ("gears-race", None),
@@ -119,7 +120,8 @@ pub(crate) const GEARS: &[Id] = &[
     ("gears-mux-one", None),
 ];
 
-/// One row with all its contenders, ecru first; `None` if there is no such family or it takes another kind of number.
+/// Creates one row with all its contenders, ecru first. Returns `None` if there is no such family
+/// or if it takes another kind of number.
 pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
     let mut row = match (family, number) {
         ("switch", None) => switching::switch(),
@@ -152,13 +154,13 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
     Some(row)
 }
 
-/// In the title of a row whose tasks talk to each other. ecru's sit on one worker together: the rows
-/// `apart-*` show the other case.
+/// Text for the title of a row whose tasks communicate. ecru's tasks are together on one worker;
+/// the rows `apart-*` show the other case.
 fn together_on(workers: usize) -> &'static str {
     if workers == 1 { "one worker" } else { "two workers, ecru's tasks together on one" }
 }
 
-/// In a row's title.
+/// Text for a row's title.
 fn on(workers: usize) -> &'static str {
     if workers == 1 { "one worker" } else { "two workers" }
 }

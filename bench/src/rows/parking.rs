@@ -1,4 +1,5 @@
-//! Parked tasks: what it takes to create them, what they hold, and what they cost the others.
+//! Parked tasks: the cost of creating them, the memory that they hold, and their cost to other
+//! tasks.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,7 +21,7 @@ use crate::harness::{
 use crate::peers;
 use crate::peers::stack_slab::StackSlab;
 
-/// How many tasks the row `create-park` parks.
+/// The number of tasks that the row `create-park` parks.
 pub(crate) const CREATE_PARK_TASKS: usize = 100_000;
 
 /// The metrics of the rows `parked-*`.
@@ -78,7 +79,7 @@ pub(crate) fn parked(count: usize) -> Row {
     }
 }
 
-/// What is still resident once the crowd has gone.
+/// The memory that is still resident after the tasks have ended.
 pub(crate) fn given_back(count: usize) -> Row {
     Row {
         family: "given-back",
@@ -96,7 +97,8 @@ pub(crate) fn given_back(count: usize) -> Row {
     }
 }
 
-/// How much has stayed resident when `crowd` has come and gone and `idle` has waited for that long.
+/// Returns how much has stayed resident after `crowd` has ended and `idle` has waited for that
+/// long.
 pub(crate) fn growth(crowd: impl FnOnce(), idle: impl FnOnce(Duration)) -> Sample {
     let before = resident_bytes();
     crowd();
@@ -104,13 +106,14 @@ pub(crate) fn growth(crowd: impl FnOnce(), idle: impl FnOnce(Duration)) -> Sampl
     vec![("growth", resident_bytes() / before - 1.0)]
 }
 
-/// The metric `create` alone.
+/// Takes the metric `create` alone.
 pub(crate) fn create(sample: Sample) -> f64 {
     let found = sample.iter().find(|(metric, _)| *metric == "create");
     found.expect("every sample of this module has it").1
 }
 
-/// The order of measuring, the same for every contender: ping-pong, memory, tasks, memory, ping-pong.
+/// The order of measuring, the same for every contender: ping-pong, memory, tasks, memory,
+/// ping-pong.
 pub(crate) fn sample(
     count: usize,
     mut ping_pong: impl FnMut(u64),
@@ -150,7 +153,7 @@ fn tokio_given_back(count: usize) -> Sample {
     growth(come_and_go, |time| runtime.block_on(async { tokio::time::sleep(time).await }))
 }
 
-/// Tasks of tokio at a gate.
+/// tokio tasks that wait at a gate.
 #[derive(Default)]
 struct TokioCrowd {
     gate: Arc<Notify>,
@@ -158,7 +161,7 @@ struct TokioCrowd {
 }
 
 impl TokioCrowd {
-    /// Spawns them, and returns when all have come to the gate.
+    /// Spawns the tasks, and returns when all of them wait at the gate.
     async fn come(&self, count: usize) {
         for _ in 0..count {
             let (gate, present) = (self.gate.clone(), self.present.clone());
@@ -173,7 +176,7 @@ impl TokioCrowd {
         }
     }
 
-    /// Opens the gate, and returns when all have gone.
+    /// Opens the gate, and returns when all of them have ended.
     async fn go(&self) {
         self.gate.notify_waiters();
         while self.present.load(Ordering::Relaxed) > 0 {
@@ -212,7 +215,8 @@ fn may(count: usize) -> Sample {
             for _ in 0..count {
                 let (arrived, waiting) = (arrived.clone(), waiting.clone());
                 let parked = may::go!(move || {
-                    // may never gets to the last ones while another coroutine keeps yielding, so the last one wakes it.
+                    // may never runs the last coroutines while another one keeps yielding, so the
+                    // last one wakes it.
                     if arrived.fetch_add(1, Ordering::Relaxed) + 1 == count {
                         waiting.unpark();
                     }
@@ -237,7 +241,7 @@ fn corosensei_guarded(count: usize) -> f64 {
     create_and_suspend(stacks)
 }
 
-/// Nanoseconds for each coroutine, from its stack to its first suspend.
+/// Returns the nanoseconds for each coroutine, from its stack to its first suspend.
 fn create_and_suspend<S: corosensei::stack::Stack + 'static>(
     stacks: impl Iterator<Item = S>,
 ) -> f64 {

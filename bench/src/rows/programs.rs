@@ -1,7 +1,7 @@
-//! Whole programs: the downloads, the task server, and what it takes to build a first example.
+//! Whole programs: the downloads, the task server, and the build of a first example.
 //!
-//! Each is a program of this workspace, run as its user runs it. No peer takes part: the goals are
-//! the best that the program's own waits allow, or absolute.
+//! Each is a program of this workspace, run as its user runs it. There are no peers. The goals are
+//! absolute, or relative to the best time that the program's own waits allow.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::harness::{Contender, Metric, Row, Sample, Unit, seconds};
 /// Where the workspace lies.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// What the clients with the most sleep need in the task server's stages, in seconds.
+/// The time that the clients with the most sleep need in the task server's stages, in seconds.
 const CRITICAL_PATHS: [(&str, f64); 2] = [("task", 14.541), ("cache", 9.302)];
 
 /// A row about a program.
@@ -59,7 +59,7 @@ fn row(family: &'static str, title: &str, metrics: &'static [Metric], note: &'st
     Row { family, number: None, title: title.into(), cores: 2, metrics, contenders: vec![], note }
 }
 
-/// ecru's contender for such a row.
+/// Returns ecru's contender for such a row.
 pub(crate) fn measure(family: &str) -> Option<Contender> {
     let measure: fn() -> Sample = match family {
         "downloads" => downloads,
@@ -112,7 +112,7 @@ fn crates() -> Sample {
     vec![("crates", names.len() as f64)]
 }
 
-/// A package's name and version, without what cargo writes behind them.
+/// Returns a package's name and version, without the text that cargo writes after them.
 fn first_two_words(line: &str) -> Option<(&str, &str)> {
     let mut words = line.split(' ');
     Some((words.next()?, words.next()?))
@@ -132,7 +132,7 @@ fn built(package: &str) -> PathBuf {
     target.join("release").join(package)
 }
 
-/// What a program prints.
+/// Returns the output of a program.
 fn output(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Waiting for whichever comes first: of three channels, or of three tasks.
+//! Waiting for the first of three channels, or of three tasks.
 
 use std::future::pending;
 use std::hint::black_box;
@@ -75,7 +75,7 @@ pub(super) fn race(workers: usize) -> Row {
     }
 }
 
-/// The sum of what three producers send together: 0, 1, 2, … each.
+/// Returns the sum of what three producers send together: 0, 1, 2, … each.
 pub(crate) fn sum_of_three(each: u64) -> u64 {
     3 * (each * each.saturating_sub(1) / 2)
 }
@@ -175,7 +175,7 @@ fn tokio_race(workers: usize) -> f64 {
                     operation
                 });
                 let winner = tasks.join_next().await.expect("there are three");
-                assert_eq!(winner.expect("nobody cancels it"), operation);
+                assert_eq!(winner.expect("it is never cancelled"), operation);
                 tasks.shutdown().await;
             }
         });

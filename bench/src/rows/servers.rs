@@ -7,7 +7,7 @@ use crate::harness::{Contender, Row};
 use crate::peers;
 use crate::serving::{IDLE_METRICS, METRICS, Service, Session, measure};
 
-/// So many connections, each with one request on its way.
+/// A row with this number of connections, each with one request in flight.
 pub(crate) fn row(service: Service, connections: usize) -> Row {
     let title = match service {
         Service::Echo => format!("echo of 64 bytes over {connections} connections, one worker"),

@@ -1,4 +1,4 @@
-//! Spawn and join: one after another, and many at once.
+//! Spawn and join, one after another and many at once.
 
 use std::thread;
 
@@ -54,7 +54,7 @@ pub(crate) fn batch(workers: usize) -> Row {
     }
 }
 
-/// Time for one task in the second of two batches.
+/// Returns the time for one task in the second of two batches.
 pub(crate) fn second_batch(size: usize, mut batch: impl FnMut(usize)) -> f64 {
     batch(size);
     let (taken, ()) = seconds(|| batch(size));

@@ -8,7 +8,7 @@ use generator::Gn;
 
 use crate::harness::{Contender, Metric, Row, nanoseconds_per_operation};
 
-/// One way: a resume is a switch there, a suspend a switch back.
+/// One direction: a resume is a switch there, and a suspend is a switch back.
 pub(crate) fn switch() -> Row {
     Row {
         family: "switch",
@@ -24,7 +24,7 @@ pub(crate) fn switch() -> Row {
     }
 }
 
-/// The stack is there already.
+/// A coroutine on an existing stack.
 pub(crate) fn recycle() -> Row {
     Row {
         family: "recycle",
@@ -76,7 +76,7 @@ fn switch_generator() -> f64 {
     pair / 2.0
 }
 
-/// The stack stays where it is, and each coroutine borrows it.
+/// The stack stays in place, and each coroutine borrows it.
 fn recycle_lent() -> f64 {
     let mut stack = DefaultStack::default();
     nanoseconds_per_operation(|operations| {

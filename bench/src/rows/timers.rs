@@ -1,4 +1,4 @@
-//! Timers: set and cancelled, sleeping in a crowd, and one alone.
+//! Timers: set and cancelled, many sleeping at once, and one alone.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -10,13 +10,13 @@ use crate::harness::{
 };
 use crate::peers;
 
-/// How long each of the crowd sleeps.
+/// The time that each task of the crowd sleeps.
 pub(crate) const SLEEP: Duration = Duration::from_secs(2);
 
 /// Longer than any row runs.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
-/// What nearly every timeout does: it is set, and cancelled before it fires.
+/// The use of nearly every timeout: it is set, and cancelled before it fires.
 pub(crate) fn set_and_cancel(live: usize) -> Row {
     Row {
         family: "timer",
@@ -32,7 +32,7 @@ pub(crate) fn set_and_cancel(live: usize) -> Row {
     }
 }
 
-/// A crowd that sleeps at the same time.
+/// Many tasks that sleep at the same time.
 pub(crate) fn sleeps(count: usize) -> Row {
     Row {
         family: "sleeps",
@@ -51,7 +51,7 @@ pub(crate) fn sleeps(count: usize) -> Row {
     }
 }
 
-/// A timeout that nothing else goes on beside.
+/// A timeout during which nothing else happens.
 pub(crate) fn lone_timeout() -> Row {
     Row {
         family: "lone-timeout",
@@ -77,7 +77,8 @@ fn tokio_set_and_cancel(live: usize) -> f64 {
         tokio::task::yield_now().await;
     });
     runtime.block_on(async {
-        // One more turn of the scheduler, so that every live one has been polled and is in the wheel.
+        // One more turn of the scheduler, so that every live timer has been polled and is in the
+        // wheel.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let mut context = Context::from_waker(Waker::noop());
         nanoseconds_per_operation(|operations| {
@@ -102,14 +103,14 @@ fn tokio_sleeps(count: usize) -> Sample {
     })
 }
 
-/// Wall time beyond the sleep, and CPU time.
+/// Returns the wall time beyond the sleep, and the CPU time.
 pub(crate) fn crowd(sleep_all: impl FnOnce()) -> Sample {
     let before = cpu_seconds();
     let (taken, ()) = seconds(sleep_all);
     vec![("over", taken - SLEEP.as_secs_f64()), ("cpu", cpu_seconds() - before)]
 }
 
-/// CPU time of one call.
+/// Returns the CPU time of one call.
 pub(crate) fn cpu_of(work: impl FnOnce()) -> Sample {
     let before = cpu_seconds();
     work();

@@ -9,8 +9,8 @@ use crate::peers;
 /// Tasks of the row `yield`.
 pub(crate) const PAIR: u64 = 2;
 
-/// One operation is one yield of one of the tasks. tokio looks at its driver each time its queue has
-/// been emptied: with two tasks after each second yield, with 64 after each 64th.
+/// One operation is one yield of one of the tasks. tokio polls its driver each time its queue has
+/// been emptied: with two tasks after every second yield, with 64 after every 64th.
 pub(crate) fn row(number: Option<usize>) -> Row {
     let tasks = number.map_or(PAIR, |tasks| tasks as u64);
     Row {

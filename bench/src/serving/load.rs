@@ -1,4 +1,4 @@
-//! The load: a process on the second core that asks as fast as it is answered.
+//! The load: a process on the second core that sends requests as fast as they are answered.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -13,16 +13,17 @@ use crate::harness::pin_to;
 
 /// Bytes of an echoed request.
 const REQUEST: usize = 64;
-/// Until caches and predictors are warm.
+/// The time to warm up caches and predictors.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// What is measured.
+/// The measured time.
 const WINDOW: Duration = Duration::from_millis(1200);
 
-/// `--load SERVICE ADDRESS CONNECTIONS CORE`: prints `begin`, then `end REQUESTS P99 TIME`, in nanoseconds.
+/// `--load SERVICE ADDRESS CONNECTIONS CORE` prints `begin`, then `end REQUESTS P99 TIME`, in
+/// nanoseconds.
 ///
 /// # Errors
 ///
-/// What keeps it from measuring, in words.
+/// Returns the reason, in words, why it cannot measure.
 pub(crate) fn load_main(arguments: &[String]) -> Result<(), String> {
     let [service, address, connections, core] = arguments else {
         return Err("--load wants a service, an address, a number of connections and a core".into());
@@ -41,7 +42,7 @@ pub(crate) fn load_main(arguments: &[String]) -> Result<(), String> {
 
 struct Measured {
     requests: u64,
-    /// Nanoseconds within which 99 of 100 requests were answered.
+    /// The nanoseconds within which 99 of 100 requests were answered.
     p99: f64,
     /// Nanoseconds of the window per request.
     time: f64,
@@ -53,7 +54,7 @@ struct Connection {
     missing: usize,
 }
 
-/// Each connection has one request on its way.
+/// Each connection has one request in flight.
 fn echo(address: &str, count: usize) -> std::io::Result<Measured> {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut connections = Vec::with_capacity(count);
@@ -115,7 +116,7 @@ fn echo(address: &str, count: usize) -> std::io::Result<Measured> {
     }
 }
 
-/// One request on each connection, after which nothing happens on it. Stays until it is killed.
+/// Sends one request on each connection, which is then idle. Runs until it is killed.
 fn idle(address: &str, count: usize) -> std::io::Result<()> {
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count {
@@ -165,7 +166,7 @@ fn wrk(address: &str, connections: usize) -> Result<Measured, String> {
     })
 }
 
-/// `1.25ms`, as wrk writes it.
+/// Parses `1.25ms`, as wrk writes it.
 fn nanoseconds(text: &str) -> Result<f64, String> {
     let units = [("us", 1e3), ("ms", 1e6), ("s", 1e9)];
     let parsed = units.iter().find_map(|(unit, factor)| {

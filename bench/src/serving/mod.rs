@@ -1,14 +1,15 @@
-//! Servers under load: who measures what, and where it runs.
+//! Servers under load: what is measured, and where each side runs.
 //!
 //! ```text
-//!   first core: the contender's process                    second core: the load's process
-//!   a server of the contender's own, one worker  <-- TCP -->  requests, each connection one at a time
-//!   a thread that waits for the load's words     <-- pipe --  `begin`, then `end REQUESTS P99`
+//!  first core: the contender's process                    second core: the load's process
+//!  a server of the contender's own, one worker  <-- TCP -->  requests, one per connection
+//!  a thread that waits for the load's words     <-- pipe --  `begin`, then `end REQUESTS P99`
 //! ```
-//! The server's cost is its own process's CPU time, in user and kernel mode, between the two words, divided by the requests: what
-//! a loaded machine is short of. The load is another process, so none of its work is counted.
+//! The server's cost is the CPU time of its own process, in user and kernel mode, between the two
+//! words, divided by the number of requests. CPU time is what a loaded machine lacks. The load is
+//! another process, so its work is not counted.
 //!
-//! With idle connections it is the memory of the server's process that counts.
+//! With idle connections, the memory of the server's process is measured.
 //!
 //! Every contender answers through a [`Session`], so all do the same with the bytes.
 
@@ -24,14 +25,15 @@ use crate::harness::{Metric, Sample, Unit, cpu_seconds, resident_bytes, second_c
 pub(crate) use load::load_main;
 pub(crate) use session::{IDLE_ROOM, ROOM, Session};
 
-/// What a server is asked to do.
+/// The work of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
-    /// Gives back what it gets; the requests are 64 bytes long.
+    /// Echoes what it receives. The requests are 64 bytes long.
     Echo,
     /// Answers each HTTP request with the same short page; the load is wrk.
     Http,
-    /// As `Echo`, with a buffer of one request; the load asks once on each connection and then keeps still.
+    /// As `Echo`, with a buffer of one request. The load sends one request on each connection and
+    /// then keeps still.
     Idle,
 }
 
@@ -51,21 +53,21 @@ impl Service {
     }
 }
 
-/// What each contender of such a row gives.
+/// The metrics of each contender of such a row.
 pub(crate) const METRICS: &[Metric] = &[
     Metric { name: "cpu", unit: Unit::Nanoseconds },
     Metric { name: "p99", unit: Unit::Nanoseconds },
     Metric { name: "time", unit: Unit::Nanoseconds },
 ];
 
-/// What each contender of a row with idle connections gives.
+/// The metrics of each contender of a row with idle connections.
 pub(crate) const IDLE_METRICS: &[Metric] = &[Metric { name: "memory", unit: Unit::Bytes }];
 
 /// Measures a server that `serve` starts on a listener and that runs until the process ends.
 ///
 /// # Panics
 ///
-/// When the load ends without its two words.
+/// Panics if the load ends without its two words.
 pub(crate) fn measure(
     service: Service,
     connections: usize,
@@ -74,7 +76,7 @@ pub(crate) fn measure(
     let mut load = Load::start(service, connections, serve);
     if service == Service::Idle {
         load.wait_for("begin");
-        // One connection has been served: whatever is made once is there.
+        // One connection has been served, so everything that is created once exists.
         let before = resident_bytes();
         load.wait_for("end");
         return vec![("memory", (resident_bytes() - before) / (connections - 1) as f64)];
@@ -113,7 +115,7 @@ impl Load {
         Load { process, words }
     }
 
-    /// Waits for the load's next word; gives what follows it.
+    /// Waits for the load's next word, and returns the text after it.
     fn wait_for(&mut self, word: &str) -> String {
         let line = self.words.next().expect("the load says more").expect("in text");
         let rest = line.strip_prefix(word).unwrap_or_else(|| panic!("`{line}` for `{word}`"));

@@ -1,16 +1,16 @@
-//! What every server does with the bytes of one connection.
+//! A server's work with the bytes of one connection, the same in every contender.
 
 use super::Service;
 
 /// The page, with its head.
 const PAGE: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 13\r\n\r\nHello, world!";
-/// As many requests as may arrive in one read.
+/// The number of requests that may arrive in one read.
 const MOST_AT_ONCE: usize = 32;
 
-/// Bytes of a connection's buffer.
+/// The size of a connection's buffer.
 pub(crate) const ROOM: usize = 4096;
-/// Of one that is there to be idle, so that what the runtime needs is what shows.
+/// The buffer size of an idle connection, small so that the runtime's own memory is visible.
 pub(crate) const IDLE_ROOM: usize = 64;
 
 /// One connection: a buffer, and the answer to what is in it.
@@ -31,12 +31,12 @@ impl Session {
         Session { service, input: vec![0; room].into(), filled: 0, pages }
     }
 
-    /// Where the next bytes go.
+    /// Returns the buffer for the next bytes.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.input[self.filled..]
     }
 
-    /// The answer, now that so many bytes have come: maybe nothing yet.
+    /// Returns the answer after `count` more bytes have arrived. It may be empty.
     pub(crate) fn answer(&mut self, count: usize) -> &[u8] {
         match self.service {
             Service::Echo | Service::Idle => &self.input[..count],
@@ -56,7 +56,7 @@ impl Session {
     }
 }
 
-/// Where the first request's head ends, parsed as a server must.
+/// Returns the end of the first request's head, parsed as a server must.
 fn end_of_head(bytes: &[u8]) -> Option<usize> {
     let mut headers = [httparse::EMPTY_HEADER; 16];
     match httparse::Request::new(&mut headers).parse(bytes) {

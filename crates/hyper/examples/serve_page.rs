@@ -1,6 +1,7 @@
-//! A page over HTTP/1.1 by hyper, a task for each connection.
+//! A page over HTTP/1.1 with hyper, and a task for each connection.
 //!
-//! With an address it serves until Ctrl-C, for a load generator of yours. Without one it is its own client, and ends:
+//! With an address the program serves until Ctrl-C, for an external load generator. Without an
+//! address it runs its own client, and ends:
 //! `cargo run --release -p ecru-hyper --example serve_page [ADDRESS [WORKERS]]`
 
 use std::convert::Infallible;
@@ -33,7 +34,7 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
                 let served =
                     stream.set_nodelay(true).and_then(|()| EcruIo::new(stream)).map(|io| {
                         let mut builder = http1::Builder::new();
-                        // In time order the head of the first request, or of the next one, and its answer.
+                        // In order of time: the head of the first or next request, and its answer.
                         ecru::block_on(
                             builder.timer(EcruTimer).serve_connection(io, service_fn(page)),
                         )
@@ -48,7 +49,7 @@ fn serve(listener: &TcpListener) -> io::Result<()> {
     })
 }
 
-/// Asks for the page many times on one connection.
+/// Requests the page many times on one connection.
 fn client(address: std::net::SocketAddr) -> io::Result<usize> {
     let mut stream = BufReader::new(TcpStream::connect(address)?);
     let mut body = vec![0; PAGE.len()];

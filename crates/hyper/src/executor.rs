@@ -1,14 +1,15 @@
-//! Where hyper's background futures run: each is a task.
+//! The executors of hyper's background futures: each future is a task.
 
 use std::future::Future;
 
 use ecru::{RuntimeHandle, Scope};
 use hyper::rt::Executor;
 
-/// Runs each future as a task of a scope, which may borrow what the scope may. So the streams of an HTTP/2 connection have ended
-/// when the scope has, and are cancelled with it.
+/// An executor that runs each future as a task of a scope. The futures may borrow what the scope
+/// may. The streams of an HTTP/2 connection have therefore ended when the scope has, and are
+/// cancelled with it.
 ///
-/// A future that its task's cancellation ends is dropped. A panic in one is the scope's.
+/// If a task is cancelled, its future is dropped. A panic in a future is a panic of the scope.
 ///
 /// # Examples
 /// ```
@@ -26,7 +27,7 @@ pub struct ScopeExecutor<'scope, 'env: 'scope> {
 }
 
 impl<'scope, 'env> ScopeExecutor<'scope, 'env> {
-    /// An executor for this scope.
+    /// Creates an executor for this scope.
     #[must_use]
     pub fn new(scope: &'scope Scope<'scope, 'env>) -> Self {
         ScopeExecutor { scope }
@@ -39,14 +40,14 @@ where
 {
     fn execute(&self, future: F) {
         self.scope.spawn(move || {
-            // Cancelled: the future has been dropped, and nobody waits for its output.
+            // If the wait was cancelled, the future has been dropped, and its output is not needed.
             let _ = ecru::block_on(future);
         });
     }
 }
 
-/// Runs each future as a task of the run, which is awaited, or cancelled, at the end of the run only. Where it can be, prefer a
-/// [`ScopeExecutor`].
+/// An executor that runs each future as a task of the run. The task is awaited, or cancelled, only
+/// at the end of the run. Prefer a [`ScopeExecutor`] where possible.
 ///
 /// # Examples
 /// ```
@@ -61,13 +62,13 @@ pub struct RunExecutor {
 }
 
 impl RunExecutor {
-    /// An executor for the run that the caller is in.
+    /// Creates an executor for the run that the caller is in.
     ///
     /// # Panics
-    /// Outside a run of ecru.
+    /// Panics outside a run of ecru.
     #[must_use]
     #[track_caller]
-    #[expect(clippy::new_without_default, reason = "it depends on the place, and may panic")]
+    #[expect(clippy::new_without_default, reason = "it depends on the current run, and may panic")]
     pub fn new() -> Self {
         RunExecutor { run: RuntimeHandle::current() }
     }
@@ -77,7 +78,7 @@ impl<F> Executor<F> for RunExecutor
 where
     F: Future + Send + 'static,
 {
-    /// After the end of the run the future is dropped.
+    /// Spawns a task for the future. After the end of the run the future is dropped.
     fn execute(&self, future: F) {
         let _ = self.run.spawn(move || {
             let _ = ecru::block_on(future);

@@ -1,4 +1,4 @@
-//! hyper's reading and writing, over a stream.
+//! hyper's I/O traits over an ecru stream.
 #![expect(unsafe_code, reason = "tells hyper's buffer how much has been read into it")]
 
 use std::io::{self, IoSlice, Read as _, Write as _};
@@ -12,10 +12,11 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 use crate::watch::Watch;
 
-/// A [`TcpStream`] as hyper wants it: polled.
+/// A [`TcpStream`] with the polled interface that hyper needs.
 ///
-/// Poll it inside [`ecru::block_on`], or in any other runtime: what has to be waited for is waited for in the run of ecru in which it was
-/// made, and the waker called from there. It stays good for as long as that run.
+/// It can be polled inside [`ecru::block_on`], or in any other runtime. Its waits take place in the
+/// run of ecru in which it was created, and the waker is called from there. It is usable as long as
+/// that run.
 ///
 /// # Examples
 /// See [the crate](crate).
@@ -28,13 +29,14 @@ pub struct EcruIo {
 }
 
 impl EcruIo {
-    /// Takes the stream, and sets it to [non-blocking mode](TcpStream::set_nonblocking), which its clones share.
+    /// Takes the stream, and sets it to [non-blocking mode](TcpStream::set_nonblocking), which its
+    /// clones share.
     ///
     /// # Errors
-    /// Those of `set_nonblocking`.
+    /// Returns the errors of `set_nonblocking`.
     ///
     /// # Panics
-    /// Outside a run of ecru.
+    /// Panics outside a run of ecru.
     #[track_caller]
     pub fn new(stream: TcpStream) -> io::Result<EcruIo> {
         stream.set_nonblocking(true)?;
@@ -46,7 +48,7 @@ impl EcruIo {
         })
     }
 
-    /// The stream, for its addresses and options.
+    /// Returns the stream, for its addresses and options.
     #[must_use]
     pub fn stream(&self) -> &TcpStream {
         &self.stream
@@ -69,7 +71,7 @@ impl EcruIo {
     }
 }
 
-/// One direction of a stream, and the wait that is in progress for it.
+/// One direction of a stream, and the wait in progress for it.
 #[derive(Debug, Default)]
 struct Side(Option<Watch>);
 
@@ -106,7 +108,8 @@ impl Read for EcruIo {
     ) -> Poll<io::Result<()>> {
         let room = buffer.initialize_unfilled();
         let count = ready!(self.poll_reading(context, |mut stream| stream.read(room)))?;
-        // SAFETY: `Read` of a `TcpStream` returns how many bytes of `room`, which is initialised throughout, it has written.
+        // SAFETY: `Read` of a `TcpStream` returns the number of bytes that it has written to
+        // `room`, which is initialised throughout.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))
     }
@@ -121,12 +124,13 @@ impl Write for EcruIo {
         self.poll_writing(context, |mut stream| stream.write(bytes))
     }
 
-    /// What has been written is on its way.
+    /// Returns at once, because written bytes are already in the kernel.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Tells the peer that nothing more will come. One that has gone by itself knows.
+    /// Tells the peer that no more bytes will come. A peer that has already disconnected is no
+    /// error.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(match self.stream.shutdown(Shutdown::Write) {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),

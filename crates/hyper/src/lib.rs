@@ -1,6 +1,7 @@
 //! hyper 1 on ecru: a connection is a task.
 //!
-//! hyper brings HTTP and asks for three things in its [`hyper::rt`] traits. These are they, over ecru:
+//! hyper provides HTTP and needs three traits of [`hyper::rt`]. This crate implements them over
+//! ecru:
 //!
 //! | hyper's trait | here |
 //! |---|---|
@@ -8,7 +9,7 @@
 //! | [`Executor`](hyper::rt::Executor), for HTTP/2 | [`ScopeExecutor`], [`RunExecutor`] |
 //! | [`Timer`](hyper::rt::Timer) | [`EcruTimer`] |
 //!
-//! What hyper makes of them is a future for each connection, which a task drives with [`ecru::block_on`].
+//! hyper then provides a future for each connection, which a task drives with [`ecru::block_on`].
 //!
 //! # Examples
 //! ```
@@ -46,19 +47,23 @@
 //! ```
 //!
 //! # How it works
-//! hyper polls. A poll first tries the transfer, without waiting. If the transfer would have to wait, a small task is spawned that
-//! waits for the stream in hyper's place ([`wait_readable`](ecru::net::TcpStream::wait_readable), `wait_writable`), wakes the
-//! connection, and ends. There is at most one for each direction, and none while there is something to do; nothing is polled
-//! in a loop, and nothing is read or written ahead, so back-pressure is the kernel's. Spawning and ending such a task costs
-//! some hundred nanoseconds; while it waits it has a stack, as every waiting task does.
+//! hyper polls. A poll first tries the transfer without waiting. If the transfer would have to
+//! wait, a small task is spawned that waits for the stream on behalf of hyper
+//! ([`wait_readable`](ecru::net::TcpStream::wait_readable), `wait_writable`), wakes the connection,
+//! and ends. There is at most one such task for each direction, and none while a transfer is
+//! possible. Nothing is polled in a loop, and nothing is read or written ahead, so back-pressure is
+//! the kernel's. Spawning and ending such a task costs some hundred nanoseconds. While it waits it
+//! has a stack, as every waiting task does.
 //!
 //! # Cancellation
-//! `block_on` returns [`Cancelled`](ecru::Cancelled) when the connection's task is cancelled, and has dropped the connection then: its
-//! small tasks are cancelled with it, and the socket is closed. A handler that is a plain `async` function ends where it waits. One
-//! that calls what waits in direct style (ecru's channels, locks, sockets) does so on the connection's task, which is as it should be
-//! for HTTP/1: there is nothing else to do for the connection meanwhile. Under HTTP/2 every stream is a task of its executor.
+//! When the connection's task is cancelled, `block_on` returns [`Cancelled`](ecru::Cancelled) and
+//! has dropped the connection. Its small tasks are cancelled with it, and the socket is closed. A
+//! handler that is a plain `async` function ends where it waits. A handler that waits in direct
+//! style (on ecru's channels, locks or sockets) waits on the connection's task. That is right for
+//! HTTP/1, because the connection has nothing else to do meanwhile. Under HTTP/2 every stream is a
+//! task of its executor.
 //!
-//! To stop gracefully use hyper's own `graceful_shutdown` on the connection.
+//! To stop gracefully, use hyper's own `graceful_shutdown` on the connection.
 
 mod executor;
 mod io;

@@ -1,4 +1,4 @@
-//! hyper's time limits.
+//! The clock for hyper's time limits.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,8 @@ use ecru::channel::{self, Receiver};
 use ecru::source::{Source, SourceFuture};
 use hyper::rt::{Sleep, Timer};
 
-/// ecru's clock for hyper: what its builders' `timer` methods take, for limits such as `header_read_timeout`.
+/// ecru's clock for hyper, for the `timer` methods of hyper's builders. They need it for limits
+/// such as `header_read_timeout`.
 ///
 /// # Examples
 /// ```
@@ -24,9 +25,9 @@ use hyper::rt::{Sleep, Timer};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EcruTimer;
 
-/// A moment that is waited for.
+/// A time that is waited for.
 struct Moment {
-    // Only ever reached through `&mut`: the lock makes it `Sync`, which hyper asks for.
+    // This is only accessed through `&mut`. The lock makes it `Sync`, which hyper requires.
     due: Mutex<SourceFuture<Receiver<Instant>>>,
 }
 
@@ -41,7 +42,8 @@ impl Future for Moment {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let due = self.due.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // It says when it was; and that nothing more will come, where it was polled once too often.
+        // The result is the time, or the end of the channel if the future was polled after its
+        // completion.
         let _ = ready!(Pin::new(due).poll(context));
         Poll::Ready(())
     }
@@ -57,7 +59,7 @@ impl fmt::Debug for Moment {
 
 impl Timer for EcruTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        // What lies past the end of time is a lifetime away at least.
+        // A time beyond the last `Instant` is at least a lifetime away.
         const LIFETIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
         let now = Instant::now();
         let due = now.checked_add(duration).unwrap_or_else(|| now + LIFETIME);

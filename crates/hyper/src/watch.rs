@@ -1,15 +1,18 @@
-//! A task that waits in a future's place.
+//! A task that waits on behalf of a future.
 //!
 //! # Protocol
 //! ```text
 //!   the future                                   the watch's task
-//!   -----------------------------------------    ------------------------------------------
-//!   begin: leaves its waker, spawns the task
-//!   poll: leaves its waker, pending       ..     waits; leaves the outcome, takes the waker, wakes it
+//!   ------------------------------------------   ----------------------------------------
+//!   begin: stores its waker, spawns the task
+//!   poll: stores its waker, returns pending      waits; stores the outcome, takes the
+//!                                                waker, wakes it
 //!   poll: takes the outcome, the watch is over
-//!   or drop: cancels the task                    .. is cancelled, or never begins, and does the same
+//!   or drop: cancels the task                    is cancelled, or never begins, and does
+//!                                                the same
 //! ```
-//! The outcome is left whatever becomes of the task, also where it is dropped before it has begun. So nobody waits for nothing.
+//! The outcome is stored on every path, also if the task is dropped before it has begun. The future
+//! therefore never waits in vain.
 
 use std::io;
 use std::mem;
@@ -18,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 
 use ecru::{JoinHandle, RuntimeHandle};
 
-/// A wait in progress. Dropping it ends it.
+/// A wait in progress. Dropping it cancels the wait.
 #[derive(Debug)]
 pub(crate) struct Watch {
     state: Arc<Mutex<State>>,
@@ -35,16 +38,16 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a connection is told whose run does not begin tasks any more.
+/// The error for a connection whose run no longer starts tasks.
 fn is_over() -> io::Error {
     io::Error::other("the run of ecru that this connection belongs to is over")
 }
 
 impl Watch {
-    /// Has a task of the run call `wait`, and wake the future afterwards.
+    /// Spawns a task of the run that calls `wait` and wakes the future afterwards.
     ///
     /// # Errors
-    /// There is no run any more.
+    /// Returns an error if the run has ended.
     pub(crate) fn begin(
         run: &RuntimeHandle,
         context: &Context<'_>,
@@ -56,7 +59,7 @@ impl Watch {
         Ok(Watch { state, task })
     }
 
-    /// Whether the wait is over, and how it ended.
+    /// Returns the result of the wait, or `Pending` while it is in progress.
     pub(crate) fn poll(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = lock(&self.state);
         let waker = match &mut *state {
@@ -77,7 +80,7 @@ impl Drop for Watch {
     }
 }
 
-/// Tells the future what became of the wait when it is dropped, which it is in any case.
+/// Stores the outcome of the wait when it is dropped, which happens on every path.
 struct Teller {
     state: Arc<Mutex<State>>,
     outcome: io::Result<()>,
@@ -93,7 +96,7 @@ impl Drop for Teller {
     fn drop(&mut self) {
         let outcome = mem::replace(&mut self.outcome, Ok(()));
         let before = mem::replace(&mut *lock(&self.state), State::Over(outcome));
-        // Not under the lock: it is somebody else's code.
+        // The waker is called outside the lock, because it is foreign code.
         if let State::Waits(waker) = before {
             waker.wake();
         }

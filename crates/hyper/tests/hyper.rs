@@ -21,14 +21,14 @@ use hyper::{Method, Request, Response, StatusCode};
 
 type Answer = Result<Response<Full<Bytes>>, hyper::Error>;
 
-/// Gives back what it gets, or says where it is.
+/// Echoes the body of a request. Without a body, returns the method and the path.
 async fn echo(request: Request<Incoming>) -> Answer {
     let text = format!("{} {}", request.method(), request.uri().path());
     let body = request.into_body().collect().await?.to_bytes();
     Ok(Response::new(Full::new(if body.is_empty() { Bytes::from(text) } else { body })))
 }
 
-/// A connection of a server, from its beginning to its end.
+/// Serves one connection from its beginning to its end.
 fn serve_http1(stream: TcpStream) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let io = EcruIo::new(stream)?;
     Ok(ecru::block_on(http1::Builder::new().serve_connection(io, service_fn(echo)))??)
@@ -40,7 +40,7 @@ fn a_client_that_knows_nothing_of_ecru() {
         let (listener, address) = listen();
         ecru::scope(|s| {
             let server = s.spawn(|| serve_http1(listener.accept().unwrap().0).unwrap());
-            // ureq's own sockets, on a thread of their own.
+            // ureq uses its own sockets, on a thread of their own.
             let answers = ecru::unblock(|| {
                 let agent = ureq::agent();
                 let got = agent.get(format!("http://{address}/page")).call().unwrap();
@@ -134,7 +134,7 @@ fn http2_many_streams_of_one_connection() {
     });
 }
 
-/// Back-pressure: what a client does not read is not made.
+/// Back-pressure: chunks that a client does not read are not produced.
 #[test]
 fn a_slow_reader_is_waited_for() {
     const CHUNK: usize = 1 << 16;
@@ -158,7 +158,7 @@ fn a_slow_reader_is_waited_for() {
                     .unwrap();
             });
             ours.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-            // Until it stands still.
+            // Waits until the count no longer changes.
             let mut before = 0;
             until(|| {
                 ecru::sleep(ms(5)).unwrap();
@@ -179,7 +179,7 @@ fn a_slow_reader_is_waited_for() {
     });
 }
 
-/// A body of so many pieces, each made when it is asked for.
+/// Returns a body of `left` pieces, each produced when it is requested.
 fn pieces(
     mut left: usize,
     mut make: impl FnMut() -> Bytes + Unpin,
@@ -236,7 +236,7 @@ fn a_timeout_around_a_connection_whose_client_is_silent() {
     });
 }
 
-/// Also while a wait of its own is in flight in both directions.
+/// The timeout also works while a wait is in flight in each direction.
 #[test]
 fn a_timeout_while_reading_and_writing() {
     each_run(|| {
@@ -254,14 +254,14 @@ fn a_timeout_while_reading_and_writing() {
             });
             ours.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n").unwrap();
         });
-        // What had been sent, and then the end.
+        // The client reads what had been sent, and then the end.
         let mut answer = Vec::new();
         let ended = ours.read_to_end(&mut answer);
         assert!(answer.starts_with(b"HTTP/1.1 200 OK"), "{ended:?}");
     });
 }
 
-/// hyper's own limit, by our clock.
+/// hyper's own limit, measured by ecru's clock.
 #[test]
 fn the_timer() {
     each_run(|| {
@@ -337,7 +337,7 @@ fn a_graceful_shutdown() {
     });
 }
 
-/// What hyper has handed over after an upgrade is driven by another task.
+/// The upgraded stream that hyper hands over is driven by another task.
 #[test]
 fn an_io_moves_between_tasks_and_runs_elsewhere() {
     each_run(|| {
@@ -352,9 +352,9 @@ fn an_io_moves_between_tasks_and_runs_elsewhere() {
             .map(|read| read.map(|()| buffer.filled().to_vec()))
         };
         ecru::scope(|s| {
-            // Polled here, in vain, so that a wait of this task's is in flight ..
+            // Polled here without success, so that a wait of this task is in flight.
             assert!(ecru::timeout(ms(2), || read(&mut io)).is_err());
-            // .. and then on a thread that is none of ecru's.
+            // Then polled on a plain thread.
             s.spawn(|| {
                 ecru::sleep(ms(2)).unwrap();
                 theirs.write_all(b"across").unwrap();
@@ -367,7 +367,7 @@ fn an_io_moves_between_tasks_and_runs_elsewhere() {
     });
 }
 
-/// The connection ends with an error when its run does; it does not hang.
+/// The connection ends with an error when its run ends. It does not hang.
 #[test]
 fn an_io_outlives_its_run() {
     let (ours, _theirs) = pair();
@@ -394,7 +394,7 @@ fn made_outside_a_run() {
     assert!(text.contains("outside a run"), "{text}");
 }
 
-/// No connection, task or fd is left behind by a thousand of them.
+/// A thousand connections leave no connection, task or descriptor behind.
 #[test]
 fn nothing_is_left_behind() {
     let fds = || std::fs::read_dir("/proc/self/fd").unwrap().count();
@@ -416,7 +416,8 @@ fn nothing_is_left_behind() {
             serve_one().unwrap();
         }
         until(|| !format!("{:?}", tasks.dump()).contains("wait_readable"));
-        // Other tests run beside this one; what would leak here is one for each of the two hundred.
+        // Other tests run beside this one. A leak here would be one descriptor for each of the two
+        // hundred connections.
         assert!(fds() < 150, "{} fds are open", fds());
     });
 }

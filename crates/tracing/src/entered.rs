@@ -1,10 +1,11 @@
-//! Which spans are entered, on a thread and in a task that is suspended.
+//! The entered spans of a thread and of a suspended task.
 //!
-//! What runs on a thread has its spans in the thread-local `RUNNING`. A suspended task has them in its slot of the hook. The
-//! registry's own stack of spans is a thread-local, too: spans are pushed there when their task is entered, and popped when it is left, by the
-//! subscriber's own `enter` and `exit`, so every layer sees both.
+//! The running code's spans are in the thread-local `RUNNING`. Those of a suspended task are in its
+//! slot of the hook. The registry's own stack of spans is a thread-local, too. Spans are pushed
+//! there when their task is entered and popped when it is left, by the subscriber's own `enter` and
+//! `exit`, so every layer sees both.
 //!
-//! No code of others runs while `RUNNING` is borrowed.
+//! No foreign code runs while `RUNNING` is borrowed.
 
 use std::cell::{Cell, RefCell};
 use std::sync::{Mutex, PoisonError};
@@ -28,20 +29,20 @@ struct Entered {
 #[derive(Debug, Default)]
 pub(crate) struct Spans {
     entered: Vec<Entered>,
-    /// The span that the task began with, if it began in one. It stays open until the task has ended.
+    /// The span in which the task began, if there was one. It stays open until the task has ended.
     inherited: Option<Held>,
 }
 
 thread_local! {
     static RUNNING: RefCell<Spans> = const { RefCell::new(Spans { entered: vec![], inherited: None }) };
-    /// A switch enters or leaves spans that are listed already.
+    /// Whether a switch is entering or leaving spans that are already listed.
     static SWITCHING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The subscribers with a layer of ours, by the layer's number.
+/// The subscribers with a layer of this crate, by the layer's number.
 static SUBSCRIBERS: Mutex<Vec<(u64, WeakDispatch)>> = Mutex::new(vec![]);
 
-/// Remembers the subscriber that a layer is a part of.
+/// Registers the subscriber that a layer is a part of.
 pub(crate) fn register(layer: u64, subscriber: &Dispatch) {
     let mut subscribers = SUBSCRIBERS.lock().unwrap_or_else(PoisonError::into_inner);
     subscribers.retain(|(_, subscriber)| subscriber.upgrade().is_some());
@@ -53,15 +54,15 @@ fn registered(layer: u64) -> Option<Dispatch> {
     subscribers.iter().find(|(number, _)| *number == layer)?.1.upgrade()
 }
 
-/// Whether this is the subscriber that the layer is a part of.
+/// Returns whether the layer is a part of this subscriber.
 fn has(subscriber: &Dispatch, layer: u64) -> bool {
     subscriber.downcast_ref::<TaskSpans>().is_some_and(|found| found.number() == layer)
 }
 
-/// Calls `f` with the subscriber that the layer is a part of, as the thread's default, because a registry closes a span's parent
-/// through the default. Does nothing if the subscriber is gone.
+/// Calls `f` with the layer's subscriber as the thread's default, because a registry closes a
+/// span's parent through the default. Does nothing if the subscriber has been dropped.
 fn with_subscriber<R>(layer: u64, f: impl FnOnce(&Dispatch) -> R) -> Option<R> {
-    // Not within `get_default`, where the default is another one.
+    // This is not done within `get_default`, because the default is another one there.
     let default = dispatcher::get_default(Dispatch::clone);
     if has(&default, layer) {
         return Some(f(&default));
@@ -70,7 +71,7 @@ fn with_subscriber<R>(layer: u64, f: impl FnOnce(&Dispatch) -> R) -> Option<R> {
     Some(dispatcher::with_default(&other, || f(&other)))
 }
 
-/// Whether the span is still open. A guard that was forgotten leaves a span entered that may close.
+/// Returns whether the span is still open. A forgotten guard leaves a span entered that may close.
 fn is_open(subscriber: &Dispatch, id: &Id) -> bool {
     subscriber.downcast_ref::<Registry>().is_none_or(|registry| registry.span_data(id).is_some())
 }
@@ -99,18 +100,19 @@ impl Drop for Held {
     }
 }
 
-/// A layer has seen that a span is entered.
+/// Called when a layer sees that a span is entered.
 pub(crate) fn note_enter(layer: u64, id: &Id) {
     let note = |spans: &RefCell<Spans>| {
         spans.borrow_mut().entered.push(Entered { layer, id: id.clone() });
     };
     if !SWITCHING.get() {
-        // The thread's destructors may enter spans when the list is gone. They do not wait, so nothing is lost.
+        // Destructors of thread-locals may enter spans after the list has been destroyed. They do
+        // not wait, so nothing is lost.
         let _ = RUNNING.try_with(note);
     }
 }
 
-/// A layer has seen that a span is exited, perhaps not the last one that was entered.
+/// Called when a layer sees that a span is exited, which may not be the span entered last.
 pub(crate) fn note_exit(layer: u64, id: &Id) {
     let note = |spans: &RefCell<Spans>| {
         let mut spans = spans.borrow_mut();
@@ -124,11 +126,12 @@ pub(crate) fn note_exit(layer: u64, id: &Id) {
     }
 }
 
-/// What a child of the running code begins with: in the current span, if there is one.
+/// Returns the spans with which a child of the running code begins: the current span, if there is
+/// one.
 pub(crate) fn for_child() -> Option<Box<Spans>> {
     let current = |spans: &RefCell<Spans>| {
         let entered = &spans.borrow().entered;
-        // As the registry counts: a span that is entered again stays where it was.
+        // This follows the registry: a span that is entered again keeps its first position.
         let first = |at: usize| !entered[..at].contains(&entered[at]);
         (0..entered.len()).rev().find(|&at| first(at)).map(|at| entered[at].clone())
     };
@@ -137,7 +140,7 @@ pub(crate) fn for_child() -> Option<Box<Spans>> {
     Some(Box::new(Spans { entered: vec![held.0.clone()], inherited: Some(held) }))
 }
 
-/// Runs a part of a switch.
+/// Runs `body` with `SWITCHING` set.
 fn switching(body: impl FnOnce()) {
     struct Done(bool);
     impl Drop for Done {
@@ -149,9 +152,10 @@ fn switching(body: impl FnOnce()) {
     body();
 }
 
-/// A task is entered: its spans are those of the thread from now on.
+/// Called when a task is entered. Its spans become those of the thread.
 pub(crate) fn enter(kept: Spans) {
-    // Between two tasks there are none, unless a callback of the scheduler's has forgotten a guard.
+    // Between two tasks there are no spans, unless a callback on the scheduler has forgotten a
+    // guard.
     if !RUNNING.with_borrow(Spans::is_empty) {
         drop(leave());
     }
@@ -175,7 +179,7 @@ pub(crate) fn enter(kept: Spans) {
     });
 }
 
-/// A task is left: returns its spans, which are not those of the thread any more.
+/// Called when a task is left. Returns its spans, which are no longer those of the thread.
 pub(crate) fn leave() -> Spans {
     let spans = RUNNING.take();
     switching(|| {
@@ -184,7 +188,7 @@ pub(crate) fn leave() -> Spans {
                 if is_open(subscriber, &span.id) {
                     subscriber.exit(&span.id);
                 } else if let Some(registry) = subscriber.downcast_ref::<Registry>() {
-                    // Other layers would not find it.
+                    // Other layers would not find the span.
                     registry.exit(&span.id);
                 }
             });
@@ -194,7 +198,7 @@ pub(crate) fn leave() -> Spans {
 }
 
 impl Spans {
-    /// Whether there is nothing to keep.
+    /// Returns whether there are no spans.
     pub(crate) fn is_empty(&self) -> bool {
         self.entered.is_empty() && self.inherited.is_none()
     }

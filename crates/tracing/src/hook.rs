@@ -16,7 +16,7 @@ impl SwitchHook for Hook {
     }
 
     fn enter(&self, kept: &mut Option<Box<Spans>>) {
-        // The box stays where it is, for the next time.
+        // The box stays allocated for the next switch.
         entered::enter(kept.as_deref_mut().map(std::mem::take).unwrap_or_default());
     }
 

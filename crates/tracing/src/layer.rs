@@ -1,4 +1,4 @@
-//! The layer, which sees which spans are entered.
+//! The layer that observes which spans are entered.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -13,10 +13,10 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::entered;
 use crate::hook::Hook;
 
-/// Keeps each task's entered spans with the task. Made by [`layer`].
+/// A layer that keeps each task's entered spans with the task, made by [`layer`].
 pub struct TaskSpans {
     number: u64,
-    /// There is another such layer in the same subscriber, which does it all.
+    /// Whether another such layer in the same subscriber does all the work.
     idle: AtomicBool,
 }
 
@@ -36,12 +36,14 @@ impl fmt::Debug for TaskSpans {
     }
 }
 
-/// Creates the layer for a subscriber, and installs the hook at ecru's switches if [`install`] has not been called before.
+/// Creates the layer for a subscriber, and installs the hook at ecru's switches if [`install`] has
+/// not been called before.
 ///
-/// Each subscriber of a process needs its own. It needs no filter: one that hides spans from this layer lets them cross over between tasks.
+/// Each subscriber of a process needs its own layer. Do not put a filter on this layer: spans that
+/// a filter hides from it are visible to other tasks.
 ///
 /// # Panics
-/// If another [`SwitchHook`](ecru::task::SwitchHook) has been installed in this process.
+/// Panics if another [`SwitchHook`](ecru::task::SwitchHook) has been installed in this process.
 ///
 /// # Examples
 /// ```
@@ -61,12 +63,13 @@ pub fn layer() -> TaskSpans {
     TaskSpans { number: NEXT.fetch_add(1, Ordering::Relaxed), idle: AtomicBool::new(false) }
 }
 
-/// Installs the hook at ecru's switches. [`layer`] does this as well, and panics where this returns an error.
+/// Installs the hook at ecru's switches. [`layer`] does this as well, and panics where this returns
+/// an error.
 ///
-/// More calls after the first do nothing. The hook stays for the rest of the process.
+/// Further calls do nothing. The hook stays for the rest of the process.
 ///
 /// # Errors
-/// [`SwitchHookTaken`] if another hook has been installed in this process.
+/// Returns [`SwitchHookTaken`] if another hook has been installed in this process.
 ///
 /// # Examples
 /// ```
@@ -78,7 +81,7 @@ pub fn install() -> Result<(), SwitchHookTaken> {
     if *OURS.get_or_init(|| set_switch_hook(&Hook).is_ok()) {
         return Ok(());
     }
-    // Refused again, with the reason.
+    // This call fails again, and returns the reason.
     set_switch_hook(&Hook)
 }
 

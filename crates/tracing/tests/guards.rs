@@ -1,4 +1,5 @@
-//! Guards of entered spans in wrong places: in other tasks, in generators that change hands, never dropped, and over a subscriber that has gone.
+//! Misused guards of entered spans: dropped in other tasks, held in generators that other tasks
+//! resume, forgotten, and over a dropped subscriber.
 #![expect(clippy::mem_forget, reason = "a guard that is forgotten is one of the attacks")]
 
 #[path = "../../../tests/common/mod.rs"]
@@ -16,7 +17,7 @@ use tracing::{info, info_span};
 use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 
-/// What a subscriber has written.
+/// The output of a subscriber.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -30,7 +31,7 @@ impl Write for Written {
     }
 }
 
-/// The lines that are written while `body` runs on one worker.
+/// Returns the lines that are written while `body` runs on one worker.
 fn traced(body: impl FnOnce()) -> Vec<String> {
     let written = Written::default();
     let out = written.clone();

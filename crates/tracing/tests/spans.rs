@@ -17,7 +17,7 @@ use tracing_subscriber::prelude::*;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, filter, fmt};
 
-/// What a subscriber has written.
+/// The output of a subscriber.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -44,7 +44,7 @@ impl Written {
         lines
     }
 
-    /// `span{field}:span: message`, a line each.
+    /// Returns a layer that writes `span{field}:span: message`, one line for each event.
     fn layer<S: Subscriber + for<'a> LookupSpan<'a>>(&self) -> impl Layer<S> + use<S> {
         let written = self.clone();
         let format = fmt::format().without_time().with_level(false).with_target(false);
@@ -52,7 +52,7 @@ impl Written {
     }
 }
 
-/// Runs `body` on one worker, with a subscriber of its own for this thread. Returns what was written.
+/// Runs `body` on one worker, with a subscriber of its own for this thread. Returns the output.
 fn traced(body: impl FnOnce()) -> Written {
     let written = Written::default();
     let subscriber =
@@ -61,7 +61,7 @@ fn traced(body: impl FnOnce()) -> Written {
     written
 }
 
-/// The global default's.
+/// Returns the output of the global default subscriber.
 fn global() -> &'static Written {
     static WRITTEN: OnceLock<Written> = OnceLock::new();
     WRITTEN.get_or_init(|| {
@@ -162,7 +162,7 @@ fn nested_spans_and_guards_dropped_out_of_turn() {
                     let first = a.enter();
                     settle();
                     let second = b.enter();
-                    // The same span once more.
+                    // The same span is entered again.
                     let third = a.enter();
                     settle();
                     info!("all");
@@ -244,7 +244,8 @@ fn children_begin_in_the_current_span() {
         ecru::scope(|s| {
             let outer = info_span!("outer").entered();
             let inner = info_span!("inner").entered();
-            // One is started in its place by the join; one by the scheduler, when its parent has left the span.
+            // The join starts one child in place. The scheduler starts the other one, after its
+            // parent has left the span.
             s.spawn(|| {
                 info!("in place");
                 let _own = info_span!("own").entered();
@@ -275,7 +276,7 @@ fn children_begin_in_the_current_span() {
         "outer:inner:own: in place, and waited",
         "outside",
     ];
-    // The pool's thread has no subscriber: the one here is the root's thread's.
+    // The pool's thread has no subscriber. The root's thread has this one.
     assert_eq!(written.sorted(), expected);
 }
 
@@ -347,7 +348,7 @@ fn a_generator_is_a_part_of_its_task() {
     assert_eq!(written.sorted(), ["another task", "ended", "generator: suspended"]);
 }
 
-/// Counts the spans that are open, and those that are entered.
+/// Counts the open spans and the entered spans.
 #[derive(Clone, Default)]
 struct Count {
     open: Arc<AtomicUsize>,
@@ -391,7 +392,8 @@ fn a_finished_task_holds_no_span() {
                 }
                 s.spawn(|| {
                     ecru::yield_now().unwrap();
-                    // Its guard is forgotten. It is closed when its handle goes, and left when the task ends.
+                    // The guard is forgotten. The span is closed when its handle is dropped, and
+                    // left when the task ends.
                     let span = info_span!("forgotten");
                     mem::forget(span.enter());
                     settle();
@@ -400,7 +402,7 @@ fn a_finished_task_holds_no_span() {
                     );
                 });
                 s.spawn(|| {
-                    // Closed while it is entered.
+                    // The span is closed while it is entered.
                     let span = info_span!("closed");
                     mem::forget(span.enter());
                     drop(span);
@@ -409,13 +411,13 @@ fn a_finished_task_holds_no_span() {
                 let never = s.spawn(|| unreachable!());
                 never.cancel();
                 drop(span);
-                // Each child is in it now.
+                // Each child is now in the span.
                 assert_eq!(count.open.load(SeqCst), 1);
             });
             assert_eq!(count.open.load(SeqCst), 0);
             assert!(Span::current().is_none());
         });
-        // Two spans were closed before they were left, so layers did not see that.
+        // Two spans were closed before they were left, so layers did not see that they were left.
         assert_eq!(count.entered.load(SeqCst), 2);
     });
 }
@@ -428,7 +430,8 @@ fn filters_stay_in_step() {
         .with(ecru_tracing::layer())
         .with(plain.layer())
         .with(filtered.layer().with_filter(only_shown))
-        // Debug events inside `loud` only: this filter keeps a thread-local of entered spans itself.
+        // Debug events are enabled only inside `loud`. This filter itself keeps a thread-local of
+        // entered spans.
         .with(EnvFilter::new("info,[loud]=debug"));
     tracing::subscriber::with_default(subscriber, || {
         run_on(1, || {
@@ -467,7 +470,8 @@ fn two_layers_and_two_subscribers() {
                     let inside = inside.clone();
                     s.spawn(move || {
                         let _span = info_span!("one", id).entered();
-                        // Its spans are entered and left although it is not the default at a switch.
+                        // Its spans are entered and left although it is not the default at a
+                        // switch.
                         let in_other = tracing::dispatcher::with_default(&inside, || {
                             info_span!("other", id).entered()
                         });

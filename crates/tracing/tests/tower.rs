@@ -1,4 +1,5 @@
-//! tower-http's `TraceLayer` around a handler that waits in direct style, under hyper, with several connections on one worker.
+//! tower-http's `TraceLayer` around a handler that waits in direct style, under hyper, with several
+//! connections on one worker.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -46,7 +47,7 @@ fn a_handler_that_waits_keeps_its_requests_span() {
     tracing::subscriber::with_default(subscriber, || {
         run_on(1, || {
             let (listener, address) = listen();
-            // All handlers are in the middle of their requests at once.
+            // All handlers are in the middle of their requests at the same time.
             let meeting = &ecru::sync::Barrier::new(3);
             ecru::scope(|s| {
                 for number in 1..=3 {
@@ -55,7 +56,7 @@ fn a_handler_that_waits_keeps_its_requests_span() {
                     s.spawn(move || {
                         let handler = move |request: Request<Incoming>| async move {
                             info!("before {}", request.uri().path());
-                            // It waits inside `poll`.
+                            // The wait happens inside `poll`.
                             meeting.wait().unwrap();
                             info!("after {}", request.uri().path());
                             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from("done"))))

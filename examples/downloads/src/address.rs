@@ -1,14 +1,15 @@
 //! A URL to download, with its credentials taken out of it.
 //!
-//! `http://user:password@host/path` is split here, once. The rest of the program prints, compares and stores only
-//! `http://host/path`. The credentials live on as the value of an `Authorization` header.
+//! `http://user:password@host/path` is split here, once. The rest of the program prints, compares
+//! and stores only `http://host/path`. The credentials live on as the value of an `Authorization`
+//! header.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use ureq::http::{HeaderValue, Uri};
 
-/// Scheme, host and port: what credentials and the user's headers are meant for.
+/// Scheme, host and port. Credentials and the user's headers are sent to this origin only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Origin {
     scheme: String,
@@ -37,11 +38,11 @@ impl Address {
     /// Reads a URL.
     ///
     /// # Errors
-    /// Returns the reason in words that contain nothing of the credentials.
+    /// Returns the reason in words, without any part of the credentials.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        // A fragment is the reader's affair, and no part of what a server is asked.
+        // A fragment is for the client, and is not sent to a server.
         let asked = text.split_once('#').map_or(text, |(before, _)| before);
-        // Checked first, because the parser's own words about it help little.
+        // This is checked first, because the parser's own message about it helps little.
         let (scheme, rest) = match asked.split_once("://") {
             Some((scheme, rest))
                 if ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) =>
@@ -91,7 +92,7 @@ fn basic(user_info: &str) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-/// A line that is no URL, fit to be printed: all that may be credentials is replaced.
+/// Makes a line that is not a URL safe to print: everything that may be credentials is replaced.
 pub(crate) fn without_credentials(text: &str) -> String {
     let Some((before, after)) = text.rsplit_once('@') else { return text.to_string() };
     match before.split_once("://") {
@@ -104,7 +105,8 @@ pub(crate) fn without_credentials(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// What is no URL is refused with the reason, and the reason does not repeat a password.
+    /// A line that is not a URL is refused with the reason, and the reason does not repeat a
+    /// password.
     #[test]
     fn no_urls() {
         for (text, why) in [
@@ -145,7 +147,7 @@ mod tests {
         assert!(Address::parse("http://h/x@y").unwrap().credentials.is_none());
     }
 
-    /// A line for a person keeps what is no secret.
+    /// A redacted line keeps what is not secret.
     #[test]
     fn redaction() {
         assert_eq!(without_credentials("ftp://u:p@h/x"), "ftp://***@h/x");
@@ -153,7 +155,8 @@ mod tests {
         assert_eq!(without_credentials("h/x"), "h/x");
     }
 
-    /// Default ports are the same origin as none; another scheme, host or port is another origin.
+    /// A default port, written or not, gives the same origin. Another scheme, host or port is
+    /// another origin.
     #[test]
     fn origins() {
         let of = |text: &str| Origin::of(&text.parse().unwrap());

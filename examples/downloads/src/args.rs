@@ -34,19 +34,22 @@ pub(crate) struct Args {
     /// What to download (http or https)
     pub(crate) urls: Vec<String>,
 
-    /// A file of URLs, one a line; empty lines and lines that begin with # do not count; - is standard input
+    /// A file of URLs, one per line; empty lines and lines that begin with # are ignored; - is
+    /// standard input
     #[arg(short, long, value_name = "FILE")]
     pub(crate) input: Vec<PathBuf>,
 
-    /// How many downloads at a time; given explicitly, it also lifts the default of --per-host
+    /// The number of downloads at a time; given explicitly, it also removes the default of
+    /// --per-host
     #[arg(short = 'c', long, value_name = "COUNT", default_value_t = DEFAULT_WINDOW, value_parser = positive)]
     pub(crate) window: usize,
 
-    /// How many downloads at a time from one host [default: 8, but no limit for loopback addresses and with -c]
+    /// The number of downloads at a time from one host [default: 8, but no limit for loopback
+    /// addresses and with -c]
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(crate) per_host: Option<usize>,
 
-    /// The folder to put files into; made if it is not there
+    /// The folder for the files; it is created if necessary
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     pub(crate) output: PathBuf,
 
@@ -54,19 +57,20 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) keep_directories: bool,
 
-    /// Replace files that are there already
+    /// Replace existing files
     #[arg(long, conflicts_with = "keep")]
     pub(crate) overwrite: bool,
 
-    /// Leave files that are there already as they are, without comparing them
+    /// Keep existing files as they are, without comparing them
     #[arg(long)]
     pub(crate) keep: bool,
 
-    /// How often to try again, after the first attempt at a file
+    /// The number of retries after the first attempt at a file
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     pub(crate) retries: u32,
 
-    /// The pause before the first retry; each further one is twice as long, all are varied at random
+    /// The pause before the first retry; each further pause is twice as long, and all are varied at
+    /// random
     #[arg(long, value_name = "SECONDS", default_value = "0.25", value_parser = seconds)]
     pub(crate) backoff: Duration,
 
@@ -74,19 +78,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: Duration,
 
-    /// Start afresh: ignore what earlier runs left behind, and replace files that are already there
+    /// Start from the beginning: ignore what earlier runs left behind, and replace existing files
     #[arg(long, conflicts_with = "keep")]
     pub(crate) no_resume: bool,
 
-    /// Send this header to the host of every URL, but not to other hosts that it redirects to; @FILE reads headers from a file
+    /// Send this header to the host of every URL, but not to other hosts that it redirects to;
+    /// @FILE reads headers from a file
     #[arg(short = 'H', long, value_name = "NAME: VALUE")]
     pub(crate) header: Vec<String>,
 
-    /// Trust the certificates in this PEM file, of authorities or of servers themselves, instead of the Web's
+    /// Trust the certificates in this PEM file, of authorities or of servers themselves, instead of
+    /// the Web's
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
 
-    /// Do not check certificates: anything between here and the server can read and change what is sent
+    /// Do not check certificates: anything between this machine and the server can read and change
+    /// what is sent
     #[arg(long, conflicts_with = "ca")]
     pub(crate) insecure: bool,
 
@@ -94,7 +101,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     pub(crate) limit_rate: Option<u64>,
 
-    /// Write one JSON object a line on standard output: each file as it ends, then a summary
+    /// Write one JSON object per line on standard output: each file when it ends, then a summary
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -106,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = positive)]
     pub(crate) workers: Option<usize>,
 
-    /// Own server: how many files
+    /// Own server: the number of files
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = positive)]
     pub(crate) files: usize,
 
@@ -114,7 +121,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", default_value = "6M", value_parser = parse_bytes)]
     pub(crate) size: u64,
 
-    /// Own server: what one connection gets a second, such as 500k
+    /// Own server: the rate of one connection per second, such as 500k
     #[arg(long, value_name = "BYTES", default_value = "500k", value_parser = rate)]
     pub(crate) rate: u64,
 
@@ -126,11 +133,11 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) measure: bool,
 
-    /// End when the process that started this one does
+    /// End when the parent process ends
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
 
-    /// With --measure: how many files go through the window
+    /// With --measure: the number of files that go through the window
     #[arg(long, value_name = "COUNT", default_value_t = 2000, value_parser = positive)]
     pub(crate) many: usize,
 }
@@ -163,7 +170,7 @@ fn rate(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// What makes no sense is refused.
+    /// Invalid numbers are refused.
     #[test]
     fn bad_numbers_are_refused() {
         assert!(rate("0").is_err());
@@ -171,7 +178,7 @@ mod tests {
         assert!(seconds("-1").is_err() && seconds("nan").is_err());
     }
 
-    /// The definition holds together.
+    /// The definition of the command line is consistent.
     #[test]
     fn the_definition_is_sound() {
         use clap::CommandFactory;

@@ -1,4 +1,4 @@
-//! A batch of downloads: the heart of the program, and shorter than anything around it.
+//! A batch of downloads: the main job of the program, and shorter than the modules around it.
 
 use std::io;
 use std::time::Instant;
@@ -12,31 +12,32 @@ use crate::report::{self, Figures, Tally};
 use crate::runtime;
 use crate::turns::Turns;
 
-/// How a batch is run.
+/// The parameters of a batch.
 pub(crate) struct Batch<'a> {
     pub(crate) jobs: &'a [Job],
     pub(crate) window: usize,
-    /// All bytes, where they are known beforehand.
+    /// The bytes of all files, if known beforehand.
     pub(crate) expected: Option<u64>,
     pub(crate) show: Show,
-    /// How many downloads from a host may run at a time.
+    /// The number of downloads from a host that may run at a time.
     pub(crate) per_host: &'a (dyn Fn(&str) -> usize + Sync),
     pub(crate) json: bool,
-    /// The figures count from here.
+    /// The start of the time that the figures cover.
     pub(crate) started: Instant,
 }
 
-/// How it went.
+/// The result of a batch.
 #[derive(Debug)]
 pub(crate) struct Result {
     pub(crate) tally: Tally,
     pub(crate) figures: Figures,
-    /// The exit status that a signal asks for.
+    /// The exit status that a signal requests.
     pub(crate) interrupted: Option<u8>,
 }
 
 impl Batch<'_> {
-    /// Downloads all, at most a window at a time, each in a task of its own. Failures are told as they happen.
+    /// Downloads all files, at most a window at a time, each in a task of its own. Failures are
+    /// reported as they happen.
     pub(crate) fn run(&self, manner: &Manner) -> io::Result<Result> {
         let progress = Progress::new(self.jobs.len(), self.expected, self.show);
         let turns = Turns::new(self.jobs.iter().map(Job::host), self.per_host);
@@ -81,7 +82,7 @@ impl Batch<'_> {
 }
 
 impl Result {
-    /// Prints the closing summary, in the way that was asked for.
+    /// Prints the final summary, in the requested form.
     pub(crate) fn close(&self, args: &Args, jobs: &[Job]) {
         if args.json {
             let interrupted = self.interrupted.is_some();
@@ -91,7 +92,7 @@ impl Result {
         }
     }
 
-    /// The exit status of a program whose job this batch was.
+    /// Returns the program's exit status for this batch.
     pub(crate) fn status(&self) -> u8 {
         match self.interrupted {
             Some(status) if self.tally.cancelled > 0 => status,

@@ -1,15 +1,17 @@
-//! What the embedded server serves, and the client expects: bytes that follow from a file's number and an offset alone.
+//! The bytes that the embedded server serves and the client expects. They depend only on a file's
+//! number and an offset.
 //!
-//! All files are windows into one endless repetition of a pattern whose length is a prime, each starting somewhere else.
-//! So the server sends slices of the pattern without making or copying anything, a wrong offset or another file's byte
-//! is noticed at once, and the client's check is a `memcmp`.
+//! All files are windows into one endless repetition of a pattern whose length is a prime, and each
+//! file starts at another place. The server therefore sends slices of the pattern without making or
+//! copying anything. A wrong offset or a byte of another file is noticed at once, and the client's
+//! check is a `memcmp`.
 
 use std::sync::LazyLock;
 
 /// A prime a little under a MiB: no power-of-two buffer, block or chunk is a multiple of it.
 const PATTERN_LEN: usize = 1_048_573;
 
-/// Neighbouring files start this far apart in the pattern (a prime too).
+/// The distance in the pattern between the starts of neighbouring files (a prime too).
 const FILE_STRIDE: u64 = 387_077;
 
 static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -19,14 +21,14 @@ static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
     pattern
 });
 
-/// The longest run of bytes of file `index` that lies in one piece at `offset`, at most `most` of them.
+/// Returns the longest contiguous run of bytes of file `index` at `offset`, at most `most` of them.
 pub(crate) fn slice(index: u64, offset: u64, most: usize) -> &'static [u8] {
     let start = position(index, offset);
     let end = PATTERN_LEN.min(start.saturating_add(most));
     &PATTERN[start..end]
 }
 
-/// The offset in the file of the first of `bytes`, which lie at `offset`, that is not as it should be.
+/// Returns the file offset of the first byte of `bytes`, which start at `offset`, that is wrong.
 pub(crate) fn first_difference(index: u64, offset: u64, bytes: &[u8]) -> Option<u64> {
     let mut done = 0;
     while done < bytes.len() {
@@ -52,7 +54,7 @@ fn position(index: u64, offset: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// The bytes of a file do not depend on how it is cut, and cross the pattern's end whole.
+    /// The bytes of a file do not depend on how it is cut, and are right across the pattern's end.
     #[test]
     fn cutting_does_not_matter() {
         let whole: Vec<u8> =
@@ -61,7 +63,7 @@ mod tests {
         assert_eq!(first_difference(7, 12_345, &whole[12_345..2_000_000]), None);
     }
 
-    /// One wrong byte is found, and where it is.
+    /// One wrong byte is found, with its offset.
     #[test]
     fn a_wrong_byte_is_found() {
         let mut bytes = read(3, 1_000_000, 200_000);
@@ -69,7 +71,7 @@ mod tests {
         assert_eq!(first_difference(3, 1_000_000, &bytes), Some(1_150_001));
     }
 
-    /// Another file's bytes, or the same file's from elsewhere, do not pass.
+    /// Another file's bytes, or the same file's bytes from another offset, are refused.
     #[test]
     fn files_and_offsets_differ() {
         let bytes = read(1, 0, 1000);

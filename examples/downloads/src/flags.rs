@@ -1,12 +1,13 @@
-//! Which flags apply to what the program was asked to do. A flag that would be ignored is an error instead.
+//! The flags that apply to each mode of the program. A flag that would be ignored is an error
+//! instead.
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 
-/// What the program was asked to do.
+/// What the command line asks the program to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Download the URLs that were given.
+    /// Download the URLs on the command line and in lists.
     Urls,
     /// Download the embedded server's files.
     Own,
@@ -44,7 +45,7 @@ use Mode::{Measure, Own, Serve, Urls};
 const DOWNLOADS: &[Mode] = &[Urls, Own, Measure];
 const SERVERS: &[Mode] = &[Own, Measure, Serve];
 
-/// Each flag, where it applies, and what to do instead elsewhere.
+/// Each flag, the modes in which it applies, and what to do in the other modes.
 const FLAGS: &[(&str, &[Mode], &str)] = &[
     ("urls", &[Urls], "leave the URL or the other flag out"),
     ("input", &[Urls], "leave the list or the other flag out"),
@@ -111,7 +112,7 @@ mod tests {
         check(&matches, Mode::of(&matches))
     }
 
-    /// Every flag has its row.
+    /// Every flag is in the table.
     #[test]
     fn all_flags_are_listed() {
         for argument in Args::command().get_arguments() {
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// A flag that would be ignored is refused, and the message says what it is for.
+    /// A flag that would be ignored is refused, and the message says where it applies.
     #[test]
     fn ignored_flags() {
         for (line, words) in [

@@ -1,4 +1,4 @@
-//! `--header`: what the user adds to every request.
+//! `--header`: headers that the user adds to every request.
 
 use std::fmt;
 use std::path::Path;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use ureq::http::header::AUTHORIZATION;
 use ureq::http::{HeaderName, HeaderValue};
 
-/// These the program sets itself, or its reading of the answer depends on them.
+/// The program sets these headers itself, or depends on them to read the answer.
 const REFUSED: &[&str] = &[
     "accept-encoding",
     "connection",
@@ -21,15 +21,15 @@ const REFUSED: &[&str] = &[
     "upgrade",
 ];
 
-/// The headers, whose values are not shown.
+/// The headers. `Debug` does not show their values.
 #[derive(Clone, Default)]
 pub(crate) struct Headers(Vec<(HeaderName, HeaderValue)>);
 
 impl Headers {
-    /// Reads `NAME: VALUE` and `@FILE`, which has one such line each.
+    /// Reads `NAME: VALUE`, and `@FILE`, which contains one such line each.
     ///
     /// # Errors
-    /// The message names the header, and never shows a value.
+    /// Returns a message that names the header, and never shows a value.
     pub(crate) fn parse(given: &[String]) -> anyhow::Result<Self> {
         let mut headers = Self::default();
         for (number, text) in given.iter().enumerate() {
@@ -50,17 +50,17 @@ impl Headers {
 
     fn add(&mut self, text: &str) -> anyhow::Result<()> {
         let Some((name, value)) = text.split_once(':') else {
-            bail!("there is no colon in it; write it as 'Name: value'");
+            bail!("it contains no colon; write it as 'Name: value'");
         };
         let name: HeaderName =
-            name.trim().parse().ok().context("its name is no name of a header")?;
+            name.trim().parse().ok().context("its name is not a valid header name")?;
         if REFUSED.contains(&name.as_str()) {
             bail!("`{name}` is set by the program itself; leave it out");
         }
         let mut value = HeaderValue::from_str(value.trim())
             .or_else(|_| HeaderValue::from_bytes(value.trim().as_bytes()))
             .with_context(|| {
-                format!("the value of `{name}` has characters that no header may have")
+                format!("the value of `{name}` contains characters that a header must not have")
             })?;
         value.set_sensitive(true);
         self.0.push((name, value));
@@ -87,7 +87,7 @@ impl fmt::Debug for Headers {
 mod tests {
     use super::*;
 
-    /// What makes no sense is refused, without showing a value.
+    /// An invalid header is refused, without showing a value.
     #[test]
     fn bad_headers() {
         for (text, words) in [

@@ -1,4 +1,5 @@
-//! Ctrl-C: the first asks everything to stop in order, the second stops at once.
+//! Ctrl-C: the first one asks all downloads to stop in order, and the second one ends the process
+//! at once.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -10,13 +11,14 @@ use signal_hook::iterator::{Handle, Signals};
 /// Watches for signals until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
-    /// The signal that came, or 0.
+    /// The signal that was received, or 0.
     came: Arc<AtomicI32>,
     signals: Handle,
 }
 
 impl Interrupt {
-    /// From now on the first SIGINT or SIGTERM runs `stop`, on a thread of its own, and the next one ends the process.
+    /// From now on the first SIGINT or SIGTERM runs `stop`, on a thread of its own, and the next
+    /// one ends the process.
     pub(crate) fn watch(stop: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let mut arriving = Signals::new([SIGINT, SIGTERM])?;
         let signals = arriving.handle();
@@ -29,7 +31,7 @@ impl Interrupt {
                     Some(stop) => {
                         seen.store(signal, Ordering::SeqCst);
                         stop();
-                        // Nobody may be listening any more, if it is the terminal that has gone.
+                        // If the terminal has been closed, the message cannot be written.
                         let _ = writeln!(
                             io::stderr(),
                             "interrupted: stopping; once more stops at once"
@@ -42,7 +44,7 @@ impl Interrupt {
         Ok(Self { came, signals })
     }
 
-    /// The exit status if a signal came: 128 and its number, as a shell has it.
+    /// Returns the exit status if a signal was received: 128 plus its number, as in a shell.
     pub(crate) fn status(&self) -> Option<u8> {
         match self.came.load(Ordering::SeqCst) {
             0 => None,

@@ -1,7 +1,7 @@
-//! `--json`: one object a line on standard output.
+//! `--json`: one object per line on standard output.
 //!
 //! - `{"type": "file", ..}` for each file, when it ends;
-//! - `{"type": "bad_line", ..}` for each line of a list that is no URL;
+//! - `{"type": "bad_line", ..}` for each line of a list that is not a URL;
 //! - `{"type": "summary", ..}`, last.
 
 use std::io::Write as _;
@@ -12,12 +12,12 @@ use crate::fetch::{Into, Job, Outcome, Record};
 use crate::report::{Figures, Tally, peak_memory};
 use crate::sources::BadLine;
 
-/// Writes one line. That standard output is closed is no reason to stop downloading.
+/// Writes one line. A closed standard output does not stop the downloads.
 pub(crate) fn print(value: &Value) {
     let _ = writeln!(std::io::stdout().lock(), "{value}");
 }
 
-/// What became of one file.
+/// Describes the result of one file.
 pub(crate) fn file(job: &Job, record: &Record) -> Value {
     let mut value = json!({
         "type": "file",
@@ -47,12 +47,12 @@ pub(crate) fn file(job: &Job, record: &Record) -> Value {
     value
 }
 
-/// A line of a list that is no URL.
+/// Describes a line of a list that is not a URL.
 pub(crate) fn bad_line(line: &BadLine) -> Value {
     json!({"type": "bad_line", "place": line.place, "error": line.why})
 }
 
-/// The whole run.
+/// Describes the whole run.
 pub(crate) fn summary(tally: &Tally, figures: &Figures, files: usize, interrupted: bool) -> Value {
     json!({
         "type": "summary",

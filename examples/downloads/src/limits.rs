@@ -1,11 +1,12 @@
-//! The limit of open files: raised as far as it goes, and the window made to fit what is left.
+//! The limit on open files: it is raised to its maximum, and the window is fitted to it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Rings, wake descriptors, epoll, name look-ups, a folder or two: what the program itself may open on the way.
+/// Descriptors that the program itself may need: rings, wake descriptors, epoll, name look-ups, a
+/// folder or two.
 const MARGIN: u64 = 32;
 
-/// Raises the soft limit to the hard one. The line to show, if there is anything to say.
+/// Raises the soft limit to the hard limit. Returns a line to print if there is anything to report.
 pub(crate) fn raise() -> Option<String> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let before = current?;
@@ -21,8 +22,8 @@ pub(crate) fn raise() -> Option<String> {
     }
 }
 
-/// The window that the limit of open files allows when a download takes `each` of them, and the line that says so if that is
-/// less than `wanted`.
+/// Returns the window that the limit on open files allows if a download takes `each` of them, and a
+/// line that says so if that is less than `wanted`.
 pub(crate) fn fit(wanted: usize, each: u64) -> (usize, Option<String>) {
     let Some(limit) = getrlimit(Resource::Nofile).current else { return (wanted, None) };
     fit_into(limit, open_now(), wanted, each)
@@ -42,7 +43,7 @@ fn fit_into(limit: u64, open: u64, wanted: usize, each: u64) -> (usize, Option<S
 }
 
 fn open_now() -> u64 {
-    // The listing itself is one of those it lists.
+    // The listing includes its own descriptor.
     std::fs::read_dir("/proc/self/fd").map_or(16, |listing| listing.count() as u64)
 }
 
@@ -50,7 +51,8 @@ fn open_now() -> u64 {
 mod tests {
     use super::*;
 
-    /// A window that fits stays, one that does not is lowered with a line that says what would do.
+    /// A window that fits is unchanged. One that does not fit is lowered, with a line that says
+    /// what would help.
     #[test]
     fn windows() {
         assert_eq!(fit_into(20_000, 10, 512, 3), (512, None));

@@ -1,8 +1,10 @@
-//! Downloads many files at once in direct style: each in a task of its own, in plain blocking-looking code.
+//! Downloads many files at once in direct style: each in a task of its own, in plain
+//! blocking-looking code.
 //!
-//! In reading order: [`batch`] (the whole job in one expression), [`fetch`] (one file), [`client`] (HTTP over ecru's
-//! sockets), [`server`] (the embedded one), [`runtime`] (all that is asked of ecru); around them the command line, the
-//! limits, the progress and the report.
+//! In reading order: [`batch`] (the whole job in one expression), [`fetch`] (one file), [`client`]
+//! (HTTP over ecru's sockets), [`server`] (the embedded server), [`runtime`] (everything that the
+//! program needs from ecru). Around them are the command line, the limits, the progress and the
+//! report.
 
 mod address;
 mod args;
@@ -40,10 +42,10 @@ use flags::Mode;
 use progress::Show;
 use setup::{fit, manner, per_host};
 
-/// A download may have a socket, the connection kept from before it, and a file open.
+/// A download may have three files open: a socket, the connection kept from before it, and a file.
 const FILES_EACH: u64 = 3;
 
-/// The exit status for a command line that makes no sense, as clap has it.
+/// The exit status for an invalid command line, as in clap.
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -73,7 +75,7 @@ fn choose(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result
     }
 }
 
-/// Downloads the URLs that were given.
+/// Downloads the URLs on the command line and in lists.
 fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result<u8> {
     let sources = sources::gather(&args.urls, &args.input)?;
     let window = fit(args, args.window.min(sources.addresses.len()).max(1), FILES_EACH);

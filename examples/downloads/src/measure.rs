@@ -1,7 +1,8 @@
-//! `--measure`: one file alone is the unit; a hundred at once, and thousands through a window, are compared with it in the
-//! same run.
+//! `--measure`: the time of one file alone is the unit. A hundred files at once, and thousands
+//! through a window, are compared with it in the same run.
 //!
-//! The server is a process of its own here, so that this one's memory and open files are a client's alone.
+//! The server is a separate process, so that this process has only a client's memory and open
+//! files.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -18,7 +19,7 @@ use crate::setup::{fit, manner};
 use crate::units::bytes;
 use crate::{own, report, runtime};
 
-/// Its own socket, and nothing on disk.
+/// A download has its own socket open, and nothing on disk.
 const FILES_EACH: u64 = 2;
 
 /// Measures, and prints the ratios.
@@ -80,7 +81,7 @@ fn tell(result: &batch::Result, files: usize, how: &str, unit: Duration, rounds:
     );
 }
 
-/// This program once more, serving.
+/// A second process of this program, which serves.
 #[derive(Debug)]
 struct OtherProcess {
     process: Child,
@@ -100,7 +101,9 @@ impl OtherProcess {
             .context("cannot start the server's process")?;
         let mut url = String::new();
         let output = process.stdout.take().context("the server's output is piped")?;
-        BufReader::new(output).read_line(&mut url).context("the server's process says nothing")?;
+        BufReader::new(output)
+            .read_line(&mut url)
+            .context("the server's process printed nothing")?;
         ensure!(url.starts_with("http://"), "the server's process did not start");
         Ok(Self { process, url: url.trim().to_string() })
     }

@@ -1,4 +1,4 @@
-//! The job without URLs: the embedded server's files, downloaded, checked and discarded.
+//! The mode without URLs: the embedded server's files are downloaded, checked and discarded.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
@@ -15,15 +15,15 @@ use crate::server::{Offer, Server};
 use crate::setup::{fit, manner};
 use crate::units::bytes;
 
-/// Both ends of each connection are this process's.
+/// Both ends of each connection belong to this process.
 const FILES_EACH: u64 = 2;
 
-/// What the command line has the server offer.
+/// Returns what the server offers, from the command line.
 pub(crate) fn offer(args: &Args, files: usize) -> Offer {
     Offer { files: files as u64, size: args.size, rate: args.rate }
 }
 
-/// The jobs that bring and check the first `count` files of a server.
+/// Returns the jobs that download and check the first `count` files of a server.
 pub(crate) fn jobs(count: usize, size: u64, url: impl Fn(u64) -> String) -> Vec<Job> {
     let job = |index| Job {
         uri: url(index).parse().expect("the server's URLs are URLs"),
@@ -34,7 +34,7 @@ pub(crate) fn jobs(count: usize, size: u64, url: impl Fn(u64) -> String) -> Vec<
     (0..count as u64).map(job).collect()
 }
 
-/// Starts the server, downloads its files, and says how that went.
+/// Starts the server, downloads its files, and reports the result.
 pub(crate) fn download(args: &Args, started: Instant) -> anyhow::Result<u8> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(address, offer(args, args.files))

@@ -1,7 +1,8 @@
-//! Progress: counters that downloads advance, and the bars (or, off a terminal, seldom lines) drawn from them.
+//! Progress: counters that downloads advance, and the bars drawn from them. If standard error is
+//! not a terminal, lines are written now and then instead.
 //!
-//! Downloads only add to atomics. One companion task draws, ten times a second, so five hundred downloads neither wait for
-//! the terminal nor need it on their small stacks.
+//! Downloads only add to atomics. One companion task draws, ten times a second. Five hundred
+//! downloads therefore neither wait for the terminal nor need room for it on their small stacks.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,10 +14,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use crate::runtime;
 use crate::units::bytes;
 
-/// So many files have a bar of their own.
+/// The number of files that have a bar of their own.
 const BARS: usize = 8;
 
-/// The bars are drawn this often, lines are written that often.
+/// The intervals at which bars are drawn and lines are written.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
@@ -42,7 +43,7 @@ impl Show {
 #[derive(Debug)]
 pub(crate) struct Progress {
     files: usize,
-    /// The bytes of all files, where that is known beforehand.
+    /// The bytes of all files, if known beforehand.
     expected: Option<u64>,
     show: Show,
     started: Instant,
@@ -81,7 +82,7 @@ impl Progress {
         }
     }
 
-    /// A download begins; it ends when the lane is dropped.
+    /// Registers a download, which ends when the lane is dropped.
     pub(crate) fn lane(&self, name: &str) -> Lane<'_> {
         let active = self.active.fetch_add(1, Relaxed) + 1;
         self.peak.fetch_max(active, Relaxed);
@@ -100,17 +101,17 @@ impl Progress {
         Lane { progress: self, bar }
     }
 
-    /// The most downloads that ran at one moment.
+    /// Returns the largest number of downloads that ran at one moment.
     pub(crate) fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }
 
-    /// The bytes of bodies that have arrived.
+    /// Returns the number of body bytes that have arrived.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Relaxed)
     }
 
-    /// Writes a line where it does not tear the bars.
+    /// Writes a line without disturbing the bars.
     pub(crate) fn say(&self, line: &str) {
         self.screen.suspend(|| write_line(line));
     }
@@ -185,7 +186,8 @@ impl Progress {
     }
 }
 
-/// That nobody reads what is told is no reason to stop downloading, which is what `eprintln!` would do.
+/// Writes a line. A closed standard error does not stop the downloads, while `eprintln!` would
+/// panic.
 fn write_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -198,7 +200,7 @@ pub(crate) struct Lane<'a> {
 }
 
 impl Lane<'_> {
-    /// A body starts at `offset` of a file of `length`.
+    /// Records that a body starts at `offset` of a file of `length`.
     pub(crate) fn starts(&self, offset: u64, length: Option<u64>) {
         if let Some(bar) = &self.bar {
             bar.at.store(offset, Relaxed);
@@ -213,7 +215,7 @@ impl Lane<'_> {
         }
     }
 
-    /// The file is there.
+    /// Records that the file is complete.
     pub(crate) fn succeeds(self) {
         self.progress.done.fetch_add(1, Relaxed);
     }

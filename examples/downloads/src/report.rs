@@ -1,4 +1,4 @@
-//! What is said at the end: a line for each failure, and the summary.
+//! The report at the end: a line for each failure, and the summary.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::fetch::{Into, Job, Outcome, Record};
 use crate::sources::BadLine;
 use crate::units::bytes;
 
-/// The line about a job that failed: the URL, what, and what to do.
+/// Returns the line for a failed job: the URL, what happened, and what to do.
 pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
     let Outcome::Failed { failure, attempts, kept } = &record.outcome else { return None };
     let tries = if *attempts > 1 { format!(" ({attempts} attempts)") } else { String::new() };
@@ -21,7 +21,7 @@ pub(crate) fn failure(job: &Job, record: &Record) -> Option<String> {
     ))
 }
 
-/// How a batch went.
+/// The results of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) done: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     pub(crate) failed: usize,
     pub(crate) cancelled: usize,
     pub(crate) resumable: usize,
-    /// Lines of lists that are no URLs.
+    /// Lines of lists that are not URLs.
     pub(crate) bad_lines: usize,
     pub(crate) one_after_another: Duration,
 }
@@ -60,7 +60,7 @@ impl Tally {
     }
 }
 
-/// What the summary says beside the tally.
+/// The figures in the summary, beside the tally.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) wall: Duration,
@@ -68,7 +68,7 @@ pub(crate) struct Figures {
     pub(crate) peak_tasks: usize,
 }
 
-/// The closing summary.
+/// Returns the final summary.
 pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String {
     let checked = jobs.iter().any(|job| matches!(job.into, Into::Check { .. }));
     let wall = figures.wall.as_secs_f64();
@@ -115,7 +115,7 @@ fn singular(what: &str) -> &str {
     }
 }
 
-/// The line about a line of a list that is no URL.
+/// Returns the line for a line of a list that is not a URL.
 pub(crate) fn bad_line(line: &BadLine) -> String {
     format!(
         "failed: {}: {}; correct the list, then run the same command again",
@@ -123,7 +123,7 @@ pub(crate) fn bad_line(line: &BadLine) -> String {
     )
 }
 
-/// What is said after Ctrl-C.
+/// Returns the text printed after Ctrl-C.
 pub(crate) fn interrupted(tally: &Tally) -> String {
     let left = tally.cancelled + tally.failed;
     let resume = if left == 0 { "" } else { "; run the same command again to go on" };
@@ -135,7 +135,7 @@ pub(crate) fn interrupted(tally: &Tally) -> String {
     )
 }
 
-/// The most memory this process has had resident.
+/// Returns the largest resident memory that this process has had.
 pub(crate) fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -146,7 +146,7 @@ pub(crate) fn peak_memory() -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The kernel tells this process's peak.
+    /// The kernel reports this process's peak.
     #[test]
     #[cfg(target_os = "linux")]
     fn memory() {

@@ -1,4 +1,4 @@
-//! Everything the program asks of ecru, in one place.
+//! Everything the program needs from ecru, in one place.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,10 +9,10 @@ pub(crate) use ecru::par::map_buffered;
 pub(crate) use ecru::sync::Notify;
 pub(crate) use ecru::{CancelHandle, Cancelled, cancel_scope, is_cancelled, sleep, unblock};
 
-/// How long to wait before accepting again when that has failed, as it does while there are too many open files.
+/// The pause after a failed accept, which happens while too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 
-/// Runs `body` as the root task, on so many workers, or one for each core.
+/// Runs `body` as the root task, on `workers` workers, or one for each core.
 pub(crate) fn run<T>(workers: Option<usize>, body: impl FnOnce() -> T) -> io::Result<T> {
     match workers {
         Some(workers) => Ok(ecru::Runtime::builder().workers(workers).build()?.run(body)),
@@ -25,7 +25,7 @@ pub(crate) fn is_cancellation(error: &io::Error) -> bool {
     Cancelled::find(error).is_some()
 }
 
-/// Connects, giving up after `limit`.
+/// Connects, and gives up after `limit`.
 pub(crate) fn connect(address: SocketAddr, limit: Option<Duration>) -> io::Result<TcpStream> {
     match limit {
         Some(limit) => TcpStream::connect_timeout(&address, limit),
@@ -41,7 +41,8 @@ pub(crate) fn with_companion<T>(companion: impl FnOnce() + Send, body: impl FnOn
     })
 }
 
-/// Accepts until cancelled; each connection is served in a task of its own. Returns when all of them have ended.
+/// Accepts until cancelled; each connection is served in a task of its own. Returns when all of
+/// them have ended.
 pub(crate) fn accept_each(
     listener: &TcpListener,
     connection: impl Fn(TcpStream) + Send + Sync,

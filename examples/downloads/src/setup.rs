@@ -1,4 +1,4 @@
-//! What every way of running the program prepares: the manner of downloading, and the window.
+//! What every mode of the program prepares: the parameters of the downloads, and the window.
 
 use clap::ArgMatches;
 
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::throttle::Throttle;
 use crate::turns::is_loopback;
 
-/// How to download `jobs` files, from the command line, `window` at a time.
+/// Returns the parameters to download `jobs` files, `window` at a time, from the command line.
 pub(crate) fn manner(args: &Args, jobs: usize, window: usize) -> anyhow::Result<Manner> {
     let trust = match &args.ca {
         Some(file) => Trust::File(file),
@@ -40,7 +40,7 @@ pub(crate) fn manner(args: &Args, jobs: usize, window: usize) -> anyhow::Result<
     })
 }
 
-/// How many downloads from `host` may run at a time.
+/// Returns the number of downloads from `host` that may run at a time.
 pub(crate) fn per_host(args: &Args, matches: &ArgMatches, host: &str) -> usize {
     match args.per_host {
         Some(count) => count,
@@ -49,7 +49,8 @@ pub(crate) fn per_host(args: &Args, matches: &ArgMatches, host: &str) -> usize {
     }
 }
 
-/// The window that the limit of open files allows, said aloud where it is less than asked for.
+/// Returns the window that the limit on open files allows, and prints a line if that is less than
+/// requested.
 pub(crate) fn fit(args: &Args, window: usize, each: u64) -> usize {
     let (window, line) = limits::fit(window, each);
     if let Some(line) = line.filter(|_| !args.quiet) {

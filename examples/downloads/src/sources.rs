@@ -8,19 +8,19 @@ use anyhow::{Context as _, bail};
 
 use crate::address::{Address, without_credentials};
 
-/// This many wrong arguments are named; the rest is counted.
+/// The number of wrong arguments that are named. The others are only counted.
 const NAMED_MAX: usize = 10;
 
-/// What there is to download.
+/// Everything to download.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     /// All URLs in order, each once.
     pub(crate) addresses: Vec<Address>,
-    /// The lines of lists that are no URLs.
+    /// The lines of lists that are not URLs.
     pub(crate) bad: Vec<BadLine>,
 }
 
-/// A line of a list that is no URL.
+/// A line of a list that is not a URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadLine {
     /// `FILE:LINE`.
@@ -31,8 +31,8 @@ pub(crate) struct BadLine {
 /// Reads all URLs.
 ///
 /// # Errors
-/// A wrong URL on the command line, a list that cannot be read, and lists without any line are errors. A wrong line of a
-/// list is not: it is returned beside the URLs.
+/// Returns an error for a wrong URL on the command line, for a list that cannot be read, and if the
+/// lists have no lines. A wrong line of a list is no error: it is returned beside the URLs.
 pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Result<Sources> {
     let mut sources = Sources::default();
     let mut seen = HashSet::new();
@@ -61,7 +61,7 @@ pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Re
         }
     }
     if sources.addresses.is_empty() && sources.bad.is_empty() {
-        bail!("there is no URL in the list; write one a line");
+        bail!("the list contains no URL; write one per line");
     }
     Ok(sources)
 }
@@ -69,7 +69,7 @@ pub(crate) fn gather(given: &[String], files: &[impl AsRef<Path>]) -> anyhow::Re
 impl Sources {
     fn add(&mut self, text: &str, seen: &mut HashSet<String>) -> Result<(), String> {
         let address = Address::parse(text)
-            .map_err(|why| format!("`{}` is no URL: {why}", without_credentials(text)))?;
+            .map_err(|why| format!("`{}` is not a URL: {why}", without_credentials(text)))?;
         if seen.insert(address.uri.to_string()) {
             self.addresses.push(address);
         }

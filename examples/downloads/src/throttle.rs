@@ -1,23 +1,23 @@
-//! `--limit-rate`: all downloads together receive at most so many bytes a second.
+//! `--limit-rate`: a limit on the bytes per second that all downloads together receive.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::runtime::{self, Cancelled};
 
-/// How many turns there are in a second: often enough for a steady stream.
+/// The number of turns per second, large enough for a steady stream.
 const TURNS_PER_SECOND: u64 = 50;
 
-/// Hands out the right to read, at a steady rate, in the order of the asking.
+/// Hands out permission to read, at a steady rate, in the order of the requests.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     rate: u64,
-    /// When all that has been handed out is paid for.
+    /// The moment when all permissions handed out so far are paid for.
     paid: Mutex<Instant>,
 }
 
 impl Throttle {
-    /// `rate` is in bytes a second, and not 0.
+    /// Creates a throttle for `rate` bytes per second, which must not be 0.
     pub(crate) fn new(rate: u64) -> Self {
         Self { rate, paid: Mutex::new(Instant::now()) }
     }
@@ -35,7 +35,7 @@ impl Throttle {
         Ok(bytes)
     }
 
-    /// Returns the right to read bytes that did not come.
+    /// Returns permission for bytes that did not come.
     pub(crate) fn give_back(&self, bytes: usize) {
         if bytes > 0 {
             let mut paid = self.paid.lock().expect("no panic under this lock");
@@ -60,7 +60,8 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    /// At no moment is more handed out than the rate allows; what is given back can be taken again.
+    /// At no moment is more handed out than the rate allows. Returned permission can be taken
+    /// again.
     #[test]
     fn never_more_than_the_rate() {
         let start = Instant::now();

@@ -1,8 +1,9 @@
-//! Whose turn it is: the order in which jobs start when no host may have more than a few connections.
+//! The order in which jobs start when each host has a limit on its connections.
 //!
-//! [`Turns`] is the iterator that the window takes its jobs from. It yields the first job of the list whose host has room,
-//! and waits if there is none. So a long queue for one host does not hold up the other hosts, and takes no place in the
-//! window. A [`Turn`] that is dropped makes room for the next.
+//! [`Turns`] is the iterator from which the window takes its jobs. It yields the first job of the
+//! list whose host has room, and waits if there is none. A long queue for one host therefore does
+//! not delay the other hosts, and takes no place in the window. Dropping a [`Turn`] makes room for
+//! the next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -33,7 +34,8 @@ struct Host {
 }
 
 impl Turns {
-    /// `hosts` names the host of each job. At most `limit(host)` jobs of one host run at a time.
+    /// Creates the turns. `hosts` names the host of each job. At most `limit(host)` jobs of one
+    /// host run at a time.
     pub(crate) fn new<'a>(
         hosts: impl IntoIterator<Item = &'a str>,
         limit: impl Fn(&str) -> usize,
@@ -56,7 +58,8 @@ impl Turns {
 
     /// Yields the jobs one by one, each when its host has room.
     ///
-    /// After a cancellation it yields the rest without waiting: they only have to be reported.
+    /// After a cancellation it yields the remaining jobs without waiting, because they only have to
+    /// be reported.
     pub(crate) fn each(&self) -> impl Iterator<Item = Turn<'_>> {
         let mut cancelled = false;
         std::iter::from_fn(move || {
@@ -99,7 +102,7 @@ impl State {
     }
 }
 
-/// The right to run one job.
+/// Permission to run one job.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     /// The job's position in the list.
@@ -113,7 +116,7 @@ impl Drop for Turn<'_> {
         let mut state = self.turns.state.lock().expect("no panic under this lock");
         let entry = &mut state.hosts[self.host];
         entry.room += 1;
-        // With more room than that the host is in the heap already.
+        // If the host had more room than that, it is already in the heap.
         if entry.room == 1 {
             state.make_ready(self.host);
         }
@@ -122,7 +125,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Whether this host is this machine, which need not be spared.
+/// Returns whether this host is this machine, which needs no limit.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>() {
@@ -135,7 +138,7 @@ pub(crate) fn is_loopback(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// A host that is full is passed over; its next job starts when one of its own has ended.
+    /// A full host is skipped. Its next job starts when one of its jobs has ended.
     #[test]
     fn hosts_with_room_come_first() {
         let hosts = ["a", "a", "a", "b", "a", "b", "c"];

@@ -1,6 +1,6 @@
-//! Numbers of bytes, as people write and read them.
+//! Numbers of bytes, formatted and parsed for people.
 
-/// A number of bytes for people: decimal units, as transfer rates have.
+/// Formats a number of bytes in decimal units, as usual for transfer rates.
 pub(crate) fn bytes(count: u64) -> String {
     let count = count as f64;
     match count {
@@ -11,7 +11,8 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
-/// Decimal units as in nginx's and curl's prose (k, M, G), binary ones with an `i` (Ki, Mi, Gi).
+/// Parses decimal units as in nginx's and curl's documentation (k, M, G), and binary units with an
+/// `i` (Ki, Mi, Gi).
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -23,7 +24,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "Ki" | "KiB" => 1 << 10,
         "Mi" | "MiB" => 1 << 20,
         "Gi" | "GiB" => 1 << 30,
-        _ => return Err(format!("the unit `{unit}` is none of k, M, G, Ki, Mi, Gi")),
+        _ => return Err(format!("the unit `{unit}` is not one of k, M, G, Ki, Mi, Gi")),
     };
     let number: u64 = number
         .parse()
@@ -35,7 +36,7 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    /// Bytes read well at every size.
+    /// Numbers of every size are readable.
     #[test]
     fn units() {
         assert_eq!(bytes(999), "999 B");
@@ -44,7 +45,7 @@ mod tests {
         assert_eq!(bytes(12_000_000_000), "12.00 GB");
     }
 
-    /// Units are decimal unless they say `i`.
+    /// Units are decimal unless they contain an `i`.
     #[test]
     fn sizes() {
         assert_eq!(parse_bytes("6M"), Ok(6_000_000));
@@ -53,7 +54,7 @@ mod tests {
         assert_eq!(parse_bytes("17"), Ok(17));
     }
 
-    /// What is no size says what would be one.
+    /// The error for an invalid size shows valid ones.
     #[test]
     fn bad_sizes_are_refused() {
         assert!(parse_bytes("6X").unwrap_err().contains("`X`"));

@@ -1,4 +1,5 @@
-//! Credentials and the user's headers: sent where they belong, and neither printed nor stored anywhere.
+//! Credentials and the user's headers are sent only to their origin, and neither printed nor
+//! stored.
 
 mod support;
 
@@ -6,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use support::{Folder, INDEX, Ran, Server, body, run, send, send_short, serve};
 
-/// `us@er:p:a/ss`, and as it stands in a URL.
+/// `us@er:p:a/ss`, as it is sent.
 const BASIC: &str = "Basic dXNAZXI6cDphL3Nz";
 const ESCAPED: &str = "us%40er:p%3Aa%2Fss@";
 
@@ -30,7 +31,7 @@ fn nothing_leaks(ran: &Ran, folder: &Folder) {
     }
 }
 
-/// They are decoded and sent as Basic authentication. What stays on the disk does not have them.
+/// Credentials are decoded and sent as Basic authentication. The files on disk do not contain them.
 #[test]
 fn are_sent_and_not_kept() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -53,7 +54,7 @@ fn are_sent_and_not_kept() {
     assert!(server.request(1).header("range").is_some(), "the URL is the same without them");
 }
 
-/// Failures do not show them, and say what to do about refused and missing ones.
+/// Failures do not show them, and say what to do if they are refused or missing.
 #[test]
 fn failures_do_not_show_them() {
     let server = Server::start(|_, stream| send(stream, "401 Unauthorized", &[], b""));
@@ -71,7 +72,8 @@ fn failures_do_not_show_them() {
     nothing_leaks(&ran, &folder);
 }
 
-/// A redirect to another origin gets neither credentials nor the user's headers; one to the same origin does.
+/// A redirect to another origin gets neither credentials nor the user's headers. A redirect to the
+/// same origin does.
 #[test]
 fn stay_with_their_origin() {
     let other = Server::start(|asked, stream| match asked.path() {
@@ -103,7 +105,8 @@ fn stay_with_their_origin() {
     run(&folder, &[&url]).failed(1, &["401", "gets no credentials"]);
 }
 
-/// `--header`: from the command line and from a file. The user's own `Authorization` comes first.
+/// `--header` works on the command line and from a file. The user's own `Authorization` takes
+/// precedence.
 #[test]
 fn headers() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(10)));

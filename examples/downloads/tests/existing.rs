@@ -1,4 +1,4 @@
-//! Files that are there already: only what is the file that was asked for counts as there.
+//! Existing files: only the requested file counts as already downloaded.
 
 mod support;
 
@@ -10,7 +10,7 @@ fn plain() -> Server {
     Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(1000)))
 }
 
-/// What an earlier run brought is there, after one question to the server.
+/// A file from an earlier run is kept, after one request to the server.
 #[test]
 fn the_same_file() {
     let server = plain();
@@ -66,7 +66,7 @@ fn a_file_of_unknown_origin() {
     assert!(ran.out.contains("1 already there"), "{ran:?}");
 }
 
-/// A file that came from another URL is another file, even if its length is the same.
+/// A file from another URL is another file, even if its length is the same.
 #[test]
 fn a_file_from_another_url() {
     let server = plain();
@@ -79,7 +79,8 @@ fn a_file_from_another_url() {
     assert!(ran.out.contains("1 already there"), "{ran:?}");
 }
 
-/// A file that was changed here after the download is not what was downloaded, even if its length is the same.
+/// A file that was changed locally after the download is not the downloaded file, even if its
+/// length is the same.
 #[test]
 fn a_file_changed_here() {
     let server = plain();
@@ -96,7 +97,7 @@ fn a_file_changed_here() {
     assert_eq!(folder.read("x.bin"), changed);
 }
 
-/// A file that has changed on the server, and not here, is brought again.
+/// A file that has changed on the server, and not locally, is downloaded again.
 #[test]
 fn a_file_changed_there() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -134,7 +135,7 @@ fn a_server_without_head() {
     }
 }
 
-/// A server that tells no length leaves the decision to the user; one that has failed is asked again.
+/// If a server reports no length, the user has to decide. If a request fails, it is retried.
 #[test]
 fn a_server_that_does_not_tell() {
     let server = Server::start(|asked, stream| {
@@ -151,7 +152,7 @@ fn a_server_that_does_not_tell() {
     assert_eq!(server.count(), 2);
 }
 
-/// In a long list every file is looked for too, and one that appears during its download is not replaced.
+/// A long list also checks every file, and does not replace one that appears during its download.
 #[test]
 fn a_long_list() {
     let folder = Folder::new();
@@ -179,7 +180,7 @@ fn a_long_list() {
     assert!(ran.out.contains("49 already there"), "{ran:?}");
 }
 
-/// A link to nowhere is somebody's, and is replaced only on demand.
+/// A dangling link belongs to the user, and is replaced only on request.
 #[test]
 fn a_link_to_nowhere() {
     let server = plain();
@@ -192,7 +193,7 @@ fn a_link_to_nowhere() {
     run(&folder, &["--keep", "--overwrite", &url]).failed(2, &["--keep"]);
 }
 
-/// An index that cannot be written is a warning, and the files are compared by length.
+/// An index that cannot be written causes a warning, and the files are compared by length.
 #[test]
 fn an_index_that_cannot_be_written() {
     let server = plain();

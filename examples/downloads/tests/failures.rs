@@ -1,4 +1,5 @@
-//! Whatever a server or a disk does: a clear line with the URL, the reason and what to do, and the exit status.
+//! For every fault of a server or a disk there is a clear line with the URL, the reason and what to
+//! do, and an exit status.
 
 mod support;
 
@@ -7,7 +8,7 @@ use std::net::TcpListener;
 
 use support::{Folder, Server, body, exists, run, send, send_short, serve};
 
-/// A wrong address is not asked twice.
+/// A wrong address is requested only once.
 #[test]
 fn not_found() {
     let server = Server::start(|_, stream| send(stream, "404 Not Found", &[], b"nothing"));
@@ -19,7 +20,7 @@ fn not_found() {
     assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
-/// A server in trouble is asked again.
+/// A server with a temporary error is asked again.
 #[test]
 fn unavailable_twice_then_there() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -32,7 +33,7 @@ fn unavailable_twice_then_there() {
     assert_eq!(server.count(), 3);
 }
 
-/// But not for ever.
+/// The retries end at their limit.
 #[test]
 fn unavailable_for_ever() {
     let server = Server::start(|_, stream| send(stream, "500 Internal Server Error", &[], b""));
@@ -42,7 +43,7 @@ fn unavailable_for_ever() {
     assert_eq!(server.count(), 3);
 }
 
-/// One failure does not keep the others from coming, and decides the exit status.
+/// One failure does not stop the other downloads, and determines the exit status.
 #[test]
 fn one_of_many() {
     let server = Server::start(|asked, stream| match asked.path() {
@@ -70,7 +71,7 @@ fn silence() {
     assert_eq!(server.count(), 2);
 }
 
-/// A server that falls silent in the middle: the part stays.
+/// A server that falls silent in the middle of a body: the part is kept.
 #[test]
 fn silence_in_the_middle() {
     let server = Server::start(|_, stream| {
@@ -83,7 +84,7 @@ fn silence_in_the_middle() {
     assert_eq!(folder.read("x.part"), body(4000));
 }
 
-/// A server that sends more than it announced: what came is not believed.
+/// A server that sends more than it announced: the file is not accepted.
 #[test]
 fn too_much() {
     let server = Server::start(|_, stream| send_short(stream, "200 OK", &[], &body(3000), 2000));
@@ -93,7 +94,7 @@ fn too_much() {
     assert!(folder.names().is_empty(), "{:?}", folder.names());
 }
 
-/// Something that is no web server.
+/// A server that does not speak HTTP.
 #[test]
 fn garbage() {
     let server = Server::start(|_, stream| {
@@ -114,7 +115,7 @@ fn closes_at_once() {
         .failed(1, &["server closed before an answer", "2 attempts"]);
 }
 
-/// Redirects are followed; the name is that of the URL that was asked for.
+/// Redirects are followed. The name is that of the requested URL.
 #[test]
 fn redirect() {
     let server = Server::start(|asked, stream| match asked.path() {
@@ -126,7 +127,7 @@ fn redirect() {
     assert_eq!(folder.read("old.bin"), body(5000));
 }
 
-/// But not in circles, and not to nowhere.
+/// Circular redirects and redirects to nowhere are refused.
 #[test]
 fn redirect_in_circles() {
     let server = Server::start(|asked, stream| match asked.path() {
@@ -138,7 +139,7 @@ fn redirect_in_circles() {
     run(&folder, &[&server.url("/nowhere")]).failed(1, &["/nowhere", "check"]);
 }
 
-/// Nothing listens.
+/// A port without a listener.
 #[test]
 fn refused() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -148,7 +149,7 @@ fn refused() {
         .failed(1, &[&url, "connection refused", "host and port", "2 attempts"]);
 }
 
-/// No such host: `.invalid` never exists.
+/// A host that does not exist: `.invalid` is reserved.
 #[test]
 fn unknown_host() {
     let folder = Folder::new();
@@ -170,7 +171,7 @@ fn chunked() {
     assert_eq!(server.count(), 2, "chunks that end early are noticed");
 }
 
-/// An empty file is a file.
+/// An empty file is downloaded as a file.
 #[test]
 fn empty() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", b""));
@@ -180,7 +181,7 @@ fn empty() {
     assert_eq!(folder.names(), ["x"]);
 }
 
-/// A disk that takes nothing: `/dev/full` stands for it.
+/// A disk that accepts nothing. `/dev/full` stands for it.
 #[test]
 fn full_device() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(200_000)));
@@ -191,8 +192,8 @@ fn full_device() {
     assert!(!exists(&folder.path("x")));
 }
 
-/// A disk that fills up: what fitted stays, and is continued when there is room. Mounting one takes root; without it
-/// [`full_device`] is the test.
+/// A disk that fills up: the bytes that fitted are kept, and the download continues when there is
+/// room. Mounting one needs root. Without root, [`full_device`] is the test.
 #[test]
 fn full_disk_then_room() {
     let folder = Folder::new();
@@ -212,7 +213,7 @@ fn full_disk_then_room() {
     assert_eq!(folder.read("x"), body(length));
 }
 
-/// A folder that cannot be made, and one that cannot be written.
+/// A folder that cannot be created, and one that cannot be written to.
 #[test]
 fn bad_folder() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(10)));

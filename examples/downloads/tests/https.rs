@@ -20,7 +20,8 @@ fn run_with(certificate: Made, host: &str, ca: &str) -> (Ran, Folder) {
     (run(&folder, &["--ca", file.path("ca.pem").to_str().unwrap(), &url]), folder)
 }
 
-/// A server with a certificate of its own is trusted when that is named, and its bytes arrive whole.
+/// A server with its own certificate is trusted if that certificate is named, and its bytes arrive
+/// intact.
 #[test]
 fn own_certificate() {
     let made = self_signed(|_| {});
@@ -30,7 +31,7 @@ fn own_certificate() {
     assert_eq!(folder.read("x.bin"), body(1_000_000));
 }
 
-/// So is one that is marked as an authority's, as `openssl req -x509` makes them.
+/// The same holds for one that is marked as an authority's, as `openssl req -x509` makes them.
 #[test]
 fn own_certificate_of_an_authority() {
     let made = self_signed(|params| params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained));
@@ -53,11 +54,11 @@ fn common_name() {
         run_with(made, "localhost", &ca).0
     };
     named(&[], "LocalHost").succeeded();
-    named(&[], "other").failed(1, &["no trust", "name"]);
-    named(&["other"], "localhost").failed(1, &["no trust", "name"]);
+    named(&[], "other").failed(1, &["not trusted", "name"]);
+    named(&["other"], "localhost").failed(1, &["not trusted", "name"]);
 }
 
-/// A certificate that is named is still checked for its dates and its host.
+/// A named certificate is still checked for its dates and its host.
 #[test]
 fn dates_and_hosts_of_a_named_certificate() {
     let expired = self_signed(|params| {
@@ -66,17 +67,17 @@ fn dates_and_hosts_of_a_named_certificate() {
         params.not_after = rcgen::date_time_ymd(2002, 1, 1);
     });
     let ca = expired.pem.clone();
-    run_with(expired, "localhost", &ca).0.failed(1, &["no trust", "xpired"]);
+    run_with(expired, "localhost", &ca).0.failed(1, &["not trusted", "xpired"]);
     let future = self_signed(|params| params.not_before = rcgen::date_time_ymd(2901, 1, 1));
     let ca = future.pem.clone();
-    run_with(future, "localhost", &ca).0.failed(1, &["no trust"]);
+    run_with(future, "localhost", &ca).0.failed(1, &["not trusted"]);
     let made = self_signed(|_| {});
     let ca = made.pem.clone();
-    run_with(made, "127.0.0.1", &ca).0.failed(1, &["no trust", "name"]);
+    run_with(made, "127.0.0.1", &ca).0.failed(1, &["not trusted", "name"]);
 }
 
-/// A certificate that an authority signed is trusted through the authority's, or when it is named itself. Another
-/// certificate of the same name does not help.
+/// A certificate that an authority signed is trusted if the authority's certificate, or the
+/// certificate itself, is named. Another certificate of the same name does not help.
 #[test]
 fn an_authority() {
     let key = || KeyPair::generate().unwrap();
@@ -97,11 +98,11 @@ fn an_authority() {
     let itself = made();
     let pem = itself.pem.clone();
     run_with(itself, "localhost", &pem).0.succeeded();
-    run_with(made(), "localhost", &pem).0.failed(1, &["no trust"]);
-    run_with(made(), "localhost", &impostor).0.failed(1, &["no trust"]);
+    run_with(made(), "localhost", &pem).0.failed(1, &["not trusted"]);
+    run_with(made(), "localhost", &impostor).0.failed(1, &["not trusted"]);
 }
 
-/// `--insecure` trusts everything, and warns.
+/// `--insecure` trusts every server, and warns.
 #[test]
 fn insecure() {
     let expired = self_signed(|params| params.not_after = rcgen::date_time_ymd(2002, 1, 1));
@@ -113,17 +114,17 @@ fn insecure() {
     run(&folder, &["--insecure", "--ca", "/nowhere", &url]).failed(2, &["--ca"]);
 }
 
-/// Otherwise it is not, and the line says what to do.
+/// Without these flags an unknown certificate is not trusted, and the line says what to do.
 #[test]
 fn unknown_certificate() {
     let address = server(self_signed(|_| {}));
     let folder = Folder::new();
     let url = format!("https://localhost:{}/x.bin", address.port());
-    run(&folder, &[&url]).failed(1, &[&url, "no trust", "--ca", "--insecure"]);
+    run(&folder, &[&url]).failed(1, &[&url, "not trusted", "--ca", "--insecure"]);
     assert!(folder.names().is_empty());
 }
 
-/// A plain server behind https is no TLS server.
+/// A plain HTTP server is not accepted for https.
 #[test]
 fn plain_server() {
     let server = support::Server::start(|_, _| {});

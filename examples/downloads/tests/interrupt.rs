@@ -13,11 +13,12 @@ use support::{Folder, Running, Server, body, eventually, program, run, send_shor
 const LENGTH: usize = 300_000;
 const HALF: usize = 150_000;
 
-/// The first Ctrl-C stops in order: it says what is done and what can be resumed, and the same command goes on from there.
+/// The first Ctrl-C stops in order: it reports what is done and what can be resumed, and the same
+/// command continues from there.
 #[test]
 fn once() {
     let server = Server::start(|asked, stream| match (asked.number, asked.path()) {
-        // Later runs get everything.
+        // Later runs get all the bytes.
         (3.., _) | (_, "/done") => serve(asked, stream, "\"v1\"", &body(LENGTH)),
         _ => {
             send_short(stream, "200 OK", &[("ETag", "\"v1\"")], &body(LENGTH)[..HALF], LENGTH);
@@ -49,11 +50,12 @@ fn once() {
         assert_eq!(folder.read(name), body(LENGTH), "{name}");
     }
     assert_eq!(folder.names().len(), 5);
-    // Three that were begun, four of the second run, and its question about the one that was done.
+    // Three requests of the first run, four of the second, and its request about the file that was
+    // complete.
     assert_eq!(server.count(), 8);
 }
 
-/// The job without URLs stops as well, its server with it.
+/// The mode without URLs stops as well, with its server.
 #[test]
 fn own_job() {
     let mut command = program();
@@ -64,7 +66,8 @@ fn own_job() {
     child.finish().failed(130, &["0 of 50 files done"]);
 }
 
-/// The second Ctrl-C does not wait for what cannot be cancelled: here, reading a pipe into which nobody writes.
+/// The second Ctrl-C does not wait for what cannot be cancelled. Here that is a read of a pipe
+/// without a writer.
 #[test]
 fn twice() {
     let folder = Folder::new();
@@ -75,7 +78,7 @@ fn twice() {
     let mut command = program();
     command.arg("-o").arg(&folder.0).arg(server.url("/x"));
     let mut child = Running::start(command);
-    // A pipe can be opened for writing at once only when somebody has it open for reading.
+    // A pipe can be opened for writing at once only if it is open for reading.
     let mut open = OpenOptions::new();
     open.write(true).custom_flags(libc::O_NONBLOCK);
     let mut writer = None;

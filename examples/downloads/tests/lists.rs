@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use support::{Folder, Ran, Server, body, program, run, run_alone, serve};
 
-/// `-i FILE`, with comments, empty lines and doubles.
+/// `-i FILE`, with comments, empty lines and duplicates.
 #[test]
 fn list_in_a_file() {
     let server =
@@ -47,7 +47,7 @@ fn list_on_standard_input() {
     assert_eq!(folder.names(), ["a"]);
 }
 
-/// Two URLs with one name are two files.
+/// Two URLs with the same name are two files.
 #[test]
 fn namesakes() {
     let server =
@@ -100,7 +100,7 @@ fn bad_lines() {
     run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(2, &["no URL in the list"]);
 }
 
-/// Thousands of URLs with one name get a name each.
+/// Thousands of URLs with the same name get a name each.
 #[test]
 fn many_namesakes_slow() {
     let folder = Folder::new();
@@ -120,7 +120,7 @@ fn many_namesakes_slow() {
     assert!(names.contains("image.jpg") && names.contains("image-2000.jpg"));
 }
 
-/// `--keep-directories`: the same names in other directories keep their names.
+/// `--keep-directories`: equal names in different directories are not renamed.
 #[test]
 fn keep_directories() {
     let server =
@@ -139,7 +139,7 @@ fn keep_directories() {
     assert!(ran.out.contains("3 already there"), "each folder has its index: {ran:?}");
 }
 
-/// Files that are not there, and numbers that make no sense.
+/// Missing files, and invalid numbers.
 #[test]
 fn bad_arguments() {
     let folder = Folder::new();

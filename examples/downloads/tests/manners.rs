@@ -1,4 +1,4 @@
-//! How a server is treated: connections per host, `Retry-After`, and the rate.
+//! Consideration for servers: connections per host, `Retry-After`, and the rate.
 
 mod support;
 
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use support::{Folder, Server, body, run, send, serve};
 
-/// A server that notes the most requests it had at one moment.
+/// A server that records the largest number of requests that it had at one moment.
 ///
-/// Each request of the first `together` is answered only when that many have come.
+/// Each of the first `together` requests is answered only when that many have arrived.
 fn counting(together: usize) -> (Server, Arc<AtomicUsize>) {
     let most = Arc::new(AtomicUsize::new(0));
     let (now, seen) = (AtomicUsize::new(0), Arc::clone(&most));
@@ -19,7 +19,8 @@ fn counting(together: usize) -> (Server, Arc<AtomicUsize>) {
     let server = Server::start(move |asked, stream| {
         seen.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
         barrier.wait();
-        // Before the answer: the client may ask again as soon as it has that.
+        // This comes before the answer, because the client may send its next request as soon as it
+        // has that.
         now.fetch_sub(1, Ordering::SeqCst);
         serve(asked, stream, "\"v1\"", b"x");
     });
@@ -34,7 +35,7 @@ fn with<'a>(flags: &[&'a str], urls: &'a [String]) -> Vec<&'a str> {
     flags.iter().copied().chain(urls.iter().map(String::as_str)).collect()
 }
 
-/// `--per-host` limits one host, and not the others beside it: `localhost` is another host than `127.0.0.1`.
+/// `--per-host` limits one host, and not other hosts: `localhost` and `127.0.0.1` are two hosts.
 #[test]
 fn per_host() {
     let (one, most_of_one) = counting(3);
@@ -48,7 +49,7 @@ fn per_host() {
     assert_eq!(most_of_two.load(Ordering::SeqCst), 3);
 }
 
-/// A long queue for one host takes no place in the window from the others.
+/// A long queue for one host takes no place in the window from other hosts.
 #[test]
 fn a_full_host_does_not_hold_up_the_others() {
     let others = Arc::new(Barrier::new(2));
@@ -72,7 +73,7 @@ fn a_full_host_does_not_hold_up_the_others() {
     assert!(ran.out.contains("30 of 30 files"), "{ran:?}");
 }
 
-/// Loopback is not limited unless that is asked for, nor is anything with `-c`.
+/// Loopback has no limit by default, and no host has one with `-c`.
 #[test]
 fn loopback_is_not_limited() {
     for flags in [&[][..], &["-c", "20"]] {
@@ -83,7 +84,7 @@ fn loopback_is_not_limited() {
     }
 }
 
-/// `Retry-After` holds for all downloads from the host, and no request comes before its time.
+/// `Retry-After` applies to all downloads from the host, and no request is sent before its time.
 #[test]
 fn retry_after_slow() {
     let asked_to_wait = Arc::new(Mutex::new(None::<Instant>));
@@ -105,7 +106,7 @@ fn retry_after_slow() {
     assert_eq!((server.count(), early.load(Ordering::SeqCst)), (4, 0));
 }
 
-/// A server that asks for hours is asked once, and the line says when to come back.
+/// A server that asks for hours gets one request, and the line says when to retry.
 #[test]
 fn retry_after_hours() {
     let server = Server::start(|_, stream| {
@@ -117,7 +118,7 @@ fn retry_after_hours() {
     assert_eq!(server.count(), 1);
 }
 
-/// `--limit-rate` holds for all downloads together.
+/// `--limit-rate` applies to all downloads together.
 #[test]
 fn limit_rate_slow() {
     let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(50_000)));

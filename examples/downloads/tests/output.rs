@@ -43,7 +43,7 @@ fn json() {
     assert_eq!(objects(&own.succeeded()).last().unwrap()["done"], 2);
 }
 
-/// `-q` prints nothing, and failures still.
+/// `-q` prints only failures.
 #[test]
 fn quiet() {
     let server = Server::start(|asked, stream| match asked.path() {

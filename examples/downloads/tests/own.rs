@@ -1,4 +1,4 @@
-//! The job without URLs: the embedded server's files, checked.
+//! The mode without URLs: the embedded server's files are downloaded and checked.
 
 mod support;
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use support::{Folder, Ran, Server, own_server, program, run, run_alone};
 
-/// All files come, are checked, and the summary says so.
+/// All files are downloaded and checked, and the summary says so.
 #[test]
 fn all_files() {
     let ran = run_alone(&["--files", "30", "--size", "70k", "--rate", "1M"]).succeeded();
@@ -25,7 +25,7 @@ fn all_files() {
     }
 }
 
-/// The window limits how many run at a time.
+/// The window limits the downloads that run at a time.
 #[test]
 fn window() {
     let server = answers_together(3);
@@ -35,7 +35,8 @@ fn window() {
     assert!(ran.out.contains("39 of 39 files") && ran.out.contains("peak tasks 3,"), "{ran:?}");
 }
 
-/// 2000 files under a hard limit of 256 open files: a smaller window, one line about it, and no failure.
+/// 2000 files under a hard limit of 256 open files: a smaller window, one line about it, and no
+/// failure.
 #[test]
 fn few_open_files() {
     let ran = limited("ulimit -n 256", &["--files", "2000", "--size", "1k", "--rate", "100M"])
@@ -85,7 +86,7 @@ fn measure() {
     }
 }
 
-/// What the embedded server serves can be downloaded as anything else: parts of files and all.
+/// The embedded server's files can be downloaded like any others, including parts of files.
 #[test]
 fn serve() {
     let (server, url) = own_server(&["--files", "3", "--size", "100k", "--rate", "100M"]);
@@ -97,7 +98,7 @@ fn serve() {
     assert_eq!(whole.len(), 100_000);
     assert_ne!(whole, folder.read("file-2.bin"));
 
-    // The part is shortened by a run that was killed; here by hand.
+    // A run that was killed would have shortened the part; the test does it by hand.
     std::fs::rename(folder.path("file-1.bin"), folder.path("file-1.bin.part")).unwrap();
     let part =
         std::fs::OpenOptions::new().write(true).open(folder.path("file-1.bin.part")).unwrap();
@@ -113,7 +114,8 @@ fn serve() {
     assert_eq!(server.finish().status, Some(130));
 }
 
-/// One connection, several requests: what a client that knows HTTP may ask of the embedded server.
+/// One connection with several requests: everything that an HTTP client may send to the embedded
+/// server.
 #[test]
 fn requests() {
     let (_server, url) = own_server(&["--files", "1", "--size", "100", "--rate", "100M"]);
@@ -165,7 +167,7 @@ fn rate() {
     assert!(start.elapsed() >= Duration::from_millis(100));
 }
 
-/// An address that is taken is named.
+/// The error names an address that is taken.
 #[test]
 fn serve_on_a_taken_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -178,7 +180,7 @@ fn serve_alone(address: &str) -> Ran {
     Ran::from(command.args(["--serve", address]).output().unwrap())
 }
 
-/// A server that answers once so many have asked, then the next so many.
+/// A server that answers once `number` requests have arrived, and then the next `number`.
 fn answers_together(number: usize) -> Server {
     let together = Barrier::new(number);
     Server::start(move |asked, stream| {

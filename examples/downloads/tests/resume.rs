@@ -1,4 +1,4 @@
-//! Parts: what is kept, when it is continued, and that nothing half-written ever has its final name.
+//! Parts: when they are kept and continued, and that an incomplete file never has its final name.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::{Folder, Running, Server, body, eventually, program, run, send, sen
 const LENGTH: usize = 300_000;
 const HALF: usize = 150_000;
 
-/// A server that closes early is asked for the rest, of the same file only, and the result is exact.
+/// If a server closes early, the rest of the same file is requested, and the result is exact.
 #[test]
 fn closes_early_then_continues() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -24,7 +24,7 @@ fn closes_early_then_continues() {
     assert_eq!(server.request(1).header("if-range"), Some("\"v1\""));
 }
 
-/// What a failed run leaves is continued by the next; `--no-resume` starts afresh instead.
+/// The next run continues what a failed run left; `--no-resume` starts from the beginning instead.
 #[test]
 fn continues_in_another_run() {
     for afresh in [false, true] {
@@ -55,7 +55,8 @@ fn continues_in_another_run() {
 
 const DATE: &str = "Wed, 21 Oct 2015 07:28:00 GMT";
 
-/// A file that changed between two tries is brought afresh, by a server that knows `If-Range` and by one that does not.
+/// A file that changed between two attempts is downloaded from the beginning, from a server that
+/// supports `If-Range` and from one that does not.
 #[test]
 fn changed_file_starts_afresh() {
     for knows in [true, false] {
@@ -77,7 +78,7 @@ fn changed_file_starts_afresh() {
     }
 }
 
-/// A server that sends another range than it was asked for is not believed.
+/// A server that sends another range than requested is not trusted.
 #[test]
 fn wrong_range_starts_afresh() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -94,7 +95,7 @@ fn wrong_range_starts_afresh() {
     assert_eq!(server.request(2).header("range"), None);
 }
 
-/// A server that sends a part nobody asked for is refused.
+/// A server that sends a part that was not requested is refused.
 #[test]
 fn unasked_part() {
     let server = Server::start(|_, stream| {
@@ -106,7 +107,7 @@ fn unasked_part() {
     assert_eq!(server.count(), 1);
 }
 
-/// A file whose last byte had come, but not its name, gets that without coming again.
+/// A file that is complete but not renamed is renamed without another download.
 #[test]
 fn complete_part_only_needs_its_name() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -122,7 +123,7 @@ fn complete_part_only_needs_its_name() {
     assert_eq!(server.request(1).header("range"), Some("bytes=300000-"));
 }
 
-/// Without a strong validator nothing can be continued safely, and nothing is.
+/// Without a strong validator a download cannot be continued safely, and is not continued.
 #[test]
 fn no_validator_no_resume() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -135,7 +136,8 @@ fn no_validator_no_resume() {
     assert_eq!(server.request(1).header("range"), None);
 }
 
-/// The part of one URL is no beginning of another's file of the same name, nor is one whose note is cut short.
+/// The part of one URL is not continued for another URL with the same name, and a part whose
+/// `about` is cut short is not continued.
 #[test]
 fn foreign_parts_are_not_continued() {
     let server = Server::start(|asked, stream| match asked.number {
@@ -157,7 +159,8 @@ fn foreign_parts_are_not_continued() {
     assert_eq!(other.read("x.bin"), body(LENGTH));
 }
 
-/// Killed in the middle, with no chance to tidy up: no final name, and the next run continues what is there.
+/// A run that is killed without a chance to clean up leaves no final name, and the next run
+/// continues the part.
 #[test]
 fn killed_in_the_middle() {
     let (killed, was_killed) = mpsc::channel::<()>();
@@ -187,7 +190,7 @@ fn killed_in_the_middle() {
     assert_eq!(folder.names(), ["x.bin"]);
 }
 
-/// Two runs do not write one part: the second says that the first is at it.
+/// Two runs do not write the same part: the second one reports that the first one is writing it.
 #[test]
 fn two_runs_at_once() {
     let (let_go, go) = mpsc::channel::<()>();

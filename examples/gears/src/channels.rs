@@ -37,7 +37,8 @@ fn kinds(page: &mut Page<'_>) -> io::Result<()> {
     page.line("UnboundedChannel: the sum of 1 to 1000", receiver.iter().sum::<u32>(), 500_500)
 }
 
-/// As with a pipe, each of three gets only what it is to do: to send, to read, to close.
+/// As with a pipe, each of three parties gets only the end that it needs: to send, to read, or to
+/// close.
 fn three_ends(page: &mut Page<'_>) -> io::Result<()> {
     let (sendable, readable) = channel::bounded(0);
     let closeable = sendable.closer();
@@ -50,7 +51,8 @@ fn three_ends(page: &mut Page<'_>) -> io::Result<()> {
         let consumer = s.spawn(|| {
             let first: Vec<u32> = readable.iter().take(3).collect();
             enough.count_down();
-            // A send that was on its way when the channel closed is still delivered: somebody has to read it.
+            // A send that was waiting when the channel closed is still delivered, once its value is
+            // read.
             readable.iter().last();
             first
         });
@@ -77,7 +79,8 @@ fn closing(page: &mut Page<'_>) -> io::Result<()> {
     sender.send("a last word").expect("there is room");
     sender.close();
     page.line("c.close(); c.send(..) is refused", sender.send("another").is_err(), true)?;
-    // gears drops what is in a closed channel. So does `close_now` here; `close` delivers it.
+    // gears drops the values of a closed channel. In ecru `close_now` does so, and `close` delivers
+    // them.
     page.line("c.read()", receiver.recv(), Ok("a last word"))?;
     page.line("c.read()", receiver.recv(), Err(RecvError::Disconnected))
 }

@@ -1,4 +1,5 @@
-//! POSIX-like files and datagrams. What was a future is a call that waits; several at once are several tasks.
+//! POSIX-like files and datagrams. Where gears has a future, ecru has a call that waits, and
+//! several tasks for several calls at once.
 
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use encoding_rs::WINDOWS_1252;
 
 use crate::page::Page;
 
-/// A folder for as long as the page is written.
+/// A folder that exists while the page is written.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -26,7 +27,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // On every way out, a cancelled one included: so by std's function, which no cancellation stops.
+        // This runs on every path out, also a cancelled one. It uses std's function, which a
+        // cancellation does not stop.
         drop(std::fs::remove_dir_all(&self.0));
     }
 }
@@ -51,7 +53,7 @@ pub(crate) fn write(page: &mut Page<'_>) -> io::Result<()> {
     })?;
     page.line("withFile(..)(_.readString(5))", hello.as_str(), "Hello")?;
 
-    // A buffer's position is a slice of it, and the end of a file is 0.
+    // A slice plays the part of a buffer's position. A read at the end of a file returns 0.
     let buffer = b"0123456789";
     let written = with_file(path, &writing, |f| f.write_at(&buffer[8..], 0))?;
     page.line("buffer.position(8); f.write(buffer)", written, 2)?;
@@ -78,7 +80,7 @@ pub(crate) fn write(page: &mut Page<'_>) -> io::Result<()> {
     page.line("f1.writeString(..).zip(f2.writeString(..))", both, (4, 1 << 20))
 }
 
-/// Open for as long as a closure runs, whatever becomes of it.
+/// Calls `f` with an open file, which is closed on every path out.
 fn with_file<T>(
     path: &Path,
     options: &OpenOptions,
@@ -87,7 +89,7 @@ fn with_file<T>(
     body(&mut options.open(path)?)
 }
 
-/// UDP: whoever receives hears who sent.
+/// UDP: the receiver gets the sender's address.
 pub(crate) fn datagrams(page: &mut Page<'_>) -> io::Result<()> {
     page.heading("Datagrams")?;
     let server = UdpSocket::bind(("127.0.0.1", 0))?;

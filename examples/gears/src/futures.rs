@@ -25,7 +25,7 @@ fn values(page: &mut Page<'_>) -> io::Result<()> {
     });
     page.line("f1.value + f2.value", sum, Ok(50))?;
 
-    // A failure stays in its future until somebody looks, and disturbs nobody else.
+    // A failure stays in its future until it is joined, and affects nothing else.
     let result = ecru::scope(|s| {
         let f = s.spawn(|| "ten".parse::<u32>().map_err(|_| Failure::new("no number")));
         f.join()?
@@ -46,7 +46,7 @@ fn cancelling(page: &mut Page<'_>) -> io::Result<()> {
     });
     page.line("f.cancel(); f.result", result, Err(Failure::new("cancelled")))?;
 
-    // The request is deferred and not forgotten: the first wait after the block gets it.
+    // The request is deferred and not lost: the first wait after the block gets it.
     let begun = Latch::new(1);
     let (inside, after) = ecru::scope(|s| {
         let f = s.spawn(|| {
@@ -56,7 +56,7 @@ fn cancelling(page: &mut Page<'_>) -> io::Result<()> {
             });
             (inside, ecru::sleep(FOREVER).map_err(Failure::from))
         });
-        begun.wait().expect("nobody cancels the page");
+        begun.wait().expect("the page is never cancelled");
         f.cancel();
         f.join().expect("it does not panic")
     });
@@ -70,7 +70,7 @@ fn completed_by_others(page: &mut Page<'_>) -> io::Result<()> {
     page.line("p.complete(Success(1)); p.complete(Success(2))", told, (Ok(()), Err(2)))?;
     page.line("p.future.value", promise.wait(), Ok(&1))?;
 
-    // A library that calls back, on whatever thread.
+    // A library with a callback, which may run on any thread.
     fn ask(callback: impl FnOnce(u32) + Send + 'static) {
         std::thread::spawn(|| callback(42));
     }

@@ -1,5 +1,6 @@
-//! gears' notes (a library for Scala, then called async), snippet by snippet: on the left what they write, on the right what came
-//! of the same thing in ecru's verbs. Each snippet stands right below the code that does it here.
+//! gears' notes (a library for Scala, then called async), snippet by snippet. The left column shows
+//! the snippet of the notes, and the right column the result of the same program in ecru's verbs.
+//! Each snippet stands directly below the ecru code for it.
 
 mod channels;
 mod files;
@@ -16,16 +17,16 @@ use ecru::{Cancelled, JoinError};
 
 use crate::page::Page;
 
-/// Writes the whole page. To be called inside a run.
+/// Writes the whole page. It must be called inside a run.
 ///
 /// # Errors
-/// When the page cannot be written, or a file or socket that it uses fails.
+/// Returns an error if the page cannot be written, or if a file or socket that it uses fails.
 ///
 /// # Panics
-/// When something on it is not as the notes say.
+/// Panics if a result differs from the notes.
 ///
 /// # Cancellation
-/// What waits fails, and so does this.
+/// The waits inside fail, and so does this function.
 pub fn write(out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out);
     futures::write(page)?;
@@ -38,10 +39,10 @@ pub fn write(out: &mut dyn Write) -> io::Result<()> {
     files::datagrams(page)
 }
 
-/// Longer than anything here lasts: whatever waits for so long is cancelled.
+/// Longer than any wait here lasts. Every wait for this long is cancelled.
 const FOREVER: std::time::Duration = std::time::Duration::from_secs(3_600);
 
-/// How a future fails here: with a word. What the library says becomes one, too.
+/// A failure of a future here, with a word. The library's errors are converted to it, too.
 #[derive(Clone, PartialEq)]
 struct Failure(String);
 

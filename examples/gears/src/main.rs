@@ -1,4 +1,4 @@
-//! `cargo run --release -p gears`: the page, and how long it took.
+//! `cargo run --release -p gears` prints the page and the time that it took.
 
 use std::time::Instant;
 

@@ -1,12 +1,12 @@
-//! Two columns: what the notes write, and what came of it.
+//! Two columns: the snippets of the notes, and their results.
 
 use std::fmt::Debug;
 use std::io::{self, Write};
 
-/// The left column; a longer snippet takes a line of its own.
+/// The width of the left column. A longer snippet takes a line of its own.
 const WIDTH: usize = 56;
 
-/// What is written to.
+/// The page, and the writer that receives it.
 pub(crate) struct Page<'a> {
     out: &'a mut dyn Write,
     begun: bool,
@@ -24,7 +24,7 @@ impl<'a> Page<'a> {
         writeln!(self.out, "{text}\n{}", "─".repeat(text.chars().count()))
     }
 
-    /// A snippet and its result, which has to be this one.
+    /// Writes a snippet and its result, which must equal `expected`.
     pub(crate) fn line<T, U>(&mut self, snippet: &str, found: T, expected: U) -> io::Result<()>
     where
         T: Debug + PartialEq<U>,
@@ -34,7 +34,7 @@ impl<'a> Page<'a> {
         self.say(snippet, &format!("{found:?}"))
     }
 
-    /// A snippet, and in words what came of it.
+    /// Writes a snippet, and its result in words.
     pub(crate) fn say(&mut self, snippet: &str, result: &str) -> io::Result<()> {
         if snippet.chars().count() > WIDTH {
             writeln!(self.out, "  {snippet}\n  {:WIDTH$}  {result}", "")

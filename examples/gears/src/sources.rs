@@ -1,4 +1,4 @@
-//! Whatever can be waited on: races, and what is made of other sources.
+//! Sources: races, and sources made from other sources.
 
 use std::io;
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn races(page: &mut Page<'_>) -> io::Result<()> {
         sender.send(value).expect("it is read");
     }
     let readers = [one, two, three];
-    let first = source::race(&readers).wait().expect("nobody cancels the page");
+    let first = source::race(&readers).wait().expect("the page is never cancelled");
     let left: Vec<u32> = readers.iter().flat_map(channel::Receiver::try_iter).collect();
     assert_eq!(first.expect("there was one") + left.iter().sum::<u32>(), 6);
     page.line("race(c1.canRead, c2.canRead, c3.canRead), left over", left.len(), 2)?;
@@ -53,7 +53,7 @@ fn made_of_others(page: &mut Page<'_>) -> io::Result<()> {
     let doubled = (&receiver).map(|read| read.map(|n| 2 * n)).wait();
     page.line("Async.await(c.canRead.map(_.map(_ * 2)))", doubled, Ok(Ok(40)))?;
 
-    // What a filter refuses stays where it is.
+    // A value that a filter refuses stays in its channel.
     sender.send(3).expect("it is read");
     let even = (&receiver).filter(|n| n % 2 == 0);
     page.line("c.canRead.filter(_ % 2 == 0).poll()", even.try_take(), None)?;

@@ -1,4 +1,4 @@
-//! Tasks: here a closure is one, and a schedule runs it.
+//! Tasks: in ecru a closure serves as one, and a schedule runs it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ pub(crate) fn write(page: &mut Page<'_>) -> io::Result<()> {
     retried(page)
 }
 
-/// Runs a schedule over a counter, and shows the pauses that lay between.
+/// Runs a schedule over a counter, and shows the pauses between the runs.
 fn scheduled(page: &mut Page<'_>, name: &str, schedule: &Schedule, runs: u32) -> io::Result<()> {
     let (began, mut counted) = (Instant::now(), 0);
     let last = schedule.run(|| {
@@ -49,14 +49,14 @@ fn scheduled(page: &mut Page<'_>, name: &str, schedule: &Schedule, runs: u32) ->
     page.say(&format!("{name}.run"), &format!("{runs} runs, pauses of {pauses:?} ms"))
 }
 
-/// The number of the run that ended it.
+/// Returns the number of the run that ended the schedule.
 fn until(schedule: &Until, mut succeeds: impl FnMut(u32) -> bool) -> Result<u32, u32> {
     let mut run = 0;
     let ended = schedule.run(|| {
         run += 1;
         if succeeds(run) { Ok(run) } else { Err(run) }
     });
-    ended.expect("nobody cancels the page")
+    ended.expect("the page is never cancelled")
 }
 
 fn retried(page: &mut Page<'_>) -> io::Result<()> {

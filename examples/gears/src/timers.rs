@@ -1,4 +1,4 @@
-//! Timers that are started, awaited, cancelled; and time limits.
+//! Timers that are started, awaited and cancelled; and time limits.
 
 use std::io;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the page says, to the letter, however many workers write it and whatever carries out their operations.
+//! The exact text of the page, with any number of workers and on either driver.
 
 use ecru::{DriverKind, Runtime};
 

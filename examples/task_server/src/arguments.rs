@@ -12,7 +12,7 @@ task-server <port> [seed] [clients=50] [messages=50]   (nothing at all: 8080 1 4
   --pace FACTOR   sleeps last so many times as long: 0.01 for a quick look
 ";
 
-/// Which half of it this process does.
+/// The halves of the work that this process performs.
 pub(crate) enum Role {
     Both,
     Serve,

@@ -1,8 +1,10 @@
-//! Answers that are worked out once, however many ask for them at the same time.
+//! Answers that are computed once, even if several tasks request them at the same time.
 //!
-//! Each request has a *slot*, one `OnceLock`: who comes first fills it, and who comes meanwhile waits for that, parked. The map's
-//! lock is held for a look-up only. There are two maps, the *young* and the *old*: when the young one is full it becomes the old
-//! one, and the old one goes. So what is asked for again and again stays, and the memory is bounded whatever is asked for.
+//! Each request has a *slot*, one `OnceLock`. The first task fills it, and later tasks wait for
+//! that, parked. The map's lock is held for a look-up only. There are two maps, the *young* and the
+//! *old*. When the young map is full it becomes the old map, and the previous old map is dropped.
+//! Answers that are requested repeatedly therefore stay, and the memory is bounded for any
+//! requests.
 
 use crate::request::Request;
 use ecru::sync::OnceLock;
@@ -20,15 +22,17 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// A cache that remembers at least the last `generation` answers, and at most twice as many.
+    /// Creates a cache that remembers at least the last `generation` answers, and at most twice as
+    /// many.
     pub fn new(generation: usize) -> Cache {
         Cache { maps: Mutex::default(), generation }
     }
 
-    /// The answer to a request, by `work` if nobody has found it yet.
+    /// Returns the answer to a request. Calls `work` if no answer is known yet.
     ///
     /// # Errors
-    /// That of `work`; then the next one who asks, or who waits, does the work.
+    /// Returns the error of `work`. The next task that requests the answer, or waits for it, then
+    /// does the work.
     pub fn answer<E>(
         &self,
         request: Request,

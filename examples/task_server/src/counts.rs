@@ -1,33 +1,33 @@
-//! What a server has done and is doing, for the status line and for tests.
+//! Counts of what a server has done and is doing, for the status line and for tests.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How many there are now, and how many there were at most.
+/// The current number of something, and its maximum.
 #[derive(Debug, Default)]
 pub struct Gauge {
     now: AtomicUsize,
     peak: AtomicUsize,
 }
 
-/// One of those that a [`Gauge`] counts, until it is dropped.
+/// An entry that a [`Gauge`] counts until it is dropped.
 #[derive(Debug)]
 pub struct Counted<'a>(&'a Gauge);
 
 impl Gauge {
-    /// One more, for as long as the result lives.
+    /// Counts one more while the result lives.
     pub fn enter(&self) -> Counted<'_> {
         self.peak.fetch_max(self.now.fetch_add(1, Relaxed) + 1, Relaxed);
         Counted(self)
     }
 
-    /// Those there are.
+    /// Returns the current number.
     pub fn now(&self) -> usize {
         self.now.load(Relaxed)
     }
 
-    /// The most there ever were at once.
+    /// Returns the largest number so far.
     pub fn peak(&self) -> usize {
         self.peak.load(Relaxed)
     }
@@ -39,7 +39,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// All that is counted.
+/// All counts of a server.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Connections.
@@ -52,16 +52,17 @@ pub struct Counts {
     pub io: Gauge,
     /// Requests read.
     pub requests: AtomicUsize,
-    /// Tasks done for them; the others' answers were known, or somebody was finding them.
+    /// Tasks that were run for requests. For the other requests the answer was known or being
+    /// computed.
     pub works: AtomicUsize,
-    /// Lines that were no requests.
+    /// Malformed lines.
     pub malformed: AtomicUsize,
-    /// The lengths of all sleeps together, before they were scaled.
+    /// The sum of all sleeps, before scaling.
     pub slept_ms: AtomicU64,
 }
 
 impl Counts {
-    /// The lengths of all sleeps together, before they were scaled.
+    /// Returns the sum of all sleeps, before scaling.
     pub fn slept(&self) -> Duration {
         Duration::from_millis(self.slept_ms.load(Relaxed))
     }

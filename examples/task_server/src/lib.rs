@@ -1,8 +1,10 @@
-//! A server that does slow tasks for its clients over TCP, and the clients that measure it.
+//! A server that performs slow tasks for its clients over TCP, and the clients that measure it.
 //!
-//! A *request* is a line `<type>:<seed>`: type 0 (and 2) is a *CPU task*, which computes, type 1 an *IO task*, which sleeps. The
-//! *answer* is one raw byte. A line that is no request gets no answer. The *stages* are how much of it happens at once; whatever
-//! the stage, the same seeds give the same answers, so the clients' sum tells whether a stage is right and the time how good.
+//! A *request* is a line `<type>:<seed>`. Type 0 (and 2) is a *CPU task*, which computes, and type
+//! 1 is an *IO task*, which sleeps. The *answer* is one raw byte. A malformed line gets no answer.
+//! The *stages* differ in how much of the work runs at once. In every stage the same seeds give the
+//! same answers, so the clients' sum shows whether a stage is correct, and the time shows how fast
+//! it is.
 
 pub mod cache;
 pub mod counts;

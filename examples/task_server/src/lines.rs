@@ -1,9 +1,9 @@
-//! Lines off a connection, of which never more is kept than a request can be long.
+//! Lines from a connection, of which no more is kept than a request can be long.
 
 use crate::request::LONGEST;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Reads line after line. One that is too long comes cut, still too long to be a request.
+/// Reads line after line. A line that is too long is cut, and is still too long to be a request.
 #[derive(Debug)]
 pub struct Lines<R> {
     source: BufReader<R>,
@@ -11,7 +11,7 @@ pub struct Lines<R> {
 }
 
 impl<R: Read> Lines<R> {
-    /// Reads from `source`.
+    /// Creates a reader of lines from `source`.
     pub fn new(source: R) -> Lines<R> {
         Lines {
             source: BufReader::with_capacity(4096, source),
@@ -19,10 +19,11 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next line without its end, or `None` at the end. What comes after the last line's end counts as one more.
+    /// Returns the next line without its end, or `None` at the end. Bytes after the last line end
+    /// count as another line.
     ///
     /// # Errors
-    /// Those of the source.
+    /// Returns the errors of the source.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let mut has_begun = false;
@@ -51,7 +52,7 @@ mod tests {
     use crate::request::{LONGEST, Request};
     use std::io::{self, Read};
 
-    /// Hands a text out byte by byte, as a network may.
+    /// Returns a text byte by byte, as a network may.
     struct Dripping<'a>(&'a [u8]);
 
     impl Read for Dripping<'_> {

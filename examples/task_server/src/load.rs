@@ -8,13 +8,14 @@ use rand_chacha::ChaCha20Rng;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 
-/// Those who call at the same time: more than a listener's queue holds would have to call again, a second later.
+/// The number of clients that connect at the same time. More than a listener's queue holds would
+/// have to retry a second later.
 const CALLERS: usize = 64;
 
-/// Runs them all at once and gives the sum of the bytes that they ended with.
+/// Runs all clients at once and returns the sum of their last bytes.
 ///
 /// # Errors
-/// The first one's, by number, that did not get all its answers.
+/// Returns the error of the first client, by number, that did not get all its answers.
 pub fn run(address: SocketAddr, seed: u64, clients: u64, messages: u64) -> io::Result<u64> {
     let callers = Semaphore::new(CALLERS);
     let last_bytes = par::map(0..clients, |number| {
@@ -27,7 +28,8 @@ pub fn run(address: SocketAddr, seed: u64, clients: u64, messages: u64) -> io::R
     last_bytes.into_iter().map(|byte| byte.map(u64::from)).sum()
 }
 
-/// Sends each request when the one before has been answered; the answer is the next one's seed.
+/// Sends each request when the previous one has been answered. The answer is the seed of the next
+/// request.
 fn client(mut stream: TcpStream, seed: u64, messages: u64) -> io::Result<u8> {
     stream.set_nodelay(true)?;
     let (mut current, kinds) = stream_of(seed);
@@ -38,7 +40,7 @@ fn client(mut stream: TcpStream, seed: u64, messages: u64) -> io::Result<u8> {
     Ok(current)
 }
 
-/// What a client with this seed draws: the seed of its first request, and the type of each.
+/// Returns what a client with this seed draws: the seed of its first request, and the type of each.
 pub fn stream_of(seed: u64) -> (u8, impl Iterator<Item = usize>) {
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let first = random.r#gen();

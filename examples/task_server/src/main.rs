@@ -1,7 +1,9 @@
-//! `cargo run --release -p task-server -- <port> [seed] [clients] [messages]`: the server and its load in one process.
+//! `cargo run --release -p task-server -- <port> [seed] [clients] [messages]`: the server and its
+//! load in one process.
 //!
-//! Two runs, each on a thread of its own: one serves, the other plays the clients. A third, plain thread writes the status line
-//! with the same waiting calls, for in the stage `client` sleeping requests hold all workers.
+//! There are two runs, each on a thread of its own: one serves, and the other runs the clients. A
+//! third, plain thread writes the status line with the same waiting calls, because in the stage
+//! `client` sleeping requests block all workers.
 
 mod arguments;
 
@@ -18,7 +20,7 @@ use task_server::counts::Counts;
 use task_server::load;
 use task_server::server::{CPU_TASKS, Server};
 
-/// How long the clients wait for the server to be there.
+/// The time that the clients wait for the server to start.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
@@ -57,11 +59,11 @@ fn both(arguments: &Arguments) -> io::Result<()> {
         let (address, stop) = match starting.recv_timeout(PATIENCE) {
             Ok(started) => started,
             Err(channel::RecvTimeoutError::Timeout) => {
-                // A thread that may never answer cannot be waited for.
+                // A thread that may never answer cannot be joined.
                 eprintln!("task-server: the server is not there after {PATIENCE:?}");
                 std::process::exit(1);
             }
-            // It has failed, and says why.
+            // The server has failed, and its result says why.
             Err(_) => return serving.join().expect("the server does not panic"),
         };
         let (stop_status, stopped) = channel::bounded::<()>(0);
@@ -82,7 +84,8 @@ fn both(arguments: &Arguments) -> io::Result<()> {
     })
 }
 
-/// Serves until it is cancelled; `tell` gets the address and the handle to do so.
+/// Serves until it is cancelled. `tell` receives the address and the handle that cancels the
+/// server.
 fn serve(
     arguments: &Arguments,
     server: &Server,
@@ -109,7 +112,7 @@ fn apply_load(arguments: &Arguments, address: SocketAddr) -> io::Result<(u64, Du
     Ok((sum, started.elapsed()))
 }
 
-/// Rewrites one line ten times a second, where somebody can see it.
+/// Rewrites one line ten times a second, if standard error is a terminal.
 fn show_status(counts: &Counts, stopped: channel::Receiver<()>) {
     if !io::stderr().is_terminal() {
         return;
@@ -137,7 +140,8 @@ fn say(sum: u64, took: Duration) {
     println!("sum {sum}, elapsed {:.6} s", took.as_secs_f64());
 }
 
-/// As many open files as the system lets this process have: a client is two in here.
+/// Raises the limit on open files to the system's maximum. A client takes two descriptors in this
+/// process.
 fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,6 +1,6 @@
-//! What a client may ask for.
+//! The requests of a client.
 
-/// The longest line that can be a request: anything longer is none, and is not kept.
+/// The length of the longest request. A longer line is malformed, and is not kept.
 pub const LONGEST: usize = 64;
 
 /// A kind of task.
@@ -12,17 +12,18 @@ pub enum Kind {
     Io,
 }
 
-/// What a line asks for.
+/// The contents of a request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Request {
-    /// What to do.
+    /// The kind of task.
     pub kind: Kind,
-    /// From which number everything random in it is drawn.
+    /// The seed of all random numbers in the task.
     pub seed: u64,
 }
 
 impl Request {
-    /// Reads a line: the field before the first colon is the type, the one after the last the seed.
+    /// Parses a line: the field before the first colon is the type, and the field after the last
+    /// colon is the seed.
     pub fn parse(line: &[u8]) -> Option<Request> {
         if line.len() > LONGEST {
             return None;

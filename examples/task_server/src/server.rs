@@ -14,14 +14,15 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// CPU tasks at a time.
+/// The number of CPU tasks that run at a time.
 pub const CPU_TASKS: usize = 40;
 
-/// The requests of one connection that are running, or whose answers have not been sent. When there are so many, nothing more is
-/// read from it: a client that does not read stops itself, and nobody else.
+/// The limit on one connection's requests that are running, or whose answers have not been sent. At
+/// the limit nothing more is read from the connection: a client that does not read stops only
+/// itself.
 pub const IN_HAND: usize = 1024;
 
-/// Answers that are remembered at least.
+/// The minimum number of remembered answers.
 const REMEMBERED: usize = 1 << 16;
 
 /// A server of one stage.
@@ -34,16 +35,17 @@ pub struct Server {
     counts: Counts,
 }
 
-/// An answer on its way out; what it holds is given back when it has been sent.
+/// An answer to be sent. Its permit is returned when it has been sent.
 struct Answer<'s> {
     byte: u8,
-    // Dropped before the permit, or the next request would be counted while this one still is.
+    // This field is dropped before the permit. Otherwise the next request would be counted while
+    // this one still is.
     _in_hand: Counted<'s>,
     _room: Permit,
 }
 
 impl Server {
-    /// A server whose sleeps last `pace` times as long as they should: 1, but for tests.
+    /// Creates a server. All its sleeps are scaled by `pace`, which is 1 except in tests.
     pub fn new(stage: Stage, pace: f64) -> Server {
         Server {
             stage,
@@ -54,15 +56,16 @@ impl Server {
         }
     }
 
-    /// What it has done and is doing.
+    /// Returns the counts of the server.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Serves whoever connects, until it is cancelled; then the connections have ended too.
+    /// Serves all clients until it is cancelled. When it returns, the connections have ended too.
     ///
     /// # Errors
-    /// Those of `accept`, but for those that pass: a client that has gone, or no descriptors left for a while.
+    /// Returns the errors of `accept`, except temporary ones: a client that has disconnected, or no
+    /// free descriptors for a while.
     pub fn serve(&self, listener: &TcpListener) -> io::Result<()> {
         ecru::scope(|s| {
             loop {
@@ -80,7 +83,7 @@ impl Server {
         })
     }
 
-    /// One client, until it goes. That it went in the middle of something is its own affair.
+    /// Serves one client until it disconnects, which it may do at any point.
     fn connection(&self, stream: &TcpStream) {
         let _connected = self.counts.connections.enter();
         let _ = stream.set_nodelay(true);
@@ -100,11 +103,13 @@ impl Server {
         Ok(())
     }
 
-    /// A task for each request, and one that writes. Any that fails ends the others.
+    /// Runs a task for each request, and one task that writes. A failure of any of them ends the
+    /// others.
     fn at_once(&self, stream: &TcpStream) -> io::Result<()> {
         let room = Semaphore::new(IN_HAND);
         let (answers, unsent) = channel::unbounded();
-        // The body owns its sender: when there will be no more requests, and the last has its answer, the writer ends.
+        // The body owns its sender. When there are no more requests, and the last one has its
+        // answer, the writer ends.
         ecru::try_scope(move |s| {
             s.spawn(move || send_all(stream, &unsent));
             let mut lines = Lines::new(stream);
@@ -114,7 +119,8 @@ impl Server {
                 let (in_hand, answers) = (self.counts.in_hand.enter(), answers.clone());
                 s.spawn(move || {
                     let byte = self.answer(request)?;
-                    // If nobody takes it the writer has failed, which ends this connection.
+                    // If nothing receives the answer, the writer has failed, which ends this
+                    // connection.
                     let _ = answers.send(Answer { byte, _in_hand: in_hand, _room: room });
                     Ok(())
                 });
@@ -170,7 +176,7 @@ impl Server {
     }
 }
 
-/// Sends answers as they come, all that there are at a time, until there will be no more.
+/// Sends answers as they come, all available ones at a time, until the channel is disconnected.
 fn send_all(mut stream: &TcpStream, unsent: &Receiver<Answer<'_>>) -> io::Result<()> {
     while let Ok(first) = unsent.recv() {
         let ready: Vec<Answer<'_>> =
@@ -181,7 +187,7 @@ fn send_all(mut stream: &TcpStream, unsent: &Receiver<Answer<'_>>) -> io::Result
     Ok(())
 }
 
-/// Whether an error of `accept` says nothing of the listener.
+/// Returns whether an error of `accept` does not concern the listener itself.
 fn passes(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let passing = [Errno::CONNABORTED, Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];

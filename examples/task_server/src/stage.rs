@@ -1,4 +1,4 @@
-//! How much happens at once.
+//! The stages, which differ in how much of the work runs at once.
 
 use std::str::FromStr;
 
@@ -7,22 +7,23 @@ use std::str::FromStr;
 pub enum Stage {
     /// One connection after the other.
     Serial,
-    /// A task for each connection; but a sleep holds its whole worker, as a call that blocks does.
+    /// A task for each connection; a sleep blocks its whole worker, as a blocking call does.
     Client,
-    /// A sleep parks its task only; CPU tasks run on threads of their own, at most forty at a time.
+    /// A sleep parks only its task; CPU tasks run on threads of their own, at most forty at a time.
     Task,
-    /// An answer is worked out once, however many ask for it.
+    /// An answer is computed once, even if several tasks request it.
     Cache,
-    /// A task for each request, and one writer for each connection: answers come in the order in which they are found.
+    /// A task for each request, and one writer for each connection: answers are sent in the order
+    /// in which they are found.
     Pipelined,
 }
 
 impl Stage {
-    /// All of them, in order.
+    /// All stages, in order.
     pub const ALL: [Stage; 5] =
         [Stage::Serial, Stage::Client, Stage::Task, Stage::Cache, Stage::Pipelined];
 
-    /// What it is called on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Serial => "serial",
@@ -33,8 +34,8 @@ impl Stage {
         }
     }
 
-    /// The workers of a run that serves: those of the machine on which the original was measured where sleeps hold them, and
-    /// otherwise as many as there are cores.
+    /// Returns the number of workers for a serving run. Where sleeps block workers, it is that of
+    /// the machine on which the original was measured. Otherwise it is the number of cores.
     pub fn workers(self) -> Option<usize> {
         (self == Stage::Client).then_some(12)
     }

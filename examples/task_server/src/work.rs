@@ -1,4 +1,5 @@
-//! What the tasks do: their random streams, step by step, are those of the original, so that the same seeds give the same bytes.
+//! The work of the tasks. Their random streams are those of the original, step by step, so that the
+//! same seeds give the same bytes.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -11,10 +12,11 @@ pub const LONGEST_MS: usize = 2000;
 const TABLE: usize = 1 << 20;
 const ROUNDS: usize = 4096;
 
-/// Computes for a while: most seeds some ten microseconds, one in sixteen 256 times as long.
+/// Computes for a while: most seeds take some ten microseconds, and one in sixteen takes 256 times
+/// as long.
 ///
-/// Each round reads what earlier ones wrote, so none can be left out. The table lies on the heap: it is larger than the stack of
-/// a task, and need not be.
+/// Each round reads what earlier rounds wrote, so no round can be optimised away. The table is on
+/// the heap, because it is larger than the stack of a task.
 pub fn compute(seed: u64) -> u8 {
     let mut table = vec![0_u8; TABLE];
     let mut random = Xoshiro256StarStar::seed_from_u64(seed);
@@ -38,7 +40,7 @@ fn place(random: &mut Xoshiro256StarStar, carried: u8) -> usize {
     random.r#gen::<usize>().wrapping_add(usize::from(carried)) % TABLE
 }
 
-/// How long the IO task of this seed sleeps, and what it answers then.
+/// Returns how long the IO task of this seed sleeps, and its answer.
 pub fn sleep_of(seed: u64) -> (Duration, u8) {
     let mut random = ChaCha20Rng::seed_from_u64(seed);
     let milliseconds = random.gen_range(0..=LONGEST_MS);

@@ -1,4 +1,4 @@
-//! Clients that mean no good: one never reads, some send garbage, and ten thousand come at once.
+//! Misbehaving clients: one never reads, some send garbage, and ten thousand connect at once.
 
 use ecru::net::TcpListener;
 use std::io::{ErrorKind, Read, Write};
@@ -26,7 +26,7 @@ fn with_server<T>(pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T 
             })
         });
         let (address, stop) = starting.recv().unwrap();
-        // A visit that panics would otherwise wait for ever for the server.
+        // Without this, a visit that panics would wait for ever for the server.
         let found = panic::catch_unwind(AssertUnwindSafe(|| visit(address, server)));
         stop.cancel();
         serving.join().unwrap().unwrap();
@@ -34,13 +34,13 @@ fn with_server<T>(pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T 
     })
 }
 
-/// Memory of this process in bytes.
+/// Returns the memory of this process in bytes.
 fn memory() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     text.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// They measure the memory of the process, which is theirs together: one at a time.
+/// The tests measure the memory of the process, which they share, so they run one at a time.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,7 +82,8 @@ fn garbage_for_ever_slow() {
         let stop = Instant::now() + Duration::from_secs(3);
         let before = memory();
         thread::scope(|threads| {
-            // One without any end of line, one of short lines, one of requests of which none comes twice.
+            // One client sends no line end, one sends short lines, and one sends requests that
+            // never repeat.
             for kind in 0..3 {
                 threads.spawn(move || {
                     let mut client = TcpStream::connect(address).unwrap();
@@ -125,7 +126,7 @@ fn ten_thousand_clients_slow() {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     with_server(1.0, |address, server| {
-        // Both ends of each are here, and there are some files besides.
+        // Both ends of each connection are in this process, and a few other files are open.
         let clients =
             maximum.map_or(10_000, |most| most.saturating_sub(500).div_ceil(2).min(10_000));
         assert!(clients >= 200, "only {maximum:?} files may be open");

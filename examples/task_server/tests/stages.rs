@@ -1,4 +1,4 @@
-//! The server and its clients together, at a hundredth of the length or less.
+//! The server and its clients together, with all sleeps scaled to a hundredth or less.
 
 use ecru::net::TcpListener;
 use std::collections::HashMap;
@@ -13,7 +13,8 @@ use task_server::server::{CPU_TASKS, IN_HAND, Server};
 use task_server::stage::Stage;
 use task_server::work;
 
-/// Serves while `visit` runs, on two workers or as many as the stage wants; then the server must end.
+/// Serves while `visit` runs, on two workers or the stage's own number. Afterwards the server must
+/// end.
 fn with_server<T>(stage: Stage, pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T {
     let server = &Server::new(stage, pace);
     thread::scope(|threads| {
@@ -37,7 +38,7 @@ fn with_server<T>(stage: Stage, pace: f64, visit: impl FnOnce(SocketAddr, &Serve
     })
 }
 
-/// A client that waits for ten seconds and not for ever.
+/// Connects a client that waits for at most ten seconds.
 fn connect(address: SocketAddr) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -60,7 +61,7 @@ fn sum(stage: Stage, seed: u64, clients: u64, messages: u64) -> u64 {
     })
 }
 
-/// What the clients get, worked out without any server: the sum, and all requests of each client.
+/// Computes what the clients get, without a server: the sum, and all requests of each client.
 fn model(seed: u64, clients: u64, messages: usize) -> (u64, Vec<Vec<(usize, u64)>>) {
     let mut known = HashMap::new();
     let (mut sum, mut all) = (0, vec![]);
@@ -128,7 +129,7 @@ fn requests_may_come_in_pieces_and_together() {
             }
             client.shutdown(Shutdown::Write).unwrap();
             let mut answers = vec![];
-            // All that was asked before the end is answered, then the server closes.
+            // All requests sent before the end are answered, then the server closes the connection.
             client.read_to_end(&mut answers).unwrap();
             assert_eq!(answers, [work::sleep_of(123).1; 4]);
         });
@@ -168,7 +169,7 @@ fn a_client_has_a_bounded_number_in_hand() {
             assert!(began.elapsed() < Duration::from_secs(60), "it goes on reading");
             thread::yield_now();
         }
-        // Another client is not kept waiting by it, whatever the first one goes on to ask.
+        // Another client is not delayed by it, whatever the first one sends.
         let mut other = connect(address);
         for seed in 0..50 {
             other.write_all(format!("0:{}\n", seed % 5).as_bytes()).unwrap();
@@ -183,7 +184,7 @@ fn a_client_that_goes_ends_what_was_done_for_it() {
     with_server(Stage::Pipelined, 1000.0, |address, server| {
         let mut client = connect(address);
         client.write_all(b"1:0\n1:3\n0:1\n").unwrap();
-        // The answer to the computing one: then the others sleep, for half an hour.
+        // This is the answer to the CPU task. The other tasks then sleep, for half an hour.
         client.read_exact(&mut [0]).unwrap();
         assert_eq!(server.counts().connections.now(), 1);
         assert!(server.counts().in_hand.now() >= 2);

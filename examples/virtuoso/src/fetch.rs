@@ -1,10 +1,10 @@
-//! One download, to nowhere.
+//! One download, whose bytes are discarded.
 
 use ecru::net::TcpStream;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 
-/// Fetches the file; gives its length, which has to be what was announced.
+/// Fetches the file and returns its length, which must be the announced one.
 pub(crate) fn download(address: SocketAddr) -> io::Result<u64> {
     let mut stream = TcpStream::connect(address)?;
     write!(stream, "GET /hugefile.bin HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;

@@ -1,8 +1,9 @@
-//! Virtuoso's page, snippet by snippet, and its measurement: many slow downloads by `map`, by a window, and all at once.
+//! Virtuoso's page, snippet by snippet, and its measurement: many slow downloads by `map`, by a
+//! window, and all at once.
 //!
 //! ```text
-//! cargo run --release -p virtuoso                 the snippets, then the measurement, scaled to end within a minute
-//! cargo run --release -p virtuoso -- --full       as the page has it: 12 s for each file; 100 one by one are twenty minutes
+//! cargo run --release -p virtuoso                 snippets, then the measurement, in under a minute
+//! cargo run --release -p virtuoso -- --full       the page's sizes: 12 s a file; 100 one by one: 20 minutes
 //! cargo run --release -p virtuoso -- --snippets   the snippets only
 //! ```
 

@@ -7,26 +7,27 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// How large it is. A file lasts `size / rate` seconds.
+/// The size of the measurement. One file takes `size / rate` seconds.
 pub(crate) struct Scale {
     size: u64,
     rate: u64,
     few: usize,
     many: usize,
-    /// How many are fetched one by one: the time of all of them is this part's, in proportion.
+    /// The number of files fetched one by one. The time for all files is extrapolated from them.
     one_by_one: usize,
 }
 
 impl Scale {
-    /// Three seconds for each file (two from nginx, which gives the first one's worth at once), and five of them one by one.
+    /// Three seconds for each file (two from nginx, which sends the first second's bytes at once),
+    /// and five files one by one.
     pub(crate) const QUICK: Scale =
         Scale { size: 300_000, rate: 100_000, few: 100, many: 2000, one_by_one: 5 };
-    /// As on the page.
+    /// The scale of Virtuoso's page.
     pub(crate) const FULL: Scale =
         Scale { size: 6_000_000, rate: 500_000, few: 100, many: 2000, one_by_one: 100 };
 }
 
-/// Measures against nginx, or where there is none against a server of this program.
+/// Measures against nginx, or against this program's own server if there is no nginx.
 pub(crate) fn all(scale: &Scale) -> io::Result<()> {
     raise_limit();
     let Some(program) = nginx::find() else {
@@ -67,7 +68,8 @@ fn table(scale: &Scale, address: SocketAddr) -> io::Result<()> {
     let windowed = row("a window of 512", many, took);
     row("all at once: par::map", many, timed(many, || par::map(0..many, download))?);
 
-    // What the page claims, with room for a machine that does other things too: the time of one, and that of four rounds.
+    // The page's claim, with a margin for a machine that does other work too: the time of one file,
+    // and that of four rounds.
     let nominal = Duration::from_secs(scale.size / scale.rate);
     if at_once > 2 * nominal || windowed > 8 * nominal {
         return Err(io::Error::other("these took longer than they should"));
@@ -82,7 +84,7 @@ fn timed(files: usize, fetch_all: impl FnOnce() -> Vec<io::Result<u64>>) -> io::
     Ok(began.elapsed())
 }
 
-/// As many open files as the system lets this process have; its children inherit that.
+/// Raises the limit on open files to the system's maximum. Child processes inherit it.
 fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

@@ -1,4 +1,4 @@
-//! A real nginx with `limit_rate`, in a folder of its own, for as long as it is needed.
+//! A real nginx with `limit_rate`, in a folder of its own, which runs while it is needed.
 
 use std::fs;
 use std::io;
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A running nginx, which ends with this value.
+/// A running nginx, which is stopped when this value is dropped.
 pub(crate) struct Nginx {
     process: Child,
     folder: PathBuf,
     pub(crate) address: SocketAddr,
 }
 
-/// The program, if there is one. Debian puts it where a plain user's PATH does not look.
+/// Finds the program. Debian installs it in a folder that is not in a normal user's PATH.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
@@ -28,9 +28,9 @@ impl Nginx {
         let folder = std::env::temp_dir().join(format!("ecru-virtuoso-{}", std::process::id()));
         fs::create_dir_all(folder.join("html"))?;
         fs::File::create(folder.join("html/hugefile.bin"))?.set_len(size)?;
-        // Whoever takes the port in between makes nginx fail, which is seen below.
+        // If another process takes the port in between, nginx fails, which is detected below.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        // As root it would serve as another user, who cannot look into the folder.
+        // As root, nginx would serve as another user, which cannot read the folder.
         let user = if rustix::process::getuid().is_root() { "user root;" } else { "" };
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .map(|name| format!("{name}_temp_path {}/{name};", folder.display()))
@@ -69,7 +69,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // Not a kill: its workers have to be told too, and it does that.
+        // This is not a kill, because nginx has to tell its workers.
         if let Some(pid) =
             i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw)
         {

@@ -1,11 +1,12 @@
-//! A server for where there is no nginx: every file is as long as asked for, and comes as slowly.
+//! A server for machines without nginx. Every file has the requested size and is sent at the
+//! requested rate.
 
 use ecru::net::{TcpListener, TcpStream};
 use ecru::{Cancelled, sleep};
 use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
 
-/// Pieces that a second's worth is sent in.
+/// The number of pieces in which a second's bytes are sent.
 const PIECES: u64 = 20;
 
 /// Serves until it is cancelled.
@@ -15,7 +16,7 @@ pub(crate) fn serve(listener: &TcpListener, size: u64, rate: u64) {
             match listener.accept() {
                 Ok((stream, _)) => drop(s.spawn(move || answer(&stream, size, rate))),
                 Err(error) if Cancelled::find(&error).is_some() => return,
-                // No descriptors left, say: clients that have theirs will give some back.
+                // Perhaps no descriptors are left. Connected clients will free some.
                 Err(_) => _ = sleep(Duration::from_millis(10)),
             }
         }

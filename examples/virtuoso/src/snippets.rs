@@ -1,4 +1,4 @@
-//! The snippets: above each, what the page writes; each result is checked.
+//! The snippets. The page's text is above each of them, and each result is checked.
 
 use ecru::{par, sleep};
 use std::fmt::Debug;
@@ -19,9 +19,9 @@ pub(crate) fn all() {
     println!();
 }
 
-/// A pause, as work that others do. Nobody cancels it here.
+/// Pauses, in place of work by another program. It is never cancelled here.
 fn pause(length: Duration) {
-    sleep(length).expect("nobody cancels this run");
+    sleep(length).expect("this run is never cancelled");
 }
 
 fn show<T: Debug + PartialEq>(snippet: &str, began: Instant, found: T, expected: &T) {
@@ -29,7 +29,8 @@ fn show<T: Debug + PartialEq>(snippet: &str, began: Instant, found: T, expected:
     assert_eq!(&found, expected, "{snippet}");
 }
 
-/// `(v/thread ..)`: a task whose result nobody wants. It cannot outlive the scope, and may be joined before.
+/// `(v/thread ..)`: a task whose result is not used. It cannot outlive the scope, and may be joined
+/// earlier.
 fn thread() {
     let began = Instant::now();
     ecru::scope(|s| {
@@ -40,7 +41,7 @@ fn thread() {
     });
 }
 
-/// `(v/future ..)`: the handle of a task. A failure stays in it until somebody looks.
+/// `(v/future ..)`: the handle of a task. A failure stays in it until it is joined.
 fn future() {
     let began = Instant::now();
     ecru::scope(|s| {
@@ -61,7 +62,8 @@ fn future() {
     });
 }
 
-/// `(v/with-executor [exe] .. (v/future-via [exe] ..))`: every scope is one, and ends when its tasks have.
+/// `(v/with-executor [exe] .. (v/future-via [exe] ..))`: every scope is an executor, and ends when
+/// its tasks have ended.
 fn executor() {
     let began = Instant::now();
     let sum = ecru::scope(|s| {
@@ -77,7 +79,8 @@ fn executor() {
     show("(v/with-executor [exe] (+ @a @b))", began, sum, &12);
 }
 
-/// `(v/map f (range 10) (range 10))`: a task for each pair, all at once; the results as one gets to them.
+/// `(v/map f (range 10) (range 10))`: a task for each pair, all at once. Results are returned when
+/// they are requested.
 fn map() {
     let expected: Vec<i32> = (0..10).map(|n| 2 * n).collect();
     let add = |(a, b)| {
@@ -95,8 +98,8 @@ fn map() {
     });
 }
 
-/// `(v/pmap 512 ..)` and `(v/fmap 512 ..)`. Here `pmap` is a window that slides: the slowest of 512 holds up nobody. `fmap`'s
-/// chunks are Virtuoso's.
+/// `(v/pmap 512 ..)` and `(v/fmap 512 ..)`. In ecru, `pmap` is a sliding window: the slowest of 512
+/// does not delay the others. `fmap` has Virtuoso's chunks.
 fn windows_and_chunks() {
     let began = Instant::now();
     let sums = par::map_buffered(512, (0..1000).zip(0..1000), |(a, b)| {

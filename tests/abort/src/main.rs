@@ -1,6 +1,6 @@
-//! What works where panics abort, and what is leaked there: `cargo run --profile abort -p ecru-abort`.
+//! Checks what works and what is leaked if panics abort: `cargo run --profile abort -p ecru-abort`.
 //!
-//! Each check is a function; the last line says how many there were, as the test runner does.
+//! Each check is a function. The last line has the number of checks, as the test runner prints it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -68,7 +68,7 @@ fn scopes_wait_for_tasks_that_borrow() {
         ecru::scope(|s| {
             for (n, square) in squares.iter_mut().enumerate() {
                 s.spawn(move || {
-                    ecru::yield_now().expect("nobody cancels it");
+                    ecru::yield_now().expect("it is never cancelled");
                     *square = n * n;
                 });
             }

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use super::support::{each_run, ms};
 
-/// An endless fork-join of each kind ends, in a limit that comes while it runs and in one that has passed before it began. Where a join is a
-/// cancellation point, the join says so.
+/// An endless fork-join of each kind ends, in a limit that expires while it runs and in a limit
+/// that has expired before it began. Where a join is a cancellation point, the join returns the
+/// cancellation.
 #[test]
 fn an_endless_fork_join_ends_with_its_limit() {
-    // Whether the round was told to end.
+    // A round, which returns whether it was told to end.
     type Round = fn() -> bool;
     let told: [(&str, Round); 2] = [
         ("spawn and join", || ecru::scope(|s| s.spawn(|| 1).join().is_err())),

@@ -1,4 +1,5 @@
-//! A second round of attacks on coroutines: what a body may keep over a suspension, and what others may do meanwhile.
+//! A second round of attacks on coroutines: what a body may hold across a suspension, and what
+//! other code may do meanwhile.
 #![expect(clippy::mem_forget, reason = "a coroutine that is forgotten is one of the attacks")]
 
 mod limits;
@@ -21,7 +22,8 @@ use ecru::{Source, channel};
 
 ecru::task_local! { static NAME: String }
 
-/// A coroutine suspends inside `LocalKey::with`, its resumer's binding ends, and the coroutine reads the value that is gone.
+/// A coroutine suspends inside `LocalKey::with`, its resumer's binding ends, and the coroutine then
+/// reads the value.
 #[test]
 fn a_binding_ends_while_a_coroutine_reads_it() {
     let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
@@ -33,7 +35,7 @@ fn a_binding_ends_while_a_coroutine_reads_it() {
     let first = panic::catch_unwind(AssertUnwindSafe(|| {
         NAME.scope("a value on the heap, long enough".to_owned(), || coroutine.resume(()))
     }));
-    // Either the suspension panics, or the value must still be there.
+    // Either the suspension panics, or the value is still alive.
     if let Ok(CoroutineState::Yielded(())) = first {
         let _other = "XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX".to_owned();
         match coroutine.resume(()) {
@@ -46,7 +48,8 @@ fn a_binding_ends_while_a_coroutine_reads_it() {
     }
 }
 
-/// The same with a generator, which is read in a task and is left over when the binding's body has ended.
+/// As above, with a generator that is read in a task and left over when the binding's body has
+/// ended.
 #[test]
 fn a_binding_ends_while_a_generator_reads_it_in_a_task() {
     run_on(1, || {
@@ -64,7 +67,7 @@ fn a_binding_ends_while_a_generator_reads_it_in_a_task() {
     });
 }
 
-/// The function of `suspend_with` suspends the coroutine around it, which is then dropped.
+/// The function passed to `suspend_with` suspends the outer coroutine, which is then dropped.
 #[test]
 fn the_function_of_a_suspension_suspends_the_outer_coroutine() {
     let noted = Rc::new(Cell::new(0));
@@ -91,7 +94,7 @@ fn the_function_of_a_suspension_suspends_the_outer_coroutine() {
         assert_eq!(outer.resume(()), CoroutineState::Complete(9));
     });
     assert!(first.is_none() || first.as_deref().unwrap().contains("suspend"), "{first:?}");
-    // Dropped in the middle.
+    // The coroutine is dropped while suspended.
     let dropped = Rc::new(Cell::new(0));
     let count = Rc::clone(&dropped);
     let outer = Coroutine::new(move |outer: &Yielder<(), u8>, ()| {
@@ -112,7 +115,7 @@ fn the_function_of_a_suspension_suspends_the_outer_coroutine() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A future that suspends the coroutine when it is polled; another task goes on with that coroutine.
+/// A future suspends the coroutine when it is polled, and another task resumes that coroutine.
 #[test]
 fn a_future_is_polled_in_one_task_and_goes_on_in_another() {
     struct Suspends<'a>(&'a Yielder<(), u8>, u32, Arc<std::sync::Mutex<Option<Waker>>>);
@@ -171,7 +174,8 @@ impl Source for Mischief<'_> {
     }
 }
 
-/// A source of the user's own suspends the coroutine in the middle of a wait: before it is registered, while it is, and between two lists.
+/// A user-defined source suspends the coroutine in the middle of a wait: before the wait is
+/// registered, while it is registered, and between two lists.
 #[test]
 fn a_source_suspends_in_the_middle_of_a_wait() {
     for place in [1, 2, 3] {
@@ -209,7 +213,7 @@ fn a_source_suspends_in_the_middle_of_a_wait() {
                         }
                     }
                 });
-                // At its first look the source is in no list yet.
+                // At its first look the wait is not in any list yet.
                 assert!(
                     place == 1 || result.as_deref().is_some_and(|text| text.contains("suspend")),
                     "{place}: {result:?}"
@@ -225,7 +229,8 @@ fn a_source_suspends_in_the_middle_of_a_wait() {
     }
 }
 
-/// The value of a send is a suspension. Meanwhile the receiver gives up, and the coroutine is resumed, dropped or forgotten.
+/// The value expression of a send suspends. Meanwhile the receiver gives up, and the coroutine is
+/// resumed, dropped or forgotten.
 #[test]
 fn a_coroutine_is_suspended_with_a_reservation() {
     for how in 0..3 {
@@ -259,7 +264,7 @@ fn a_coroutine_is_suspended_with_a_reservation() {
                         }
                     }
                     if how != 2 {
-                        // The room is there again.
+                        // The room is available again.
                         let child = s.spawn_local(move || receiver.recv_timeout(ms(60_000)));
                         ecru::yield_now().unwrap();
                         assert_eq!(sender.try_send(8), Ok(()), "{how} {capacity}");
@@ -271,7 +276,7 @@ fn a_coroutine_is_suspended_with_a_reservation() {
     }
 }
 
-/// A future of two lists is forgotten; one list is freed, the other is notified.
+/// A future over two lists is forgotten, one list is freed, and the other is notified.
 #[test]
 fn a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
     struct Lists<'a>(&'a WaitList, &'a WaitList);
@@ -298,7 +303,8 @@ fn a_future_over_two_lists_is_forgotten_and_one_list_is_freed() {
     stays.notify_all();
 }
 
-/// A coroutine of generators of generators, each lent a yielder of one further out, all dropped at once at any depth.
+/// A coroutine with generators inside generators, each of which has a yielder of an outer one. All
+/// are dropped at once, at any depth.
 #[test]
 fn generators_in_generators_are_dropped_at_any_depth() {
     fn nest(depth: u32, dropped: &Cell<u32>, yielder: &Yielder<(), u32>) {

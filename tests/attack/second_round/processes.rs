@@ -1,4 +1,4 @@
-//! What only a process of its own can show: signals, closed standard streams, and the environment.
+//! Attacks that need a process of their own: signals, closed standard streams, and the environment.
 
 use std::io::{Read, Write};
 use std::process::Command;
@@ -18,7 +18,8 @@ fn terminate() {
     assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
 }
 
-/// SIGTERM comes while every task computes under a limit, after the root has ended, and in a shield.
+/// SIGTERM comes while every task computes under a limit, after the root has ended, and in a
+/// shield.
 #[test]
 fn a_signal_comes_at_odd_moments() {
     alone("second_round::processes::a_signal_comes_at_odd_moments", || {
@@ -37,7 +38,7 @@ fn a_signal_comes_at_odd_moments() {
                         let own = ecru::checkpoint().map_err(|c| c.reason());
                         ecru::shield(|| match child.join() {
                             Ok(reason) => assert_eq!(reason, CancelReason::Shutdown),
-                            // The signal came before it could begin.
+                            // The signal came before the task could begin.
                             Err(error) => {
                                 assert!(matches!(error, ecru::JoinError::Cancelled), "{error}")
                             }
@@ -60,7 +61,7 @@ fn a_signal_comes_at_odd_moments() {
                     terminate();
                     assert_eq!(ecru::sleep(ms(1)), Ok(()), "a shield keeps it out");
                 });
-                // The signal has come, but its listener may be about to run.
+                // The signal has come, but its listener may not have run yet.
                 ecru::sleep(HOUR).map_err(|c| c.reason())
             });
             assert_eq!(after, Err(CancelReason::Shutdown));
@@ -68,8 +69,8 @@ fn a_signal_comes_at_odd_moments() {
     });
 }
 
-/// With standard error and more closed, a deadlock, a panic and an error that nobody sees are survived, and no report lands in a
-/// descriptor of the program's.
+/// With standard error and other streams closed, the process survives a deadlock, a panic and an
+/// error that is never looked at. No report is written to a descriptor of the program.
 #[test]
 fn reports_are_made_without_a_standard_error() {
     let name = "second_round::processes::reports_are_made_without_a_standard_error";
@@ -112,7 +113,8 @@ fn reports_are_made_without_a_standard_error() {
     }
 }
 
-/// Programs that a timer or a closure will wake are not taken for stuck, whatever `ECRU_DETECT_DEADLOCK` says.
+/// A program that a timer or a closure will wake does not count as stuck, whatever
+/// `ECRU_DETECT_DEADLOCK` is.
 #[test]
 fn nothing_is_stuck_where_a_timer_or_a_closure_will_wake() {
     let name = "second_round::processes::nothing_is_stuck_where_a_timer_or_a_closure_will_wake";

@@ -1,4 +1,4 @@
-//! What these attacks share.
+//! Helpers of these attacks.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc;
@@ -16,7 +16,9 @@ impl<F: FnMut()> Drop for OnDrop<F> {
 }
 
 /// Ends the process, naming the test, unless it is dropped within a minute.
-pub(super) struct Watchdog(#[expect(dead_code, reason = "dropping it tells")] mpsc::Sender<()>);
+pub(super) struct Watchdog(
+    #[expect(dead_code, reason = "its drop is the signal")] mpsc::Sender<()>,
+);
 impl Watchdog {
     #[track_caller]
     pub(super) fn new() -> Watchdog {
@@ -50,7 +52,7 @@ pub(super) fn each_run(body: impl Fn()) {
     }
 }
 
-/// The text of the panic of `f`.
+/// Returns the text of the panic of `f`.
 pub(super) fn panic_of<T>(f: impl FnOnce() -> T) -> Option<String> {
     match panic::catch_unwind(AssertUnwindSafe(f)) {
         Ok(_) => None,

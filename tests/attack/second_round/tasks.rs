@@ -1,4 +1,5 @@
-//! Attacks on tasks that keep their worker to themselves, on limits and shields, and on streams and hooks that misbehave.
+//! Attacks by tasks that never release their worker, on limits and shields, and by streams and
+//! hooks that misbehave.
 
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
@@ -29,7 +30,7 @@ fn lets_a_sibling_run(name: &str, op: impl Fn()) {
     });
 }
 
-/// On one worker, a task repeats a call that has no reason to wait.
+/// On one worker, a task repeats a call that never has to wait.
 #[test]
 fn a_call_that_need_not_wait_is_repeated_on_one_worker() {
     run_on(1, || {
@@ -93,7 +94,7 @@ fn a_call_that_need_not_wait_is_repeated_on_one_worker() {
     });
 }
 
-/// Computes until it is cancelled, or for so long.
+/// Computes until it is cancelled, or for `limit`.
 fn computes(limit: Duration) -> bool {
     let begun = Instant::now();
     while !ecru::is_cancelled() && begun.elapsed() < limit {
@@ -102,7 +103,7 @@ fn computes(limit: Duration) -> bool {
     ecru::is_cancelled()
 }
 
-/// Limits in the past and shields that have run out, in every nesting, around code that never waits.
+/// Limits in the past and expired shields, in every nesting, around code that never waits.
 #[test]
 fn limits_and_shields_are_nested_around_code_that_computes() {
     each_run(|| {
@@ -113,7 +114,7 @@ fn limits_and_shields_are_nested_around_code_that_computes() {
         assert_eq!(ecru::timeout_at(past, || ecru::shield(|| computes(ms(3)))), Ok(false));
         ecru::cancel_scope(|c| {
             c.cancel();
-            // The outer shield holds, however long the inner one does.
+            // The outer shield stays in force, however long the inner one lasts.
             assert!(!ecru::shield(|| ecru::shield_for(ms(1), || computes(ms(4)))));
             assert!(ecru::shield_for(Duration::ZERO, || computes(HOUR)));
             assert!(ecru::shield_for(Duration::ZERO, || ecru::sleep(HOUR)).is_err());
@@ -133,7 +134,7 @@ fn limits_and_shields_are_nested_around_code_that_computes() {
     });
 }
 
-/// Daemons compute and never wait; their scopes end all the same, on one worker.
+/// Daemons compute and never wait. Their scopes end nevertheless, on one worker.
 #[test]
 fn a_daemon_computes_until_its_scope_ends() {
     each_run(|| {
@@ -165,7 +166,8 @@ fn a_daemon_computes_until_its_scope_ends() {
     });
 }
 
-/// A chain of three hundred tasks, each joined by the one before, is cut by a limit that only the last one can see.
+/// A chain of three hundred tasks, each joined by the previous one, is ended by a limit that only
+/// the last one can see.
 #[test]
 fn a_chain_of_joins_is_cut_by_a_limit() {
     fn chain(depth: u32) -> u32 {
@@ -177,12 +179,13 @@ fn a_chain_of_joins_is_cut_by_a_limit() {
     }
     each_run(|| {
         let result = ecru::timeout(ms(5), || chain(300));
-        // A join that has its value keeps it.
+        // A join that has its value returns it.
         assert!(result.is_err() || result == Ok(300), "{result:?}");
     });
 }
 
-/// A predicate of a condition panics with the lock in hand; a sibling panics while a guard is held over a wait.
+/// The predicate of a condition variable panics while it holds the lock; a sibling panics while a
+/// guard is held across a wait.
 #[test]
 fn a_predicate_panics_with_the_lock_in_hand() {
     each_run(|| {
@@ -220,7 +223,7 @@ fn a_predicate_panics_with_the_lock_in_hand() {
     });
 }
 
-/// A stream that says that it has read and written what it has not.
+/// A stream that reports more bytes than it has read or written.
 struct Liar {
     read: usize,
     write: usize,
@@ -248,7 +251,7 @@ impl CloseWrite for Liar {
     }
 }
 
-/// Streams that claim to have read or written more than there was are found out.
+/// Streams that claim to have read or written more than there was are detected.
 #[test]
 fn streams_that_lie_are_copied() {
     for (read, write) in [(usize::MAX, 1), (9_000_000, 1), (5, usize::MAX), (5, 50), (5, 0)] {
@@ -293,7 +296,8 @@ fn a_panic_hook_waits() {
     });
 }
 
-/// Generators are left in thread-locals of workers, and are dropped with these threads; their destructors use channels.
+/// Generators are left in thread-locals of workers, and are dropped with these threads. Their
+/// destructors use channels.
 #[test]
 fn generators_are_left_in_thread_locals_of_workers() {
     thread_local! {

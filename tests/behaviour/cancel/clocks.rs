@@ -1,4 +1,4 @@
-//! Time that passes while a task computes.
+//! Deadlines that pass while a task computes.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use crate::support::{HOUR, OnDrop, Watchdog, each_run, everywhere, ms, run_on};
 use ecru::{CancelReason, Cancelled, channel};
 
-/// Computes until the task sees that it is to stop.
+/// Computes until the task sees that it is cancelled.
 fn compute() {
     while !ecru::is_cancelled() {}
 }
 
-/// Computes past a moment.
+/// Computes until an instant has passed.
 fn compute_past(moment: Instant) {
     while Instant::now() <= moment {}
 }
 
-/// A loop that asks `is_cancelled` ends with its time limit, however far out that is.
+/// A loop over `is_cancelled` ends with its time limit, however many scopes are in between.
 #[test]
 fn cancel_47_computing_sees_a_deadline() {
     let _watchdog = Watchdog::new();
@@ -29,7 +29,8 @@ fn cancel_47_computing_sees_a_deadline() {
         assert!(limited.is_err());
     });
     each_run(|| {
-        // A child on the same worker, started in the place of its joiner, which does not come to look at its timer.
+        // A child on the same worker is started in place of its joiner, which therefore does not
+        // check its timer.
         let limited = ecru::timeout(ms(2), || {
             ecru::scope(|s| {
                 let child = s.spawn_local(|| {
@@ -73,7 +74,7 @@ fn limits_a_computing_child() -> bool {
     began.load(SeqCst)
 }
 
-/// A shield that has run out lets the request through to a task that computes in it, and to its children.
+/// An expired shield lets the request through to a task that computes in it, and to its children.
 #[test]
 fn cancel_48_computing_sees_a_shield_run_out() {
     let _watchdog = Watchdog::new();
@@ -90,7 +91,7 @@ fn cancel_48_computing_sees_a_shield_run_out() {
                 let _ = ecru::scope(|s| s.spawn(compute).join());
             });
         });
-        // A shield without a request to let through.
+        // An expired shield without a pending request changes nothing.
         ecru::shield_for(Duration::ZERO, || {
             compute_past(Instant::now());
             assert_eq!(ecru::checkpoint(), Ok(()));
@@ -98,7 +99,7 @@ fn cancel_48_computing_sees_a_shield_run_out() {
     });
 }
 
-/// A deadline that has passed ends the next cancel point, whichever that is.
+/// A deadline that has passed ends the next cancellation point, whichever it is.
 #[test]
 fn cancel_49_passed_deadline_is_seen_at_once() {
     type Point = fn() -> Result<(), Cancelled>;
@@ -121,17 +122,17 @@ fn cancel_49_passed_deadline_is_seen_at_once() {
             });
             assert!(late.is_err());
         }
-        // A limit that begins after its time: even what would not have to wait.
+        // A limit that begins after its deadline cancels even a call that would not have to wait.
         let (sender, receiver) = channel::bounded(1);
         sender.send(7).unwrap();
         assert!(ecru::timeout_at(past, || receiver.recv().unwrap_err()).is_err());
         assert_eq!(receiver.recv(), Ok(7));
-        // One that has passed, without a cancel point in it.
+        // An expired limit without a cancellation point inside has no effect.
         assert_eq!(ecru::timeout_at(past, || 1), Ok(1));
     });
 }
 
-/// Of two limits that have passed the earlier one counts, wherever it is.
+/// Of two expired limits the earlier one applies, wherever it is.
 #[test]
 fn cancel_50_earlier_of_two_passed_deadlines() {
     run_on(1, || {

@@ -1,4 +1,4 @@
-//! `on_cancel`: what is called when a request comes.
+//! `on_cancel`: hooks that run when a cancel request comes.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::cancelled;
 use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, until};
 
-/// However many cancel at once, a hook runs once.
+/// A hook runs once, even if several threads cancel at once.
 #[test]
 fn cancel_36_hook_runs_once() {
     each_run(|| {
@@ -33,14 +33,14 @@ fn cancel_36_hook_runs_once() {
             });
             assert_eq!(calls.load(SeqCst), 1);
         }
-        // A request that came first counts as well.
+        // A request that came before the hook counts as well.
         let calls = AtomicU32::new(0);
         cancelled(|| ecru::on_cancel(|| _ = calls.fetch_add(1, SeqCst), || ()));
         assert_eq!(calls.load(SeqCst), 1);
     });
 }
 
-/// After its body a hook does not run any more.
+/// After its body has ended, a hook does not run.
 #[test]
 fn cancel_37_hook_not_after() {
     each_run(|| {
@@ -51,7 +51,7 @@ fn cancel_37_hook_not_after() {
                 let _counted = counted;
                 unreachable!("too late");
             };
-            // It is dropped unrun.
+            // The hook is dropped unrun.
             let value = ecru::on_cancel(hook, || 7);
             assert_eq!((value, calls.load(SeqCst)), (7, 1));
             c.cancel();
@@ -60,7 +60,7 @@ fn cancel_37_hook_not_after() {
     });
 }
 
-/// Leaving the body waits for a hook that is at work.
+/// The end of the body waits for a running hook.
 #[test]
 fn cancel_38_hook_is_awaited() {
     each_run(|| {
@@ -89,7 +89,7 @@ fn cancel_38_hook_is_awaited() {
     });
 }
 
-/// What a hook does wrong harms nobody.
+/// A misbehaving hook affects neither the canceller nor the body.
 #[test]
 fn cancel_39_hook_panics() {
     each_run(|| {
@@ -112,7 +112,7 @@ fn cancel_39_hook_panics() {
     });
 }
 
-/// A hook runs in time though the task's only worker is held up by foreign code.
+/// A hook runs in time although foreign code blocks the task's only worker.
 #[test]
 fn cancel_40_hook_despite_foreign_code() {
     each_run(|| {
@@ -122,7 +122,7 @@ fn cancel_40_hook_despite_foreign_code() {
             ecru::on_cancel(
                 || stop.store(true, SeqCst),
                 || {
-                    // Blocks the thread: no timer of this worker can ring.
+                    // This blocks the thread, so no timer of this worker can fire.
                     while !stop.load(SeqCst) {
                         thread::yield_now();
                         assert!(before.elapsed() < Duration::from_secs(30), "the hook has not run");

@@ -18,7 +18,7 @@ fn pair() -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// Calls `body` in a section that is cancelled already.
+/// Calls `body` in a section that is already cancelled.
 fn cancelled<T>(body: impl FnOnce() -> T) -> T {
     ecru::cancel_scope(|c| {
         c.cancel();
@@ -26,7 +26,7 @@ fn cancelled<T>(body: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Uses up time without waiting.
+/// Computes for this time without waiting.
 fn spin(duration: Duration) {
     let start = Instant::now();
     while start.elapsed() < duration {

@@ -1,4 +1,4 @@
-//! How far a request reaches: down the tree, or no farther than one section.
+//! The reach of a request: down the tree, or only one section.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
@@ -44,7 +44,7 @@ fn cancel_13_goes_down() {
     });
 }
 
-/// To a task that has ended nothing happens.
+/// Cancelling an ended task does nothing.
 #[test]
 fn cancel_14_of_what_has_ended() {
     each_run(|| {
@@ -59,7 +59,7 @@ fn cancel_14_of_what_has_ended() {
     });
 }
 
-/// What a cancelled task spawns never begins.
+/// A task that a cancelled task spawns never begins.
 #[test]
 fn cancel_15_child_of_a_cancelled_task() {
     each_run(|| {
@@ -81,7 +81,7 @@ fn cancel_15_child_of_a_cancelled_task() {
     });
 }
 
-/// A section in place is cancelled from another task, and only it.
+/// A section is cancelled by another task, without its surroundings.
 #[test]
 fn cancel_32_in_place() {
     each_run(|| {
@@ -113,7 +113,7 @@ fn cancel_33_in_place_by_itself() {
     });
 }
 
-/// A section's scopes are below it.
+/// Scopes opened in a section are cancelled with it.
 #[test]
 fn cancel_34_in_place_with_children() {
     each_run(|| {
@@ -139,7 +139,7 @@ fn cancel_34_in_place_with_children() {
     });
 }
 
-/// A handle that outlives its section does nothing, wherever it is.
+/// A handle that outlives its section does nothing.
 #[test]
 fn cancel_35_handle_outlives() {
     let mut kept: Vec<CancelHandle> = Vec::new();
@@ -162,7 +162,8 @@ fn cancel_35_handle_outlives() {
     }
 }
 
-/// A request passes a task that has never waited on its way to those below it, and that task sees it at its own first wait.
+/// A request passes a task that has never waited and reaches the tasks below. That task sees it at
+/// its own first wait.
 #[test]
 fn cancel_45_passes_who_never_waited() {
     for _ in 0..50 {
@@ -199,13 +200,13 @@ fn cancel_45_passes_who_never_waited() {
     }
 }
 
-/// Tasks that compute and never wait see a request from further up, and none that is not theirs.
+/// Tasks that compute and never wait see a request from above, and none for other tasks.
 #[test]
 fn cancel_46_seen_without_waiting() {
     each_run(|| {
         let started = AtomicBool::new(false);
         let work = || {
-            // Of no concern to anybody else.
+            // This request concerns no other task.
             cancelled(|| assert!(ecru::is_cancelled()));
             assert!(!ecru::is_cancelled());
             ecru::scope(|s| s.spawn(|| assert!(!ecru::is_cancelled())).join()).unwrap();
@@ -220,7 +221,7 @@ fn cancel_46_seen_without_waiting() {
         let work = &work;
         ecru::scope(|s| {
             let joined = |result: Result<(), JoinError>| {
-                // Where the other worker has taken the task, the join waits, and is cancelled.
+                // If the other worker has taken the task, the join waits, and is cancelled.
                 assert!(matches!(result, Ok(()) | Err(JoinError::CallerCancelled)), "{result:?}");
             };
             let top = &s.spawn(move || {

@@ -1,4 +1,4 @@
-//! Why something was cancelled, and how errors tell it.
+//! The reason of a cancellation, and how errors report it.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use ecru::{CancelReason, Cancelled};
 use super::{cancelled, pair, spin};
 use crate::support::{each_run, forever, ms, settle, until};
 
-/// A handle's `cancel` is explicit.
+/// A handle's `cancel` has the reason `Explicit`.
 #[test]
 fn cancel_06_reason_explicit() {
     each_run(|| {
@@ -28,7 +28,7 @@ fn cancel_06_reason_explicit() {
     });
 }
 
-/// A timeout's reason is the deadline.
+/// A timeout has the reason `Deadline`.
 #[test]
 fn cancel_07_reason_deadline() {
     each_run(|| {
@@ -39,7 +39,7 @@ fn cancel_07_reason_deadline() {
     });
 }
 
-/// The first reason is the one that counts.
+/// The first reason stays.
 #[test]
 fn cancel_08_first_reason_stays() {
     each_run(|| {
@@ -51,13 +51,13 @@ fn cancel_08_first_reason_stays() {
                 settle();
                 forever().reason()
             });
-            // Nothing was interrupted by the deadline.
+            // The deadline interrupted nothing.
             assert_eq!(result, Ok(CancelReason::Explicit));
         });
     });
 }
 
-/// As an `io::Error` it is of kind `Other`, and is found again.
+/// As an `io::Error` it has the kind `Other`, and can be found again.
 #[test]
 fn cancel_09_as_io_error() {
     each_run(|| {
@@ -71,7 +71,7 @@ fn cancel_09_as_io_error() {
     });
 }
 
-/// Other errors are not mistaken for it, even when the task is cancelled.
+/// Other errors are not mistaken for a cancellation, even if the task is cancelled.
 #[test]
 fn cancel_10_find_in_other_errors() {
     each_run(|| {
@@ -88,7 +88,7 @@ fn cancel_10_find_in_other_errors() {
     });
 }
 
-/// `BufReader` and `io::copy` neither retry nor swallow it.
+/// `BufReader` and `io::copy` neither retry nor hide it.
 #[test]
 fn cancel_11_passes_through_std() {
     each_run(|| {
@@ -110,7 +110,7 @@ fn cancel_11_passes_through_std() {
         });
         let error = cancelled(|| io::copy(&mut &client, &mut io::sink())).unwrap_err();
         assert_eq!(Cancelled::find(&error).unwrap().reason(), CancelReason::Explicit);
-        // What was read is not lost.
+        // The bytes that were read are not lost.
         assert_eq!(line, "half a line");
     });
 }

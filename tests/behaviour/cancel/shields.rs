@@ -1,4 +1,4 @@
-//! What a request does not reach: shields, and tasks that unwind.
+//! What a request does not reach: shields, and unwinding tasks.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ use ecru::{CancelReason, JoinError};
 use super::cancelled;
 use crate::support::{HOUR, OnDrop, begin, each_run, forever, ms, quiet_panic, settle, until};
 
-/// A shield keeps a request out, and it is seen afterwards.
+/// A shield blocks a request, which is seen afterwards.
 #[test]
 fn cancel_17_shield() {
     each_run(|| {
@@ -36,7 +36,7 @@ fn cancel_17_shield() {
     });
 }
 
-/// A shield works for who has been cancelled already.
+/// A shield works in a task that is already cancelled.
 #[test]
 fn cancel_18_shield_entered_late() {
     each_run(|| {
@@ -77,7 +77,7 @@ fn cancel_19_shield_covers_children() {
     });
 }
 
-/// A shield with a limit opens when its time is up.
+/// A shield with a limit lets requests through when its time is up.
 #[test]
 fn cancel_20_shield_for() {
     each_run(|| {
@@ -89,7 +89,7 @@ fn cancel_20_shield_for() {
             assert!(before.elapsed() >= ms(3));
             assert!(ecru::shield_for(Duration::MAX, || ecru::sleep(ms(1))).is_ok());
         });
-        // A request that comes after the time is up gets through as well, also to children.
+        // A request after that time gets through as well, also to children.
         let ready = AtomicBool::new(false);
         ecru::scope(|s| {
             let task = s.spawn(|| {
@@ -111,7 +111,7 @@ fn cancel_20_shield_for() {
     });
 }
 
-/// A shield keeps out what comes from outside, not what is inside.
+/// A shield blocks requests from outside, not those from inside.
 #[test]
 fn cancel_21_timeout_inside_a_shield() {
     each_run(|| {
@@ -150,7 +150,7 @@ fn cancel_41_unwinding() {
                 });
                 assert!(matches!(panicking.join(), Err::<(), _>(JoinError::Panicked(_))));
             });
-            // Nobody else has been disturbed.
+            // No other task was affected.
             assert!(unstarted.join().unwrap());
             assert!(ecru::sleep(ms(1)).is_ok());
             other.cancel();
@@ -159,7 +159,7 @@ fn cancel_41_unwinding() {
     });
 }
 
-/// What cannot fail waits while a task unwinds, too.
+/// Waits that cannot fail still wait while a task unwinds.
 #[test]
 fn cancel_42_unwinding_shield() {
     each_run(|| {
@@ -176,7 +176,7 @@ fn cancel_42_unwinding_shield() {
                 });
                 quiet_panic("unwinding");
             });
-            // Meanwhile the worker's other tasks are not unwinding.
+            // Meanwhile the worker's other tasks do not count as unwinding.
             let sibling = s.spawn(|| (0..4).all(|_| ecru::sleep(ms(1)).is_ok()));
             assert!(matches!(panicking.join(), Err::<(), _>(JoinError::Panicked(_))));
             assert!(sibling.join().unwrap());
@@ -186,7 +186,7 @@ fn cancel_42_unwinding_shield() {
     });
 }
 
-/// A destructor of a task that unwinds sends where that needs no wait, and gets the value back where it does.
+/// A destructor of an unwinding task sends if that needs no wait. Otherwise it gets the value back.
 #[test]
 fn cancel_51_send_while_unwinding() {
     each_run(|| {
@@ -206,7 +206,7 @@ fn cancel_51_send_while_unwinding() {
                         room.send_timeout(2, HOUR).unwrap();
                         assert_eq!(full.send(3), Err(SendError::Cancelled(3)));
                         assert_eq!(unheard.send(4), Err(SendError::Disconnected(4)));
-                        // Its receiver may not have come to wait yet.
+                        // Its receiver may not be waiting yet.
                         if meeting.send(5).is_err() {
                             receiver.cancel();
                         }

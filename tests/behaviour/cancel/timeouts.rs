@@ -1,4 +1,4 @@
-//! Time limits, one within another, and on plain threads.
+//! Time limits, nested, and on plain threads.
 
 use std::io::{self, Read};
 use std::thread;
@@ -9,7 +9,7 @@ use ecru::{CancelReason, Elapsed};
 use super::{pair, spin};
 use crate::support::{HOUR, Watchdog, each_run, forever, ms, run_on};
 
-/// In time is in time, for good.
+/// A body that ends in time is not cancelled, and neither are later waits.
 #[test]
 fn cancel_22_timeout_in_time() {
     each_run(|| {
@@ -34,7 +34,7 @@ fn cancel_23_timeout_awaits() {
     });
 }
 
-/// Where nothing was interrupted the value counts.
+/// If nothing was interrupted, the value is returned.
 #[test]
 fn cancel_24_timeout_not_noticed() {
     each_run(|| {
@@ -47,7 +47,7 @@ fn cancel_24_timeout_not_noticed() {
     });
 }
 
-/// Who swallows the interruption does not hide it.
+/// A body that ignores the interruption does not hide it.
 #[test]
 fn cancel_25_timeout_swallowed() {
     each_run(|| {
@@ -70,7 +70,7 @@ fn cancel_26_timeout_through_a_child() {
             7
         });
         assert!(result.is_err());
-        // So does that of a child that has not begun.
+        // So does the interruption of a child that has not begun.
         let result = ecru::timeout(Duration::ZERO, || {
             spin(ms(1));
             ecru::scope(|s| drop(s.spawn(forever)));
@@ -80,7 +80,7 @@ fn cancel_26_timeout_through_a_child() {
     });
 }
 
-/// An outer expiry is the outer call's.
+/// The outer call reports an outer expiry.
 #[test]
 fn cancel_27_outer_deadline_first() {
     each_run(|| {
@@ -94,7 +94,7 @@ fn cancel_27_outer_deadline_first() {
     });
 }
 
-/// An inner expiry is the inner call's.
+/// The inner call reports an inner expiry.
 #[test]
 fn cancel_28_inner_deadline_first() {
     each_run(|| {
@@ -108,7 +108,7 @@ fn cancel_28_inner_deadline_first() {
     });
 }
 
-/// No time at all is enough for who does not wait.
+/// A limit of zero is enough for a body that does not wait.
 #[test]
 fn cancel_29_timeout_of_nothing() {
     each_run(|| {
@@ -120,7 +120,7 @@ fn cancel_29_timeout_of_nothing() {
     });
 }
 
-/// The longest of durations is no limit.
+/// The longest duration is no limit.
 #[test]
 fn cancel_30_timeout_for_ever() {
     each_run(|| {
@@ -159,7 +159,7 @@ fn cancel_31_try_timeout() {
     });
 }
 
-/// A plain thread's waits take the nearest deadline.
+/// A plain thread's waits end at the nearest deadline.
 #[test]
 fn cancel_43_thread_deadline() {
     let _watchdog = Watchdog::new();

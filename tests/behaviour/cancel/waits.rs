@@ -1,4 +1,5 @@
-//! What a request does to waits: each from then on, the one in progress, and nothing that they took.
+//! The effect of a request on waits: it ends the current one and every later one, and they take
+//! nothing.
 
 use std::io::{Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
@@ -11,7 +12,7 @@ use ecru::{CancelReason, Cancelled, JoinError};
 use super::{cancelled, pair};
 use crate::support::{HOUR, each_run, forever, ms, run_on, settle, until};
 
-/// Who was not asked to stop sees nothing.
+/// A task that was not cancelled sees no request.
 #[test]
 fn cancel_01_not_asked() {
     each_run(|| {
@@ -26,7 +27,7 @@ fn cancel_01_not_asked() {
     assert_eq!(ecru::checkpoint(), Ok(()));
 }
 
-/// Once cancelled, every wait is, at once.
+/// Once a task is cancelled, every wait returns `Cancelled` at once.
 #[test]
 fn cancel_02_every_wait_from_then_on() {
     each_run(|| {
@@ -90,7 +91,7 @@ fn cancel_03_wakes() {
     });
 }
 
-/// A cancelled read leaves the bytes where they are.
+/// A cancelled read leaves the bytes in the socket.
 #[test]
 fn cancel_04_consumes_nothing() {
     each_run(|| {
@@ -105,10 +106,10 @@ fn cancel_04_consumes_nothing() {
     });
 }
 
-/// Who has been handed a value gets it, though he was cancelled before he could look.
+/// A value that was handed over is received, even if the task is cancelled before it runs again.
 #[test]
 fn cancel_05_what_was_handed_over_stays() {
-    // One worker: nothing runs between the hand-over and the cancel.
+    // There is one worker, so nothing runs between the hand-over and the cancellation.
     run_on(1, || {
         let (joining, release) = (AtomicBool::new(false), AtomicBool::new(false));
         ecru::scope(|s| {
@@ -133,7 +134,7 @@ fn cancel_05_what_was_handed_over_stays() {
     });
 }
 
-/// A loop that ignores all errors cannot hang its worker.
+/// A loop that ignores all errors does not block its worker.
 #[test]
 fn cancel_12_deaf_loop_yields() {
     run_on(1, || {
@@ -169,7 +170,7 @@ fn cancel_12_deaf_loop_yields() {
     });
 }
 
-/// What never waits does not care.
+/// Calls that never wait are not affected.
 #[test]
 fn cancel_16_try_calls_are_no_cancel_points() {
     each_run(|| {
@@ -190,7 +191,7 @@ fn cancel_16_try_calls_are_no_cancel_points() {
     });
 }
 
-/// Whenever the request comes, the task ends, and what is handed over arrives once.
+/// Whenever the request comes, the task ends, and each value that is handed over arrives once.
 #[test]
 fn cancel_44_races_with_waking() {
     each_run(|| {
@@ -240,7 +241,8 @@ fn cancel_44_races_with_waking() {
     });
 }
 
-/// A task that has had its share lets others run before its next wait. One of them may cancel it then: that wait takes nothing.
+/// A task whose budget is used up lets others run before its next wait. If one of them cancels it,
+/// that wait takes nothing.
 #[test]
 fn cancel_04_consumes_nothing_when_the_request_comes_during_its_turn_to_wait() {
     run_on(1, || {

@@ -1,4 +1,4 @@
-//! How a channel ends: with its last sender, with its last receiver, or by `close`.
+//! The end of a channel: by its last sender, by its last receiver, or by `close`.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -86,7 +86,7 @@ fn channel_36_close_delivers_what_is_there() {
         for (name, sender, receiver) in kinds() {
             let n = usize::min(receiver.capacity().unwrap_or(5), 5);
             (0..n).for_each(|number| sender.send(number).unwrap());
-            // As many more wait to send, where anybody has to.
+            // Three more wait to send, if the channel is full.
             let waiting = if receiver.is_full() { 3 } else { 0 };
             let (sent, values) = side.many(
                 waiting,
@@ -101,7 +101,7 @@ fn channel_36_close_delivers_what_is_there() {
                     receiver.iter().collect::<BTreeSet<_>>()
                 },
             );
-            // Whoever came too late on a busy machine is told so.
+            // On a busy machine a sender may come too late, and gets an error.
             let in_time = sent.iter().enumerate().filter(|(_, sent)| sent.is_ok());
             let in_time = in_time.map(|(n, _)| 100 + n).collect::<Vec<_>>();
             waited.fetch_add(in_time.len(), SeqCst);
@@ -207,7 +207,7 @@ fn channel_56_values_whose_destructors_panic_are_all_dropped() {
             let dropped = std::sync::atomic::AtomicUsize::new(0);
             let (sender, receiver) = channel::unbounded();
             (0..3).for_each(|_| sender.send(Bad(&dropped)).ok().unwrap());
-            // The first panic goes on, when all have been dropped.
+            // The first panic is resumed after all values have been dropped.
             let text = crate::support::panic_text(|| {
                 if by_closing { sender.close_now() } else { drop(receiver) }
             });

@@ -1,4 +1,4 @@
-//! The ends as values: cloned, compared, measured, shown, iterated over.
+//! Operations on the ends: cloning, comparison, length, formatting, iteration.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -9,7 +9,7 @@ use ecru::channel::{self, Closer, Receiver, RecvError, Sender, TryRecvError};
 #[test]
 fn channel_13_ends_are_cloned_and_shared() {
     fn shared<T: Clone + Send + Sync + UnwindSafe + RefUnwindSafe + std::fmt::Debug>() {}
-    // Whatever is carried: it need not be shared itself.
+    // The value type need not be `Sync`.
     shared::<Sender<std::cell::Cell<u8>>>();
     shared::<Receiver<std::cell::Cell<u8>>>();
     shared::<Sender<Box<dyn FnOnce() + Send>>>();
@@ -97,7 +97,7 @@ fn channel_21_length_and_room() {
     let (sender, receiver) = channel::unbounded();
     sender.send(1).unwrap();
     assert_eq!(seen(&sender, &receiver), (1, false, false, None));
-    // Memory is taken as values come.
+    // Memory is allocated as values come.
     let (sender, receiver) = channel::bounded(usize::MAX);
     sender.send(1).unwrap();
     assert_eq!((sender.is_full(), receiver.recv()), (false, Ok(1)));
@@ -120,7 +120,7 @@ fn channel_21_length_and_room_while_others_wait() {
                 until_on(side, || receiver.len() == 2);
                 assert_eq!((receiver.len(), receiver.is_full()), (2, true));
                 receiver.recv().unwrap();
-                // One of those who wait is let in, or one that was late to come.
+                // A waiting sender is let in, or one that came late.
                 until_on(side, || receiver.len() == 2);
                 for _ in 0..3 {
                     receiver.recv().unwrap();
@@ -212,7 +212,7 @@ fn channel_57_never_is_one_channel() {
     assert!(one.same_channel(&other) && one.same_channel(&one.clone()));
     let (_sender, receiver) = channel::bounded(0);
     assert!(!one.same_channel(&receiver) && !receiver.same_channel(&one));
-    // Past the end of time.
+    // A time beyond the last `Instant`.
     assert!(channel::after(std::time::Duration::MAX).same_channel(&channel::never()));
     assert!(!channel::after(HOUR).same_channel(&channel::after(HOUR)));
 }

@@ -1,4 +1,4 @@
-//! What errors say, and what they give back.
+//! The texts of errors, and the values that they return.
 
 use std::error::Error;
 use std::io;
@@ -104,7 +104,7 @@ fn channel_27_errors_are_values() {
     value::<RecvError>();
     value::<TryRecvError>();
     value::<RecvTimeoutError>();
-    // Conversions as crossbeam has them; a cancelled one would have had to wait.
+    // The conversions are those of crossbeam. A cancelled call is one that would have had to wait.
     assert_eq!(TrySendError::from(SendError::Disconnected(1)), TrySendError::Disconnected(1));
     assert_eq!(TrySendError::from(SendError::Cancelled(1)), TrySendError::Full(1));
     let gone = SendTimeoutError::from(SendError::Disconnected(1));

@@ -1,4 +1,4 @@
-//! Kinds of channels: what becomes of a value for which there is no room, and channels that the clock fills.
+//! Kinds of channels: values without room, and channels that the clock fills.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -88,7 +88,7 @@ fn channel_04_a_receive_waits_for_a_value() {
 
 #[test]
 fn channel_05_unbounded_never_makes_a_sender_wait() {
-    // On a thread without any runtime, too.
+    // This also runs on a thread without a runtime.
     everywhere(|_| {
         let (sender, receiver) = channel::unbounded();
         for number in 0..10_000 {
@@ -107,7 +107,7 @@ fn channel_06_dropping_drops_the_newest() {
         assert!((1..=4).all(|number| sender.send(number).is_ok()));
         assert_eq!(sender.try_send(5), Ok(()));
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2]);
-        // Somebody who waits gets the value at once.
+        // A waiting receiver gets the value at once.
         let (value, ()) = side.both(
             || receiver.recv(),
             || {
@@ -193,7 +193,7 @@ fn channel_09_after_has_one_value_when_it_is_due() {
         assert!(due >= start + ms(3) && Instant::now() >= due, "never early");
         assert_eq!(alarm.try_recv(), Err(TryRecvError::Empty));
         assert!(alarm.recv_timeout(ms(2)).unwrap_err().is_timeout(), "never disconnected");
-        // The end of time.
+        // A time that never comes.
         assert!(channel::after(Duration::MAX).recv_timeout(ms(1)).unwrap_err().is_timeout());
     });
 }
@@ -230,7 +230,7 @@ fn channel_11_tick_has_values_again_and_again_without_bursts() {
         let second = ticks.recv().unwrap();
         assert!(first >= start + ms(4) && second >= first + ms(4));
         assert!(Instant::now() >= second, "never early");
-        // Three that nobody fetches are one.
+        // Three ticks that are not received merge into one.
         for _ in 0..4 {
             side.pause();
         }

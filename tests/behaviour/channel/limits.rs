@@ -1,4 +1,4 @@
-//! Sends and receives that wait only for a while, or not at all.
+//! Sends and receives with a time limit, or without any wait.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,7 @@ fn channel_16_try_send_never_waits() {
         assert_eq!(sender.try_send(3), Ok(()));
         drop(receiver);
         assert_eq!(sender.try_send(4), Err(TrySendError::Disconnected(4)));
-        // Without a buffer: only if somebody waits.
+        // Without a buffer, this succeeds only if a receiver waits.
         let (sender, receiver) = channel::bounded(0);
         assert_eq!(sender.try_send(1), Err(TrySendError::Full(1)));
         let (received, ()) =

@@ -1,4 +1,4 @@
-//! Many values, many who wait: none is lost and none goes to two.
+//! Many values and many waiters: no value is lost or received twice.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -97,7 +97,7 @@ fn channel_45_any_number_may_wait() {
             }
         });
         assert_eq!(sum.load(SeqCst), 1_499 * 1_500 / 2);
-        // All on one side first: nobody is refused.
+        // First all tasks wait on one side, and none is refused.
         ecru::scope(|s| {
             let readers: Vec<_> = (0..1_500).map(|_| s.spawn_local(|| receiver.recv())).collect();
             crate::support::settle();

@@ -14,7 +14,7 @@ use std::time::Instant;
 use crate::support::{ms, until};
 use ecru::channel::{self, Receiver, Sender};
 
-/// One channel of each kind that keeps every value, with its name.
+/// Returns one channel of each kind that keeps every value, with its name.
 fn kinds<T>() -> [(&'static str, Sender<T>, Receiver<T>); 4] {
     let named = |name, (sender, receiver)| (name, sender, receiver);
     [
@@ -39,5 +39,5 @@ fn until_on(side: crate::support::Side, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Cannot be shown, compared or cloned.
+/// A type that cannot be formatted, compared or cloned.
 struct Opaque;

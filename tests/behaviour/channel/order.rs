@@ -1,4 +1,4 @@
-//! Who is served first, and that the dead are passed over.
+//! The order of service, and that dead waiters are skipped.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -69,13 +69,13 @@ fn channel_32_a_dead_sender_is_passed_over_and_the_next_is_let_in_at_once() {
                 crate::support::settle();
                 let live = s.spawn_local(|| sender.send(4));
                 crate::support::settle();
-                // They are still in line: nobody has run since they were cancelled.
+                // They are still registered, because nothing has run since they were cancelled.
                 dead.iter().for_each(|task| task.cancel());
                 assert_eq!(receiver.try_recv(), Ok(0));
                 assert_eq!(receiver.len(), 1, "one receive lets the next live one in");
                 assert_eq!(live.join().unwrap(), Ok(()));
                 let stopped: Vec<_> = dead.iter().map(|task| task.join().unwrap()).collect();
-                // What was let in although its task had been cancelled has been sent.
+                // A send that was let in although its task had been cancelled has succeeded.
                 let sent: Vec<_> = receiver.try_iter().collect();
                 let all = stopped.iter().filter(|result| result.is_ok()).count() + 1;
                 assert_eq!(sent.len(), all, "{stopped:?} {sent:?}");
@@ -155,7 +155,8 @@ fn channel_41_each_sender_s_values_keep_their_order() {
     });
 }
 
-/// A value that a select has taken and given back is the first again, before that of a sender who waits.
+/// A value that a select has taken and returned is the first again, before that of a waiting
+/// sender.
 #[test]
 fn channel_41_each_sender_s_values_keep_their_order_when_one_is_given_back() {
     everywhere(|side| {
@@ -165,14 +166,15 @@ fn channel_41_each_sender_s_values_keep_their_order_when_one_is_given_back() {
             let mut select = Select::new();
             select.recv(&receiver);
             drop(select.select());
-            // By now it waits with the second.
+            // By now it waits with the second value.
             side.pause();
             assert_eq!(receiver.iter().take(4).collect::<Vec<_>>(), [1, 2, 3, 4]);
         });
     });
 }
 
-/// Who refuses the value that was given back gets the next one when somebody takes it away.
+/// A receiver that refuses the returned value gets the next one when another receiver takes the
+/// first.
 #[test]
 fn channel_30_receivers_are_served_in_the_order_in_which_they_came_behind_what_was_given_back() {
     everywhere(|side| {

@@ -1,4 +1,4 @@
-//! How each of them ends that is given nothing, fails, or is cancelled.
+//! The end of each combinator if it gets no tasks, fails, or is cancelled.
 
 use super::{Failure, Outcome, bad, good, parked};
 use crate::support::{each_run, ms, panic_text, quiet_panic, run_on, settle, until};
@@ -29,7 +29,7 @@ fn combine_06_panics_are_failures() {
             assert_eq!(ecru::zip(vec![panics()]), Err(panicked.clone()));
             assert_eq!(ecru::try_join_all([panics()]), Err(panicked.clone()));
             assert_eq!(ecru::first_ok([panics()]), Err(panicked.clone()));
-            // One that has not ended by then would be its scope's affair.
+            // If it had not ended by then, its panic would be its scope's.
             let over = panics();
             until(|| over.is_finished());
             assert_eq!(ecru::first_ok_keep((over, good(s, 2))), Ok(2));
@@ -81,7 +81,7 @@ fn combine_16_caller_cancelled() {
             settle();
             assert!(!slow.is_finished());
             assert_eq!(done.join().unwrap(), Ok(1));
-            // By its handle.
+            // Cancelled through its handle.
             let waiting = AtomicBool::new(false);
             ecru::scope(|inner| {
                 let combining = inner.spawn(|| {

@@ -1,4 +1,4 @@
-//! The first success of several, and what becomes of the losers.
+//! The first success of several tasks, and what happens to the losers.
 
 use super::{Failure, ORDERS, Outcome, bad, good, in_order};
 use crate::support::{HOUR, each_run, forever, ms, quiet_panic, settle, until};
@@ -51,7 +51,7 @@ fn combine_09_first_ok_awaits_the_losers() {
                     let (one, two) = (loser(), loser());
                     assert_eq!(ecru::first_ok((&one, &winner, &two)), Ok(1));
                     assert_eq!(ended.load(SeqCst), 2);
-                    // What they returned is still in their handles.
+                    // Their results are still in their handles.
                     assert_eq!(one.join().unwrap(), Err(Failure::Number(7)));
                     assert!(matches!(winner.join(), Err(JoinError::Taken)));
                 }
@@ -138,7 +138,7 @@ fn combine_37_success_stands() {
                         until(|| go.load(SeqCst));
                         Err(Failure::Number(1))
                     });
-                    // It has begun.
+                    // The task has begun.
                     settle();
                     ecru::first_ok((stubborn, good(inner, 2)))
                 })

@@ -1,4 +1,4 @@
-//! Which handles each of them takes, how many, and where.
+//! The kinds and numbers of handles that each combinator accepts, and where it runs.
 
 use super::{Failure, Outcome, bad, good, good_in, parked};
 use crate::support::{Counted, each_run, ms, run_on, settle, until};
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
-/// Lets the others have a turn, cancelled or not.
+/// Lets the other tasks run once, cancelled or not.
 fn settle_once() {
     let _ = ecru::yield_now();
 }
 
 #[test]
 fn combine_18_kinds_of_lists() {
-    /// A function of somebody's who takes any.
+    /// A user's function that is generic over the handle.
     fn both<'h, H>(one: &'h H, other: &'h H) -> Outcome<(u32, u32)>
     where
         H: combine::Joinable<Output = Outcome>,
@@ -37,7 +37,7 @@ fn combine_18_kinds_of_lists() {
             assert_eq!(ecru::zip((3..5).map(|n| good(s, n))), Ok(vec![3, 4]));
             assert_eq!(ecru::first_ok(vec![one()].into_iter()), Ok(1));
             assert_eq!(ecru::try_join_all([one()].into_iter()), Ok(vec![1]));
-            // Mixed, and from different scopes.
+            // Mixed handles from different scopes.
             let outer = one();
             ecru::scope(|inner| {
                 assert_eq!(ecru::zip((&outer, good(inner, 2))), Ok((1, 2)));
@@ -47,7 +47,7 @@ fn combine_18_kinds_of_lists() {
             assert_eq!(ecru::try_join_all((one(), &one(), one())), Ok(vec![1, 1, 1]));
             let shared = one().shared();
             for _ in 0..2 {
-                // Copies: as often as one likes.
+                // A shared handle returns copies, any number of times.
                 assert_eq!(ecru::zip((&shared, &shared.clone())), Ok((1, 1)));
                 assert_eq!(ecru::first_ok([&shared, &shared]), Ok(1));
                 assert!(matches!(ecru::join_all([shared.clone()])[..], [Ok(Ok(1))]));
@@ -70,7 +70,7 @@ fn combine_19_taken() {
             assert_eq!(ecru::first_ok([&joined, &good(s, 3)]), Ok(3));
             let fresh = good(s, 4);
             assert_eq!(ecru::zip([&fresh, &fresh]), Err(taken.clone()));
-            // It went back.
+            // The result was put back.
             assert_eq!(ecru::first_ok([&fresh, &fresh]), Ok(4));
             assert!(matches!(ecru::join_all([&fresh])[..], [Err(JoinError::Taken)]));
         });
@@ -95,7 +95,8 @@ fn combine_20_ended_before() {
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn combine_21_many_slow() {
-    // What this thread has used of the processor: others on the machine take their share of longer rounds only.
+    // The processor time of this thread, because other programs take their share only of longer
+    // rounds.
     let used = || Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap();
     let round = |count: u32| {
         let start = used();
@@ -109,7 +110,7 @@ fn combine_21_many_slow() {
                     })
                 })
                 .collect();
-            // Each failure is looked at, and then the one success.
+            // Each failure is looked at, and then the only success.
             assert_eq!(ecru::first_ok(handles), Ok(count - 1));
             let handles: Vec<_> = (0..count).map(good_in(s)).collect();
             assert_eq!(ecru::zip(&handles).unwrap().len(), count as usize);
@@ -134,7 +135,7 @@ fn combine_21_many_slow() {
         let quickest = |count| (0..3).map(|_| round(count)).min().unwrap();
         let (few, many) = (quickest(1_250), quickest(10_000));
         println!("1,250: {few:?}; 10,000: {many:?}");
-        // Eight times as many; were it their square, 64 times as long.
+        // The number is eight times as large. Quadratic work would take 64 times as long.
         assert!(many < 32 * few, "{few:?} for 1,250, {many:?} for 10,000");
     });
 }
@@ -200,7 +201,7 @@ fn combine_25_nested() {
     });
 }
 
-/// Ends with its scope's body, which is all that waits for it.
+/// Spawns a task that ends with its scope's body, because nothing else waits for it.
 fn parked_until_cancelled<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'scope, Outcome> {
     let handle = s.spawn(|| {
         settle();

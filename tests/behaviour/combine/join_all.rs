@@ -1,4 +1,4 @@
-//! All of a list: every result, or the first failure.
+//! All tasks of a list: every result, or the first failure.
 
 use super::{Failure, ORDERS, bad, good, good_in, in_order, parked};
 use crate::support::{each_run, forever, ms, quiet_panic, run_on, until};
@@ -21,7 +21,7 @@ fn combine_12_join_all() {
     }
     run_on(1, || {
         ecru::scope(|s| {
-            // Not only tasks that return a `Result`.
+            // The tasks need not return a `Result`.
             let lengths = ecru::join_all(["a", "bb"].map(|word| s.spawn(|| word.len())));
             assert!(matches!(lengths[..], [Ok(1), Ok(2)]));
             let pair = ecru::join_all((s.spawn(|| 1), s.spawn(|| 2)));
@@ -81,12 +81,12 @@ fn combine_15_try_join_all_failure() {
                 ecru::try_join_all([&parked(s), &shielded, &failing()]),
                 Err(Failure::Number(5))
             );
-            // Not awaited, or this line would not be reached.
+            // If the task were awaited, this line would not be reached.
             assert!(!shielded.is_finished());
             go.store(true, SeqCst);
             assert_eq!(shielded.join().unwrap_or(Ok(1)), Ok(1));
         });
-        // Or it had not begun.
+        // One of them may not have begun.
         assert!(cancelled.load(SeqCst) <= 1);
     });
 }

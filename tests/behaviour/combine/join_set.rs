@@ -30,7 +30,7 @@ fn combine_26_join_set_order() {
             });
         });
     }
-    // Those that ended unread come in that order too.
+    // Tasks that ended unread also come in that order.
     run_on(1, || {
         let gates = Gates::default();
         ecru::scope(|s| {
@@ -68,7 +68,7 @@ fn combine_27_join_set_late() {
                 read.push(n);
             }
             assert_eq!(read, (0..=50).collect::<Vec<_>>());
-            // By another task, while the reader waits.
+            // Another task spawns while the reader waits.
             set.spawn(|| {
                 settle();
                 100
@@ -137,7 +137,7 @@ fn combine_29_join_set_cancelled() {
                     std::iter::from_fn(|| set.join_next()).map(Result::unwrap).collect();
                 read.sort_unstable();
                 assert_eq!(read, [0, 1, 2]);
-                // Nothing to wait for, nothing to report.
+                // There is nothing to wait for, so there is nothing to report.
                 ecru::cancel_scope(|c| {
                     c.cancel();
                     assert!(set.join_next().is_none());
@@ -180,7 +180,7 @@ fn combine_30_join_set_dropped() {
                 go.store(true, SeqCst);
             });
             assert_eq!(ran.load(SeqCst), 20);
-            // Forgotten results are, as those of a forgotten handle.
+            // The results are forgotten with the set, as with a forgotten handle.
             assert_eq!(drops.load(SeqCst), if forget { 1 } else { 20 });
         }
     });
@@ -228,7 +228,8 @@ fn combine_32_join_set_panics() {
     });
 }
 
-/// In a fail-fast scope: values as the tasks end; an error fails the scope, and the reader, whom that cancels, comes to an end.
+/// In a `try_scope`, values come as the tasks end. An error fails the scope, which cancels the
+/// reader, and the reader ends.
 #[test]
 fn combine_41_join_set_of_a_try_scope() {
     each_run(|| {

@@ -12,11 +12,11 @@ use crate::support::{forever, settle, until};
 use ecru::{JoinError, JoinHandle, Scope};
 use std::sync::Mutex;
 
-/// What the tasks of these tests fail with.
+/// The failures of the tasks in these tests.
 #[derive(Clone, Debug, PartialEq)]
 enum Failure {
     Number(u32),
-    /// No result: what the `JoinError` was, in short.
+    /// A short name of the `JoinError`.
     None(&'static str),
 }
 
@@ -35,7 +35,8 @@ impl From<JoinError> for Failure {
 
 type Outcome<T = u32> = Result<T, Failure>;
 
-/// A gate that a task waits at, deaf to cancellation: so that tasks end in the order that a test wants.
+/// Gates at which tasks wait, ignoring cancellation, so that they end in the order that a test
+/// needs.
 #[derive(Default)]
 struct Gates(Mutex<Vec<u32>>);
 
@@ -49,17 +50,17 @@ impl Gates {
     }
 }
 
-/// Opens the gates one after another, each when the task behind the last one has ended.
+/// Opens the gates one after another, each when the task behind the previous one has ended.
 fn one_after_another(gates: &Gates, order: &[u32], has_ended: impl Fn(u32) -> bool) {
     for gate in order {
-        // The one who combines them has been told of the last one, and has looked.
+        // By now the combining task has been notified of the last end, and has looked.
         settle();
         gates.open(*gate);
         until(|| has_ended(*gate));
     }
 }
 
-/// Orders of three.
+/// All orders of three.
 const ORDERS: [[u32; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
 fn good<'scope>(s: &'scope Scope<'scope, '_>, value: u32) -> JoinHandle<'scope, Outcome> {
@@ -77,7 +78,8 @@ fn parked<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'scope, Outcome> {
     })
 }
 
-/// Three tasks behind gates 0 to 2, that end in a certain order while `combined` waits for them.
+/// Starts three tasks behind gates 0 to 2, which end in a given order while `combined` waits for
+/// them.
 fn in_order<R>(
     order: [u32; 3],
     result_of: impl Fn(u32) -> Outcome + Copy + Send + Sync,
@@ -93,7 +95,8 @@ fn in_order<R>(
             })
         });
         ecru::scope(|inner| {
-            // On this worker, so that it begins when this task waits: none ends before it is waited for.
+            // This runs on the same worker, so it begins when this task waits. No task ends before
+            // it is waited for.
             inner.spawn_local(|| {
                 one_after_another(&gates, &order, |n| handles[n as usize].is_finished());
             });

@@ -1,4 +1,4 @@
-//! Two at once: both values, or the first failure.
+//! Two tasks at once: both values, or the first failure.
 
 use super::{Failure, ORDERS, bad, good, good_in, in_order, parked};
 use crate::support::{Counted, each_run, run_on, settle, until};
@@ -44,7 +44,7 @@ fn combine_02_zip_first_failure() {
             let tuple = in_order(order, fails, |[a, b, c]| ecru::zip((a, b, c)).unwrap_err());
             assert_eq!(tuple, first);
             assert_eq!(in_order(order, fails, |h| ecru::try_join_all(h)).unwrap_err(), first);
-            // The first in time succeeds: the second is the first failure.
+            // The first in time succeeds, so the second is the first failure.
             let second = move |n| if n == order[0] { Ok(n) } else { Err(Failure::Number(n)) };
             let failure = in_order(order, second, |h| ecru::zip(h)).unwrap_err();
             assert_eq!(failure, Failure::Number(order[1]));
@@ -92,7 +92,7 @@ fn combine_04_lent_results_stay() {
                 assert_eq!(drops.load(SeqCst), 0);
                 drop(one.join().unwrap().unwrap());
                 assert_eq!(drops.load(SeqCst), 1);
-                // The other goes with its handle.
+                // The other is dropped with its handle.
                 drop(two);
                 assert_eq!(drops.swap(0, SeqCst), 2);
                 assert!(matches!(one.join(), Err(JoinError::Taken)));

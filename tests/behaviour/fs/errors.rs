@@ -1,4 +1,4 @@
-//! Errors are std's.
+//! Errors are the same as std's.
 
 use super::{Folder, everywhere, pattern, roots, told};
 use crate::support::run_on;
@@ -44,7 +44,7 @@ const SMALL: &str = "ECRU_TEST_SMALL_FILE_SYSTEM";
 
 #[test]
 fn fs_09_full() {
-    // What needs no privilege.
+    // Errors that need no privilege.
     for workers in 1..=2 {
         run_on(workers, || {
             let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -58,7 +58,7 @@ fn fs_09_full() {
         fill(Path::new(&folder));
         return;
     }
-    // The rest happens in a process with a view of its own of the file systems.
+    // The others need a process with its own view of the file systems.
     let folder = Folder::on(&roots()[1]);
     let script =
         "mount -t tmpfs -o size=64k tmpfs \"$1\" && exec \"$0\" --exact fs::errors::fs_09_full";

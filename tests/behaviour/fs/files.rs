@@ -1,4 +1,4 @@
-//! Files whole and in pieces: what std's do.
+//! Whole files and parts of files, compared with std.
 
 use super::{Refusal, each_root, everywhere, pattern, told};
 use ecru::fs::{self, File, OpenOptions};
@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// More than one piece of a transfer, and not a whole number of them.
+/// A length of more than one piece of a transfer, and not a multiple of a piece.
 const LONG: usize = (2 << 20) + 7;
 
 #[test]
@@ -24,7 +24,7 @@ fn fs_01_whole_files() {
             assert!(fs::read(&path).unwrap() == bytes, "{length} bytes");
             assert!(std::fs::read(&path).unwrap() == bytes, "{length} bytes");
         }
-        // The kernel has forgotten it, so the disk has to be asked.
+        // The kernel has dropped it from its cache, so the disk has to be read.
         fs::write(&path, pattern(LONG)).unwrap();
         let file = File::open(&path).unwrap();
         file.sync_all().unwrap();
@@ -82,7 +82,7 @@ fn fs_03_end_is_0() {
             ErrorKind::UnexpectedEof
         );
         assert_eq!(file.read_to_end(&mut Vec::new()).unwrap(), 0);
-        // It grows after its end was seen.
+        // The file grows after its end was seen.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b" five").unwrap();
         file.seek(SeekFrom::Start(4)).unwrap();
         assert_eq!(file.read(&mut buffer).unwrap(), 5);
@@ -189,14 +189,15 @@ fn fs_06_append() {
                         writeln!(log, "{writer} {line}").unwrap();
                         ecru::yield_now().unwrap();
                     }
-                    // Wherever it is told to.
+                    // Appending ignores the offset.
                     log.write_all_at(format!("{writer} end\n").as_bytes(), 0).unwrap();
                 });
             }
         });
         let text = fs::read_to_string(&path).unwrap();
         let lines: BTreeSet<&str> = text.lines().collect();
-        // `writeln!` writes each part by itself; so only those that were written as a whole are.
+        // `writeln!` writes each part separately, so only lines that were written in one call are
+        // whole.
         assert_eq!(text.matches('\n').count(), 4 * 51);
         assert!((0..4).all(|writer| text.contains(&format!("{writer} end\n"))), "{lines:?}");
     });

@@ -32,7 +32,7 @@ fn fs_19_directories() {
             assert!(got.insert((entry.file_name(), entry.path(), entry.ino())), "listed twice");
         };
         take(listing.next().unwrap().unwrap());
-        // Cancelled while there is nothing left of what was fetched.
+        // The task is cancelled while no fetched entries are left.
         listing = ecru::scope(|s| {
             let task = begin(s, move || {
                 let fetched: Vec<_> =

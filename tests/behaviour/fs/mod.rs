@@ -10,7 +10,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// A folder that goes away with its test.
+/// A folder that is removed with its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -33,7 +33,7 @@ impl Drop for Folder {
     }
 }
 
-/// A file system in memory, and the one that the build is on.
+/// Returns a folder in memory, and one on the file system of the build.
 fn roots() -> [PathBuf; 2] {
     let memory = PathBuf::from("/dev/shm");
     assert!(memory.is_dir(), "these tests need a tmpfs at /dev/shm");
@@ -49,7 +49,7 @@ fn each_root(body: impl Fn(&Folder) + Sync) {
     }
 }
 
-/// The same, and on a plain thread.
+/// Runs `body` as [`each_root`] does, and on a plain thread.
 fn everywhere(body: impl Fn(&Folder) + Sync) {
     each_root(&body);
     let _watchdog = Watchdog::new();
@@ -66,10 +66,10 @@ fn is_cancelled(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ecru::Cancelled>())
 }
 
-/// What a refused call says: the error's number, its kind and its text.
+/// The properties of a failed call: the error's number, its kind and its text.
 type Refusal = (Option<i32>, ErrorKind, String);
 
-/// What can be compared of a result: the error's code, kind and text.
+/// Returns the comparable parts of a result: the error's number, kind and text.
 fn told<T>(result: io::Result<T>) -> Result<(), Refusal> {
     result.map(drop).map_err(|error| (error.raw_os_error(), error.kind(), error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What waits parked: locks, fifos, long transfers; and what cancels it.
+//! Waits that park: locks, FIFOs, long transfers; and their cancellation.
 
 use super::{Folder, each_root, everywhere, is_cancelled, roots};
 use crate::support::{HOUR, begin, run_on, settle, until};
@@ -29,7 +29,8 @@ fn fs_11_locks() {
         other.unlock().unwrap();
         one.try_lock().unwrap();
         drop(one);
-        // It waits: a process that another test is about to start has all that is open here until it becomes another program.
+        // This waits, because a process that another test is starting has this file open until its
+        // exec.
         other.lock().unwrap();
         other.unlock().unwrap();
         std.try_lock().unwrap();
@@ -62,7 +63,7 @@ fn fs_12_lock_waits_parked() {
                 let locked = patient.join().unwrap();
                 assert!(matches!(held.try_lock_shared(), Err(TryLockError::WouldBlock)));
                 drop(locked);
-                // As in `fs_11`: not at once, if a process is being started.
+                // As in `fs_11`: it does not succeed at once if a process is being started.
                 held.lock().unwrap();
                 drop(without);
             });
@@ -134,7 +135,7 @@ fn fs_13_cancelled_does_nothing() {
                 for (name, error) in &errors {
                     assert!(is_cancelled(error), "{name}: {error}");
                 }
-                // What never waits is as ever.
+                // Calls that never wait still work.
                 assert!(matches!(other.try_lock(), Err(TryLockError::WouldBlock)));
                 open.unlock().unwrap();
                 other.try_lock().unwrap();
@@ -163,7 +164,7 @@ fn fs_14_cancel_between_pieces() {
             file.set_len(MANY as u64).unwrap();
             let mut bytes = vec![1; MANY];
             let in_memory = root.starts_with("/dev/shm");
-            // So that its place is known.
+            // This makes the file's residence known.
             (&file).read_exact(&mut [0; 1]).unwrap();
             for writes in [false, true] {
                 (&file).rewind().unwrap();
@@ -175,7 +176,7 @@ fn fs_14_cancel_between_pieces() {
                         let moved = if writes { file.write(bytes) } else { file.read(bytes) };
                         let again = file.read(&mut [0; 1]).unwrap_err();
                         assert!(is_cancelled(&again), "{again}");
-                        // A disk may not have begun.
+                        // On a disk the transfer may not have begun.
                         moved
                             .or_else(|error| is_cancelled(&error).then_some(0).ok_or(error))
                             .unwrap()
@@ -251,7 +252,7 @@ fn fs_16_fifo() {
 fn fs_17_fifo_cancelled() {
     each_root(|folder| {
         let path = &fifo(folder);
-        // It waits for nobody: it is its own other end.
+        // The open never waits, because it has both ends.
         let both = OpenOptions::new().read(true).write(true).open(path).unwrap();
         ecru::scope(|s| {
             let reader = begin(s, || (&both).read(&mut [0; 4]).unwrap_err());

@@ -1,5 +1,5 @@
-//! `EventFd`: counted events, between ecru and loops of others.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+//! `EventFd`: counted events, between ecru and foreign event loops.
+#![expect(unsafe_code, reason = "polls a descriptor")]
 
 use crate::support::{alone, everywhere, ms, until, without_descriptors};
 use ecru::Source;
@@ -37,7 +37,7 @@ fn io_14_event_fd() {
 fn io_15_event_fd_foreign_loop() {
     let readable = |fd: &EventFd| {
         let mut asked = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one valid pollfd.
+        // SAFETY: the argument is one valid pollfd.
         unsafe { libc::poll(&raw mut asked, 1, 0) == 1 }
     };
     everywhere(|_| {
@@ -87,7 +87,8 @@ fn io_16_event_fd_selects() {
     });
 }
 
-/// Each notification is waited for before the next, by several at once who wait in a list: one that were not told would hang it.
+/// Each notification is waited for before the next, by several tasks at once. If one were not
+/// notified, the test would hang.
 #[test]
 fn io_26_event_fd_none_lost() {
     const ROUNDS: usize = 300;

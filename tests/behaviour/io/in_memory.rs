@@ -1,5 +1,5 @@
-//! Pipes in memory, and copying both ways at once.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+//! Pipes in memory, and copying in both directions at once.
+#![expect(unsafe_code, reason = "sets a socket option")]
 
 use super::{bytes, cancelled, read_all};
 use crate::streams::{assert_cancelled, pair};
@@ -133,7 +133,7 @@ fn io_12_copy_bidirectional_cancelled() {
     }
 }
 
-/// Nothing moves: the proxy gives up, and the connections are as they were.
+/// No bytes move, so the proxy gives up, and the connections are unchanged.
 #[test]
 fn io_28_copy_bidirectional_idle() {
     let _watchdog = Watchdog::new();
@@ -150,7 +150,7 @@ fn io_28_copy_bidirectional_idle() {
 
             let none = io::copy_bidirectional_idle(&front, &back, ms(0)).unwrap_err();
             assert_eq!(none.kind(), ErrorKind::InvalidInput);
-            // Long limits, and one past the end of time, do not get in the way.
+            // Long limits, including one beyond the last `Instant`, have no effect.
             for limit in [ms(3_600_000), Duration::MAX] {
                 let ((client, front), (back, server)) = (pair(), pair());
                 client.shutdown(Shutdown::Write).unwrap();
@@ -171,7 +171,7 @@ fn io_13_copy_bidirectional_fails() {
         ecru::scope(|s| {
             let proxy = begin(s, || io::copy_bidirectional(&front, &back).unwrap_err());
             let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-            // SAFETY: an option of this size.
+            // SAFETY: the option has this size.
             let set = unsafe {
                 libc::setsockopt(
                     client.as_raw_fd(),

@@ -1,4 +1,5 @@
-//! Standard streams, pipes, copying: `io`. What is about the standard streams runs in a process of its own.
+//! Standard streams, pipes, copying: `io`. Tests of the standard streams run in a process of their
+//! own.
 
 mod event_fd;
 mod in_memory;
@@ -18,7 +19,7 @@ fn read_all(mut from: impl Read) -> Vec<u8> {
     all
 }
 
-/// What a cancelled read says, as something that can be sent.
+/// Asserts that the result of a read is a cancellation.
 #[track_caller]
 fn cancelled(result: io::Result<usize>) {
     assert_cancelled(&result.unwrap_err());

@@ -36,7 +36,7 @@ fn io_02_pipe_traits() {
         drop(writer);
         assert_eq!(io::read_to_string(&reader).unwrap(), " by reference");
         assert_eq!(reader.read(&mut word).unwrap(), 0);
-        // Given away and taken back: it works in blocking mode as well.
+        // Converted to std's type and back, it also works in blocking mode.
         let (reader, writer) = io::pipe().unwrap();
         let reader = io::PipeReader::from(std::os::fd::OwnedFd::from(reader));
         let mut writer = io::PipeWriter::from(std::os::fd::OwnedFd::from(writer));
@@ -53,7 +53,7 @@ fn io_03_broken_pipe() {
         let (reader, mut writer) = io::pipe().unwrap();
         drop(reader);
         assert_eq!(writer.write(b"nobody").unwrap_err().kind(), ErrorKind::BrokenPipe);
-        // And one that waits for room when the reader goes.
+        // A writer waits for room when the reader is dropped.
         let (reader, mut writer) = io::pipe().unwrap();
         let error = std::thread::scope(|s| {
             s.spawn(|| {
@@ -70,7 +70,7 @@ fn io_03_broken_pipe() {
 fn io_04_cancelled_read_loses_nothing() {
     each_run(|| {
         let (reader, mut writer) = io::pipe().unwrap();
-        // Shared: read by the kernel itself where there is a ring.
+        // A shared pipe is read by the kernel itself if there is a ring.
         let (shared, mut to_shared) = io::pipe().unwrap();
         let _clone = shared.try_clone().unwrap();
         ecru::scope(|s| {

@@ -1,5 +1,5 @@
 //! The standard streams, each test in a process of its own.
-#![expect(unsafe_code, reason = "asks for the mode of a stream")]
+#![expect(unsafe_code, reason = "queries streams and terminals")]
 
 use super::{bytes, read_all};
 use crate::support::{Watchdog, begin, is_child, ms, run_on, start_again};
@@ -8,14 +8,14 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-/// A process that reads or writes its standard streams.
+/// Returns a command for a process that reads or writes its standard streams.
 fn start(test: &str) -> std::process::Command {
     let mut command = start_again(test);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
-/// Its output from the line "begin" on, and how it ended.
+/// Returns the output from the line "begin" on, after the process has ended successfully.
 fn output_of(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -23,7 +23,7 @@ fn output_of(child: Child) -> String {
     text.split_once("begin\n").map(|(_, text)| String::from(text)).unwrap_or(text)
 }
 
-/// Reads until the process says it.
+/// Reads until the process prints the word.
 fn hear(child: &mut Child, word: &str) {
     let out = child.stdout.as_mut().unwrap();
     let mut heard = Vec::new();
@@ -91,10 +91,10 @@ fn io_18_stdin_file() {
     assert!(full.starts_with("300000 bytes"), "{full}");
     let null = output_of(start(NAME).stdin(Stdio::null()).spawn().unwrap());
     assert!(null.starts_with("0 bytes"), "{null}");
-    // Closed: Rust opens /dev/null in its place.
+    // If the input is closed, Rust opens /dev/null in its place.
     let mut closed = start(NAME);
     let close = || {
-        // SAFETY: the child's own.
+        // SAFETY: the descriptor is the child's own.
         unsafe { libc::close(0) };
         Ok(())
     };
@@ -110,7 +110,7 @@ fn io_19_stdin_mode() {
     const NAME: &str = "io::standard_streams::io_19_stdin_mode";
     if is_child(NAME) {
         let mode = || {
-            // SAFETY: asks for an integer.
+            // SAFETY: the call returns an integer.
             unsafe { libc::fcntl(0, libc::F_GETFL) }
         };
         let before = mode();
@@ -141,7 +141,8 @@ fn io_20_stdin_cancelled() {
                 let late = ecru::timeout(ms(3), || io::stdin().read_line(&mut line));
                 assert!(late.is_err() && line.is_empty());
             }
-            // One holds the stream, another one waits for its turn: that can be cancelled, too.
+            // One task holds the stream, and another waits for its turn, which can also be
+            // cancelled.
             ecru::scope(|s| {
                 let lock = io::stdin().lock();
                 let waits =
@@ -197,15 +198,15 @@ fn io_21_stdin_terminal() {
     output_of(child);
 }
 
-/// Both ends of a new terminal.
+/// Returns both ends of a new terminal.
 fn terminal() -> (std::fs::File, std::fs::File) {
     let open = |path: &str| std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     let keyboard = open("/dev/ptmx");
     let (mut number, unlocked) = (0_i32, 0_i32);
     let fd = keyboard.as_raw_fd();
-    // SAFETY: reads an integer.
+    // SAFETY: the call reads an integer.
     let unlocks = unsafe { libc::ioctl(fd, libc::TIOCSPTLCK, &raw const unlocked) };
-    // SAFETY: writes an integer.
+    // SAFETY: the call writes an integer.
     let asks = unsafe { libc::ioctl(fd, libc::TIOCGPTN, &raw mut number) };
     assert_eq!((unlocks, asks), (0, 0));
     (keyboard, open(&format!("/dev/pts/{number}")))
@@ -229,7 +230,7 @@ fn io_22_stdout() {
             });
             let mut lock = io::stdout().lock();
             write!(lock, "a line ").unwrap();
-            // Whoever has it may take it again.
+            // The task that holds the lock may take it again.
             let mut again = io::stdout().lock();
             write!(again, "in three ").unwrap();
             drop(lock);
@@ -237,7 +238,7 @@ fn io_22_stdout() {
             drop(again);
         });
         write!(io::stdout(), "no end").unwrap();
-        // Before the test harness says more.
+        // Exits before the test harness prints more.
         std::process::exit(0);
     }
     let _watchdog = Watchdog::new();
@@ -270,7 +271,7 @@ fn io_23_stdout_parks() {
                     ecru::yield_now().unwrap();
                 }
                 assert!(!done.load(SeqCst), "nobody has read it");
-                // Now somebody will.
+                // Now the pipe will be read.
                 writeln!(io::stderr(), "full").unwrap();
                 writes.join().unwrap();
             });
@@ -283,7 +284,8 @@ fn io_23_stdout_parks() {
     assert!(text.bytes().all(|byte| byte == b'x'));
 }
 
-/// A guard that was moved to a local child belongs to both: the child, which waits for room, does not keep the worker from going on.
+/// A guard that was moved to a local child belongs to both tasks. The child waits for room, and
+/// does not block the worker.
 #[test]
 fn io_23_stdout_parks_with_a_guard_that_was_moved() {
     const NAME: &str = "io::standard_streams::io_23_stdout_parks_with_a_guard_that_was_moved";
@@ -320,7 +322,8 @@ fn io_23_stdout_parks_with_a_guard_that_was_moved() {
     assert_eq!(text.bytes().filter(|byte| *byte == b'y').count(), 10);
 }
 
-/// What a child of this name writes to its output, which is read when it has said that it is full.
+/// Returns the output of a child with this name, which is read after the child has reported that
+/// the pipe is full.
 fn read_when_full(name: &str) -> String {
     let mut child = start(name).stderr(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();

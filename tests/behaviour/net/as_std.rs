@@ -1,4 +1,4 @@
-//! What std's sockets can do: peeking, options, conversions, halves.
+//! The API of std's sockets: peeking, options, conversions, halves.
 
 use super::everywhere;
 use crate::streams::{assert_cancelled, listen, pair};
@@ -15,7 +15,7 @@ fn net_23_peek() {
         server.write_all(b"abc").unwrap();
         let mut buffer = [0; 8];
         for _ in 0..2 {
-            // Loopback: what has been written is there.
+            // On loopback, written bytes are there at once.
             assert_eq!(client.peek(&mut buffer).unwrap(), 3);
             assert_eq!(&buffer[..3], b"abc");
         }
@@ -94,7 +94,8 @@ fn net_25_options() {
     });
 }
 
-/// Keep-alive, which a listener passes on, and the sizes of the kernel's buffers.
+/// Keep-alive, which a listener passes on to its connections, and the sizes of the kernel's
+/// buffers.
 #[test]
 fn net_39_keepalive_and_buffer_sizes() {
     everywhere(|| {
@@ -146,7 +147,7 @@ fn net_26_from_std() {
         std.set_read_timeout(Some(ms(20))).unwrap();
         let start = Instant::now();
         let error = loop {
-            // The kernel interrupts a thread that blocks while its ring has work to finish.
+            // The kernel interrupts a blocking thread while its ring has work to finish.
             match std.read(&mut [0]).unwrap_err() {
                 error if error.kind() == ErrorKind::Interrupted => {}
                 error => break error,
@@ -205,7 +206,7 @@ fn net_33_halves() {
             s.spawn(move || {
                 let mut writer = writer;
                 writer.write_all(b"question").unwrap();
-                // Dropped: the peer reads to the end.
+                // The half is dropped here, and the peer reads to the end.
             });
             let mut text = String::new();
             peer.read_to_string(&mut text).unwrap();

@@ -1,4 +1,4 @@
-//! Bytes there and back, over one stream and over thousands.
+//! Echoed bytes, over one stream and over thousands.
 
 use super::everywhere;
 use crate::streams::{byte_at, listen, loud, pair};
@@ -87,7 +87,7 @@ fn net_03_end_wakes_a_parked_read() {
             settle();
             server.shutdown(Shutdown::Write).unwrap();
             assert_eq!(read.join().unwrap().unwrap(), 0);
-            // The same by our own end.
+            // The same with the local end shut down.
             let read = s.spawn(|| (&server).read(&mut [0; 8]));
             settle();
             server.shutdown(Shutdown::Read).unwrap();
@@ -119,7 +119,7 @@ fn net_04_both_ways_at_once() {
             (&client).read_to_end(&mut echo).unwrap();
             assert!(echo == data);
         });
-        // A read that nobody answers does not hold up a write.
+        // A read that is waiting does not delay a write.
         let (client, mut server) = pair();
         ecru::scope(|s| {
             let read = s.spawn(|| {
@@ -137,7 +137,7 @@ fn net_04_both_ways_at_once() {
     });
 }
 
-/// So many connections at once, each of which echoes once.
+/// Opens `count` connections at once, each of which echoes once.
 fn echo_once_each(workers: usize, count: usize) {
     run_on(workers, || {
         let (listener, address) = listen();
@@ -160,7 +160,7 @@ fn echo_once_each(workers: usize, count: usize) {
                 s.spawn(move || {
                     let mut stream = TcpStream::connect(address).unwrap();
                     open.fetch_add(1, SeqCst);
-                    // All are open before the first is served.
+                    // All connections are open before the first is served.
                     while open.load(SeqCst) < count {
                         ecru::sleep(ms(1)).unwrap();
                     }

@@ -39,7 +39,7 @@ fn net_20_thread_timeout() {
     let start = Instant::now();
     assert!(ecru::timeout(limit, || client.read(&mut [0; 8])).is_err());
     assert!((limit..HOUR / 100).contains(&start.elapsed()));
-    // The nearer of the two limits is the one that counts.
+    // The nearer of the two limits applies.
     client.set_read_timeout(Some(limit)).unwrap();
     let error = ecru::timeout(HOUR, || client.read(&mut [0; 8])).unwrap().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -49,14 +49,14 @@ fn net_20_thread_timeout() {
     assert!(ecru::timeout(limit, || listener.accept()).is_err());
     let (address, _kept) = silent();
     assert!(ecru::timeout(limit, || TcpStream::connect(address)).is_err());
-    // And the stream is as good as before.
+    // The stream stays usable.
     server.write_all(b"late").unwrap();
     let mut bytes = [0; 4];
     client.read_exact(&mut bytes).unwrap();
     assert_eq!(&bytes, b"late");
 }
 
-/// Writes everything back until the other end has finished.
+/// Echoes everything until the other end has finished.
 fn echo(mut stream: TcpStream) {
     let mut buffer = [0; 1000];
     loop {
@@ -99,7 +99,8 @@ fn net_21_task_to_thread() {
 
 #[test]
 fn net_21_task_to_thread_over_one_pair_made_elsewhere() {
-    // Made on a thread, used by a task of one runtime, then by one of another, then by a thread again.
+    // The stream is created on a thread, used by a task of one runtime, then by a task of another,
+    // then by a thread again.
     let (mut client, mut server) = pair();
     thread::scope(|scope| {
         scope.spawn(|| {

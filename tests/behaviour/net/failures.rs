@@ -1,4 +1,4 @@
-//! Connections that fail, and peers that are gone.
+//! Connections that fail, and closed peers.
 
 use super::everywhere;
 use crate::streams::{listen, pair, refusing};

@@ -1,4 +1,4 @@
-//! What is left when tasks panic or give up: nothing.
+//! Nothing is left over when tasks panic or give up.
 
 use super::open_fds;
 use crate::streams::{assert_cancelled, listen, pair};
@@ -15,7 +15,7 @@ fn net_29_panics_with_io_in_flight() {
         let ended = AtomicUsize::new(0);
         let text = panic_text(|| {
             ecru::scope(|s| {
-                // Borrows what belongs to the frame that the panic unwinds.
+                // Borrows locals of the frame that the panic unwinds.
                 s.spawn(|| {
                     let result = (&client).read(&mut buffer);
                     ended.fetch_add(1, SeqCst);
@@ -26,7 +26,7 @@ fn net_29_panics_with_io_in_flight() {
             });
         });
         assert_eq!((text.as_str(), ended.load(SeqCst)), ("the body", 1));
-        // Too late for a read that was given up without being awaited.
+        // These bytes come too late for a read that was given up without being awaited.
         server.write_all(&[9; 64]).unwrap();
         settle();
         assert_eq!(buffer, [7; 64]);
@@ -67,7 +67,7 @@ fn net_37_no_fd_left() {
         for has_driver in [true, false] {
             run_on(1, || {
                 let (listener, address) = listen();
-                // Made without a wait, which would start the driver.
+                // The pair is created without a wait, which would start the driver.
                 let (mut client, mut server) = ecru::net::UnixStream::pair().unwrap();
                 let _waiting = std::net::TcpStream::connect(address).unwrap();
                 if has_driver {
@@ -88,7 +88,7 @@ fn net_37_no_fd_left() {
                 none_left(listener.accept().unwrap_err());
                 none_left(client.try_clone().unwrap_err());
                 none_left(ecru::net::UnixStream::pair().unwrap_err());
-                // What is open goes on, if it need not wait for the first time.
+                // Open sockets still work, unless a call has to wait for the first time.
                 server.write_all(b"x").unwrap();
                 client.read_exact(&mut [0]).unwrap();
                 match ecru::timeout(ms(1), || client.read(&mut [0])) {
@@ -100,7 +100,7 @@ fn net_37_no_fd_left() {
                     }
                 }
                 drop(rest);
-                // And what could not be had before can be had now: nothing remembers the refusal.
+                // Calls that failed before now succeed, because the refusal is not remembered.
                 listener.accept().unwrap();
                 assert!(ecru::timeout(ms(1), || client.read(&mut [0])).is_err());
                 TcpStream::connect(address).unwrap();

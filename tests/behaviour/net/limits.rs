@@ -1,4 +1,4 @@
-//! Time limits and cancellations: what is cut short loses nothing.
+//! Time limits and cancellations: an interrupted call loses nothing.
 
 use super::{everywhere, open_fds};
 use crate::streams::{assert_cancelled, byte_at, listen, pair, silent};
@@ -139,7 +139,7 @@ fn net_15_cancelled_write_stays_whole() {
                     };
                 }
             });
-            // Until it is stuck.
+            // Waits until the writer is stuck.
             let mut before = usize::MAX;
             while before != written.load(SeqCst) || before == 0 {
                 before = written.load(SeqCst);
@@ -195,7 +195,7 @@ fn net_18_timeout_around_io() {
         assert!(ecru::timeout(limit, || listener.accept()).is_err());
         let result = ecru::try_timeout(limit, || (&client).read(&mut [0; 8]));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);
-        // In a child of a scope inside, too.
+        // The same in a child of an inner scope.
         let result = ecru::timeout(limit, || {
             ecru::scope(|s| drop(s.spawn(|| (&client).read(&mut [0; 8]))));
         });

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// How many drivers this process has open.
+/// Returns how many drivers this process has open.
 fn drivers() -> usize {
     let fds = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets = fds.filter_map(|fd| std::fs::read_link(fd.unwrap().path()).ok());
@@ -34,7 +34,7 @@ fn net_30_first_io_starts_the_driver() {
     });
 }
 
-/// Names of the threads that this process has.
+/// Returns the names of this process's threads.
 fn threads() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let names =
@@ -55,7 +55,7 @@ fn net_31_names_off_the_worker() {
             assert_eq!(pool(), 0, "addresses are resolved where they stand");
             TcpStream::connect(("localhost", port)).unwrap();
             assert!(pool() >= 1);
-            // Whatever std takes.
+            // All types that std accepts.
             let name = format!("localhost:{port}");
             TcpStream::connect(&*name).unwrap();
             TcpStream::connect(&name).unwrap();
@@ -70,7 +70,7 @@ fn net_31_names_off_the_worker() {
             for _ in 0..8 {
                 listener.accept().unwrap();
             }
-            // Not `Send`, which std does not ask for.
+            // A type that is not `Send`, which std does not require.
             struct Own(std::rc::Rc<SocketAddr>);
             impl ToSocketAddrs for Own {
                 type Iter = std::option::IntoIter<SocketAddr>;
@@ -95,7 +95,7 @@ fn net_31_names_off_the_worker_and_on_threads() {
 #[test]
 fn net_32_cancelled_name() {
     alone("net::names::net_32_cancelled_name", || {
-        // As many as the pool has threads.
+        // The number of threads in the pool.
         const ALL: usize = 512;
         let gate = Mutex::new(());
         let closed = gate.lock().unwrap();
@@ -112,7 +112,7 @@ fn net_32_cancelled_name() {
                     });
                 }
                 until(|| busy.load(SeqCst) == ALL);
-                // The resolver's turn does not come.
+                // The resolver never gets a turn.
                 let connect = || TcpStream::connect("localhost:1");
                 assert!(ecru::timeout(ms(2), connect).is_err());
                 ecru::cancel_scope(|c| {
@@ -135,7 +135,7 @@ fn net_32_cancelled_name_is_no_deadlock() {
     });
 }
 
-/// With a detector of deadlocks, which must not take a wait for the resolver for one.
+/// Runs with deadlock detection, which must not report a wait for the resolver.
 fn each_with_detector(body: impl Fn()) {
     for workers in [1, 2] {
         let runtime = ecru::Runtime::builder()

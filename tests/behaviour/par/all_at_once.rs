@@ -1,4 +1,4 @@
-//! `par::map`: everything at once, in the order of the input.
+//! `par::map`: all items at once, in the order of the input.
 
 use super::dawdle;
 use crate::support::{HOUR, each_run, ms, panic_text, quiet_panic, run_on, until};
@@ -62,7 +62,7 @@ fn par_04_borrows() {
             assert!(seen.lock().unwrap().remove(word.as_str()).is_some())
         });
         assert!(seen.lock().unwrap().is_empty());
-        // And what is borrowed may come back.
+        // Borrowed data may be returned.
         let longest: Vec<&str> = par::map(&words, |word| &word[..1]);
         assert_eq!(longest, ["a", "b"]);
     });
@@ -175,7 +175,7 @@ fn par_06_panics_of_the_input_await_the_items() {
     });
 }
 
-/// Virtuoso's own test: as many sleeping items as there are take the time of one.
+/// Virtuoso's own test: any number of sleeping items take the time of one.
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn par_02_all_at_once_slow_a_hundred_thousand_sleepers() {
@@ -187,7 +187,7 @@ fn par_02_all_at_once_slow_a_hundred_thousand_sleepers() {
         });
         assert!(start.elapsed() >= ms(1000) && results.len() == 99_999);
         assert!(results.iter().zip(0..).all(|(result, n)| *result == n));
-        // A thousand times more if one waited for another.
+        // It would take a thousand times longer if one waited for another.
         assert!(start.elapsed() < ms(10_000), "{:?}", start.elapsed());
     });
 }

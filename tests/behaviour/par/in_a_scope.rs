@@ -1,4 +1,4 @@
-//! `s.map` and `s.map_buffered`: results as they are asked for.
+//! `s.map` and `s.map_buffered`: results when they are requested.
 
 use super::dawdle;
 use crate::support::{each_run, forever, quiet_panic, settle, until};
@@ -40,7 +40,7 @@ fn par_14_error_at_its_own_index() {
             };
             check(s.map([1, 2, 0, 3], divide).collect());
             check(s.map_buffered(2, [1, 2, 0, 3], divide).collect());
-            // Two collections, as Virtuoso's map takes them: the shorter one is the end.
+            // Two collections, as in Virtuoso's map. The shorter one determines the length.
             let sums = s.map([1, 2, 3].into_iter().zip([10, 20]), |(a, b)| a + b);
             assert_eq!(sums.map(Result::unwrap).collect::<Vec<_>>(), [11, 22]);
         });
@@ -96,7 +96,7 @@ fn par_17_scope_buffered_dropped() {
                 });
                 results.next().unwrap().unwrap();
                 if forget {
-                    #[expect(clippy::mem_forget, reason = "that is what is tried")]
+                    #[expect(clippy::mem_forget, reason = "this test is about it")]
                     std::mem::forget(results);
                 } else {
                     drop(results);
@@ -142,7 +142,8 @@ fn par_22_caller_cancelled() {
                     rest
                 })
             });
-            // An item that ended before the caller was told still counts, were it by the same cancellation; then the caller's comes, once.
+            // An item that ended before the caller was cancelled still counts, even if the same
+            // request cancelled it. Then the caller's cancellation comes, once.
             let (last, before) = results.split_last().unwrap();
             assert!(matches!(last, Err(JoinError::CallerCancelled)), "{results:?}");
             let ended = |result: &Result<_, _>| matches!(result, Ok(_) | Err(JoinError::Cancelled));
@@ -176,7 +177,8 @@ fn par_22_caller_cancelled_in_a_chunk() {
     });
 }
 
-/// In a fail-fast scope: the error is the scope's, and stands as `Failed` at its place; the window runs no further.
+/// In a `try_scope` the error belongs to the scope, its place has `Failed`, and the window starts
+/// no more items.
 #[test]
 fn par_28_try_scope_map_buffered() {
     each_run(|| {
@@ -195,14 +197,15 @@ fn par_28_try_scope_map_buffered() {
                 begun.fetch_add(1, SeqCst);
                 if n == 3 { Err("three") } else { Ok(n) }
             });
-            // Without an end but for the failure.
+            // The input ends only by the failure.
             seen.extend(results);
             Ok(())
         });
         assert_eq!(result, Err("three"));
         let last = seen.pop().unwrap();
         assert!(matches!(last, Err(JoinError::CallerCancelled)), "{last:?}");
-        // What had been taken ahead may be there, and `Failed`, if it was read before the cancellation was seen.
+        // Items taken ahead may be there, and `Failed`, if it was read before the cancellation was
+        // seen.
         let values = seen.iter().map_while(|result| result.as_ref().ok());
         assert!(values.copied().eq(0..seen.iter().filter(|result| result.is_ok()).count() as i32));
         assert!(seen.len() <= 4 && begun.load(SeqCst) <= 6, "{seen:?}");

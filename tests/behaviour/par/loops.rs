@@ -34,7 +34,7 @@ fn par_24_par_for_nested() {
         let triples = ecru::par_for!(a in 0..3, b in 0..3, c in 0..3 => a * 9 + b * 3 + c);
         assert_eq!(triples, (0..27).collect::<Vec<_>>());
         assert_eq!(ecru::par_for!(only in [1, 2] => only + 1), [2, 3]);
-        // All at once.
+        // All run at once.
         let here = AtomicUsize::new(0);
         ecru::par_for!(_x in 0..4, _y in 0..4 => {
             here.fetch_add(1, SeqCst);
@@ -81,7 +81,8 @@ fn par_25_par_for_clauses() {
     });
 }
 
-/// The values of the loops are cloned into each body, so they need not be `Copy`, and the body may own them.
+/// The values of the loops are cloned into each body, so they need not be `Copy`, and the body may
+/// own them.
 #[test]
 fn par_25_par_for_clauses_over_owned_values() {
     each_run(|| {
@@ -112,7 +113,8 @@ fn par_26_par_for_while() {
     });
 }
 
-/// Without a loop to its left a `while` is an `if`, and leaves the loops of its caller alone.
+/// Without a loop to its left, `while` acts as an `if`, and does not affect the loops of its
+/// caller.
 #[test]
 fn par_26_par_for_while_without_a_loop() {
     each_run(|| {

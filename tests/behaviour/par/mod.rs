@@ -9,7 +9,7 @@ mod windows;
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Counts who is inside, and the most there ever were.
+/// Counts the running items, and their maximum.
 #[derive(Default)]
 struct Crowd {
     inside: AtomicUsize,

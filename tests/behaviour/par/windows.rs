@@ -1,4 +1,4 @@
-//! `map_buffered`: so many at once, and no more.
+//! `map_buffered`: at most a window of items at once.
 
 use super::{Crowd, dawdle};
 use crate::support::{each_run, panic_text, until};

@@ -27,7 +27,7 @@ fn schedule_32_backoff() {
     for wave in 0..2 {
         for (failures, pause) in [(0, 1), (1, 1), (2, 5), (3, 25), (4, 60), (5, 60), (6, 60)] {
             if wave == 0 && failures == 0 {
-                continue; // a success comes between the rows
+                continue; // a success comes between the series
             }
             last = delay.pause_after(failures, last, Jitter::None);
             assert_eq!(last, Duration::from_secs(pause), "after {failures} in row {wave}");
@@ -47,7 +47,8 @@ fn schedule_33_backoff_jitter() {
         assert!(delay.pause_after(1, NONE, Jitter::Full) <= ms(4));
         equal.push(delay.pause_after(2, NONE, Jitter::Equal));
     }
-    // From 8 to 16 ms, then cut off at 10: most are at the maximum, as they would not be if jitter came last.
+    // The pauses are from 8 to 16 ms, cut off at 10. Most are at the maximum, which they would not
+    // be if the jitter came last.
     assert!(equal.iter().all(|pause| (ms(8)..=ms(10)).contains(pause)));
     assert!(equal.iter().filter(|pause| **pause == ms(10)).count() > 250);
     assert!(equal.iter().any(|pause| *pause < ms(10)));
@@ -75,7 +76,7 @@ fn schedule_35_decorrelated() {
     let ns = Duration::from_nanos;
     let delay = Delay::Decorrelated { start: ns(3), max: ns(12), mult: 3 };
     let spread = |failures, last| {
-        // Jitter does not matter to it.
+        // Jitter has no effect on it.
         let draw = |_| delay.pause_after(failures, ns(last), Jitter::Full).as_nanos();
         let mut seen: Vec<_> = (0..500).map(draw).collect();
         seen.sort_unstable();
@@ -89,7 +90,7 @@ fn schedule_35_decorrelated() {
     assert_eq!(spread(3, 2), [2, 3, 4, 5, 6]);
     assert_eq!(spread(4, 5), [5, 6, 7, 8, 9, 10, 11, 12]);
     assert_eq!(spread(5, 12), [12]);
-    // Nothing that it has returned itself.
+    // Its own results play no part.
     assert_eq!(spread(6, 40), [12]);
     let long = Delay::Decorrelated { start: HOUR, max: Duration::MAX, mult: u32::MAX };
     assert!(long.pause_after(2, Duration::MAX / 2, Jitter::None) >= Duration::MAX / 2);
@@ -100,7 +101,7 @@ fn schedule_35_decorrelated() {
 #[test]
 fn schedule_36_decorrelated_zero() {
     let delay = Delay::Decorrelated { start: ms(3), max: HOUR, mult: 3 };
-    // Being zero 50 times of 3,000,001 each is no matter of chance.
+    // A pause of zero 50 times in a row, out of 3,000,001 values, cannot be chance.
     assert!((0..50).any(|_| delay.pause_after(5, NONE, Jitter::None) > NONE));
 }
 
@@ -112,7 +113,7 @@ fn schedule_37_factor_of_none() {
     ] {
         let text = panic_text(|| Retry::new().delay(delay));
         assert!(text.contains("`mult`") && text.contains("at least 1"), "{text}");
-        // Asked directly it has an answer all the same.
+        // A direct call still returns a pause.
         assert!(delay.pause_after(3, ms(2), Jitter::Full) <= ms(2));
     }
 }

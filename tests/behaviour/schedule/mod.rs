@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const NONE: Duration = Duration::ZERO;
 
-/// What the tries of these tests fail with.
+/// The failures of the attempts in these tests.
 #[derive(Clone, Debug, PartialEq)]
 enum Failure {
     Number(u32),
@@ -42,7 +42,7 @@ impl Calls {
     }
 }
 
-/// So many pauses from the start, in milliseconds.
+/// Returns the first `count` pauses, in milliseconds.
 fn first(count: usize, schedule: &Schedule) -> Vec<u128> {
     schedule.pauses().take(count).map(|pause| pause.as_millis()).collect()
 }

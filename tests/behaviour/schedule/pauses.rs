@@ -1,4 +1,4 @@
-//! Schedules as values: their pauses, jitter, and what they refuse to be.
+//! Schedules as values: their pauses, their jitter, and the arguments that they refuse.
 
 use super::{NONE, first};
 use crate::support::{ms, panic_text};
@@ -50,7 +50,7 @@ fn schedule_18_jitter() {
         seen
     };
     assert_eq!(spread(Jitter::None, 7), [7]);
-    // That one of eight is missing after 500 draws is a matter of 10^-28.
+    // The probability that one of eight values is missing after 500 draws is 10^-28.
     assert_eq!(spread(Jitter::Full, 7), [0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(spread(Jitter::Equal, 7), [3, 4, 5, 6, 7]);
     assert_eq!(spread(Jitter::Equal, 8), [4, 5, 6, 7, 8]);

@@ -1,4 +1,4 @@
-//! `Retry`: which failures are tried again, and how often.
+//! `Retry`: which failures are retried, and how often.
 
 use super::{Calls, Failure};
 use crate::support::{HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
@@ -38,7 +38,7 @@ fn schedule_24_max_failures() {
             let result = Retry::new().max_failures(most).until_ok(failing);
             assert_eq!(result, Err(Failure::Number(most + 1)));
             assert_eq!(calls.0.get(), most + 1);
-            // As many are put up with.
+            // This many failures are allowed.
             let calls = Calls::default();
             let result = Retry::new().max_failures(most).until_ok(|| match calls.next() {
                 n if n > most => Ok(n),
@@ -58,7 +58,7 @@ fn schedule_24_max_failures() {
 #[test]
 fn schedule_25_repeat() {
     run_on(1, || {
-        // F: a failure, S: a success. Two in a row are put up with.
+        // F is a failure, and S a success. Two failures in a row are allowed.
         let script = b"FFSFSSFFSFFFSF";
         let calls = Calls::default();
         let ended = Retry::new().max_failures(2).repeat(|| {
@@ -66,7 +66,7 @@ fn schedule_25_repeat() {
             if script[n as usize - 1] == b'S' { Ok(()) } else { Err(Failure::Number(n)) }
         });
         assert_eq!(ended, Failure::Number(12));
-        // Until the first failure.
+        // Runs until the first failure.
         let calls = Calls::default();
         let ended =
             Retry::new().max_failures(0).delay(Delay::Constant(ms(1))).repeat(|| {
@@ -76,7 +76,8 @@ fn schedule_25_repeat() {
                 }
             });
         assert_eq!(ended, Failure::Number(4));
-        // The pause after a success is the one after no failure, not the one of an hour that the second failure would have.
+        // The pause after a success is the one after no failure, not the one of an hour after the
+        // second failure.
         let start = Instant::now();
         let calls = Calls::default();
         let delay = Delay::Backoff { start: ms(1), max: HOUR, mult: 3_600_000 };
@@ -112,7 +113,7 @@ fn schedule_27_cancellation_is_not_retried() {
         let tries = AtomicUsize::new(0);
         ecru::scope(|s| {
             let child = s.spawn(|| {
-                // Without a delay, so that no pause of its own stands in for the rule.
+                // There is no delay, so a cancelled pause cannot hide the rule.
                 Retry::new().until_ok(|| {
                     tries.fetch_add(1, SeqCst);
                     ecru::sleep(HOUR).map_err(|_| Failure::Number(7))
@@ -120,7 +121,7 @@ fn schedule_27_cancellation_is_not_retried() {
             });
             crate::support::until(|| tries.load(SeqCst) == 1);
             child.cancel();
-            // Not what the type makes of `Cancelled`: the try's own.
+            // The result is the attempt's own failure, and not the conversion of `Cancelled`.
             assert_eq!(child.join().unwrap(), Err(Failure::Number(7)));
             assert_eq!(tries.load(SeqCst), 1);
         });
@@ -199,7 +200,7 @@ fn schedule_30_shielded() {
 fn schedule_38_retry_pauses() {
     each_run(|| {
         let begun = RefCell::new(Vec::new());
-        // The third pause would be hours.
+        // The third pause would take hours.
         let delay = Delay::Backoff { start: ms(1), max: 100 * HOUR, mult: 3 };
         let failing = || {
             begun.borrow_mut().push(Instant::now());

@@ -1,4 +1,4 @@
-//! What is run by a schedule: how often, when, and what ends it.
+//! How often a schedule runs its closure, when, and what ends it.
 
 use super::{Calls, Failure, NONE, first};
 use crate::support::{Counted, HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-/// Schedules that look at nothing, with hardly any pause.
+/// Returns schedules that ignore the result, with hardly any pause.
 fn all_kinds() -> [Schedule; 3] {
     let shortest = Duration::from_nanos(1);
     [Schedule::every(shortest), Schedule::exponential(shortest), Schedule::fibonacci(shortest)]
@@ -47,7 +47,7 @@ fn schedule_06_pauses_between_runs() {
             Schedule::every(HOUR),
             Schedule::exponential(HOUR),
             Schedule::fibonacci(HOUR),
-            // The second pause would be an hour.
+            // The second pause would take an hour.
             Schedule::exponential(ms(1)).base(3_600_000),
         ];
         for (schedule, runs) in long.into_iter().zip([1, 1, 1, 2]) {
@@ -86,13 +86,13 @@ fn schedule_08_last_result() {
     run_on(1, || {
         let (drops, calls) = (AtomicUsize::new(0), Calls::default());
         let last = Schedule::every(ms(1)).max_runs(3).run(|| {
-            // Those before are gone.
+            // The earlier values have been dropped.
             let n = calls.next();
             assert_eq!(drops.load(SeqCst), n as usize - 1);
             (n, Counted(&drops))
         });
         assert_eq!(last.unwrap().0, 3);
-        // Before the pause, not only before the next run.
+        // They are dropped before the pause, not only before the next run.
         let held = ecru::cancel_scope(|c| {
             drops.store(0, SeqCst);
             Schedule::every(HOUR).run(|| {
@@ -261,7 +261,7 @@ fn schedule_17_thread() {
 
 #[test]
 fn schedule_19_jittered_run() {
-    // The jitter is not in the table; and that it makes a pause so short is one chance in 720,000.
+    // The jitter makes a pause this short only with a probability of 1 in 720,000.
     let schedule = Schedule::every(HOUR).jitter(Jitter::Full).max_runs(2);
     assert_eq!(schedule.pauses().collect::<Vec<_>>(), [HOUR]);
     run_on(1, || {

@@ -7,7 +7,7 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, each_run, forever, ms, until};
 
-/// `s.cancel()` is for the children.
+/// `s.cancel()` cancels the children.
 #[test]
 fn scope_26_cancel_children() {
     each_run(|| {
@@ -33,7 +33,7 @@ fn scope_26_cancel_children() {
     });
 }
 
-/// What is spawned after `s.cancel()` never begins.
+/// A child spawned after `s.cancel()` never begins.
 #[test]
 fn scope_27_cancel_is_sticky() {
     each_run(|| {

@@ -40,7 +40,7 @@ fn scope_02_children_borrow() {
         ecru::scope(|s| {
             for (word, length) in words.iter().zip(&mut lengths) {
                 s.spawn(|| {
-                    // Blocks its thread: the two get on only if there are two.
+                    // This blocks its thread. Both children finish only if there are two threads.
                     meet.wait();
                     *length = word.len();
                 });
@@ -73,7 +73,7 @@ fn scope_03_local_child_need_not_be_send() {
     });
 }
 
-/// Off the workers there is nowhere to start a local child, nor any other; the scope is none the worse for it.
+/// A thread that is not a worker cannot start a local child. The scope stays usable.
 #[test]
 fn scope_04_local_child_needs_a_worker() {
     each_run(|| {
@@ -94,7 +94,7 @@ fn scope_04_local_child_needs_a_worker() {
     });
 }
 
-/// Without a runtime a scope says what to do.
+/// Without a runtime, the panic of a scope says what to do.
 #[test]
 fn scope_05_needs_a_runtime() {
     let text = panic_text(|| ecru::scope(|_| ()));
@@ -123,7 +123,7 @@ fn scope_06_child_spawns_siblings() {
     });
 }
 
-/// A task's name is seen by itself and by its handle.
+/// A task's name is visible to itself and through its handle.
 #[test]
 fn scope_20_builder_names() {
     each_run(|| {
@@ -150,12 +150,12 @@ fn recurse(depth: usize) -> usize {
     if depth == 0 { 0 } else { recurse(depth - 1) + frame[7] / depth }
 }
 
-/// A large stack has room for what the default has not.
+/// A large stack has room that the default stack lacks.
 #[test]
 fn scope_21_builder_stack_size() {
     each_run(|| {
         ecru::scope(|s| {
-            // A kilobyte and more for each level: over 2 MiB.
+            // Each level takes more than a kilobyte, so they take over 2 MiB.
             let deep = s.builder().stack_size(8 << 20).spawn(|| recurse(2000));
             assert_eq!(deep.join().unwrap(), 2000);
             let text = panic_text(|| s.builder().stack_size(16 * 1024 - 1));
@@ -208,7 +208,7 @@ fn scope_28_unrun_closure_is_dropped_on_a_stack() {
     });
 }
 
-/// A local closure is dropped where it was to run.
+/// A local closure is dropped on its own worker.
 #[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn scope_29_unrun_local_closure_stays() {
@@ -221,7 +221,7 @@ fn scope_29_unrun_local_closure_stays() {
                 let _capture = &capture;
                 unreachable!()
             });
-            // From elsewhere, while this worker is held up.
+            // The cancellation comes from another thread while this worker is blocked.
             thread::scope(|threads| drop(threads.spawn(|| s.cancel())));
             assert!(matches!(child.join(), Err::<(), _>(JoinError::Cancelled)));
         });
@@ -229,7 +229,7 @@ fn scope_29_unrun_local_closure_stays() {
     });
 }
 
-/// Many children, and each result is dropped once.
+/// Many children, each of whose results is dropped once.
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn scope_45_many_slow() {

@@ -26,7 +26,7 @@ fn scope_31_daemon_ends_with_the_scope() {
     });
 }
 
-/// As long as one child needs it, a daemon serves.
+/// A daemon runs while one child needs it.
 #[test]
 fn scope_32_daemon_serves_to_the_end() {
     each_run(|| {
@@ -54,7 +54,7 @@ fn scope_32_daemon_serves_to_the_end() {
     });
 }
 
-/// A daemon begins in any case.
+/// A daemon always begins.
 #[test]
 fn scope_33_daemon_always_begins() {
     each_run(|| {

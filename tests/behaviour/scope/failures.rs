@@ -10,7 +10,7 @@ use crate::support::{
     each_run, forever, ms, panic_text, payload_of, quiet_panic, settle, text_of, until,
 };
 
-/// The panic of a child that nobody joins is the scope's, but not its siblings' business.
+/// The panic of a child that is not joined reaches the scope, but not the siblings.
 #[test]
 fn scope_07_child_panics() {
     each_run(|| {
@@ -33,7 +33,7 @@ fn scope_07_child_panics() {
     });
 }
 
-/// A joined panic has been dealt with.
+/// A panic that was joined does not reach the scope.
 #[test]
 fn scope_08_joined_panic_is_an_error() {
     each_run(|| {
@@ -51,7 +51,7 @@ fn scope_08_joined_panic_is_an_error() {
     });
 }
 
-/// A panic of the body cancels the children, awaits them and goes on.
+/// A panic of the body cancels the children, awaits them and continues.
 #[test]
 fn scope_09_body_panics() {
     each_run(|| {
@@ -73,7 +73,7 @@ fn scope_09_body_panics() {
     });
 }
 
-/// Of two panics the body's is the one that goes on.
+/// Of two panics the body's continues.
 #[test]
 fn scope_10_body_and_child_panic() {
     each_run(|| {
@@ -112,7 +112,7 @@ fn scope_11_error_is_quiet() {
     });
 }
 
-/// An `Err` of the body cancels nobody.
+/// An `Err` of the body cancels nothing.
 #[test]
 fn scope_12_body_error_is_quiet() {
     each_run(|| {

@@ -1,4 +1,4 @@
-//! Joining: when it waits, what it takes, and handles that are elsewhere or forgotten.
+//! Joins: when they wait, what they take, and handles that are elsewhere or forgotten.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -8,7 +8,7 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, HOUR, each_run, forever, ms, run_on, settle, until};
 
-/// Cancelled or not, a task that has begun returns what it returns.
+/// A task that has begun returns its result, cancelled or not.
 #[test]
 fn scope_13_join_after_cancel_gives_the_value() {
     each_run(|| {
@@ -76,7 +76,7 @@ fn scope_16_join_is_a_cancel_point() {
     });
 }
 
-/// The wait at a scope's end goes on though the task was cancelled.
+/// The wait at a scope's end continues although the task was cancelled.
 #[test]
 fn scope_17_end_is_no_cancel_point() {
     each_run(|| {
@@ -107,7 +107,7 @@ fn scope_17_end_is_no_cancel_point() {
     });
 }
 
-/// A join that runs out of time may be repeated.
+/// A join that timed out may be repeated.
 #[test]
 fn scope_18_join_timeout() {
     each_run(|| {
@@ -181,9 +181,10 @@ fn scope_19_is_finished() {
     });
 }
 
-/// Forgetting a handle does not matter to the task, and forgets the result along with it, as `std` does.
+/// Forgetting a handle does not affect the task, and forgets the result with the handle, as in
+/// `std`.
 #[test]
-#[expect(clippy::mem_forget, reason = "it is what this test is about")]
+#[expect(clippy::mem_forget, reason = "this test is about it")]
 fn scope_22_forgotten_handle() {
     each_run(|| {
         let (ended, dropped) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -228,13 +229,14 @@ fn scope_23_handle_on_another_thread() {
     });
 }
 
-/// A result that nobody takes may borrow from outside the scope, so it goes before the scope returns.
+/// A result that is not taken may borrow from outside the scope, so it is dropped before the scope
+/// returns.
 #[test]
 fn scope_24_result_is_dropped_inside() {
     each_run(|| {
         let dropped = AtomicUsize::new(0);
         ecru::scope(|s| {
-            // Dropped before it has started, while it runs, after its end.
+            // Handles are dropped before the task has started, while it runs, and after its end.
             drop(s.spawn(|| Counted(&dropped)));
             let parked = s.spawn(|| {
                 ecru::sleep(ms(1)).unwrap();

@@ -1,4 +1,4 @@
-//! `try_scope`: which failure is the scope's.
+//! `try_scope`: which failure the scope returns.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::SeqCst;
@@ -8,7 +8,7 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, each_run, forever, ms, payload_of, settle, until};
 
-/// Nobody fails: the body's value.
+/// If nothing fails, the scope returns the body's value.
 #[test]
 fn scope_34_try_all_well() {
     each_run(|| {
@@ -21,7 +21,7 @@ fn scope_34_try_all_well() {
     });
 }
 
-/// The first failure stops body and siblings, and is returned when they have ended.
+/// The first failure cancels the body and the siblings, and is returned when they have ended.
 #[test]
 fn scope_35_try_child_fails() {
     each_run(|| {
@@ -50,14 +50,14 @@ fn scope_35_try_child_fails() {
     });
 }
 
-/// A failed child's error is the scope's; its join tells that it failed.
+/// A failed child's error belongs to the scope. The child's join reports that it failed.
 #[test]
 fn scope_36_try_failed_join() {
     each_run(|| {
         let mut joined = None;
         let result: Result<(), String> = ecru::try_scope(|s| {
             let failing = s.spawn(|| Err::<(), _>(String::from("no such host")));
-            // The failure cancels the body too, and join is a cancel point.
+            // The failure cancels the body too, and `join` is a cancellation point.
             joined = Some(ecru::shield(|| failing.join()));
             Ok(())
         });
@@ -66,7 +66,7 @@ fn scope_36_try_failed_join() {
     });
 }
 
-/// The body's failure stops the children.
+/// A failure of the body cancels the children.
 #[test]
 fn scope_37_try_body_fails() {
     each_run(|| {
@@ -87,7 +87,7 @@ fn scope_37_try_body_fails() {
     });
 }
 
-/// A panic stops everybody too, and goes on with its payload.
+/// A panic also cancels all, and continues with its payload.
 #[test]
 fn scope_38_try_child_panics() {
     each_run(|| {
@@ -113,7 +113,7 @@ fn scope_38_try_child_panics() {
     });
 }
 
-/// What comes out is the cause, not one of its echoes.
+/// The scope returns the cause, not a failure that it caused.
 #[test]
 fn scope_39_try_real_error_beats_cancelled() {
     each_run(|| {
@@ -146,11 +146,12 @@ fn scope_40_try_first_error_wins() {
         let result: Result<(), u32> = ecru::try_scope(|s| {
             let first = s.spawn(|| Err::<(), _>(1));
             until(|| first.is_finished());
-            // The body never looks whether it has been asked to stop.
+            // The body never checks whether it has been cancelled.
             Err(2)
         });
         assert_eq!(result, Err(1));
-        // At the same time on two workers, if there are two: it is one of them, and nothing is lost or doubled.
+        // If there are two workers, both fail at the same time. The scope returns one of the
+        // errors, and none is lost or duplicated.
         let made = AtomicUsize::new(0);
         let result: Result<(), Counted<'_>> = ecru::try_scope(|s| {
             for _ in 0..10 {
@@ -164,7 +165,7 @@ fn scope_40_try_first_error_wins() {
     });
 }
 
-/// Who is cancelled on purpose does not fail the scope.
+/// A child that was cancelled on purpose does not fail the scope.
 #[test]
 fn scope_41_try_cancelled_on_purpose() {
     each_run(|| {
@@ -185,7 +186,7 @@ fn scope_41_try_cancelled_on_purpose() {
     });
 }
 
-/// Nor does who is cancelled by `s.cancel()`.
+/// Neither does a child that was cancelled by `s.cancel()`.
 #[test]
 fn scope_42_try_scope_cancelled_on_purpose() {
     each_run(|| {
@@ -206,7 +207,7 @@ fn scope_42_try_scope_cancelled_on_purpose() {
     });
 }
 
-/// Nor does a daemon at the end.
+/// Neither does a daemon at the end.
 #[test]
 fn scope_43_try_daemon_at_the_end() {
     each_run(|| {

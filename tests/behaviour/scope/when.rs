@@ -1,4 +1,4 @@
-//! Tasks that begin when there is something for them.
+//! Tasks that begin when a source has an item.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::support::{
     Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
 };
 
-/// Each item goes to one task, with what it borrows.
+/// Each item goes to one task, with its borrows.
 #[test]
 fn when_01_begins_with_its_item() {
     each_run(|| {
@@ -37,7 +37,7 @@ fn when_01_begins_with_its_item() {
     });
 }
 
-/// An item that is there already, a source that is at its end, a handle, a time.
+/// An item that is already there, a source at its end, a handle, a time.
 #[test]
 fn when_02_sources_of_each_kind() {
     each_run(|| {
@@ -61,7 +61,8 @@ fn when_02_sources_of_each_kind() {
     });
 }
 
-/// Cancelled before there is an item: the function is dropped unrun, and the item is for others.
+/// If the task is cancelled before there is an item, the function is dropped unrun, and the item is
+/// for others.
 #[test]
 fn when_03_cancelled_before() {
     each_run(|| {
@@ -87,7 +88,7 @@ fn when_03_cancelled_before() {
     });
 }
 
-/// So does what is further out: a limit, a panic of the body, a failure of a sibling.
+/// The same holds for requests from outside: a limit, a panic of the body, a failure of a sibling.
 #[test]
 fn when_04_cancelled_from_further_out() {
     each_run(|| {
@@ -115,7 +116,7 @@ fn when_04_cancelled_from_further_out() {
     });
 }
 
-/// Once the item has been taken the task begins, although it has been cancelled since.
+/// Once the item has been taken, the task begins, even if it has been cancelled since.
 #[test]
 fn when_05_an_item_that_was_taken_is_not_lost() {
     run_on(1, || {
@@ -123,7 +124,7 @@ fn when_05_an_item_that_was_taken_is_not_lost() {
         ecru::scope(|s| {
             let task = s.spawn_when(&rx, |n| (n, ecru::checkpoint().is_err()));
             tx.send(7).unwrap();
-            // Taken, and not begun: there is one worker, and it is here.
+            // The item is taken and the task has not begun: the only worker is running this code.
             assert_eq!(tx.len(), 0);
             task.cancel();
             assert_eq!(task.join().unwrap(), (Ok(7), true));
@@ -149,7 +150,8 @@ fn when_06_panics_are_the_tasks() {
     });
 }
 
-/// The source is gone before the task begins; source and function may borrow from outside the scope.
+/// The source is dropped before the task begins. Source and function may borrow from outside the
+/// scope.
 #[test]
 fn when_07_the_source_is_dropped_first() {
     struct Noting<'a, S>(S, &'a AtomicUsize);
@@ -209,7 +211,8 @@ fn when_08_from_outside() {
     });
 }
 
-/// A request against an item, again and again: the task has the item, or another receiver does.
+/// A request competes with an item, repeatedly: either the task has the item, or another receiver
+/// has it.
 #[test]
 fn when_09_request_against_item() {
     let rounds = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
@@ -234,7 +237,7 @@ fn when_09_request_against_item() {
     });
 }
 
-/// The same with a scope that is cancelled, and many tasks: nothing is lost.
+/// As above, with a scope that is cancelled and many tasks. Nothing is lost.
 #[test]
 fn when_10_scope_against_items() {
     run_placed(2, Placement::Auto, || {
@@ -255,10 +258,10 @@ fn when_10_scope_against_items() {
     });
 }
 
-/// Many that wait have no stacks.
+/// Many waiting tasks have no stacks.
 #[test]
 fn when_11_no_stack_until_then() {
-    // In a process of its own: memory is counted.
+    // This runs in a process of its own, because it measures memory.
     alone("scope::when::when_11_no_stack_until_then", || run_on(1, many_that_wait));
 }
 
@@ -277,14 +280,15 @@ fn many_that_wait() {
     assert_eq!(sum.load(SeqCst), 100_000 * 99_999 / 2);
 }
 
-/// Bytes of memory that the process has.
+/// Returns the resident bytes of this process.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
     pages * rustix::param::page_size()
 }
 
-/// Without a run it panics as `spawn` does; a wait that nothing will end holds its scope until it is cancelled.
+/// Without a run it panics as `spawn` does. A wait that never ends holds its scope until the scope
+/// is cancelled.
 #[test]
 fn when_12_refused() {
     run_on(1, || {

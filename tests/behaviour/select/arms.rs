@@ -1,4 +1,4 @@
-//! Which arm is taken: one that can be done, exactly one, and the default if there is none.
+//! Which arm is taken: exactly one of the ready arms, or the default if there is none.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn select_01_a_receive_that_can_be_done_is() {
             recv(from_a) -> _ => panic!("there is nothing"),
             recv(from_b) -> message => assert_eq!(message, Ok("text")),
         }
-        // Or waited for.
+        // The same after a wait.
         let (got, ()) = side.both(
             || {
                 select! {
@@ -128,7 +128,7 @@ fn select_05_default_after_a_while() {
             },
         );
         assert_eq!(got, Some(7));
-        // No time at all, and more than there is.
+        // A limit of zero, and one beyond the last `Instant`.
         select! { recv(receiver) -> _ => panic!("there is nothing"), default(Duration::ZERO) => {} }
         let (got, ()) = side.both(
             || select! { recv(receiver) -> message => message.ok(), default(Duration::MAX) => None },
@@ -157,7 +157,7 @@ fn select_10_of_several_that_can_be_done_chance_picks_one() {
         }
         assert!(taken.iter().all(|count| *count > 30), "{taken:?}");
         drop(from_b);
-        // The dynamic one, too.
+        // The same with `Select`.
         let (x, from_x) = channel::unbounded();
         let mut taken = [0; 10];
         let mut choice = Select::new();

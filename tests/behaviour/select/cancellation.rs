@@ -1,4 +1,4 @@
-//! What a cancellation or a time limit does to a select.
+//! The effect of a cancellation or a time limit on a select.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -15,7 +15,7 @@ fn select_06_a_cancelled_select_takes_its_arm_for_that() {
             sender.send(1).unwrap();
             ecru::cancel_scope(|scope| {
                 scope.cancel();
-                // At once, and before anything is taken.
+                // The arm is taken at once, before anything is received.
                 let arm = select! {
                     recv(receiver) -> _ => "recv",
                     send(sender, no_value()) -> _ => "send",
@@ -30,7 +30,7 @@ fn select_06_a_cancelled_select_takes_its_arm_for_that() {
                 assert_eq!(arm, "cancelled");
             });
             assert_eq!(receiver.len(), 1);
-            // Not cancelled: it is not taken.
+            // Without a cancellation the arm is not taken.
             select! { recv(receiver) -> message => assert_eq!(message, Ok(1)), cancelled => panic!() }
         });
     }

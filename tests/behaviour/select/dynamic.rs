@@ -93,7 +93,7 @@ fn select_20_ready_says_what_could_be_done_and_does_it_not() {
         a.close();
         b.close();
         assert!(choice.ready() < 2, "gone is ready");
-        // A timer that rings by itself.
+        // A timer that fires by itself.
         let alarm = channel::after(ms(1));
         let mut choice = Select::new();
         choice.recv(&alarm);
@@ -266,7 +266,7 @@ fn select_46_the_dynamic_one_is_cloned_and_shared() {
         }
         shared(&choice);
         choice.remove(0);
-        // It goes elsewhere, and its clone has the same operations under the same numbers.
+        // It moves to another thread, and its clone has the same operations under the same indices.
         let clone = choice.clone();
         let (there, ()) = side.both(
             move || {
@@ -288,7 +288,7 @@ fn select_46_the_dynamic_one_is_cloned_and_shared() {
 
 #[test]
 fn select_49_what_ready_names_can_be_done_while_nobody_else_comes() {
-    // One peer: what it has begun it goes on with.
+    // There is one peer, which completes what it has begun.
     let rounds = 300;
     everywhere(|side| {
         let ends = [channel::bounded(0), channel::bounded(0)];

@@ -1,4 +1,4 @@
-//! Ends that have gone, or go meanwhile.
+//! Ends that have been dropped, or are dropped meanwhile.
 
 use crate::support::{HOUR, everywhere};
 use ecru::channel::{self, RecvError, SendError};

@@ -18,7 +18,7 @@ fn select_32_it_is_an_expression_in_any_place() {
     let (sender, receiver) = channel::bounded(1);
     assert_eq!(answer(&receiver, &sender), Ok(100));
     assert_eq!(answer(&receiver, &sender), Ok(2));
-    // Loops go on and end from within.
+    // `continue` and `break` of a loop work in arms.
     let mut seen = Vec::new();
     let total = loop {
         sender.send(seen.len() as u32).unwrap();
@@ -45,7 +45,7 @@ fn select_32_it_is_an_expression_in_any_place() {
         default => unreachable!(),
     };
     assert_eq!(text, "text");
-    // In one another.
+    // Nested selects.
     sender.send(5).unwrap();
     let nested = select! {
         recv(t) -> _ => 0,
@@ -80,7 +80,7 @@ fn select_33_operands_may_be_any_expressions() {
     assert_eq!(evaluated.load(SeqCst), 1, "once");
     select! { recv(&&ends.receiver()) -> message => assert_eq!(message, Ok(1)) }
     select! { send(&ends.pair.0, 2,) -> sent => { sent.unwrap() } }
-    // A temporary lives for as long as the select: this one keeps the other side connected.
+    // A temporary lives as long as the select. This one keeps the other side connected.
     select! {
         recv(channel::bounded::<u8>(1).1) -> _ => panic!("it is empty, and its sender is there"),
         default(ms(1)) => {}
@@ -120,7 +120,8 @@ fn select_34_inside_no_suspend_it_panics_unless_it_has_a_default() {
 
 #[test]
 fn select_38_nodes_of_a_graph_in_go_s_manner() {
-    // A sieve: each stage passes on what its prime does not divide, and listens for the end.
+    // A sieve: each stage passes on the numbers that its prime does not divide, and waits for the
+    // end.
     run_on(2, || {
         let (done, over) = channel::bounded::<()>(0);
         let over = &over;

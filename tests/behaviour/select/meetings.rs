@@ -1,4 +1,4 @@
-//! Selects that meet each other, and many of them: nobody is starved or forgotten.
+//! Selects that meet each other, and many of them. None is starved or forgotten.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
@@ -33,7 +33,7 @@ fn select_25_timers_in_a_select() {
             }
         }
         assert!((1..=11).contains(&count), "{count}");
-        // One that is over is never ready again.
+        // A timer that has fired is never ready again.
         select! { recv(until) -> _ => panic!("it has rung"), default(ms(1)) => {} }
     });
 }
@@ -41,7 +41,7 @@ fn select_25_timers_in_a_select() {
 #[test]
 fn select_26_every_arm_is_reached_in_time() {
     everywhere(|side| {
-        // Fed by others, so that most of them are waited for.
+        // Other tasks send the values, so most of them are waited for.
         let (a, from_a) = channel::bounded(0);
         let (b, from_b) = channel::bounded(0);
         let (c, from_c) = channel::bounded(1);
@@ -71,7 +71,7 @@ fn select_26_every_arm_is_reached_in_time() {
             from_c.close_now();
             counts
         });
-        // The one with a buffer has more often something.
+        // The channel with a buffer is ready more often.
         assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     });
 }
@@ -177,7 +177,7 @@ fn select_30_it_is_not_its_own_peer() {
             recv(receiver) -> _ => panic!("from itself"),
             default(ms(1)) => {}
         }
-        // But for others it is both.
+        // But for other peers it is both.
         for _ in 0..10 {
             let ((), ()) = side.both(
                 || {
@@ -200,7 +200,7 @@ fn select_30_it_is_not_its_own_peer() {
 #[test]
 fn select_31_a_value_that_is_there_is_found_by_one_of_those_who_look() {
     everywhere(|side| {
-        // Two look at once for two values: neither may find nothing.
+        // Two look at the same time for two values. Neither may find nothing.
         for _ in 0..100 {
             let (sender, receiver) = channel::bounded(2);
             sender.send(0).unwrap();

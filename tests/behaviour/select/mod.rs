@@ -9,7 +9,7 @@ mod meetings;
 mod sends;
 mod views;
 
-/// A value that does not come.
+/// A value that must not be evaluated.
 fn no_value() -> u8 {
     crate::support::quiet_panic("no value")
 }

@@ -1,4 +1,4 @@
-//! Arms that send: when their value is made, and what becomes of what was reserved for it.
+//! Send arms: when their value is evaluated, and what happens to the reservation for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -67,7 +67,7 @@ fn select_13_what_was_reserved_is_given_back_when_the_value_does_not_come() {
             );
             assert_eq!(values.iter().filter(|value| value.is_ok()).count(), 2);
         }
-        // Room that others may have.
+        // Other senders may use the room.
         let (sender, receiver) = channel::bounded(1);
         let mut choice = Select::new();
         choice.send(&sender);
@@ -99,7 +99,7 @@ fn select_36_to_send_where_nobody_ever_waits() {
 #[test]
 fn select_37_a_read_and_a_send_of_which_exactly_one_is_done() {
     everywhere(|side| {
-        // As two others come for both at once.
+        // Two peers come for both arms at once.
         for _ in 0..12 {
             let (a, from_a) = channel::bounded(0);
             let (b, from_b) = channel::bounded(0);

@@ -1,4 +1,5 @@
-//! What a select sees: all of its arms at one moment, and each that is ready with the same chance.
+//! A select looks at all its arms at one moment, and takes each ready arm with the same
+//! probability.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -21,7 +22,7 @@ impl Source for Mover<'_> {
     fn try_take(&self) -> Option<()> {
         self.looks.fetch_add(1, SeqCst);
         let [(to_first, first), (to_second, second)] = self.ends;
-        // The value is in both for a moment, never in none.
+        // The value is in both channels for a moment, and never in none.
         if first.is_empty() {
             to_first.send(1).unwrap();
             second.recv().unwrap();
@@ -68,7 +69,7 @@ fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment() {
     });
 }
 
-/// Calls `look` while another thread moves the only value of two channels to and fro between them.
+/// Calls `look` while another thread moves the only value of two channels back and forth.
 fn while_a_value_moves(
     ends: &[(Sender<u32>, Receiver<u32>); 2],
     rounds: usize,
@@ -90,7 +91,7 @@ fn while_a_value_moves(
         for _ in 0..rounds {
             to_first.send(1).unwrap();
             begin.send(()).unwrap();
-            // Not a panic: the other thread would wait for the next round.
+            // This is not a panic, because the other thread would wait for the next round.
             missed.set(missed.get() + usize::from(!look(first, second)));
             end.send(()).unwrap();
             let _ = first.try_recv();
@@ -151,7 +152,7 @@ fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_dynamic_slo
 
 #[test]
 fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_for_sends_slow() {
-    // Room in one of two full channels at every moment.
+    // At every moment one of two full channels has room.
     let ends = two_of(|| channel::bounded(1));
     ends.iter().for_each(|(sender, _)| sender.send(0).unwrap());
     let [(to_first, first), (to_second, second)] = &ends;
@@ -192,7 +193,7 @@ fn select_43_each_ready_arm_has_the_same_chance() {
         let idle = channel::never::<u32>();
         ready.0.send(7).unwrap();
         let (_, r) = &ready;
-        // Behind unready arms, and in front of them.
+        // The ready arms are listed after arms that are not ready, and before them.
         let mut counts = [0; 3];
         for _ in 0..LOOKS {
             let taken = select! {
@@ -216,7 +217,7 @@ fn select_43_each_ready_arm_has_the_same_chance_dynamic() {
         let (sender, receiver) = channel::bounded(1);
         let idle = channel::never::<u32>();
         sender.send(7).unwrap();
-        // More operations than a word has bits: those are put in order in another way.
+        // These are more operations than a word has bits, which are ordered in another way.
         for length in [5, 100] {
             let ready = [1, length - 2, length - 1];
             let mut choice = Select::new();
@@ -227,7 +228,7 @@ fn select_43_each_ready_arm_has_the_same_chance_dynamic() {
             for look in [
                 (|choice: &mut Select<'_>| choice.ready()) as fn(&mut Select<'_>) -> usize,
                 |choice| choice.try_ready().unwrap(),
-                // Dropped, it gives back what it has.
+                // The operation is dropped, which gives back its reservation.
                 |choice| choice.select().index(),
                 |choice| choice.try_select().unwrap().index(),
             ] {
@@ -274,7 +275,7 @@ fn select_41_ready_and_a_select_that_would_send_meet() {
 
 #[test]
 fn select_41_ready_and_a_select_that_would_send_meet_among_others() {
-    // Some of three channels have room at any time; one has no buffer.
+    // Some of three channels have room at any time. One has no buffer.
     let rounds = 300;
     everywhere(|side| {
         let (s1, r1) = channel::unbounded();
@@ -376,7 +377,8 @@ fn select_44_a_poll_meets_a_select_that_would_send_unless_the_value_does_not_com
                 gone
             },
             || {
-                // On a busy machine a poll may have left before the select is scheduled; then a later one is met.
+                // On a busy machine a poll may have left before the select is scheduled. Then a
+                // later poll meets it.
                 while !over.load(SeqCst) {
                     assert!(receiver.try_recv().unwrap_err().is_empty());
                     side.pause();
@@ -384,7 +386,7 @@ fn select_44_a_poll_meets_a_select_that_would_send_unless_the_value_does_not_com
             },
         );
         assert_eq!(gone, None);
-        // Closed while the value is being made.
+        // The channel is closed while the value is being evaluated.
         let ((), ()) = side.both(
             || {
                 select! {
@@ -453,14 +455,15 @@ fn select_44_a_poll_meets_a_select_that_would_send_and_waits_for_the_poller() {
                         select! { send(sender, make()) -> sent => sent }
                     },
                     || {
-                        // The first of these to find the select makes it evaluate its value, and has none in time.
+                        // The first of these polls to find the select makes it evaluate its value,
+                        // and gets none in time.
                         while !making.load(SeqCst) {
                             assert_eq!(poll(&receiver), None);
                             side.pause();
                         }
                         assert_eq!(poll(&receiver), None);
                         go.send(()).unwrap();
-                        // The value is for the next receiver, or poll.
+                        // The value goes to the next receiver or poll.
                         let got = loop {
                             match poll(&receiver) {
                                 Some(got) => break got,
@@ -518,7 +521,7 @@ fn select_45_with_a_default_a_send_whose_receiver_has_left_does_not_wait() {
                     }
                 },
             );
-            // It is for the next.
+            // The value goes to the next receiver.
             assert_eq!(receiver.recv(), Ok(7));
         }
     });

@@ -24,7 +24,7 @@ fn source_09_map_runs_on_the_waiter_s_own_stack_after_the_item_is_taken() {
             || {
                 let here = Cell::new(0_u32);
                 let mapped = (&receiver).map(|value: Result<u32, RecvError>| {
-                    // It may do what the waiter may: this is its own frame, and it may wait.
+                    // The function runs in the waiter's frame, and may wait.
                     here.set(here.get() + 1);
                     me.store(1, SeqCst);
                     resume.recv().unwrap();
@@ -36,7 +36,7 @@ fn source_09_map_runs_on_the_waiter_s_own_stack_after_the_item_is_taken() {
             },
             || {
                 sender.send(21).unwrap();
-                // The sender is not held up by it.
+                // The sender is not delayed by it.
                 assert!(sender.try_send(0).is_err());
                 pause.send(()).unwrap();
             },
@@ -107,7 +107,7 @@ fn source_12_only_the_value_at_the_front_is_offered() {
             },
         );
         assert_eq!(got, Ok(Ok(2)), "as soon as it is at the front");
-        // Without a buffer, whoever waits to send is asked.
+        // Without a buffer, the values of waiting senders are offered.
         let (sender, receiver) = channel::bounded(0);
         let (_, ()) = side.many(
             3,
@@ -141,7 +141,7 @@ fn source_13_filters_stand_on_receivers_and_on_races_of_them() {
         let either = source::either((&from_a).filter(big), (&from_b).filter(big));
         assert_eq!(either.wait(), Ok(Either::Right(Ok(6))));
         assert_eq!((from_a.len(), from_b.len()), (2, 0), "those that were refused are there");
-        // By value, too.
+        // The same by value.
         a.send(10).unwrap();
         assert_eq!((from_a.recv(), from_a.recv()), (Ok(1), Ok(2)));
         assert_eq!(from_a.filter(big).wait(), Ok(Ok(10)));
@@ -183,7 +183,7 @@ fn source_16_a_predicate_s_panic_is_the_waiter_s() {
                 },
                 || {
                     side.pause();
-                    // It is not hit by it.
+                    // The sender is not affected.
                     while !asked.load(SeqCst) {
                         let _ = sender.send_timeout(1, ms(5));
                     }
@@ -234,7 +234,7 @@ fn source_34_filtered_receivers_are_served_in_order() {
 fn source_43_a_predicate_may_drop_the_last_sender() {
     everywhere(|side| {
         for accepts in [Some(true), Some(false), None] {
-            // Asked at once, and before a wait.
+            // The predicate is called at once, and before a wait.
             for waits in [false, true] {
                 let (sender, receiver) = channel::unbounded();
                 sender.send(1).unwrap();
@@ -263,7 +263,7 @@ fn source_43_a_predicate_may_drop_the_last_sender() {
                 assert!(receiver.recv().unwrap_err().is_disconnected());
             }
         }
-        // Others wait already.
+        // Other receivers already wait.
         let (sender, receiver) = channel::unbounded();
         let last = Mutex::new(Some(sender.clone()));
         let (got, ()) = side.both(
@@ -313,7 +313,7 @@ fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
                 let send = || {
                     side.pause();
                     (1..=2).for_each(|n| sender.send(n).unwrap());
-                    // What the waiter refuses stands in front of what it wants.
+                    // A value that the waiter refuses is in front of the one that it accepts.
                     while held.lock().unwrap().is_some() {
                         side.pause();
                     }
@@ -328,7 +328,7 @@ fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
                 filtered.try_take().unwrap().unwrap()
             };
             assert_eq!(got, 2);
-            // All of the room is free, and nobody else waits.
+            // All room is free, and there is no other waiter.
             (10..13).for_each(|n| sender.try_send(n).unwrap());
             assert_eq!(called.load(SeqCst), 0);
             assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [10, 11, 12]);
@@ -344,7 +344,7 @@ fn source_44_a_refused_value_is_in_front_of_the_disconnect() {
         let refusing = (&receiver).filter(|_| false);
         assert_eq!(refusing.try_take(), None);
         drop(sender);
-        // The value is for others, so it cannot be said that there is nothing more.
+        // The value is for other receivers, so the end cannot be reported.
         assert_eq!(refusing.try_take(), None);
         let (got, ()) = side.both(
             || refusing.wait().unwrap(),

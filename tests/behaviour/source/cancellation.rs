@@ -24,7 +24,7 @@ fn source_06_a_cancelled_wait_takes_nothing() {
                 assert_eq!(letters.looks.load(SeqCst), before, "it has not even looked");
                 assert!((&receiver).map(|_| panic!("taken")).wait().is_err());
                 assert_eq!(receiver.recv(), Err(RecvError::Cancelled));
-                // What never waits is no cancel point.
+                // A call that never waits is no cancellation point.
                 assert_eq!(receiver.try_take(), Some(Ok(2)));
             });
             assert_eq!(letters.wait(), Ok(1));
@@ -68,7 +68,7 @@ fn source_08_a_value_handed_over_wins_over_a_cancellation() {
             let plain = s.spawn_local(|| receiver.recv());
             let racing = s.spawn_local(|| source::race([&receiver]).wait());
             settle();
-            // On one worker nobody runs in between.
+            // On one worker nothing runs in between.
             sender.try_send(1).unwrap();
             sender.try_send(2).unwrap();
             plain.cancel();

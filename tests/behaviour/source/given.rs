@@ -1,4 +1,4 @@
-//! Sources that are there already: items, timers, nothing; also on plain threads.
+//! Ready-made sources: items, timers, nothing; also on plain threads.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -37,7 +37,7 @@ fn source_25_ready_and_never() {
         assert_eq!(source::never::<u8>().try_take(), None);
         let either = source::never::<u8>().or(source::ready(1));
         assert_eq!(either.wait(), Ok(1));
-        // Its own wait ends with a request, on a thread as in a task, and answers the same again.
+        // Its own wait ends with a request, on a thread as in a task, and returns the same again.
         let limited = ecru::timeout(ms(1), || {
             assert!(source::never::<u8>().wait().is_err());
             source::never::<u8>().wait().is_err()

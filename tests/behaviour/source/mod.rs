@@ -14,12 +14,12 @@ use crate::support::Side;
 use ecru::Source;
 use ecru::source::WaitList;
 
-/// A queue of the user's own.
+/// A user-defined queue.
 #[derive(Default)]
 struct Letters {
     letters: Mutex<VecDeque<u32>>,
     readers: WaitList,
-    /// How often somebody has looked.
+    /// The number of looks.
     looks: AtomicUsize,
 }
 

@@ -1,4 +1,4 @@
-//! Sources of the user's own, and who is told of what they have.
+//! User-defined sources, and which waiters are notified of their items.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use ecru::Source;
 use ecru::channel::Sender;
 use ecru::source::{self, WaitList};
 
-/// Stays open once it is opened: everybody may take from it.
+/// A gate that stays open once it is opened, so any number of waiters may take from it.
 #[derive(Default)]
 struct Gate {
     open: AtomicBool,
@@ -87,7 +87,7 @@ fn source_03_notify_one_tells_one_and_notify_all_everybody() {
             },
         );
     });
-    // Where nobody comes late, who looks again can be counted.
+    // If no waiter comes late, the looks can be counted.
     run_on(1, || {
         let letters = Letters::default();
         ecru::scope(|s| {
@@ -124,7 +124,8 @@ fn source_04_those_who_wait_are_told_in_the_order_in_which_they_came() {
 fn source_05_a_notified_loser_passes_it_on() {
     everywhere(|side| {
         for _ in 0..20 {
-            // The first may take from either; enough comes for all, whichever it is.
+            // The first waiter may take from either source. There are enough items for all in each
+            // case.
             let (a, b) = (Letters::default(), Letters::default());
             let (left, right) = side.both(
                 || source::race([&a, &b]).wait().unwrap(),
@@ -151,7 +152,7 @@ fn source_05_a_notified_loser_passes_it_on() {
     });
 }
 
-/// Has a line more with each look.
+/// A source that has one more list with each look.
 struct Growing {
     lists: [WaitList; 8],
     used: AtomicUsize,

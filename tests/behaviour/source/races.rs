@@ -1,4 +1,4 @@
-//! Races: the first of several, and nothing from the others.
+//! Races: the first of several sources, and nothing from the others.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -23,7 +23,7 @@ fn source_18_a_race_takes_the_first_and_nothing_from_the_others() {
         );
         assert_eq!(got, Ok(Ok(3)));
         for (n, (sender, receiver)) in channels.iter().enumerate() {
-            // Nobody is in line there any more.
+            // No waiter is registered there any more.
             sender.send(n).unwrap();
             assert_eq!(receiver.len(), 1);
         }
@@ -106,7 +106,7 @@ fn source_22_either_of_two_types() {
         assert_eq!(either.wait(), Ok(Either::Right(Ok("text"))));
         let (got, ()) = side.both(|| either.wait(), || numbers.send(5).unwrap());
         assert_eq!(got, Ok(Either::Left(Ok(5))));
-        // The slower one goes on.
+        // The slower one continues.
         let slow = source::either(&n, channel::after(ms(1)));
         assert!(matches!(slow.wait(), Ok(Either::Right(Ok(_)))));
         let (sent, ()) = side.both(|| numbers.send(6), || assert_eq!(n.recv(), Ok(6)));
@@ -225,7 +225,7 @@ fn source_36_operations_that_always_succeed_do_not_starve_others() {
                 sender.send(1).unwrap();
                 receiver.recv().unwrap();
             }
-            // Two that hand over to each other.
+            // Two tasks that hand over to each other.
             let stop = &stop;
             let (ping, pong) = (&ping, &pong);
             s.spawn_local(move || {
@@ -241,7 +241,7 @@ fn source_36_operations_that_always_succeed_do_not_starve_others() {
                 ping.0.close();
             });
             s.spawn_local(|| {
-                // A timer, too.
+                // The same with a timer.
                 ecru::sleep(ms(1)).unwrap();
                 stop.store(true, SeqCst);
             });

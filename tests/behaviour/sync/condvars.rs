@@ -1,4 +1,4 @@
-//! Waiting, with a lock given up meanwhile, for a condition.
+//! Waiting for a condition, with the lock released meanwhile.
 
 use super::{Log, cancelled};
 use crate::support::{each_run, ms, run_on, settle, until};
@@ -28,7 +28,7 @@ fn sync_15_condvar_in_order() {
         });
         log.assert(&["first", "second", "third"]);
     });
-    // Between threads and tasks.
+    // The same between threads and tasks.
     let (turn, news) = (Mutex::new(0), Condvar::new());
     let take_turns = |own: i32| {
         let mut turn = turn.lock();

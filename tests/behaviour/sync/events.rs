@@ -32,7 +32,7 @@ fn sync_31_barrier() {
     assert_eq!(leaders.load(SeqCst), 3 * 50);
     assert!(Barrier::new(0).wait().unwrap().is_leader());
     assert!(Barrier::new(1).wait().unwrap().is_leader());
-    // Nobody goes on before the last has come.
+    // No task continues before the last has come.
     run_on(1, || {
         ecru::scope(|s| {
             let tasks = [(); 2].map(|()| s.spawn(|| barrier.wait()));
@@ -76,7 +76,7 @@ fn sync_33_barrier_counts_who_was_there() {
             assert_eq!(first.join().unwrap(), (true, true));
         });
     });
-    // At any moment: whoever comes last goes on, and so does as many as came before.
+    // At any moment the last party continues, and so do as many as came before.
     run_on(2, || {
         let barrier = Barrier::new(2);
         for _ in 0..200 {
@@ -132,7 +132,7 @@ fn sync_35_notify_remembers_one() {
         assert_eq!(format!("{notify:?}"), "Notify { notified: true }");
         notify.wait().unwrap();
         assert!(ecru::timeout(ms(1), || notify.wait()).is_err());
-        // Nobody is in line any more, and it still remembers one.
+        // No waiter is registered any more, and it still remembers one notification.
         notify.notify_one();
         notify.notify_one();
         notify.wait().unwrap();
@@ -159,7 +159,7 @@ fn sync_36_notify_in_order() {
                 });
                 settle();
             }
-            // Two at once: one each.
+            // Two waiters at once get one notification each.
             notify.notify_one();
             notify.notify_one();
             settle();

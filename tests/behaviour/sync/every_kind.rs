@@ -1,4 +1,4 @@
-//! What is true of all of them, and all of them under load.
+//! Properties of all types of `sync`, and all of them under load.
 
 use super::cancelled;
 use crate::support::{Counted, each_run, panic_text, run_on};
@@ -122,7 +122,7 @@ fn sync_45_cancelled_from_the_start() {
     });
 }
 
-/// A generator of choices that needs nothing from outside.
+/// A random number generator without dependencies.
 struct Dice(u64);
 
 impl Dice {
@@ -174,7 +174,7 @@ fn sync_46_stress() {
             *value += 1;
         }
         6 => {
-            // So many are sent that each is fetched by somebody who waits, or remembered.
+            // Enough are sent that each is received by a waiter, or remembered.
             sent.fetch_add(1, SeqCst);
             notify.notify_one();
         }

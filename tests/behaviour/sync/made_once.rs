@@ -1,4 +1,4 @@
-//! What is made or set once: `OnceLock`, `LazyLock`, `SetOnce`.
+//! Values that are computed or set once: `OnceLock`, `LazyLock`, `SetOnce`.
 
 use super::{cancelled, everywhere};
 use crate::support::{
@@ -195,7 +195,7 @@ fn sync_43_lazy() {
             assert!(tasks.iter().all(|task| task.join().is_err()));
         });
         let text = panic_text(|| *broken);
-        // As std's, and why.
+        // The text is std's, with the reason.
         assert!(text.starts_with("LazyLock instance has previously been poisoned"), "{text}");
         assert!(text.contains("its closure has panicked"), "{text}");
     });

@@ -1,4 +1,4 @@
-//! Locks, and events to wait for.
+//! Locks and events.
 
 mod condvars;
 mod events;
@@ -13,7 +13,7 @@ use crate::support::{each_run, run_on};
 use std::cell::RefCell;
 use std::thread;
 
-/// Runs `task` in so many tasks on one worker, on two, and on two with as many plain threads.
+/// Runs `task` in `count` tasks on one worker, on two, and on two with as many plain threads.
 fn everywhere(count: usize, task: impl Fn() + Sync) {
     let tasks = || {
         ecru::scope(|s| {
@@ -31,7 +31,7 @@ fn everywhere(count: usize, task: impl Fn() + Sync) {
     });
 }
 
-/// What happened, in order, on one worker.
+/// A log of events, in order, on one worker.
 #[derive(Default)]
 struct Log(RefCell<Vec<&'static str>>);
 
@@ -46,7 +46,7 @@ impl Log {
     }
 }
 
-/// A task that is cancelled from the start.
+/// Runs `body` in a task that is cancelled from the start.
 fn cancelled<T>(body: impl FnOnce() -> T) -> T {
     ecru::cancel_scope(|c| {
         c.cancel();

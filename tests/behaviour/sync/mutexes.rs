@@ -1,4 +1,4 @@
-//! Mutexes: one holder at a time, who is next, and locks that can be given up.
+//! Mutexes: one holder at a time, the order of waiters, and cancelled waits.
 
 use super::{Log, cancelled, everywhere};
 use crate::support::{OnDrop, each_run, forever, ms, quiet_panic, run_on, settle, until};
@@ -101,7 +101,7 @@ fn sync_05_lock_cancellable() {
             drop(guard);
             assert_eq!(second.join().unwrap(), Ok(()));
         });
-        // The last in line left: the lock does not look for anybody any more.
+        // The last waiter has left, so the lock wakes no waiter any more.
         let guard = lock.lock();
         let gone = ecru::timeout(ms(1), || lock.lock_cancellable().map(drop));
         assert!(gone.is_err());
@@ -150,7 +150,7 @@ fn sync_08_nobody_is_overtaken_twice() {
         let (lock, rounds) = (Mutex::new(()), AtomicUsize::new(0));
         let overtaken = ecru::scope(|s| {
             let greedy = s.spawn(|| {
-                // Unlocks and locks again without a pause, so whoever has been woken comes too late.
+                // Unlocks and locks again without a pause, so a woken waiter comes too late.
                 while !ecru::is_cancelled() {
                     let _guard = lock.lock();
                     rounds.fetch_add(1, SeqCst);

@@ -7,7 +7,7 @@ use ecru::sync::poison::{Barrier, Condvar, Mutex, RwLock, RwLockWriteGuard, TryL
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-/// Panics in a place where the panic is caught, with what `hold` returns in hand.
+/// Panics while it holds the result of `hold`, and catches the panic.
 fn panic_with<G>(hold: impl FnOnce() -> G) {
     payload_of(|| {
         let _held = hold();
@@ -19,7 +19,7 @@ fn panic_with<G>(hold: impl FnOnce() -> G) {
 fn sync_48_poisoned_mutex() {
     everywhere(|side| {
         let mut mutex = Mutex::new(1);
-        // A guard of somebody who does not panic, and one that is taken while unwinding.
+        // A guard of code that does not panic, and one that is taken while unwinding.
         *mutex.lock().unwrap() = 2;
         panic_with(|| OnDrop(|| *mutex.lock().unwrap() += 1));
         assert!(!mutex.is_poisoned());
@@ -67,7 +67,7 @@ fn sync_49_poisoned_rwlock() {
     });
 }
 
-/// None of the waits ends by a cancellation or by a time limit around it.
+/// None of the waits is ended by a cancellation or by a time limit around it.
 #[test]
 fn sync_50_poison_waits_on() {
     each_run(|| {
@@ -82,7 +82,7 @@ fn sync_50_poison_waits_on() {
                 drop(told);
                 !gate.wait().is_leader()
             });
-            // It has the lock from then on until it waits.
+            // It holds the lock from then on until it waits.
             until(|| waiting.load(SeqCst));
             drop(lock.lock().unwrap());
             waiter.cancel();
@@ -123,7 +123,7 @@ fn sync_51_poisoned_while_waiting() {
                 *news.wait_while(guard, |told| !*told).unwrap_err().into_inner()
             },
             || {
-                // The waiter has the lock by then, and gives it up only to wait.
+                // The waiter holds the lock by then, and releases it only to wait.
                 until(|| begun.load(SeqCst));
                 payload_of(|| {
                     let mut guard = lock.lock().unwrap();
@@ -137,7 +137,8 @@ fn sync_51_poisoned_while_waiting() {
     });
 }
 
-/// A task that is parked in the middle of unwinding poisons nothing that its siblings hold.
+/// A task that is parked in the middle of unwinding does not poison the locks that its siblings
+/// hold.
 #[test]
 fn sync_52_poison_is_of_the_one_that_panics() {
     run_on(1, || {

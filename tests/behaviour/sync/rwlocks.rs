@@ -1,4 +1,4 @@
-//! Locks that are shared by readers and held alone by writers.
+//! Locks that readers share and a writer holds alone.
 
 use super::{Log, cancelled, everywhere};
 use crate::support::{each_run, run_on, settle, until};
@@ -108,7 +108,7 @@ fn sync_14_rwlock_without_waiting() {
             let reading = RwLockWriteGuard::downgrade(writing);
             assert_eq!((*reading, *lock.try_read().unwrap()), (2, 2));
         });
-        // Those who read may come in beside it, a writer not.
+        // Readers may enter beside it, and a writer may not.
         ecru::scope(|s| {
             let writing = lock.write();
             let reader = s.spawn(|| *lock.read());

@@ -1,4 +1,4 @@
-//! Permits: limits, the line of those who wait, and semaphores as sources.
+//! Permits: limits, the order of waiters, and semaphores as sources.
 
 use super::{Log, everywhere};
 use crate::support::{each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until};
@@ -51,7 +51,8 @@ fn sync_22_binary_semaphore() {
                 s.spawn(|| {
                     for _ in 0..1000 {
                         let _permit = one.acquire().unwrap();
-                        // A load and a store: two at a time would lose some.
+                        // This is a load and a store. Two tasks at a time would lose some
+                        // increments.
                         sum.store(sum.load(SeqCst) + 1, SeqCst);
                     }
                 });
@@ -175,7 +176,7 @@ fn sync_27_permits_are_owned() {
     let last = other.acquire().unwrap();
     drop(other);
     drop(last);
-    // A panic gives back, too.
+    // A panic returns the permit, too.
     each_run(|| {
         let semaphore = Semaphore::new(1);
         ecru::scope(|s| {
@@ -207,7 +208,7 @@ fn sync_28_semaphore_bounds() {
     assert_eq!(most.available_permits(), Semaphore::MAX_PERMITS);
 }
 
-/// A source as users write them: it forwards what it must, and knows nothing of handing over.
+/// A source as users write it: it forwards the required methods, and knows nothing of handing over.
 struct Wrapper<'a>(&'a Semaphore);
 
 impl Source for Wrapper<'_> {
@@ -247,7 +248,7 @@ fn sync_29_semaphore_as_source() {
             assert_eq!(direct.join().unwrap(), Ok(()));
             assert_eq!((a.available_permits(), b.available_permits()), (1, 1));
         });
-        // Both are there: one is taken.
+        // Both have a permit, and one is taken.
         drop(source::race([&a, &b]).wait().unwrap());
         source::race([&a, &b]).wait().unwrap().forget();
         assert_eq!(a.available_permits() + b.available_permits(), 1);

@@ -14,7 +14,7 @@ use crate::support::{
     OnDrop, each_run, forever, is_child, ms, quiet_panic, run_on, start_again, text_of, until,
 };
 
-/// A task that is parked in the middle of unwinding does not disturb its siblings, nor they it.
+/// A task that is parked in the middle of unwinding does not affect its siblings, nor they it.
 #[test]
 fn task_09_panics_are_its_own() {
     run_on(1, || {
@@ -62,7 +62,7 @@ fn recurse(depth: u64) -> u64 {
     if depth == 0 { 0 } else { recurse(depth - 1) + frame[3] }
 }
 
-/// The report of an overflow says whose stack it was.
+/// The report of an overflow names the task.
 #[cfg(not(ecru_baton))] // a thread's guard is std's
 #[test]
 fn task_10_overflow_is_named() {
@@ -107,7 +107,7 @@ fn task_17_errors_travel() {
         travels(JoinError::Empty, "no task");
         travels(JoinError::CallerCancelled, "waiting");
         travels::<Elapsed>(ecru::timeout(ms(0), forever).unwrap_err(), "time limit");
-        // Where the caller was cancelled, that is what the error is made into.
+        // If the caller was cancelled, the error is converted to a cancellation.
         ecru::cancel_scope(|c| {
             c.cancel();
             let error = io::Error::from(JoinError::CallerCancelled);

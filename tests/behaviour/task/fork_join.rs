@@ -1,4 +1,4 @@
-//! Fork-joins: trees of tasks that are started in the place of their joiners.
+//! Fork-joins: trees of tasks that are started in place of their joiners.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,10 +10,10 @@ use super::many::resident_bytes;
 use crate::support::{OnDrop, Watchdog, alone, ms, run_on};
 
 const LEVELS: u32 = 17;
-/// More than can be run in the life of the universe: something has to end it.
+/// A depth that would take longer than the life of the universe, so something has to end it.
 const ENDLESS: u32 = 100;
 
-/// The first task is joined first, which is not the newest one.
+/// Joins the first task first, which is not the newest one.
 fn by_spawn(levels: u32) -> u64 {
     if levels == 0 {
         return 1;
@@ -54,7 +54,7 @@ fn by_scope_map(levels: u32) -> u64 {
     ecru::scope(|s| s.map([levels - 1; 2], by_scope_map).map(Result::unwrap).sum())
 }
 
-/// Four children, joined in the order of their spawning.
+/// Spawns four children, and joins them in the order of their spawning.
 fn by_fours(levels: u32) -> u64 {
     if levels == 0 {
         return 1;
@@ -65,14 +65,14 @@ fn by_fours(levels: u32) -> u64 {
     })
 }
 
-/// How many megabytes a run takes that was not there before.
+/// Returns how many megabytes a run adds.
 fn megabytes(body: impl FnOnce()) -> usize {
     let before = resident_bytes();
     body();
     resident_bytes().saturating_sub(before) >> 20
 }
 
-/// Memory does not grow with the number of tasks of a fork-join, in whichever way it joins them.
+/// Memory does not grow with the number of tasks of a fork-join, in whatever way it joins them.
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn task_29_fork_join_memory_slow() {
@@ -96,7 +96,7 @@ fn task_29_fork_join_memory_slow() {
     });
 }
 
-/// A child that nobody has joined yet does not keep the boxes of those that were joined after it.
+/// A child that has not been joined yet does not keep the boxes of tasks that were joined after it.
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn task_30_older_sibling_keeps_nothing_slow() {
@@ -117,7 +117,7 @@ fn task_30_older_sibling_keeps_nothing_slow() {
     });
 }
 
-/// A fork-join whose joins a request ends, and nothing else.
+/// A fork-join that only a cancel request ends.
 fn until_cancelled(levels: u32) -> Result<(), JoinError> {
     if levels == 0 {
         return Ok(());
@@ -130,7 +130,7 @@ fn until_cancelled(levels: u32) -> Result<(), JoinError> {
     })
 }
 
-/// A time limit around a fork-join is seen, though none of its tasks ever waits.
+/// A time limit around a fork-join takes effect, although none of its tasks ever waits.
 #[test]
 fn task_31_limit_around_a_fork_join() {
     let _watchdog = Watchdog::new();
@@ -159,13 +159,13 @@ fn task_32_sleep_beside_a_fork_join() {
     });
 }
 
-/// What this thread has used of its processor.
+/// Returns the processor time of this thread.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
 
-/// How many times slower a budget of this build is than an optimised one.
+/// How many times slower a budget is in this build than in an optimised one.
 const SLOWNESS: u64 = if cfg!(ecru_baton) {
     100
 } else if cfg!(debug_assertions) {
@@ -174,7 +174,7 @@ const SLOWNESS: u64 = if cfg!(ecru_baton) {
     1
 };
 
-/// A task that has not begun does so beside a fork-join, and one that was woken goes on.
+/// Beside a fork-join, an unstarted task begins, and a woken task continues.
 #[test]
 fn task_33_others_begin_beside_a_fork_join() {
     let _watchdog = Watchdog::new();

@@ -3,7 +3,7 @@
 use super::DEPTH;
 use crate::support::{each_run, panic_text, quiet_panic};
 
-/// The last semicolon may be left out, as in `thread_local!`, and users' macros rely on it.
+/// The final semicolon may be omitted, as in `thread_local!`, and users' macros rely on that.
 #[test]
 fn task_35_local_without_a_semicolon() {
     macro_rules! declare {
@@ -15,7 +15,7 @@ fn task_35_local_without_a_semicolon() {
     declare!(ONE: u8);
     declare!(FIRST: u32, SECOND: &'static str);
     ecru::task_local! {
-        /// With attributes, too.
+        /// This also works with attributes.
         static LAST: Vec<u8>;
     }
     each_run(|| {
@@ -32,7 +32,7 @@ fn task_35_local_without_a_semicolon() {
     });
 }
 
-/// A child sees what was bound where its scope was opened.
+/// A child sees the binding in force where its scope was opened.
 #[test]
 fn task_18_local_in_a_child() {
     each_run(|| {
@@ -53,7 +53,7 @@ fn task_18_local_in_a_child() {
     });
 }
 
-/// A task of the run sees what was bound around the run.
+/// A task of the run sees the binding around the run.
 #[test]
 fn task_19_local_in_the_run() {
     DEPTH.scope(1, || {
@@ -68,7 +68,7 @@ fn task_19_local_in_the_run() {
     });
 }
 
-/// When a binding's body ends, the outer value is back.
+/// When a binding's body ends, the outer value is in force again.
 #[test]
 fn task_20_local_is_given_back() {
     each_run(|| {

@@ -1,4 +1,4 @@
-//! A million that wait for their turn, and trees of them.
+//! A million tasks that wait for their turn, and trees of them.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::support::{is_child, run_on, start_again};
 
-/// How much of this process is in memory.
+/// Returns the resident bytes of this process.
 pub(super) fn resident_bytes() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = pages.split(' ').nth(1).unwrap().parse().unwrap();
@@ -42,8 +42,9 @@ fn task_27_million_unstarted_slow() {
     });
 }
 
-/// A fan-out that is joined goes depth first, so it needs few stacks. Another branch begins once in a while, so that tasks
-/// that are not part of the fan-out do: each adds as many stacks as it has levels.
+/// A joined fan-out goes depth first, so it needs few stacks. Once in a while another branch
+/// begins, so that tasks outside the fan-out can begin. Each such branch adds as many stacks as it
+/// has levels.
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn task_28_recursion_goes_deep_first_slow() {

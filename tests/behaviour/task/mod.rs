@@ -1,4 +1,4 @@
-//! Tasks as such: identity, placement, fairness, panics, task-locals, `unblock`.
+//! Tasks: identity, placement, fairness, panics, task-locals, `unblock`.
 
 mod failures;
 mod fork_join;

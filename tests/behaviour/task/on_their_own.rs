@@ -1,4 +1,4 @@
-//! Tasks without a scope, and handles that are shared.
+//! Tasks without a scope, and shared handles.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use ecru::JoinError;
 
 use crate::support::{HOUR, each_run, ms, panic_text, quiet_panic, run_on, settle, text_of, until};
 
-/// `ecru::spawn` gives a handle.
+/// `ecru::spawn` returns a handle.
 #[test]
 fn task_13_static_spawn() {
     each_run(|| {
@@ -19,7 +19,7 @@ fn task_13_static_spawn() {
     });
 }
 
-/// A panic that nobody takes is the run's, at its end.
+/// A panic that is not joined reaches the run, at its end.
 #[test]
 fn task_14_static_panic() {
     for workers in [1, 2] {
@@ -36,14 +36,14 @@ fn task_14_static_panic() {
         });
         assert!(text.contains("nobody's"), "{text}");
         assert!(ended.load(SeqCst));
-        // Joined, it is nobody else's business.
+        // A joined panic does not reach the run.
         run_on(workers, || {
             assert!(ecru::spawn(|| quiet_panic("joined")).join().is_err());
         });
     }
 }
 
-/// Each clone of a shared handle gives the value.
+/// Each clone of a shared handle returns the value.
 #[test]
 fn task_15_shared_handle() {
     each_run(|| {

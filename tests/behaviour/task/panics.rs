@@ -1,4 +1,4 @@
-//! What a panic says of its task.
+//! What a panic reports about its task.
 
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use std::process::Output;
@@ -47,7 +47,7 @@ fn task_61_panic_names_its_task() {
     assert!(!said.contains("scope/core.rs"), "{said}");
 }
 
-/// The panic of the scope says where which of its tasks panicked.
+/// The panic of the scope names the task that panicked, and the place.
 #[test]
 fn scope_60_panic_says_where() {
     const NAME: &str = "task::panics::scope_60_panic_says_where";
@@ -60,7 +60,7 @@ fn scope_60_panic_says_where() {
                 let text = panic_text(|| {
                     ecru::scope(|s| {
                         s.builder().name("child").spawn(|| {
-                            // A panic that was caught before is another one.
+                            // An earlier panic, which is caught.
                             let caught = catch_unwind(|| panic!("caught"));
                             assert!(caught.is_err());
                             panic!("the second")
@@ -70,9 +70,9 @@ fn scope_60_panic_says_where() {
                 let place = format!("panics.rs:{}:", opened + 5);
                 assert!(text.contains(&place), "{text}");
                 assert!(text.contains("'child'") && text.contains("the second"), "{text}");
-                // Where it was spawned.
+                // The place where it was spawned.
                 assert!(text.contains(&format!("panics.rs:{}:", opened + 1)), "{text}");
-                // One that calls no hook has no place.
+                // A panic that calls no hook has no place.
                 let text = panic_text(|| ecru::scope(|s| _ = s.spawn(|| quiet_panic("quiet"))));
                 assert!(text.contains("quiet") && !text.contains("caught"), "{text}");
             });
@@ -80,12 +80,13 @@ fn scope_60_panic_says_where() {
     );
     let Some(output) = ran else { return };
     let said = text(&output);
-    // The scope's own place is where it was opened.
+    // The location of the scope's own panic is where the scope was opened.
     assert!(said.contains("panicked at tests/behaviour/task/panics.rs:"), "{said}");
     assert!(!said.contains("src/scope"), "{said}");
 }
 
-/// A hook of the program's is called whether it was set before the first run or after, and sees what std's would.
+/// The program's hook is called whether it was set before the first run or after, and sees what
+/// std's hook would.
 #[test]
 fn task_62_hooks_of_the_program() {
     const NAME: &str = "task::panics::task_62_hooks_of_the_program";
@@ -119,7 +120,7 @@ fn task_62_hooks_of_the_program() {
             panic::set_hook(Box::new(|_| _ = AFTER.fetch_add(1, SeqCst)));
             run();
             assert_eq!((BEFORE.load(SeqCst), AFTER.load(SeqCst)), (2, 2));
-            // Outside of a task it is as if there were no hook of the library's.
+            // Outside a task, the library's hook has no effect.
             let _ = panic::take_hook();
             assert!(catch_unwind(AssertUnwindSafe(a_function_that_panics)).is_err());
         },
@@ -130,7 +131,7 @@ fn task_62_hooks_of_the_program() {
     assert_eq!(said.matches("ecru: ").count(), 2, "{said}");
 }
 
-/// A test that fails in a task shows the line among what the test runner keeps.
+/// If a test fails in a task, the line is in the output that the test runner captures.
 #[test]
 fn task_63_line_is_captured() {
     const NAME: &str = "task::panics::task_63_line_is_captured";
@@ -167,7 +168,7 @@ fn task_64_backtrace_without_own_frames() {
                         ecru::yield_now().unwrap();
                         assert!(slow.join().is_err());
                     });
-                    // On the thread's own stack.
+                    // This runs on the thread's own stack.
                     let body = || ecru::scope(|_| a_function_that_panics());
                     assert!(catch_unwind(AssertUnwindSafe(body)).is_err());
                 });
@@ -181,13 +182,13 @@ fn task_64_backtrace_without_own_frames() {
         let own: Vec<_> = frames.filter(|line| line.contains("ecru::")).collect();
         if style == "1" {
             assert_eq!(said.matches("a_function_that_panics").count(), 3, "{said}");
-            // What the program calls is a part of it.
+            // Functions that the program calls are included.
             let called = ["::run", "::scope"];
             let inner: Vec<_> = own
                 .iter()
                 .filter(|line| !called.iter().any(|end| line.trim_end().ends_with(end)))
                 .collect();
-            // What an optimiser makes of frames is not for this test to say.
+            // This test does not check an optimiser's effect on frames.
             assert!(inner.is_empty() || !cfg!(debug_assertions), "{inner:#?}\n{said}");
         } else {
             assert!(!own.is_empty(), "{said}");

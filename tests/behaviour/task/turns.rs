@@ -1,4 +1,4 @@
-//! Whose turn it is, and on which worker.
+//! The order in which tasks run, and their workers.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -61,7 +61,7 @@ fn task_02_yields() {
     });
 }
 
-/// `yield_now` is a cancel point, and yields all the same.
+/// `yield_now` is a cancellation point, and still yields.
 #[test]
 fn task_03_yield_is_a_cancel_point() {
     run_on(1, || {
@@ -94,7 +94,7 @@ fn task_04_first_come_first_served() {
     });
 }
 
-/// A task that has started stays where it is.
+/// A task that has started stays on its thread.
 #[test]
 fn task_05_keeps_its_thread() {
     thread_local! {
@@ -111,7 +111,8 @@ fn task_05_keeps_its_thread() {
                         ecru::scope(|inner| {
                             drop(inner.spawn(|| ()).join());
                         });
-                        // Nobody else has run here since `set` only if nobody yields: so set and yield apart.
+                        // If nothing yielded, no other code would have run here since `set`. The
+                        // rounds therefore separate setting and yielding.
                         if round % 2 == 0 {
                             ecru::yield_now().unwrap();
                         } else {
@@ -126,7 +127,7 @@ fn task_05_keeps_its_thread() {
     });
 }
 
-/// What waits behind a busy task is taken by an idle worker.
+/// Tasks queued behind a busy task are taken by an idle worker.
 #[test]
 fn task_06_unstarted_work_spreads() {
     run_on(2, || {
@@ -141,7 +142,7 @@ fn task_06_unstarted_work_spreads() {
                     })
                 })
                 .collect();
-            // Never waits: this worker starts none of them.
+            // This never waits, so this worker starts none of them.
             let start = Instant::now();
             while ran.load(SeqCst) < 20 {
                 assert!(start.elapsed() < Duration::from_secs(30), "nobody takes them");
@@ -152,7 +153,7 @@ fn task_06_unstarted_work_spreads() {
     });
 }
 
-/// Tasks that are always ready do not keep a timer from ringing.
+/// Tasks that are always ready do not keep a timer from firing.
 #[test]
 fn task_07_ready_tasks_starve_no_timer() {
     run_on(1, || {
@@ -173,7 +174,7 @@ fn task_07_ready_tasks_starve_no_timer() {
     });
 }
 
-/// Nor a socket from being read.
+/// They do not keep a socket from being read either.
 #[test]
 fn task_08_ready_tasks_starve_no_socket() {
     run_on(1, || {
@@ -201,7 +202,7 @@ fn task_08_ready_tasks_starve_no_socket() {
     });
 }
 
-/// In `no_suspend` nothing waits, ready or not.
+/// In `no_suspend` every wait is refused, ready or not.
 #[test]
 fn task_12_no_suspend() {
     each_run(|| {
@@ -216,7 +217,7 @@ fn task_12_no_suspend() {
                 &|| drop(ended.join_timeout(HOUR)),
                 &|| ecru::scope(|_| ()),
                 &|| ecru::unblock(|| ()),
-                // It awaits a hook that is running.
+                // It awaits a running hook.
                 &|| ecru::on_cancel(|| (), || ()),
             ];
             for wait in waits {
@@ -229,7 +230,7 @@ fn task_12_no_suspend() {
     });
 }
 
-/// Nothing of the sort that a barrier of the standard library blocks: two tasks on two workers.
+/// Two tasks on two workers meet at a barrier of the standard library, which blocks their threads.
 #[test]
 fn task_06_unstarted_work_spreads_past_a_blocked_worker() {
     run_on(2, || {

@@ -1,4 +1,4 @@
-//! `unblock`: what may block, on threads of its own.
+//! `unblock`: blocking closures on threads of their own.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -7,7 +7,7 @@ use std::thread;
 use super::DEPTH;
 use crate::support::{each_run, ms, panic_text, quiet_panic, run_on, until};
 
-/// `unblock` borrows, and its worker goes on.
+/// `unblock` borrows, and its worker continues.
 #[test]
 fn task_21_unblock_borrows() {
     run_on(1, || {
@@ -48,7 +48,7 @@ fn task_22_unblock_is_no_cancel_point() {
     });
 }
 
-/// A panic of the closure is the task's.
+/// A panic of the closure continues in the task.
 #[test]
 fn task_23_unblock_panics() {
     each_run(|| {
@@ -56,7 +56,7 @@ fn task_23_unblock_panics() {
     });
 }
 
-/// The closure is still the task's: its cancellation, its locals.
+/// The closure belongs to the task: it has its cancellation and its locals.
 #[test]
 fn task_24_unblock_keeps_the_task() {
     each_run(|| {
@@ -68,7 +68,7 @@ fn task_24_unblock_keeps_the_task() {
             });
             assert_eq!(seen, (false, (true, 4)));
         });
-        // The next closure on that thread is another task's.
+        // The next closure on that thread belongs to another task.
         assert_eq!(ecru::unblock(|| (ecru::is_cancelled(), DEPTH.try_with(|_| ()))), (false, None));
     });
 }
@@ -80,10 +80,10 @@ fn task_25_unblock_on_a_thread() {
     assert_eq!(ecru::unblock(|| thread::current().id()), here);
 }
 
-/// Closures that wait for a task that needs one more thread get it.
+/// Closures that wait for a task that needs one more thread get that thread.
 #[test]
 fn task_26_unblock_grows_slow() {
-    /// One more than the pool has threads as a rule.
+    /// One more than the pool usually has threads.
     const CLOSURES: usize = 513;
     run_on(1, || {
         let waiting = AtomicUsize::new(0);

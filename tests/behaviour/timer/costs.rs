@@ -1,4 +1,4 @@
-//! What sleeping costs, and how late it is.
+//! The cost of sleeping, and its lateness.
 
 use super::{lateness, us};
 use crate::streams::loud;
@@ -8,20 +8,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What this process has used, by the kernel's account.
+/// The resources that this process has used, according to the kernel.
 struct Usage {
     processor: Duration,
-    /// How often its threads gave the processor up to wait.
+    /// How often its threads have given up the processor to wait.
     waits: u64,
 }
 
-/// What this process has used so far.
+/// Returns the resources that this process has used so far.
 fn usage() -> Usage {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let processor = Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap());
     let mut waits = 0;
     for thread in std::fs::read_dir("/proc/self/task").unwrap() {
-        // A thread that has ended meanwhile is no matter.
+        // A thread that has ended meanwhile does not matter.
         let status =
             std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap_or_default();
         let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -35,7 +35,8 @@ fn timer_09_cancelled_ones_leave_nothing() {
     alone("timer::costs::timer_09_cancelled_ones_leave_nothing", || {
         run_on(1, || {
             let resident = || {
-                // Without the pages of the program itself, which come as its code is first run.
+                // The pages of the program itself are left out, because they are loaded when the
+                // code first runs.
                 let status = std::fs::read_to_string("/proc/self/status").unwrap();
                 let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
                 line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
@@ -49,7 +50,7 @@ fn timer_09_cancelled_ones_leave_nothing() {
             let before = resident();
             many(100_000);
             let grown = resident().saturating_sub(before);
-            // A leaked timer of 64 bytes each would be 6 MB.
+            // Leaked timers of 64 bytes each would be 6 MB.
             assert!(grown < 1_000_000, "{grown} bytes more");
         });
     });
@@ -63,7 +64,7 @@ fn timer_09_cancelled_ones_leave_nothing_that_wakes() {
                 ecru::timeout(ms(5 + n % 40), || ()).unwrap();
             }
             ecru::scope(|s| {
-                // The watch for others' work ends before the count begins.
+                // The watch for other workers' tasks ends before the count begins.
                 ecru::sleep(ms(20)).unwrap();
                 let before = usage();
                 s.spawn_local(|| lateness(ms(80)));
@@ -178,7 +179,7 @@ fn timer_12_hardly_late() {
     });
 }
 
-/// How late the latest of some sleeps of a plain thread is at the moment: what the machine, and whoever shares it, adds.
+/// Returns the largest lateness of some sleeps of a plain thread, which is the machine's share.
 fn machine_noise() -> Duration {
     let mut late: Vec<Duration> = (0..30)
         .map(|_| {
@@ -194,12 +195,13 @@ fn machine_noise() -> Duration {
 #[cfg(not(ecru_baton))] // how late a thread is the kernel decides
 #[test]
 fn timer_12_hardly_late_side_by_side() {
-    // In a process of its own: a fork in another test holds up all who touch new memory, as these tasks do and a plain thread does not.
+    // This runs in a process of its own. A fork in another test delays all threads that touch new
+    // memory, as these tasks do and a plain thread does not.
     let _loud = loud();
     alone("timer::costs::timer_12_hardly_late_side_by_side", || {
         each_run(|| {
             let (mut late, mut noise) = (vec![], Duration::ZERO);
-            // Of several rounds, as anybody who shares the machine may hold one of them up.
+            // Of several rounds one suffices, because other programs may delay any of them.
             for _ in 0..3 {
                 let (of_these, meanwhile) = late_side_by_side();
                 late.extend(of_these);
@@ -215,11 +217,11 @@ fn timer_12_hardly_late_side_by_side() {
     });
 }
 
-/// How late many sleeps were, and a plain thread at the same time.
+/// Returns the lateness of many sleeps, and of a plain thread at the same time.
 fn late_side_by_side() -> (Vec<Duration>, Duration) {
     let noise = thread::spawn(machine_noise);
     let late = Mutex::new(Vec::new());
-    // Not before all have begun.
+    // This is late enough that all have begun.
     let start = Instant::now() + ms(15);
     ecru::scope(|s| {
         for _ in 0..500 {

@@ -1,11 +1,11 @@
-//! `interval`: ticks that do not burst.
+//! `interval`: ticks that do not come in bursts.
 
 use crate::support::{each_run, ms, panic_text};
 use ecru::Source;
 use ecru::time::interval;
 use std::time::{Duration, Instant};
 
-/// On time, one period after the other.
+/// Ticks are on time, one period apart.
 #[test]
 fn timer_20_interval() {
     each_run(|| {
@@ -57,7 +57,7 @@ fn timer_22_interval_shared() {
     });
 }
 
-/// It would be a busy loop.
+/// An interval of zero would be a busy loop.
 #[test]
 fn timer_23_interval_of_zero() {
     assert!(panic_text(|| interval(Duration::ZERO)).contains("yield_now"));

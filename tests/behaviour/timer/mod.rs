@@ -11,7 +11,7 @@ fn us(microseconds: u64) -> Duration {
     Duration::from_micros(microseconds)
 }
 
-/// Sleeps, and returns how much too late it woke. Panics if it was early.
+/// Sleeps, and returns how late it woke. Panics if it was early.
 fn lateness(duration: Duration) -> Duration {
     let deadline = Instant::now() + duration;
     ecru::sleep(duration).unwrap();

@@ -14,7 +14,7 @@ fn timer_01_never_early() {
     each_run(|| {
         ecru::scope(|s| {
             for n in 0..400_u64 {
-                // From well under a tick of the wheel to several of its levels.
+                // The lengths range from well under a tick of the wheel to several of its levels.
                 s.spawn(move || {
                     for factor in [1, 37, 113] {
                         lateness(Duration::from_nanos(1 + n * n * factor));
@@ -62,9 +62,9 @@ fn timer_03_in_order() {
         ecru::scope(|s| {
             for n in 0..40_u32 {
                 let (length, woken) = (n * 29 % 40, &woken);
-                // On one worker: two may each wake theirs when they get to it.
+                // On one worker, because two workers may each wake their tasks when they get to it.
                 s.spawn_local(move || {
-                    // So late that all of them are asleep before the first is due.
+                    // Late enough that all of them are asleep before the first is due.
                     ecru::time::sleep_until(start + ms(50) + us(u64::from(length) * 500)).unwrap();
                     woken.lock().unwrap().push(length);
                 });
@@ -146,7 +146,7 @@ fn timer_07_on_a_thread() {
         ecru::time::sleep_until(deadline).unwrap();
         assert!(Instant::now() >= deadline);
     }
-    // The enclosing limit is its own.
+    // The enclosing limit has its own error.
     let start = Instant::now();
     assert!(ecru::timeout(ms(5), || ecru::sleep(HOUR)).is_err());
     assert!((ms(5)..HOUR / 100).contains(&start.elapsed()));
@@ -176,7 +176,8 @@ fn timer_08_an_earlier_one_later() {
     }
 }
 
-/// Sleeps begin, end and are cancelled in random order; a set of deadlines says what may have woken.
+/// Sleeps begin, end and are cancelled in random order. A set of deadlines says which may have
+/// ended.
 #[test]
 fn timer_03_in_order_as_a_model_says() {
     for workers in [1, 2] {

@@ -1,4 +1,4 @@
-//! `Timer`: started, rung or cancelled, for all who wait.
+//! `Timer`: started, fired or cancelled, for all its waiters.
 
 use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, settle};
 use ecru::source::{Either, WaitList};
@@ -25,7 +25,7 @@ fn timer_13_states() {
     });
 }
 
-/// A timer is started once, and says why not again.
+/// A timer is started only once, and a second start says why it is refused.
 #[test]
 fn timer_14_started_twice() {
     let timer = Timer::new(HOUR);
@@ -45,7 +45,7 @@ fn timer_14_started_twice() {
     assert_eq!(never_started.start().unwrap_err().state(), TimerState::Cancelled);
 }
 
-/// Everybody hears it, for ever.
+/// All waiters get it, at any later time.
 #[test]
 fn timer_15_rings_for_all() {
     each_run(|| {
@@ -69,7 +69,7 @@ fn timer_15_rings_for_all() {
     });
 }
 
-/// To cancel it is to tell all who wait.
+/// Cancelling a timer ends all its waits.
 #[test]
 fn timer_16_cancelled_for_all() {
     each_run(|| {
@@ -96,7 +96,7 @@ fn timer_16_cancelled_for_all() {
     });
 }
 
-/// What has happened has happened.
+/// A timer that has fired stays fired.
 #[test]
 fn timer_17_rung_stays_rung() {
     let timer = Timer::new(ms(1));
@@ -141,7 +141,7 @@ fn timer_19_past_the_end_of_time() {
     });
 }
 
-/// As a user would wrap a source, knowing nothing of times.
+/// A wrapper as a user would write it, without support for times.
 struct Wrapped<S>(S);
 
 impl<S: Source> Source for Wrapped<S> {
@@ -156,7 +156,7 @@ impl<S: Source> Source for Wrapped<S> {
     }
 }
 
-/// Times come for wrappers too.
+/// Times also end the waits of wrappers.
 #[test]
 fn timer_24_wrapped() {
     fn all() {
@@ -171,7 +171,7 @@ fn timer_24_wrapped() {
         let timer = Timer::new(ms(1));
         timer.start().unwrap();
         assert_eq!(Wrapped(&timer).wait(), Ok(true));
-        // Waited for before it was started.
+        // It is waited for before it is started.
         let timer = Timer::new(ms(1));
         let (wrapped, start) = (Wrapped(timer.clone()), timer);
         std::thread::scope(|s| {

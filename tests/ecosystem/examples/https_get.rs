@@ -1,4 +1,5 @@
-//! ureq over ecru, with TLS, from a server by httparse; three requests at once, on the same thread.
+//! ureq over ecru, with TLS, against a server with httparse. Three requests run at once, on the
+//! same thread.
 
 use ecru::net::TcpListener;
 use ecru_ecosystem::tls::Identity;
@@ -13,7 +14,7 @@ fn main() -> Result<(), ureq::Error> {
             s.spawn(|| {
                 for _ in 0..3 {
                     let stream = listener.accept()?.0;
-                    // Until the client goes, which it does without a word.
+                    // Runs until the client disconnects, which it does without notice.
                     s.spawn(|| {
                         let _ =
                             http::serve(identity.accept(stream), |path| format!("this is {path}"));

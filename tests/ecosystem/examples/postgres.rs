@@ -1,4 +1,5 @@
-//! `postgres-protocol` over ecru: two slow queries at once, on the same thread, to a server that is started for it.
+//! `postgres-protocol` over ecru: two slow queries at once, on the same thread, against a server
+//! started by the example.
 
 use std::io;
 use std::time::Instant;

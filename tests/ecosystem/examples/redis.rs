@@ -1,4 +1,5 @@
-//! The `redis` crate's commands over ecru, on two connections at once, to a server that is started for it.
+//! The `redis` crate's commands over ecru, on two connections at once, against a server started by
+//! the example.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ fn main() -> RedisResult<()> {
         ecru::try_scope(|s| {
             s.spawn(|| {
                 let mut redis = Redis::connect(server.address())?;
-                // Waits, and only this task does.
+                // This waits, and parks only this task.
                 let (_, word): (String, String) = redis.query(cmd("BLPOP").arg("words").arg(0))?;
                 println!("one waited and got {word:?}");
                 Ok(())

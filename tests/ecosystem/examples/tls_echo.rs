@@ -1,4 +1,4 @@
-//! rustls over ecru: a server that echoes, and two clients at once, on the same thread.
+//! rustls over ecru: an echo server, and two clients at once, on the same thread.
 
 use std::io::{self, BufRead, BufReader, Write};
 

@@ -1,4 +1,4 @@
-//! tungstenite over ecru: a server that counts, and two clients at once, on the same thread.
+//! tungstenite over ecru: a counting server, and two clients at once, on the same thread.
 
 use ecru::net::{TcpListener, TcpStream};
 use tungstenite::{Error, Message};
@@ -10,7 +10,7 @@ fn serve(stream: TcpStream) -> Result<(), Error> {
         socket.send(Message::text(format!("{asked}: {number}")))?;
     }
     socket.close(None)?;
-    // What the client says to that is the end.
+    // The client's next message is the end.
     while socket.read().is_ok() {}
     Ok(())
 }

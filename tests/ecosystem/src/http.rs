@@ -1,11 +1,11 @@
-//! HTTP/1.1 for a server of a few lines: requests without a body, parsed by httparse.
+//! A minimal HTTP/1.1 server: requests without a body, parsed by httparse.
 
 use std::io::{self, Read, Write};
 
-/// Answers requests on one connection until the client closes it; `answer` is given the path.
+/// Answers requests on one connection until the client closes it. `answer` gets the path.
 ///
 /// # Errors
-/// The stream's, and `InvalidData` for what is no request.
+/// Returns the stream's errors, and `InvalidData` for a malformed request.
 pub fn serve(
     mut stream: impl Read + Write,
     mut answer: impl FnMut(&str) -> String,

@@ -1,13 +1,15 @@
-//! Other people's crates over ecru's sockets, as they are: what the examples and the tests of this package share.
+//! Other crates over ecru's sockets, unchanged: code that the examples and the tests of this
+//! package share.
 //!
-//! - [`tls`]: a certificate of our own, and rustls's settings for both ends.
+//! - [`tls`]: a test certificate, and rustls's settings for both ends.
 //! - [`http`]: a server that reads requests by httparse.
-//! - [`ureq_over_ecru`]: where ureq takes its sockets from.
-//! - [`redis_over_ecru`], [`postgres_over_ecru`]: encoder and parser of the `redis` and `postgres-protocol` crates, and a stream between them.
-//! - [`servers`]: a real Redis, a real PostgreSQL, in a temporary folder, for as long as a value lives.
+//! - [`ureq_over_ecru`]: the connector from which ureq takes its sockets.
+//! - [`redis_over_ecru`], [`postgres_over_ecru`]: encoder and parser of the `redis` and
+//!   `postgres-protocol` crates, and a stream between them.
+//! - [`servers`]: a real Redis and a real PostgreSQL, in a temporary folder, while a value lives.
 //!
-//! Nothing in it is made for ecru but the one place each where a stream is opened. `doc/ecosystem.md` says for each crate what that
-//! place is, and what differs.
+//! For each crate, only the place where a stream is opened is specific to ecru. `doc/ecosystem.md`
+//! describes that place and the differences.
 
 pub mod http;
 pub mod postgres_over_ecru;

@@ -1,4 +1,5 @@
-//! PostgreSQL: `postgres-protocol` writes and parses messages and does the cryptography; the stream between is ours.
+//! PostgreSQL: `postgres-protocol` writes and parses messages and does the cryptography. The stream
+//! between is ecru's.
 
 use std::io::{self, Read, Write};
 
@@ -9,7 +10,7 @@ use postgres_protocol::authentication::{md5_hash, sasl};
 use postgres_protocol::message::backend::{DataRowBody, ErrorFields, Message};
 use postgres_protocol::message::frontend;
 
-/// A row: what the server wrote for each column, or nothing for NULL.
+/// A row: the server's text for each column, or `None` for NULL.
 pub type Row = Vec<Option<String>>;
 
 /// A connection.
@@ -23,7 +24,7 @@ impl Postgres {
     /// Opens a connection, by SCRAM or MD5 if the server asks for a password.
     ///
     /// # Errors
-    /// The stream's, and the server's refusal.
+    /// Returns the stream's errors, and the server's refusal.
     pub fn connect(
         address: impl ToSocketAddrs,
         user: &str,
@@ -71,10 +72,11 @@ impl Postgres {
         }
     }
 
-    /// Asks a simple query and waits for all its rows.
+    /// Sends a simple query and waits for all its rows.
     ///
     /// # Errors
-    /// The stream's, and the server's, after which the connection is good for another query.
+    /// Returns the stream's errors, and the server's. After an error of the server the connection
+    /// can be used for another query.
     pub fn query(&mut self, query: &str) -> io::Result<Vec<Row>> {
         self.send(|out| frontend::query(query, out))?;
         let mut rows = Vec::new();
@@ -121,7 +123,7 @@ impl Postgres {
 }
 
 impl Drop for Postgres {
-    /// Says good-bye. The server would notice anyway.
+    /// Tells the server that the connection ends. The server would also notice by itself.
     fn drop(&mut self) {
         let _ = self.send(|out| {
             frontend::terminate(out);
@@ -130,7 +132,7 @@ impl Drop for Postgres {
     }
 }
 
-/// What the server refused, in its words.
+/// The server's refusal, in its words.
 #[derive(Debug)]
 pub struct ServerError(String);
 

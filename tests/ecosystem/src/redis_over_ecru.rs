@@ -1,4 +1,4 @@
-//! Redis: the `redis` crate packs commands and parses replies; the stream between is ours.
+//! Redis: the `redis` crate packs commands and parses replies. The stream between is ecru's.
 
 use std::io::{BufReader, Write};
 
@@ -12,10 +12,10 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Opens one.
+    /// Opens a connection.
     ///
     /// # Errors
-    /// Those of [`TcpStream::connect`].
+    /// Returns the errors of [`TcpStream::connect`].
     pub fn connect(address: impl ToSocketAddrs) -> RedisResult<Redis> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -25,7 +25,8 @@ impl Redis {
     /// Sends a command and waits for its reply.
     ///
     /// # Errors
-    /// The stream's, the server's, and what does not fit the wanted type.
+    /// Returns the stream's errors, the server's errors, and an error if the reply does not fit the
+    /// requested type.
     pub fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> RedisResult<T> {
         self.stream.get_mut().write_all(&command.get_packed_command())?;
         let reply = self.reply()?.extract_error()?;
@@ -35,7 +36,7 @@ impl Redis {
     /// Sends many commands at once and waits for all replies.
     ///
     /// # Errors
-    /// The stream's, and the parser's.
+    /// Returns the stream's errors, and the parser's.
     pub fn pipeline(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
         self.stream.get_mut().write_all(&commands.get_packed_pipeline())?;
         commands.cmd_iter().map(|_| self.reply()).collect()

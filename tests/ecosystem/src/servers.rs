@@ -1,7 +1,7 @@
-//! Real servers on loopback, each in a temporary folder, for as long as a value lives.
+//! Real servers on loopback, each in a temporary folder, which run while a value lives.
 //!
-//! They are stopped when the value is dropped, so also by a panic; and killed by the kernel when the thread that started them ends
-//! without that (`setpriv --pdeathsig`).
+//! A server is stopped when its value is dropped, also by a panic. If the thread that started it
+//! ends without dropping the value, the kernel kills the server (`setpriv --pdeathsig`).
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// How long a server may take to start or to stop.
+/// The time that a server may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server that runs.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -28,13 +28,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it keeps what it keeps.
+    /// Returns the folder of its data.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -79,10 +79,11 @@ impl Drop for Server {
     }
 }
 
-/// A Redis; none, and a line that says so, where it is not installed.
+/// Starts a Redis. If it is not installed, prints a line and returns `None`.
 ///
 /// # Panics
-/// When it is not installed although it has to be (`CI=true` or `ECRU_REQUIRE_SERVERS=1`), or does not come up.
+/// Panics if it is not installed although it is required (`CI=true` or `ECRU_REQUIRE_SERVERS=1`),
+/// or if it does not start.
 #[must_use]
 pub fn redis() -> Option<Server> {
     let program = installed("redis-server", &[])?;
@@ -101,15 +102,16 @@ pub fn redis() -> Option<Server> {
     }))
 }
 
-/// Who may use the PostgreSQL.
+/// The user of the PostgreSQL.
 pub const USER: &str = "ecru";
-/// By SCRAM.
+/// The password, which is checked by SCRAM.
 pub const PASSWORD: &str = "undyed cloth";
 
-/// A PostgreSQL; none, and a line that says so, where it is not installed.
+/// Starts a PostgreSQL. If it is not installed, prints a line and returns `None`.
 ///
 /// # Panics
-/// When it is not installed although it has to be (`CI=true` or `ECRU_REQUIRE_SERVERS=1`), or does not come up.
+/// Panics if it is not installed although it is required (`CI=true` or `ECRU_REQUIRE_SERVERS=1`),
+/// or if it does not start.
 #[must_use]
 pub fn postgres() -> Option<Server> {
     let mut folders: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
@@ -135,20 +137,20 @@ pub fn postgres() -> Option<Server> {
         let mut command = unprivileged(&folder, &postgres)?;
         command.arg("-D").arg(&data).arg("-k").arg(&folder).args(["-F", "-h", "127.0.0.1"]);
         command.arg("-p").arg(address.port().to_string());
-        // SIGQUIT: at once; nothing in it is to be kept.
+        // SIGQUIT stops it at once, because its data is not needed.
         Server::start(command, folder, address, Signal::QUIT, |address| {
             crate::postgres_over_ecru::Postgres::connect(address, USER, PASSWORD).is_ok()
         })
     }))
 }
 
-/// Tries again with another port where somebody else was faster to take it.
+/// Retries with another port if another process was faster to take it.
 fn up(name: &str, start: impl Fn() -> io::Result<Server>) -> Server {
     let first = start();
     first.or_else(|_| start()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A program, from the folders named or the search path.
+/// Returns the path of a program, from the named folders or the search path.
 fn installed(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = folders
@@ -168,7 +170,8 @@ fn installed(name: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     found
 }
 
-/// The program as somebody other than root, who may write to the folder; and it ends when the thread that starts it does.
+/// Returns a command that runs the program as a user other than root, which may write to the
+/// folder. The program ends when the thread that starts it ends.
 fn unprivileged(folder: &Path, program: &Path) -> io::Result<Command> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL"]).current_dir(folder);
@@ -183,7 +186,7 @@ fn unprivileged(folder: &Path, program: &Path) -> io::Result<Command> {
     Ok(command)
 }
 
-/// A user's number and group, as /etc/passwd has them.
+/// Returns a user's number and group, from /etc/passwd.
 fn ids_of(name: &str) -> Option<(u32, u32)> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     let mut fields = users
@@ -202,7 +205,7 @@ fn new_folder(name: &str) -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// An address that nobody listens on just now.
+/// Returns an address that is free at this moment.
 fn free_address() -> io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

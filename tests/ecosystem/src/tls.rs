@@ -1,4 +1,4 @@
-//! A certificate of our own, for loopback, and rustls's settings for both ends.
+//! A test certificate for loopback, and rustls's settings for both ends.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub type ServerStream = StreamOwned<ServerConnection, TcpStream>;
 /// A client's stream, encrypted.
 pub type ClientStream = StreamOwned<ClientConnection, TcpStream>;
 
-/// Both ends' settings: the server has a certificate made just now, and the client trusts no other.
+/// Both ends' settings. The server has a new certificate, and the client trusts no other.
 #[derive(Clone, Debug)]
 pub struct Identity {
     server: Arc<ServerConfig>,
@@ -23,10 +23,10 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// A new certificate for `localhost` and `127.0.0.1`.
+    /// Creates a new certificate for `localhost` and `127.0.0.1`.
     ///
     /// # Panics
-    /// When rcgen or rustls refuse their own defaults.
+    /// Panics if rcgen or rustls refuse their own defaults.
     #[must_use]
     pub fn new() -> Identity {
         let names = ["localhost", "127.0.0.1"].map(String::from);
@@ -49,16 +49,16 @@ impl Identity {
         Identity { server: Arc::new(server), client: Arc::new(client), certificate }
     }
 
-    /// The certificate itself.
+    /// Returns the certificate itself.
     #[must_use]
     pub fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
-    /// The server's side of a connection. The handshake happens with its first bytes.
+    /// Creates the server's side of a connection. The handshake happens with its first bytes.
     ///
     /// # Panics
-    /// When rustls refuses its settings.
+    /// Panics if rustls refuses its settings.
     #[must_use]
     pub fn accept(&self, stream: TcpStream) -> ServerStream {
         let connection =
@@ -66,10 +66,10 @@ impl Identity {
         StreamOwned::new(connection, stream)
     }
 
-    /// The client's side of a connection. The handshake happens with its first bytes.
+    /// Creates the client's side of a connection. The handshake happens with its first bytes.
     ///
     /// # Panics
-    /// When rustls refuses its settings.
+    /// Panics if rustls refuses its settings.
     #[must_use]
     pub fn connect(&self, stream: TcpStream) -> ClientStream {
         let name = ServerName::try_from("localhost").expect("a plain name");

@@ -1,6 +1,8 @@
-//! Where ureq takes its sockets from: ureq's own extension point, a connector and the transport that it makes.
+//! The connector from which ureq takes its sockets, and the transport that it creates. This is
+//! ureq's own extension point.
 //!
-//! `examples/downloads` has the same in full, with a limit for each address tried and a resolver on the blocking pool.
+//! `examples/downloads` has a complete version, with a limit for each address tried and a resolver
+//! on the blocking pool.
 
 use std::io::{self, Read, Write};
 use std::time::Duration;
@@ -14,7 +16,7 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Error};
 
-/// An agent that trusts this certificate only. TLS is ureq's own, over our sockets.
+/// Creates an agent that trusts this certificate only. TLS is ureq's own, over ecru's sockets.
 #[must_use]
 pub fn agent(certificate: &[u8]) -> Agent {
     let root = Certificate::from_der(certificate).to_owned();
@@ -86,7 +88,8 @@ impl Transport for EcruTransport {
         Ok(count > 0)
     }
 
-    /// Whether an idle connection is silent, as it should be. Never waits: ureq asks while it holds a lock.
+    /// Returns whether an idle connection is silent, as it should be. Never waits, because ureq
+    /// calls it under a lock.
     fn is_open(&mut self) -> bool {
         let silent = self.stream.set_nonblocking(true).and_then(|()| self.stream.peek(&mut [0]));
         let restored = self.stream.set_nonblocking(false);

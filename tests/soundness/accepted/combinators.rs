@@ -1,4 +1,5 @@
-//! Handles of several scopes, lent and given away; a set that other threads read; expressions that share the caller's locals.
+//! Handles of several scopes, lent and moved; a set that other threads read; expressions that share
+//! the caller's locals.
 
 use ecru::{JoinError, JoinSet};
 

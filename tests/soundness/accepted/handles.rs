@@ -1,4 +1,5 @@
-//! What may leave its place: a `CancelHandle` goes anywhere and outlives its scope, a `JoinHandle` may be lent to another thread.
+//! Handles that may move: a `CancelHandle` goes anywhere and outlives its scope, and a `JoinHandle`
+//! may be lent to another thread.
 
 fn anywhere<T: Clone + Send + Sync + 'static>(_: &T) {}
 fn lent<T: Send + Sync>(_: &T) {}

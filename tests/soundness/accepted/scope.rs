@@ -1,4 +1,5 @@
-//! What is allowed beside the rejected programs: children that borrow from outside the scope, local children with an `Rc`.
+//! Allowed counterparts of the rejected programs: children that borrow from outside the scope, and
+//! local children with an `Rc`.
 
 use std::rc::Rc;
 

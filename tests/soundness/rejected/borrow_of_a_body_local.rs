@@ -1,4 +1,4 @@
-//! The bug: the body's frame ends before the scope waits for its children, so the child would write to a dead local.
+//! The bug: the body's frame ends before the scope waits, and a child would write to a dead local.
 
 fn main() {
     ecru::run(|| {

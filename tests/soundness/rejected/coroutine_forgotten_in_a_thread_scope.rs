@@ -1,4 +1,4 @@
-//! The bug: the thread would go on reading `data` after its owner has dropped it, since nothing returns to the forgotten scope.
+//! The bug: the forgotten scope never waits, so the thread would read `data` after its drop.
 
 use ecru::coroutine::{Coroutine, Yielder};
 

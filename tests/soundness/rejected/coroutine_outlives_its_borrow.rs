@@ -1,4 +1,4 @@
-//! The bug: the coroutine would go on with a reference into a frame that has ended.
+//! The bug: the coroutine would continue with a reference into a frame that has ended.
 
 use ecru::coroutine::Generator;
 

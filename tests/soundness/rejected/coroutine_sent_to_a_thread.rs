@@ -1,4 +1,4 @@
-//! The bug: a started coroutine's stack may hold values that must not leave their thread, such as this `Rc`.
+//! The bug: a started coroutine's stack may hold values that must not leave their thread (an `Rc`).
 
 use ecru::coroutine::{Coroutine, Yielder};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! The bug: the handle's result may borrow what the scope borrowed; outside the scope that is gone.
+//! The bug: the handle's result may borrow what the scope borrowed, which may be gone outside it.
 
 fn main() {
     ecru::run(|| {

@@ -1,4 +1,4 @@
-//! The bug: results may borrow what the scope borrowed, and tasks would be spawned into a scope that is gone.
+//! The bug: results may borrow what the scope borrowed, and tasks would enter an ended scope.
 
 use ecru::JoinSet;
 

@@ -1,4 +1,4 @@
-//! The bug: through a view of the set with shorter-lived results, a borrow of a local would come out as a `'static` one.
+//! The bug: a view with shorter-lived results would turn a borrow of a local into a `'static` one.
 
 use ecru::JoinSet;
 

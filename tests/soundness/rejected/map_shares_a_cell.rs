@@ -1,4 +1,4 @@
-//! The bug: `par::map` calls one closure on several workers at once, and a `Cell` is not made for that.
+//! The bug: `par::map` calls one closure on several workers at once, and a `Cell` is not `Sync`.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! The bug: a child on another worker would give away an `Rc` of which it may keep a clone.
+//! The bug: a child on another worker would return an `Rc` of which it may keep a clone.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The bug: children spawned through a scope that has ended would be awaited by nobody.
+//! The bug: children spawned through a scope that has ended would never be awaited.
 
 fn main() {
     ecru::run(|| {

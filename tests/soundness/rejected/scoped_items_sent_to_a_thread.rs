@@ -1,4 +1,4 @@
-//! The bug: a coroutine would be resumed on a thread that it does not belong to.
+//! The bug: a coroutine would be resumed on another thread than its own.
 
 use ecru::coroutine::generate;
 

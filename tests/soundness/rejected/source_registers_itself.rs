@@ -1,4 +1,4 @@
-//! The bug: a source of the user's that takes a part in how waits are registered, and waits meanwhile, would be woken for another wait.
+//! The bug: a user's source that registers waits itself, and waits meanwhile, mixes up two waits.
 
 use ecru::Source;
 use ecru::source::WaitList;

@@ -1,4 +1,4 @@
-//! The bug: a task of the run itself may outlive the function that spawned it, and would read its dead local.
+//! The bug: a task of the run may outlive the function that spawned it, and read its dead local.
 
 fn main() {
     ecru::run(|| {

@@ -1,4 +1,4 @@
-//! The bug: a child's error travels from its worker to the scope's, and this one may not.
+//! The bug: a child's error moves from its worker to the scope's, and this one must not.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! The bug: suspending a coroutine from outside of it would save the wrong stack.
+//! The bug: suspending a coroutine from outside would save the wrong stack.
 
 use ecru::coroutine::{Coroutine, Yielder};
 use std::cell::Cell;

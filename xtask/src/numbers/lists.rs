@@ -4,18 +4,18 @@ use super::read::{Goal, Peer, Processor, Row};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Where ecru stands beside the best peer of a row.
+/// ecru's standing against the best peer of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
-    /// The whole range has every peer behind.
+    /// Every peer is behind over the whole range.
     Ahead,
-    /// The whole range has a peer ahead.
+    /// A peer is ahead over the whole range.
     Behind,
-    /// The range crosses one.
+    /// The range includes 1.
     Even,
 }
 
-/// The lists of all processors.
+/// Returns the lists of all processors.
 pub(super) fn of(processors: &[Processor<'_>], headline: &str) -> String {
     let headline: Vec<_> =
         headline.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
@@ -33,7 +33,7 @@ fn of_one(processor: &Processor<'_>, headline: &[&str]) -> String {
         .iter()
         .flat_map(|name| ahead.iter().filter(move |(row, _)| row.name == *name))
         .collect();
-    // A run of other rows than the usual ones shows all of them.
+    // If no usual row is among the rows of a run, all its rows are shown.
     let (shown, which) = match (shown.len(), ahead.len()) {
         (0, _) => (ahead.iter().collect(), "all of them"),
         (some, all) if some == all => (shown, "all of them"),
@@ -60,7 +60,7 @@ fn of_one(processor: &Processor<'_>, headline: &[&str]) -> String {
     text
 }
 
-/// What is neither, and how the goals stand.
+/// Returns the rows that are neither, and the state of the goals.
 fn undecided(processor: &Processor<'_>) -> String {
     let names = |wanted: &dyn Fn(&Row) -> bool| {
         let rows = processor.rows.iter().filter(|(row, _)| wanted(row));
@@ -81,7 +81,7 @@ fn undecided(processor: &Processor<'_>) -> String {
     )
 }
 
-/// Compares with the best peer; `None` without one.
+/// Compares ecru with the best peer. Returns `None` if there is no peer.
 fn standing(row: &Row) -> Option<Standing> {
     let least = |end: fn(&Peer) -> f64| row.peers.iter().map(end).reduce(f64::min);
     Some(if least(|peer| peer.high)? < 1.0 {
@@ -93,7 +93,7 @@ fn standing(row: &Row) -> Option<Standing> {
     })
 }
 
-/// The pages of the results that the rows are from.
+/// Returns links to the pages of the results that the rows are from.
 fn sources(processor: &Processor<'_>) -> String {
     let pages: BTreeSet<_> =
         processor.rows.iter().map(|(_, run)| (&*run.file, run.first_edition)).collect();
@@ -105,7 +105,8 @@ fn sources(processor: &Processor<'_>) -> String {
     pages.into_iter().map(link).collect::<Vec<_>>().join(", ")
 }
 
-/// The row's title with the metric if it is not plain time, ecru's cost, and these peers'.
+/// Returns the row's title, with the metric unless it is plain time, ecru's cost, and that of these
+/// peers.
 fn line<'a>(row: &Row, peers: impl Iterator<Item = &'a Peer>) -> String {
     let metric = if row.metric == "time" { String::new() } else { format!(", {}", row.metric) };
     let title = row.title.split(": ").next().unwrap_or_default();
@@ -124,7 +125,7 @@ fn own(row: &Row) -> String {
     }
 }
 
-/// Two significant digits, or all before the point.
+/// Formats with two significant digits, or with all digits before the point.
 fn short(value: f64) -> String {
     let decimals = match value.abs() {
         large if large >= 10.0 => 0,
@@ -141,7 +142,7 @@ mod tests {
     use super::super::read::{newest, runs};
     use super::*;
 
-    /// The lists of a file whose only peer has this range.
+    /// Returns the lists of a file whose only peer has this range.
     fn lists(low: f64, median: f64, high: f64, verdict: &str) -> String {
         let file = second("amd-epyc/2026-11-23-all.json", "1", |value| {
             let row = &mut value["rows"][0];

@@ -11,12 +11,12 @@ use crate::outcome::Outcome;
 use std::path::Path;
 use std::{fs, io};
 
-/// The lists stand between these two lines.
+/// The lists are between these two lines.
 const BEGIN: &str = "<!-- numbers: written by `cargo xtask numbers --write` -->";
 const END: &str = "<!-- end of numbers -->";
 
-/// `cargo xtask numbers`: whether the README's lists are those of the newest results; `--write`
-/// makes them so.
+/// Runs `cargo xtask numbers`, which checks that the README's lists are those of the newest
+/// results. With `write` it updates them.
 pub(crate) fn check(root: &Path, write: bool) -> Outcome {
     let headline = include_str!("../../data/headline-rows.txt");
     match compare(root, headline, write) {
@@ -49,7 +49,7 @@ fn compare(root: &Path, headline: &str, write: bool) -> Result<Outcome, String> 
     Ok(Outcome { cases, summary, problems })
 }
 
-/// Every result file below a folder: its path from there, and its text.
+/// Collects every result file below a folder: its relative path, and its text.
 fn collect(folder: &Path, files: &mut Vec<(String, String)>) -> io::Result<()> {
     fn below(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) -> io::Result<()> {
         for entry in fs::read_dir(folder)? {
@@ -69,7 +69,7 @@ fn collect(folder: &Path, files: &mut Vec<(String, String)>) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the lists between the two marks.
+/// Replaces the lists between the two marks.
 fn replace(readme: &str, lists: &str) -> Result<String, String> {
     let parts = readme.split_once(BEGIN).and_then(|(before, rest)| {
         let (_, after) = rest.split_once(END)?;

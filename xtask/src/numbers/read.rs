@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Rounds that a result needs.
+/// The number of rounds that a result needs.
 const ROUNDS: u64 = 9;
 
 /// One result file.
@@ -13,7 +13,7 @@ pub(super) struct Run {
     pub(super) file: String,
     pub(super) machine: String,
     pub(super) first_edition: bool,
-    /// Sorts the runs of a processor by their age.
+    /// The sort key for the age of a processor's runs.
     age: (String, String),
     /// Whether the README may quote it.
     counts: bool,
@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) unit: String,
     /// ecru's median.
     pub(super) own: f64,
-    /// The peers' costs as multiples of ecru's, the least first.
+    /// The peers' costs as multiples of ecru's, the lowest first.
     pub(super) peers: Vec<Peer>,
     pub(super) goals: Vec<Goal>,
 }
@@ -38,7 +38,7 @@ pub(super) struct Row {
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) name: String,
-    /// The ends of the range that holds the median.
+    /// The range from `low` to `high` contains the median.
     pub(super) low: f64,
     pub(super) median: f64,
     pub(super) high: f64,
@@ -55,12 +55,12 @@ pub(super) enum Goal {
 /// The newest result of each row on one processor.
 pub(super) struct Processor<'a> {
     pub(super) folder: &'a str,
-    /// The newest run that any of the rows is from.
+    /// The newest run among those of the rows.
     pub(super) newest: &'a Run,
     pub(super) rows: Vec<(&'a Row, &'a Run)>,
 }
 
-/// Reads all files. A problem is a file that cannot be read, or one of a dirty tree.
+/// Reads all files. Files that cannot be read, or that come from a dirty tree, are problems.
 pub(super) fn runs(files: &[(String, String)]) -> (Vec<Run>, Vec<String>) {
     let (mut runs, mut problems) = (vec![], vec![]);
     for (file, text) in files {
@@ -98,14 +98,15 @@ fn run(file: &str, value: &Value) -> Run {
         file: file.to_owned(),
         machine: format!("{}, {}", text("processor"), text("kernel")),
         first_edition,
-        // What began later is newer; a first edition without that moment is older than all others.
+        // A run that began later is newer. A file of the first edition without a starting time is
+        // older than all others.
         age: (text("began"), stem),
         counts,
         rows: rows.flat_map(|row| metrics_of(row, first_edition)).collect(),
     }
 }
 
-/// The metrics of a row that goals are about, or else its first one.
+/// Returns the metrics of a row that have goals, or otherwise its first one.
 fn metrics_of(row: &Value, first_edition: bool) -> Vec<Row> {
     let name = row[if first_edition { "row" } else { "name" }].as_str().unwrap_or_default();
     let goals: Vec<(&str, Goal)> =
@@ -133,10 +134,10 @@ fn metrics_of(row: &Value, first_edition: bool) -> Vec<Row> {
         .collect()
 }
 
-/// A goal's metric and outcome; `None` if it was not measured.
+/// Returns a goal's metric and outcome, or `None` if it was not measured.
 fn goal(goal: &Value) -> Option<(&str, Goal)> {
     if let Some(says) = goal["says"].as_str() {
-        // The first edition: "time: goal at least 4 x as fast as may [..]: 4.20 x MET".
+        // The first edition has the form "time: goal at least 4 x as fast as may [..]: 4.20 x MET".
         let outcome = if goal["met"].as_bool()? { Goal::Met } else { Goal::Missed };
         return Some((says.split(':').next()?, outcome));
     }
@@ -149,7 +150,7 @@ fn goal(goal: &Value) -> Option<(&str, Goal)> {
     Some((goal["metric"].as_str()?, outcome))
 }
 
-/// ecru's median of one metric, and the peers' multiples of it.
+/// Returns ecru's median of one metric, and the peers' multiples of it.
 fn ratios(row: &Value, metric: usize) -> Option<(f64, Vec<Peer>)> {
     let contenders = row["contenders"].as_array()?;
     let own = contenders.iter().find(|contender| contender["name"] == "ecru")?;
@@ -179,13 +180,13 @@ fn ratios(row: &Value, metric: usize) -> Option<(f64, Vec<Peer>)> {
     Some((median(own)?, peers))
 }
 
-/// A contender's values of one metric, round by round.
+/// Returns a contender's values of one metric, round by round.
 fn rounds(contender: &Value, metric: usize) -> Vec<Option<f64>> {
     let rounds = contender["rounds"].as_array().into_iter().flatten();
     rounds.map(|round| round[metric].as_f64()).collect()
 }
 
-/// The least, the median and the greatest.
+/// Returns the minimum, the median and the maximum.
 fn sorted(values: impl Iterator<Item = f64>) -> Option<(f64, f64, f64)> {
     let mut values: Vec<_> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -198,7 +199,7 @@ fn sorted(values: impl Iterator<Item = f64>) -> Option<(f64, f64, f64)> {
     Some((values[0], median, values[values.len() - 1]))
 }
 
-/// The newest result that counts of each row, by processor.
+/// Returns the newest valid result of each row, by processor.
 pub(super) fn newest(runs: &[Run]) -> Vec<Processor<'_>> {
     let mut folders: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.counts) {
@@ -222,7 +223,7 @@ pub(super) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A file of the second edition with one row, in which the peer takes these multiples.
+    /// Returns a file of the second edition with one row, in which the peer has these multiples.
     pub(crate) fn second(
         name: &str,
         began: &str,
@@ -248,7 +249,7 @@ pub(super) mod tests {
         (name.into(), value.to_string())
     }
 
-    /// A file of the first edition.
+    /// Returns a file of the first edition.
     fn first(name: &str, commit: &str, may: f64) -> (String, String) {
         let value = json!({
             "machine": { "processor": "AMD EPYC", "kernel": "Linux 6", "commit": commit },
@@ -281,7 +282,7 @@ pub(super) mod tests {
         assert_eq!((&old.goals[..], &new.goals[..]), (&[Goal::Met][..], &[Goal::Met][..]));
     }
 
-    /// The file that the only row is quoted from.
+    /// Returns the file that the only row is quoted from.
     fn quoted(files: &[(String, String)]) -> Option<String> {
         let (runs, _) = runs(files);
         Some(newest(&runs).first()?.rows[0].1.file.clone())

@@ -1,4 +1,5 @@
-//! ecru's side: what rustdoc says of the crate, in JSON.
+//! ecru's side: rustdoc's JSON output for the crate. The format is unstable, and is that of the
+//! compiler that `rust-toolchain` or CI names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,13 +8,13 @@ use serde_json::Value;
 
 use crate::rustdoc;
 
-/// The crate as rustdoc sees it.
+/// The crate as rustdoc describes it.
 pub(super) struct Ours {
     index: Value,
     root: String,
 }
 
-/// The words in a documentation that are for implementers only.
+/// Returns the words in a documentation text that are only for implementers.
 fn for_implementers<'d>(docs: &'d str, ids: &BTreeSet<&str>) -> impl Iterator<Item = String> + 'd {
     let words: Vec<_> = docs.split(|c: char| !c.is_alphanumeric()).collect();
     let layers = words
@@ -25,14 +26,14 @@ fn for_implementers<'d>(docs: &'d str, ids: &BTreeSet<&str>) -> impl Iterator<It
     layers.into_iter().chain(ids.collect::<Vec<_>>())
 }
 
-/// What a type or a module has.
+/// The names that a type or a module has.
 #[derive(Default)]
 pub(super) struct Names {
-    /// With `impl Trait` for traits, and the methods of our own traits.
+    /// All names, with `impl Trait` for traits, and the methods of ecru's own traits.
     pub(super) all: BTreeSet<String>,
     /// The type's own methods.
     pub(super) inherent: BTreeSet<String>,
-    /// The name stands for std's type itself.
+    /// Whether the name stands for std's type itself.
     pub(super) is_stds: bool,
 }
 
@@ -45,19 +46,19 @@ impl Ours {
         Ok(Ours { index: json["index"].take(), root })
     }
 
-    /// Public items whose documentation has a text for implementers, as `place: what`: the number of a layer, or the id of an
-    /// invariant.
+    /// Returns the public items whose documentation contains text for implementers, as
+    /// `place: what`: the number of a layer, or the id of an invariant.
     pub(super) fn implementers_text(&self, ids: &BTreeSet<&str>) -> Vec<String> {
         let mut found = Vec::new();
         for item in self.index.as_object().into_iter().flat_map(|index| index.values()) {
             let (file, line) = (&item["span"]["filename"], &item["span"]["begin"][0]);
             let file = file.as_str().unwrap_or("?");
-            // The page on soundness is for readers who ask why it holds.
+            // The page on soundness is for readers who want the arguments.
             if item["crate_id"] != 0 || item["name"] == "soundness" {
                 continue;
             }
             let place = format!("{file}:{line}");
-            // The condition of an unsafe function may cite an invariant.
+            // The safety section of an unsafe function may cite an invariant.
             let docs = item["docs"].as_str().unwrap_or_default();
             let docs = docs.split("# Safety").next().unwrap_or_default();
             found.extend(for_implementers(docs, ids).map(|word| format!("{place}: {word}")));
@@ -70,7 +71,8 @@ impl Ours {
         &self.index[id]
     }
 
-    /// What a module offers under a name: the id of an item, or none if that is somebody else's.
+    /// Returns the id of the item that a module offers under a name, or an inner `None` for an item
+    /// of another crate.
     fn child(&self, module: &Value, name: &str) -> Option<Option<String>> {
         let items = module["inner"]["module"]["items"].as_array()?;
         for id in items {
@@ -104,7 +106,7 @@ impl Ours {
         Some(Some(item))
     }
 
-    /// The methods and traits of a type.
+    /// Returns the methods and traits of a type.
     pub(super) fn members(&self, path: &str) -> Option<Names> {
         let Some(item) = self.find(path)? else {
             return Some(Names { is_stds: true, ..Names::default() });
@@ -132,7 +134,7 @@ impl Ours {
         Some(names)
     }
 
-    /// The functions, types and traits of a module.
+    /// Returns the functions, types and traits of a module.
     pub(super) fn items(&self, path: &str) -> Option<Names> {
         let module = self.find(path)??;
         let mut names = Names::default();

@@ -1,4 +1,5 @@
-//! Signatures: which of std's are ours to the letter. Each is compiled as a constant, with std's types and with ours.
+//! Signatures: which of std's signatures ecru has unchanged. Each is compiled as a constant, with
+//! std's types and with ecru's.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -8,17 +9,17 @@ use serde_json::Value;
 
 use crate::process::{cargo, target_folder};
 
-/// The modules that each signature is compiled with. The first one is what it is taken from.
+/// The modules with which each signature is compiled. The signatures come from the first.
 const MODULES: [&str; 3] = ["std::sync", "ecru::sync", "ecru::sync::poison"];
 
-/// What a signature may name: types of the module, and what is std's everywhere.
+/// The types that a signature may name: types of the module, and types that are always std's.
 const TYPES: &str = "Barrier, BarrierWaitResult, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, \
                      RwLockWriteGuard, WaitTimeoutResult";
 
 /// One line of the list: a path and its type.
 pub(super) type Signature = (String, String);
 
-/// `path = type`, a line each.
+/// Parses `path = type`, one per line.
 pub(super) fn list(text: &str) -> Vec<Signature> {
     text.lines()
         .filter(|line| !line.starts_with('#'))
@@ -27,7 +28,7 @@ pub(super) fn list(text: &str) -> Vec<Signature> {
         .collect()
 }
 
-/// A source file in which signature `n` stands on line `n + 1`.
+/// Returns a source file in which signature `n` is on line `n + 1`.
 fn source(module: &str, signatures: &[Signature]) -> String {
     let mut text = String::new();
     let imports = format!(
@@ -40,7 +41,7 @@ fn source(module: &str, signatures: &[Signature]) -> String {
     text
 }
 
-/// Which signatures do not compile, for each of [`MODULES`] after the first.
+/// Returns the signatures that do not compile, for each of [`MODULES`] after the first.
 pub(super) fn others(
     root: &Path,
     signatures: &[Signature],
@@ -66,7 +67,8 @@ pub(super) fn others(
     command.env("CARGO_TARGET_DIR", target_folder(root, "rustdoc"));
     let output = command.output().map_err(text)?;
     let errors = errors(&String::from_utf8_lossy(&output.stdout))?;
-    // Each module alone compiles or has errors with places; anything else is a failure of the check.
+    // A module alone compiles, or has errors with places. Any other result is a failure of the
+    // check.
     if !output.status.success() && errors.iter().all(BTreeSet::is_empty) {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }
@@ -78,7 +80,7 @@ pub(super) fn others(
     Ok(MODULES[1..].iter().copied().zip(ours.iter().cloned()).collect())
 }
 
-/// The signatures with errors, for each module.
+/// Returns the signatures with errors, for each module.
 fn errors(messages: &str) -> Result<[BTreeSet<usize>; MODULES.len()], String> {
     let mut found = std::array::from_fn(|_| BTreeSet::new());
     for line in messages.lines() {
@@ -100,14 +102,15 @@ fn errors(messages: &str) -> Result<[BTreeSet<usize>; MODULES.len()], String> {
     Ok(found)
 }
 
-/// The section of the page.
+/// Returns the section of the page.
 pub(super) fn section(
     signatures: &[Signature],
     others: &[(&'static str, BTreeSet<usize>)],
 ) -> String {
     let mut text = String::from(
-        "\n## What compiles unchanged\n\nThe rest of this page counts names. For std's locks it also counts signatures: those in \
-         `xtask/data/std-signatures.txt`\ncompile with `std::sync`, and with a changed import so many of them compile unchanged.\n\n\
+        "\n## What compiles unchanged\n\nThe rest of this page counts names. For std's locks, this table \
+         counts signatures. Those in\n`xtask/data/std-signatures.txt` compile with `std::sync`. The \
+         table says how many of them compile\nunchanged with another import.\n\n\
          | import | signatures | not |\n|---|---|---|\n",
     );
     for (module, wrong) in others {

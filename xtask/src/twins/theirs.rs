@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::{Kind, Twin};
 
-/// Traits that say something about what a type can do; the others come by themselves.
+/// Traits that are worth listing. The other traits follow automatically.
 const TELLING: &[&str] = &[
     "Read",
     "Write",
@@ -24,7 +24,7 @@ const TELLING: &[&str] = &[
     "Iterator",
 ];
 
-/// The list, a line for each twin.
+/// Returns the list, one line for each twin.
 pub(super) fn read(twins: &[Twin]) -> Result<String, String> {
     let folder = documentation()?;
     let mut text = String::new();
@@ -72,7 +72,7 @@ fn page(folder: &Path, path: &str) -> Result<String, String> {
     std::fs::read_to_string(found).map_err(|error| error.to_string())
 }
 
-/// The pages in a module's folder whose own head says nothing of nightly or deprecated.
+/// Returns the items whose pages are in a module's folder and not marked as nightly or deprecated.
 fn functions_and_types(folder: &Path) -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -95,9 +95,9 @@ fn is_marked(text: &str) -> bool {
     text.contains("class=\"stab unstable\"") || text.contains("class=\"stab deprecated\"")
 }
 
-/// A type's own stable methods, and the telling traits.
+/// Returns a type's own stable methods, and the listed traits.
 fn members(page: &str, name: &str) -> BTreeSet<String> {
-    // What comes after is of traits, and of the types that it derefs to.
+    // The rest of the page is about traits, and about the types to which this type dereferences.
     let own = page.split("id=\"trait-implementations\"").next().unwrap_or(page);
     let own = own.split("id=\"deref-methods").next().unwrap_or(own);
     let mut names = sections(own, "id=\"method.");
@@ -121,17 +121,18 @@ fn required_and_provided(page: &str) -> BTreeSet<String> {
     names
 }
 
-/// The names of the sections with such an id that carry no mark.
+/// Returns the names of the sections with such an id that are not marked.
 fn sections(text: &str, id: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let parts: Vec<_> = text.split(id).skip(1).collect();
     for part in parts {
         let name = part.split('"').next().unwrap_or_default();
-        // Its own head ends where its description begins; without one, where the next section does.
+        // The section's own head ends where its description begins, or otherwise where the next
+        // section begins.
         let head = part.split("<div class=\"docblock\">").next().unwrap_or(part);
         let head = head.split("<section id=").next().unwrap_or(head);
         if !is_marked(head) {
-            // A second method of that name, in another impl block, is `name-1`.
+            // A second method of the same name, in another impl block, is called `name-1`.
             names.insert(name.split('-').next().unwrap_or(name).to_owned());
         }
     }

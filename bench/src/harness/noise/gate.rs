@@ -5,34 +5,34 @@ use std::collections::HashMap;
 /// A core that is slower than the fastest of the run by more than this factor is disturbed.
 const SLOWER: f64 = 1.10;
 
-/// Other processes may use this fraction of the time of the cores ..
+/// Other processes may use this fraction of the cores' time ..
 const OTHERS: f64 = 0.04;
 
-/// .. and this much more: the counters move in steps of 10 ms.
+/// .. plus this many seconds, because the counters move in steps of 10 ms.
 const OTHERS_STEPS: f64 = 0.020;
 
-/// The hypervisor may take this fraction of the time of the cores ..
+/// The hypervisor may take this fraction of the cores' time ..
 const STEAL: f64 = 0.02;
 
-/// .. and this much more.
+/// .. plus this many seconds.
 const STEAL_STEPS: f64 = 0.010;
 
-/// The share of the time with threads that wait for a core may be this much above the contender's
-/// least.
+/// The share of the time in which threads wait for a core may exceed the contender's minimum by
+/// this much.
 const PRESSURE: f64 = 0.10;
 
-/// What was read around one child.
+/// The values read around one child.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Nanoseconds of the calibration spin, the slower of the two and of the cores.
+    /// The slowest calibration spin, before or after the child on any core, in nanoseconds.
     pub(crate) spin: f64,
-    /// Seconds that the child took, times the number of cores that were watched.
+    /// The seconds that the child took, times the number of watched cores.
     pub(crate) capacity: f64,
     /// CPU seconds of other processes on these cores.
     pub(crate) others: f64,
     /// Seconds that the hypervisor gave these cores to another guest.
     pub(crate) steal: f64,
-    /// The share of the time in which some thread waited for a core.
+    /// The share of the time in which a thread waited for a core.
     pub(crate) pressure: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Returns a gate that knows the fastest spin of a run that is resumed.
+    /// Returns a gate that knows the fastest spin of the run that is resumed.
     pub(crate) fn with(least_spin: Option<f64>) -> Gate {
         Gate { least_spin, ..Gate::default() }
     }
@@ -54,13 +54,13 @@ impl Gate {
         self.least_spin
     }
 
-    /// Notes a spin that belongs to no child.
+    /// Records a spin that belongs to no child.
     pub(crate) fn note_spin(&mut self, spin: f64) {
         self.least_spin = Some(self.least_spin.map_or(spin, |least| least.min(spin)));
     }
 
-    /// Notes the reading of one contender, and returns what disturbed it, if anything did. The name
-    /// says which contender of which row it is.
+    /// Records the reading of one contender, and returns what disturbed it, if anything. The name
+    /// identifies the contender and its row.
     pub(crate) fn judge(&mut self, contender: &str, reading: &Reading) -> Option<Disturbance> {
         self.note_spin(reading.spin);
         let fastest = self.least_spin.unwrap_or(reading.spin);
@@ -102,7 +102,7 @@ impl Gate {
 /// What disturbed a child.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Disturbance {
-    /// One of the four signs, by which they are counted.
+    /// One of the four signs, by which disturbances are counted.
     pub(crate) sign: &'static str,
     pub(crate) says: String,
 }
@@ -148,7 +148,7 @@ mod tests {
     fn speed_is_compared_with_the_fastest_of_the_run_and_pressure_with_the_same_contender() {
         let mut gate = Gate::with(Some(1e6));
         assert!(gate.judge("row/ecru", &Reading { spin: 1.2e6, ..QUIET }).is_some());
-        // A contender that makes its own threads wait does so in each round.
+        // If a contender makes its own threads wait, it does so in each round.
         let crowded = Reading { pressure: Some(0.9), ..QUIET };
         assert_eq!(gate.judge("row/go", &crowded), None);
         assert_eq!(gate.judge("row/go", &crowded), None);

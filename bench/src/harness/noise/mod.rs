@@ -1,4 +1,4 @@
-//! The noise gate: how a round that something else disturbed is told from one that was not.
+//! The noise gate, which detects whether something else disturbed a round.
 //!
 //! Four signs are read around each child process. Any one of them makes its round disturbed.
 //!
@@ -9,8 +9,8 @@
 //! | the hypervisor | the steal column of `/proc/stat` | more than 2% of the time of the cores, and 10 ms |
 //! | waiting for a core | `/proc/pressure/cpu`, where it exists | a share of the time 10 points above the contender's least |
 //!
-//! The pressure is that of the whole machine and includes the contender's own threads, so it is
-//! compared with the same contender in its other rounds only.
+//! The pressure is that of the whole machine and includes the contender's own threads. It is
+//! therefore compared only with the same contender in other rounds.
 
 mod gate;
 mod spin;

@@ -1,4 +1,5 @@
-//! The calibration spin: a fixed amount of work that only a slower or a shared core makes longer.
+//! The calibration spin: a fixed amount of work that takes longer only on a slower or a shared
+//! core.
 
 use std::hint::black_box;
 use std::thread;
@@ -6,7 +7,7 @@ use std::time::Instant;
 
 use super::super::pin::pin_to;
 
-/// Steps of the spin: about three milliseconds, long against a timer interrupt.
+/// The number of steps of the spin: about three milliseconds, long compared with a timer interrupt.
 const STEPS: u64 = 2_000_000;
 
 /// Spins on these cores at the same time, and returns the nanoseconds of the slowest one.
@@ -22,8 +23,8 @@ pub(crate) fn spin_on(cores: &[usize]) -> Result<f64, String> {
     })
 }
 
-/// Does the fixed amount of work, and returns its nanoseconds: a chain of multiplications, each of
-/// which waits for the one before.
+/// Performs the fixed amount of work and returns its nanoseconds. The work is a chain of
+/// multiplications, each of which depends on the previous one.
 fn spin() -> f64 {
     let start = Instant::now();
     let mut value = black_box(1_u64);

@@ -1,4 +1,4 @@
-//! What the kernel counts: time of other processes, steal, pressure.
+//! The kernel's counters: time of other processes, steal, pressure.
 
 use std::fs;
 use std::time::Instant;
@@ -12,9 +12,9 @@ pub(crate) struct Counters {
     busy: f64,
     /// Seconds stolen from the watched cores.
     steal: f64,
-    /// CPU seconds of this process and of its children that have ended.
+    /// CPU seconds of this process and of its ended children.
     own: f64,
-    /// Seconds in which some thread waited for a core.
+    /// Seconds in which a thread waited for a core.
     pressure: Option<f64>,
     cores: usize,
 }
@@ -38,7 +38,7 @@ impl Counters {
     }
 }
 
-/// Returns what happened between two moments. The spin is the caller's.
+/// Returns the reading between two moments. The caller supplies the spin.
 pub(crate) fn difference(before: &Counters, after: &Counters, spin: f64) -> Reading {
     let wall = (after.at - before.at).as_secs_f64();
     let share = |(before, after): (f64, f64)| (after - before) / wall.max(1e-9);
@@ -51,7 +51,7 @@ pub(crate) fn difference(before: &Counters, after: &Counters, spin: f64) -> Read
     }
 }
 
-/// Ticks of user and system time, and ticks stolen, of these cores.
+/// Returns the ticks of user and system time, and the stolen ticks, of these cores.
 fn of_cores(stat: &str, cores: &[usize]) -> (u64, u64) {
     let mut sum = (0, 0);
     for line in stat.lines() {
@@ -60,7 +60,8 @@ fn of_cores(stat: &str, cores: &[usize]) -> (u64, u64) {
         if core.is_none_or(|core: usize| !cores.contains(&core)) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; guest time is part of user time.
+        // The columns are: user nice system idle iowait irq softirq steal. Guest time is part of
+        // user time.
         let columns: Vec<u64> = words.map_while(|word| word.parse().ok()).collect();
         sum.0 += columns.iter().take(3).sum::<u64>();
         sum.1 += columns.get(7).copied().unwrap_or_default();
@@ -68,15 +69,15 @@ fn of_cores(stat: &str, cores: &[usize]) -> (u64, u64) {
     sum
 }
 
-/// Ticks of this process and its ended children: fields 14 to 17 of `/proc/self/stat`.
+/// Returns the ticks of this process and its ended children: fields 14 to 17 of `/proc/self/stat`.
 fn own_ticks(stat: &str) -> u64 {
-    // The name in parentheses may hold blanks.
+    // The name in parentheses may contain blanks.
     let after_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let fields = after_name.split_whitespace().skip(11).take(4);
     fields.filter_map(|field| field.parse::<u64>().ok()).sum()
 }
 
-/// The seconds of the line `some`.
+/// Returns the seconds of the line `some`.
 fn some_seconds(pressure: &str) -> Option<f64> {
     let line = pressure.lines().find(|line| line.starts_with("some"))?;
     let total = line.split_whitespace().find_map(|word| word.strip_prefix("total="))?;

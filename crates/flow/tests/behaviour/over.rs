@@ -43,13 +43,13 @@ fn over_03_pipe_target_closes() {
             for n in 0..4 {
                 from.send(n).unwrap();
             }
-            // One in the channel, one in hand.
+            // One value is in the channel, and one is held by the pipe.
             until(|| source.len() == 2);
             drop(there);
             assert_eq!(pipe.join().unwrap(), Err(SendError::Disconnected(Some(1))));
         });
         assert_eq!(source.try_iter().collect::<Vec<_>>(), [2, 3]);
-        // Closed before it begins: nothing is received.
+        // If it is closed before it begins, nothing is received.
         from.send(4).unwrap();
         assert_eq!(flow::pipe(&source, &to), Err(SendError::Disconnected(None)));
         assert_eq!(source.recv(), Ok(4));
@@ -252,7 +252,7 @@ fn over_17_merge_loses_nothing() {
         let (_other, silent) = channel::unbounded::<u32>();
         let merged = flow::merge([&receiver, &silent]);
         sender.send(1).unwrap();
-        // Another arm wins the race, or this one: whichever, exactly one item goes.
+        // Another arm wins the race, or this one does. In either case exactly one item is taken.
         let won = source::either(&merged, source::ready(2)).wait().unwrap();
         let left = receiver.len();
         assert_eq!(left, usize::from(matches!(won, source::Either::Right(_))));
@@ -291,7 +291,7 @@ fn over_19_zip_lockstep() {
     assert_eq!(rows.recv(), Ok((0, 'a')));
     let late = ecru::timeout(std::time::Duration::from_millis(1), || rows.recv());
     assert!(late.is_err());
-    // One is in hand for the next row, and no more.
+    // One value is held for the next row, and no more.
     assert_eq!(many.len(), 98);
     sender.send('b').unwrap();
     assert_eq!(rows.recv(), Ok((1, 'b')));
@@ -325,7 +325,7 @@ fn over_22_zip_of_eight() {
     assert_eq!(rows.collect::<Vec<_>>(), [[1, 2, 3, 4, 5, 6, 7, 8]]);
 }
 
-/// Workers and values, as the seed's table has them.
+/// Workers and values, as in core.async's tests.
 const TABLE: [(usize, usize); 5] = [(1, 0), (1, 10), (10, 10), (20, 10), (5, 1000)];
 
 #[test]
@@ -418,7 +418,7 @@ fn over_27_pipeline_target_closes() {
             drop(there);
             assert!(line.join().unwrap().unwrap_err().is_disconnected());
         });
-        // It ended although the source has not, and took no more than it may read ahead.
+        // It ended although the source has not, and took no more than the allowed read-ahead.
         assert!(source.len() >= 100 - 6, "{} are left", source.len());
         let (to, there) = channel::bounded::<u32>(0);
         drop(there);

@@ -14,7 +14,7 @@ fn send_all<X: Transform<Input: std::fmt::Debug>>(
     values.into_iter().for_each(|value| sender.send(value).unwrap());
 }
 
-/// What comes of values.
+/// Returns the outputs for these values.
 fn outputs<X: Transform<Input: std::fmt::Debug>>(
     transform: X,
     values: impl IntoIterator<Item = X::Input>,
@@ -102,7 +102,7 @@ fn transform_05_overfull() {
             assert!(sender.try_send(9).unwrap_err().is_full());
             assert_eq!(receiver.recv(), Ok(1));
             settle();
-            // Two are left: full, not overfull, and still no room.
+            // Two values are left: the channel is full, not overfull, and still has no room.
             assert!(!waits.is_finished() && receiver.len() == 2);
             assert_eq!(receiver.recv(), Ok(1));
             assert_eq!(waits.join().unwrap(), Ok(()));
@@ -116,7 +116,7 @@ fn transform_06_no_output_needs_no_room_for_long() {
     let (sender, receiver) = flow::transformed(1, transform::values().filter(|n: &u32| *n > 9));
     send_all(&sender, [1, 2, 3, 10]);
     assert_eq!(receiver.len(), 1);
-    // Nobody can tell beforehand that 4 would need no room.
+    // It is not known beforehand that 4 would need no room.
     assert!(sender.try_send(4).unwrap_err().is_full());
     assert_eq!(receiver.recv(), Ok(10));
     sender.try_send(4).unwrap();
@@ -124,7 +124,7 @@ fn transform_06_no_output_needs_no_room_for_long() {
 
 #[test]
 fn transform_07_wants_no_more() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let (sender, receiver) = flow::transformed(1, transform::values().take(2).chunks(2));
         sender.send(1).unwrap();
@@ -177,13 +177,13 @@ fn transform_09_handler() {
     assert_eq!(outputs(instead, 0..4), [0, 1000, 2, 1000]);
     let nothing = transform::values().map(odd).on_panic(|_| None);
     assert_eq!(outputs(nothing, 0..4), [0, 2]);
-    // What is further down is not its business.
+    // A panic further down does not concern it.
     let below = transform::values().on_panic(|_| None).map(odd);
     let (sender, _receiver) = flow::transformed(9, below);
     assert_eq!(panic_text(|| sender.send(1)), "odd");
 }
 
-/// Keeps everything, and emits it when it is finished.
+/// Keeps everything, and emits it in its flush.
 struct Keep(Vec<u32>);
 
 impl Transform for Keep {
@@ -208,7 +208,7 @@ impl Transform for Keep {
 
 #[test]
 fn transform_10_close_waits_for_those_who_send() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let twice = transform::values().flat_map(|n: u32| [n, n]).chunks(3);
         let (sender, receiver) = flow::transformed(1, twice);
@@ -257,7 +257,7 @@ fn transform_12_bad_sizes() {
 
 #[test]
 fn transform_13_value_comes_back() {
-    // With one worker, whoever has begun has come as far as its wait.
+    // With one worker, every task that has begun is at its wait.
     run_on(1, || {
         let seen = Arc::new(AtomicUsize::new(0));
         let counting = transform::values().map({
@@ -270,7 +270,7 @@ fn transform_13_value_comes_back() {
         let (sender, receiver) = flow::transformed(1, counting);
         sender.send(1).unwrap();
         ecru::scope(|s| {
-            // The first waits for room, the second for its turn.
+            // The first waits for room, and the second for its turn.
             let waits: Vec<_> = (2..4)
                 .map(|n| {
                     begin(s, {
@@ -299,7 +299,7 @@ fn transform_14_cannot_wait() {
         let step = Again(Arc::clone(&again));
         let (sender, receiver) = flow::transformed(4, Box::new(step) as Box<dyn SendAgain>);
         again.set(sender.clone()).ok().unwrap();
-        // To send from within would wait for itself for ever.
+        // A send from within would wait for itself for ever.
         assert!(panic_text(|| sender.send(1)).contains("no_suspend"));
         sender.close();
         assert!(receiver.recv().is_err());

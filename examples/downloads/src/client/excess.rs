@@ -1,8 +1,9 @@
 //! Bytes beyond the announced body.
 //!
-//! ureq gives a connection up, silently, when something unread is left on it at the end of a body. Here that is made
-//! known: the transport that is dropped or found unfit with unread bytes raises the client's flag. A download looks at the
-//! flag only after it has read its body to the end; a connection dropped half-way may well have unread bytes.
+//! ureq silently drops a connection if unread bytes are left on it at the end of a body. This
+//! module makes that visible: a transport that is dropped, or found unfit, with unread bytes raises
+//! the client's flag. A download looks at the flag only after it has read its body to the end,
+//! because a connection dropped half-way may well have unread bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use ureq::Error;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, NextTimeout, Transport};
 
-/// The flag that a client and its transports share. They are used by one task at a time, so relaxed order is enough.
+/// The flag that a client and its transports share. One task at a time uses them, so relaxed
+/// ordering is enough.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Excess(Arc<AtomicBool>);
 
@@ -28,7 +30,7 @@ impl Excess {
     }
 }
 
-/// The last link of the chain of connectors: wraps what the others have made.
+/// The last link of the chain of connectors, which wraps the transport made by the others.
 #[derive(Debug)]
 pub(super) struct WatchExcess(pub(super) Excess);
 
@@ -44,7 +46,7 @@ impl<In: Transport> Connector<In> for WatchExcess {
     }
 }
 
-/// A transport, plain or TLS, that tells when it is dropped with input nobody has read.
+/// A transport, plain or TLS, that reports when it is dropped with unread input.
 #[derive(Debug)]
 pub(super) struct Watched<T: Transport> {
     inner: T,

@@ -2,11 +2,11 @@
 //!
 //! - [`transport`] opens the sockets and moves the bytes.
 //! - [`tls`] is rustls over it, and [`verify`] decides which certificates to trust.
-//! - [`resolver`] looks names up on the blocking pool.
+//! - [`resolver`] looks up names on the blocking pool.
 //! - [`excess`] notices a server that sends more than it announced.
 //!
-//! A [`Client`] is borrowed from [`Clients`] for the length of one download. So a connection that is kept alive is used
-//! again by the next download from its host, while what goes wrong on it is still known to belong to one download.
+//! A download borrows a [`Client`] from [`Clients`]. The next download from the same host can reuse
+//! a connection that is kept alive, and a failure on it can still be attributed to one download.
 
 mod excess;
 mod resolver;
@@ -23,10 +23,10 @@ use ureq::unversioned::transport::Connector as _;
 use excess::{Excess, WatchExcess};
 pub(crate) use tls::Trust;
 
-/// A request is short.
+/// The buffer for requests, which are short.
 const OUTPUT_BUFFER: usize = 4 * 1024;
 
-/// ureq's agent with its one idle connection, and what was seen on it.
+/// ureq's agent with its one idle connection, and the flag for excess bytes on it.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) agent: Agent,
@@ -35,12 +35,13 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// Forgets what was seen on the connection so far.
+    /// Resets the flag for excess bytes on the connection.
     pub(crate) fn forget_excess(&self) {
         self.excess.forget();
     }
 
-    /// Whether the server has sent more than the body it announced, as far as that had arrived when the body ended.
+    /// Returns whether the server has sent more than the announced body, as far as the bytes had
+    /// arrived when the body ended.
     pub(crate) fn saw_excess(&self) -> bool {
         self.excess.seen()
     }
@@ -56,17 +57,18 @@ pub(crate) struct Clients {
     kept: Mutex<Kept>,
 }
 
-/// The clients that are not lent, and how many there are in all.
+/// The clients that are not lent, and the number of all clients.
 #[derive(Debug, Default)]
 struct Kept {
-    /// The one used last is the last: its connection is the likeliest to be open still.
+    /// The client used last is at the end, because its connection is most likely still open.
     idle: Vec<Client>,
     all: usize,
 }
 
 impl Clients {
-    /// `timeout` limits connecting and every single read and write; each connection reads in pieces of up to
-    /// `input_buffer`. At most `most` clients stay, each with one connection.
+    /// Creates the clients. `timeout` limits connecting and every single read and write. Each
+    /// connection reads in pieces of up to `input_buffer`. At most `most` clients are kept, each
+    /// with one connection.
     pub(crate) fn new(
         timeout: Duration,
         trust: Trust<'_>,
@@ -82,10 +84,10 @@ impl Clients {
         })
     }
 
-    /// Lends a client to `body`: one whose idle connection is to `host`, if there is one.
+    /// Lends a client to `body`, preferably one whose idle connection is to `host`.
     pub(crate) fn with<T>(&self, host: &str, body: impl FnOnce(&Client) -> T) -> T {
         let (found, given_up) = self.kept().take(host, self.most);
-        // Closing a connection is nothing to do under a lock.
+        // The connection is closed outside the lock.
         drop(given_up);
         let client = found.unwrap_or_else(|| self.make(host));
         let out = body(&client);
@@ -123,7 +125,8 @@ impl Clients {
 }
 
 impl Kept {
-    /// An idle client for `host`; without one, the idle client to give up for the new one, if there are enough already.
+    /// Returns an idle client for `host`. If there is none, and the limit is reached, also returns
+    /// an idle client that is given up for the new one.
     fn take(&mut self, host: &str, most: usize) -> (Option<Client>, Option<Client>) {
         if let Some(at) = self.idle.iter().rposition(|client| client.host == host) {
             return (Some(self.idle.remove(at)), None);

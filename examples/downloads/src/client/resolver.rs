@@ -1,4 +1,5 @@
-//! Names: the system's resolver, on the blocking pool, because it knows nothing of tasks.
+//! Names are looked up with the system's resolver on the blocking pool, because the resolver blocks
+//! its thread.
 
 use std::net::ToSocketAddrs;
 
@@ -10,10 +11,10 @@ use ureq::unversioned::transport::NextTimeout;
 
 use crate::runtime;
 
-/// As many addresses as ureq's array of them holds.
+/// The number of addresses that ureq's array holds.
 const ADDRESSES_MAX: usize = 16;
 
-/// Looks a name up with `getaddrinfo`; an address needs no look-up and stays on the worker.
+/// Looks up a name with `getaddrinfo`. An address needs no look-up and stays on the worker.
 #[derive(Debug)]
 pub(super) struct PoolResolver;
 

@@ -17,18 +17,18 @@ use ureq::unversioned::transport::{
 
 use super::verify::{Everything, Named};
 
-/// Which servers to trust.
+/// The servers to trust.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Trust<'a> {
-    /// Those that the Web's authorities vouch for.
+    /// Servers with a certificate of the Web's authorities.
     Web,
-    /// Those that the certificates in this file vouch for.
+    /// Servers with a certificate that the certificates in this file vouch for.
     File(&'a Path),
-    /// All.
+    /// All servers.
     All,
 }
 
-/// Makes the configuration that all connections share, together with its memory of TLS sessions.
+/// Creates the configuration that all connections share, with its cache of TLS sessions.
 pub(super) fn configure(trust: Trust<'_>) -> anyhow::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,6 +1,6 @@
 //! The socket under ureq: ecru's `TcpStream`, with ureq's own buffers.
 //!
-//! Plain reads and writes with plain timeouts. In a task each of them parks the task; the code does not show it.
+//! The code uses plain reads and writes with plain timeouts. In a task each of them parks the task.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -40,7 +40,8 @@ impl<In: Transport> Connector<In> for EcruConnector {
         }
         let limit = details.timeout.not_zero().map(|limit| *limit);
         let stream = connect_any(&details.addrs, limit)?;
-        // One request at a time: waiting for more to send with it would only delay it.
+        // There is one request at a time, so waiting for more data to send with it would only delay
+        // it.
         stream.set_nodelay(true)?;
         Ok(Some(Either::B(TcpTransport {
             stream,
@@ -50,14 +51,15 @@ impl<In: Transport> Connector<In> for EcruConnector {
             ),
             read_timeout: None,
             write_timeout: None,
-            // Under TLS unread bytes are records, tickets and farewells among them, and say nothing.
+            // Under TLS, unread bytes are records, which include tickets and close notifications,
+            // so they prove nothing.
             excess: (!details.needs_tls()).then(|| self.excess.clone()),
         })))
     }
 }
 
-/// The first of the addresses that answers. The time left is shared out evenly, so that a silent address, such as an
-/// IPv6 one without a route, leaves some for the others.
+/// Connects to the first address that answers. The remaining time is divided evenly, so that a
+/// silent address, such as an IPv6 address without a route, leaves time for the others.
 fn connect_any(addresses: &[SocketAddr], limit: Option<Duration>) -> Result<TcpStream, Error> {
     let deadline = limit.map(|limit| Instant::now() + limit);
     let mut last = Error::ConnectionFailed;
@@ -95,14 +97,15 @@ fn is_about_the_address(error: &io::Error) -> bool {
 pub(super) struct TcpTransport {
     stream: TcpStream,
     buffers: LazyBuffers,
-    /// What the stream is set to, so that it is told only of changes.
+    /// The timeout that the stream has, so that it is set only when it changes.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
     excess: Option<Excess>,
 }
 
 impl TcpTransport {
-    /// What has arrived unasked: `Some(0)` is the peer's farewell, `None` is silence, as it should be.
+    /// Returns the bytes that have arrived unrequested. `Some(0)` means that the peer has closed,
+    /// and `None` that it is silent, which is normal.
     fn peek(&self) -> Option<usize> {
         let mut byte = [0];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -147,7 +150,7 @@ impl Transport for TcpTransport {
         Ok(count > 0)
     }
 
-    /// Never waits: ureq asks while it holds a lock.
+    /// Never waits, because ureq calls it under a lock.
     fn is_open(&mut self) -> bool {
         self.peek().is_none()
     }

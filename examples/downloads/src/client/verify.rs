@@ -1,8 +1,10 @@
-//! Whether to trust a server's certificate, when the user names the certificates to trust (`--ca`) or none (`--insecure`).
+//! Decides whether to trust a server's certificate, if the user names the certificates to trust
+//! (`--ca`) or turns the check off (`--insecure`).
 //!
 //! `--ca` accepts what curl's `--cacert` does:
-//! - a chain to a certificate of the file, be that a root or not;
-//! - a server's own certificate that is in the file itself, self-signed or not, marked as an authority's or not;
+//! - a chain to a certificate of the file, whether or not that is a root;
+//! - a server's own certificate that is in the file itself, self-signed or not, marked as an
+//!   authority's or not;
 //! - a certificate without any alternative name whose common name is the host's.
 
 use std::sync::Arc;
@@ -105,7 +107,7 @@ fn check_dates(certificate: &X509Certificate<'_>, now: UnixTime) -> Result<(), E
     Ok(())
 }
 
-/// Whether the common name is the host's. It counts only where there is no alternative name.
+/// Returns whether the common name is the host's. It counts only if there is no alternative name.
 fn has_common_name(certificate: &X509Certificate<'_>, host: &str) -> bool {
     if !matches!(certificate.subject_alternative_name(), Ok(None)) {
         return false;
@@ -115,7 +117,8 @@ fn has_common_name(certificate: &X509Certificate<'_>, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;
     }
-    // `*` stands for one label, never for a part of an address, and never directly below a top level.
+    // `*` stands for one label. It never matches a part of an address, and never stands directly
+    // below a top-level domain.
     match (name.strip_prefix("*."), host.split_once('.')) {
         (Some(domain), Some((_, parent))) => {
             domain.contains('.')

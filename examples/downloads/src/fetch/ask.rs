@@ -1,7 +1,8 @@
-//! One question to a server: a request, through redirects, to the head of the answer.
+//! One request to a server, through redirects, up to the head of the answer.
 //!
-//! Redirects are followed here and not by the client, because credentials and the user's headers are for the origin of the
-//! URL alone: scheme, host and port. After a redirect to another origin they are left out.
+//! Redirects are followed here and not by the client, because credentials and the user's headers
+//! are only for the origin of the URL: scheme, host and port. After a redirect to another origin
+//! they are left out.
 
 use std::io::{self, Read as _};
 
@@ -14,13 +15,13 @@ use super::{Job, Manner};
 use crate::address::{Address, Origin};
 use crate::client::Client;
 
-/// As many redirects as ureq follows, and browsers about twice.
+/// The maximum number of redirects, which is also ureq's. Browsers follow about twice as many.
 const REDIRECTS_MAX: usize = 10;
 
 /// A redirect's own body up to this length is read, so that its connection can be used again.
 const DRAINED_MAX: u64 = 16 * 1024;
 
-/// The head of an answer that is no redirect, and the body yet to be read.
+/// The head of an answer that is not a redirect, with the body still unread.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) response: Response<Body>,
@@ -36,7 +37,7 @@ impl Answer {
         self.response.headers()
     }
 
-    /// What a status that is of no use means.
+    /// Returns what an unusable status means.
     pub(super) fn trouble(&self) -> Trouble {
         let status = self.response.status();
         let reason = status.canonical_reason().unwrap_or_default();
@@ -45,7 +46,7 @@ impl Answer {
     }
 }
 
-/// Asks for a job's URL, with headers of this request beside those of all.
+/// Requests a job's URL, with headers of this request in addition to the common ones.
 pub(super) fn ask(
     client: &Client,
     job: &Job,
@@ -81,7 +82,7 @@ pub(super) fn ask(
             return Ok(Answer { response, given });
         }
         uri = next(&uri, response.headers())?;
-        // Whether that works does not matter: what is not read closes the connection.
+        // It does not matter whether this works: if the body is not read, the connection is closed.
         let body = response.body_mut().as_reader();
         let _ = io::copy(&mut body.take(DRAINED_MAX), &mut io::sink());
     }
@@ -99,7 +100,7 @@ fn give(job: &Job, manner: &Manner, at_home: bool) -> Given {
     }
 }
 
-/// Where a redirect leads. Credentials in it are the server's invention, and are left out.
+/// Returns the target of a redirect. Credentials in it do not come from the user, and are left out.
 fn next(from: &Uri, headers: &HeaderMap) -> Result<Uri, Trouble> {
     let nowhere = || {
         Trouble::never(
@@ -118,7 +119,7 @@ fn next(from: &Uri, headers: &HeaderMap) -> Result<Uri, Trouble> {
 mod tests {
     use super::*;
 
-    /// Locations of every kind.
+    /// Redirects with all kinds of locations.
     #[test]
     fn locations() {
         let to = |location: &'static str| {

@@ -1,4 +1,4 @@
-//! One attempt at one file: a request, the meaning of the answer's head, the body.
+//! One attempt at one file: a request, the interpretation of the answer's head, and the body.
 
 use std::io::{self, Read as _};
 
@@ -13,7 +13,8 @@ use super::{Job, Manner};
 use crate::client::Client;
 use crate::progress::Lane;
 
-/// Tries to bring what `target` lacks. `Ok` means that it has all, checked against the announced length.
+/// Tries to download what `target` lacks. `Ok` means that the target is complete, checked against
+/// the announced length.
 pub(super) fn attempt(
     client: &Client,
     job: &Job,
@@ -68,7 +69,8 @@ pub(super) fn attempt(
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                // What has arrived is good, and worth keeping even if the disk has a second complaint.
+                // The bytes that have arrived are good, and worth keeping even if the disk reports
+                // another error.
                 let _ = target.pause();
                 return Err(Trouble::reading(&error, manner.timeout, at, about.length));
             }

@@ -1,11 +1,11 @@
-//! The receiving end of the program's own job: every byte is compared with what the embedded server should have sent, and
-//! discarded. A failed attempt is continued where it stopped, as with a file.
+//! The receiving end in the mode without URLs. Every byte is compared with what the embedded server
+//! should have sent, and discarded. A failed attempt is continued where it stopped, as with a file.
 
 use super::target::{About, Have, Target};
 use super::trouble::Trouble;
 use crate::content;
 
-/// Bytes are compared in pieces of at most this, on the heap.
+/// The largest piece that is compared at once, on the heap.
 const CHUNK: usize = 32 * 1024;
 
 /// Checks file `index`.

@@ -1,13 +1,16 @@
-//! A file on its way: `NAME.part` grows, `NAME.part.about` says what it is the beginning of, and `NAME` appears by one
-//! rename when all is there.
+//! An incomplete file on disk: `NAME.part` grows, `NAME.part.about` says which file it is the
+//! beginning of, and `NAME` appears by one rename when the file is complete.
 //!
-//! The order of things is what keeps a crash harmless:
-//! 1. afresh: an old `NAME.part.about` is removed, `NAME.part` is emptied, then a new `NAME.part.about` is written (its last
-//!    line tells that it is whole), then bytes are appended. An empty or orphaned part, or an `about` cut short, is simply
-//!    not resumed.
-//! 2. bytes only ever are appended, so whatever length the part has after a crash is a beginning of the file;
-//! 3. complete: the data is synced to the disk, then the rename, then `about` goes. So even after a power cut `NAME` is never
-//!    half a file. (The folder itself is not synced: after a power cut the file may still be called `NAME.part`.)
+//! The order of these steps makes a crash harmless:
+//! 1. To start from the beginning, an old `NAME.part.about` is removed and `NAME.part` is emptied.
+//!    Then a new `NAME.part.about` is written, whose last line shows that it is complete. Then
+//!    bytes are appended. An empty part, a part without an `about`, and an `about` cut short are
+//!    simply not resumed.
+//! 2. Bytes are only ever appended, so a part of any length after a crash is a beginning of the
+//!    file.
+//! 3. When the file is complete, the data is synced to the disk, then the part is renamed, then
+//!    `about` is removed. Even after a power cut, `NAME` is therefore never half a file. (The
+//!    folder itself is not synced: after a power cut the file may still be called `NAME.part`.)
 //!
 //! A lock on `NAME.part` keeps two runs from writing the same file.
 
@@ -34,7 +37,7 @@ pub(super) struct Disk {
     about: PathBuf,
     file: Option<File>,
     pub(super) state: State,
-    /// Whether the part is known to have nothing in it.
+    /// Whether the part is known to be empty.
     empty: bool,
     /// Whether a file of this name may be replaced.
     pub(super) replace: bool,
@@ -70,7 +73,8 @@ impl Disk {
         }
     }
 
-    /// After the last attempt: how many bytes a later run can resume from. A part with nothing in it is not left about.
+    /// Called after the last attempt. Returns how many bytes a later run can resume from. An empty
+    /// part is removed.
     pub(super) fn leave(&mut self) -> Option<u64> {
         if self.state == State::Nothing {
             return None;
@@ -82,7 +86,7 @@ impl Disk {
         self.look().ok().flatten().map(|have| have.bytes)
     }
 
-    /// What an earlier attempt or run left of this URL's file.
+    /// Returns what an earlier attempt or run left of this URL's file.
     pub(super) fn look(&self) -> io::Result<Option<Have>> {
         let Some(about) = read_about(&self.about)? else { return Ok(None) };
         let bytes = match self.part.metadata() {
@@ -95,7 +99,7 @@ impl Disk {
         Ok(useful.then_some(Have { bytes, validator: about.validator }))
     }
 
-    /// Opens and locks the part; `Ok(false)` if there is none and none is to be made.
+    /// Opens and locks the part. Returns `Ok(false)` if there is none and `create` is false.
     pub(super) fn open(&mut self, create: bool) -> Result<bool, Trouble> {
         if self.state == State::Nothing && create {
             self.open_new()?;
@@ -128,7 +132,7 @@ impl Disk {
         Ok(true)
     }
 
-    /// Makes a part where there is none. If there is one after all, none is opened.
+    /// Creates a part. If one exists after all, it is not opened.
     fn open_new(&mut self) -> Result<(), Trouble> {
         self.state = State::Unknown;
         let Ok(file) = OpenOptions::new().create_new(true).append(true).open(&self.part) else {
@@ -143,7 +147,7 @@ impl Disk {
 
     fn lock(&self, file: &File) -> Result<(), Trouble> {
         match file.try_lock() {
-            // Some file systems know no locks; that is no reason not to download.
+            // Some file systems do not support locks. The download works without.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
             Err(TryLockError::WouldBlock) => Err(Trouble::never(
                 format!("{} is being written by another run", self.part.display()),
@@ -156,7 +160,7 @@ impl Disk {
         self.part.parent().map_or(Ok(()), std::fs::create_dir_all)
     }
 
-    /// Empties the part, and notes what it will be the beginning of, if it will be there for long.
+    /// Empties the part, and writes its `about` if the part will exist for long.
     pub(super) fn start(&mut self, about: Option<&About>) -> Result<(), Trouble> {
         self.open(true)?;
         self.empty(about).map_err(|error| self.trouble("starting", &error))
@@ -168,7 +172,8 @@ impl Disk {
             self.state = State::NoAbout;
         }
         let file = self.file.as_ref().expect("it is open");
-        // What cannot be truncated, such as a device, is not; what is written then says what is wrong with it.
+        // A file that cannot be truncated, such as a device, is not. A later write reports what is
+        // wrong with it.
         if !self.empty && file.metadata()?.len() > 0 {
             file.set_len(0)?;
         }
@@ -207,13 +212,14 @@ impl Disk {
         Ok(Entry::of(&self.url, about, &metadata))
     }
 
-    /// Gives the part its name, which must be free unless a file is to be replaced.
+    /// Gives the part its final name, which must be free unless a file is to be replaced.
     fn rename(&self) -> io::Result<()> {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use rustix::io::Errno;
         if !self.replace {
             match renameat_with(CWD, &self.part, CWD, &self.name, RenameFlags::NOREPLACE) {
-                // Some file systems cannot do that. What remains is the look before the download.
+                // Some file systems do not support this. The check before the download then has to
+                // suffice.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
                 renamed => return Ok(renamed?),
             }
@@ -241,7 +247,7 @@ struct Noted {
     length: Option<u64>,
 }
 
-/// Writes an `about` that only its owner may read. There is none of that name.
+/// Writes an `about` that only its owner can read. The name must be free.
 fn write_about(path: &Path, url: &str, validator: &str, length: Option<u64>) -> io::Result<()> {
     let length = length.map(|length| length.to_string()).unwrap_or_default();
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -250,7 +256,7 @@ fn write_about(path: &Path, url: &str, validator: &str, length: Option<u64>) -> 
     )
 }
 
-/// Returns `None` if there is no `about`, or it is not whole.
+/// Returns `None` if there is no `about`, or if it is incomplete.
 fn read_about(path: &Path) -> io::Result<Option<Noted>> {
     let text = match std::fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),

@@ -1,4 +1,4 @@
-//! What is under the target's name already, and whether it is the file that was asked for.
+//! Decides whether an existing file of the target's name is the requested file.
 
 use std::io;
 use std::path::Path;
@@ -7,12 +7,12 @@ use super::index::{Entry, Indexes};
 use super::target::About;
 use super::trouble::Trouble;
 
-/// What to do about files that are there already.
+/// What to do about existing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     /// Compare them with the record and the server.
     Compare,
-    /// Leave them alone.
+    /// Keep them unchanged.
     Keep,
     /// Replace them.
     Overwrite,
@@ -26,11 +26,11 @@ pub(super) const DECIDE: &str =
 pub(super) enum Found {
     /// The name is free.
     Nothing,
-    /// A file that is to be replaced.
+    /// A file that may be replaced.
     Replaceable,
-    /// A file that is to be left alone.
+    /// A file that must be kept.
     Kept,
-    /// A file that an earlier run brought from this URL, unchanged since.
+    /// A file that an earlier run downloaded from this URL, unchanged since then.
     Ours(Entry),
     /// A file without a record.
     Unrecorded { bytes: u64 },
@@ -65,7 +65,7 @@ pub(super) fn look(
     }
     if !metadata.is_file() {
         return Err(Trouble::never(
-            format!("{shown} is there and is no regular file"),
+            format!("{shown} exists and is not a regular file"),
             "move it away, or choose another folder (-o)",
         ));
     }
@@ -89,7 +89,7 @@ pub(super) fn look(
     }
 }
 
-/// Compares a file without a record with what the server says.
+/// Compares a file without a record with the server's answer.
 pub(super) fn compare(path: &Path, bytes: u64, about: &About) -> Result<(), Trouble> {
     let shown = path.display();
     match about.length {

@@ -1,4 +1,4 @@
-//! What the head of an answer says about a file.
+//! The interpretation of an answer's head for a file.
 
 use ureq::http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RANGE};
 use ureq::http::{HeaderMap, HeaderName, Method};
@@ -9,7 +9,7 @@ use super::trouble::Trouble;
 use super::{Job, Manner};
 use crate::client::Client;
 
-/// What an answer's head means for the part there is.
+/// What an answer's head means for the existing part.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Meaning {
     Body {
@@ -18,9 +18,9 @@ pub(super) enum Meaning {
     },
     /// The part is the whole file.
     AllThere(About),
-    /// The part is of no use any more.
+    /// The part is no longer usable.
     Stale,
-    /// The status is no success.
+    /// The status is not a success.
     Refused,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn read(
                     && range.2.is_none_or(|total| total == range.1 + 1)
                     && announced.is_none_or(|length| range.1 + 1 - range.0 == length)
             };
-            // A server that changes the file and ignores `If-Range` is found out by its validator.
+            // The validator detects a server that changes the file and ignores `If-Range`.
             let same = about.validator().is_none_or(|validator| validator == have.validator);
             Ok(match range().and_then(content_range).filter(fits).filter(|_| same) {
                 Some((start, end, _)) => {
@@ -68,9 +68,10 @@ pub(super) fn read(
     }
 }
 
-/// Asks a server what it has at a job's URL, without the body.
+/// Asks a server about a job's URL, without the body.
 ///
-/// Some servers refuse `HEAD`, as those of signed URLs do. They are asked for the first byte instead.
+/// Some servers refuse `HEAD`, for example those of signed URLs. They are asked for the first byte
+/// instead.
 pub(super) fn look_up(client: &Client, job: &Job, manner: &Manner) -> Result<About, Trouble> {
     let answer = ask(client, job, manner, &Method::HEAD, &[])?;
     match answer.status() {
@@ -109,12 +110,12 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// `bytes */TOTAL`.
+/// Parses `bytes */TOTAL`.
 fn total_of_none(header: &str) -> Option<u64> {
     header.trim().strip_prefix("bytes */")?.trim().parse().ok()
 }
 
-/// `bytes FIRST-LAST/TOTAL`, where the total may be `*`.
+/// Parses `bytes FIRST-LAST/TOTAL`, where the total may be `*`.
 fn content_range(header: &str) -> Option<(u64, u64, Option<u64>)> {
     let (range, total) = header.trim().strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
@@ -141,7 +142,7 @@ mod tests {
         Have { bytes: 100, validator: "\"a\"".into() }
     }
 
-    /// A part is continued only by exactly the rest of exactly the same file.
+    /// A part is continued only with exactly the rest of exactly the same file.
     #[test]
     fn which_206_continues() {
         let stale = |range: &str, etag: &str| {
@@ -161,7 +162,7 @@ mod tests {
         assert!(read(206, &long, None).is_err());
     }
 
-    /// 416 is good news when the part is as long as the file.
+    /// A 416 answer is good if the part is as long as the file.
     #[test]
     fn which_416_completes() {
         let answer =

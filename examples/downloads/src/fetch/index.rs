@@ -1,10 +1,12 @@
-//! The hidden index of a folder: where each finished file came from, and what it was when it was finished.
+//! The hidden index of a folder: where each finished file came from, and its state when it was
+//! finished.
 //!
-//! One JSON file, [`NAME`], for each folder. It is replaced by a rename, so it is always whole. Runs that share a folder
-//! take turns by a lock on the folder itself, and each adds its records to what it finds. New records are written every few
-//! seconds and at the end. A record that was lost to a crash only means that the file is compared by its length.
+//! There is one JSON file, [`NAME`], for each folder. It is replaced by a rename, so it is always
+//! complete. Runs that share a folder take turns by a lock on the folder itself, and each adds its
+//! records to the existing ones. New records are written every few seconds and at the end. If a
+//! crash loses a record, the file is later compared by its length.
 //!
-//! URLs are stored without credentials, and only the owner may read the index.
+//! URLs are stored without credentials, and only the owner can read the index.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
@@ -19,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::target::About;
 use crate::runtime;
 
-/// The index, and the file that becomes it.
+/// The name of the index, and of the file that replaces it.
 const NAME: &str = ".downloads.json";
 const NEW_NAME: &str = ".downloads.json.new";
 
@@ -27,7 +29,7 @@ const VERSION: u32 = 1;
 
 const WRITE_EVERY: Duration = Duration::from_secs(5);
 
-/// What is known of one finished file.
+/// The record of one finished file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
     pub(crate) url: String,
@@ -36,12 +38,12 @@ pub(crate) struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_modified: Option<String>,
     pub(crate) length: u64,
-    /// The file's own time of modification, which tells that it was not changed since.
+    /// The file's modification time, which shows that it has not been changed since.
     modified: (i64, i64),
 }
 
 impl Entry {
-    /// Describes a file that is complete now.
+    /// Describes a file that has just been completed.
     pub(super) fn of(url: &str, about: &About, metadata: &std::fs::Metadata) -> Self {
         Self {
             url: url.to_string(),
@@ -52,12 +54,12 @@ impl Entry {
         }
     }
 
-    /// Whether the file is still what it was when it was finished.
+    /// Returns whether the file is unchanged since it was finished.
     pub(super) fn describes(&self, metadata: &std::fs::Metadata) -> bool {
         self.length == metadata.len() && self.modified == (metadata.mtime(), metadata.mtime_nsec())
     }
 
-    /// Whether the server still has this version, as far as its answer tells.
+    /// Returns whether the server still has this version, as far as its answer shows.
     pub(super) fn is_version(&self, about: &About) -> bool {
         if about.length.is_some_and(|length| length != self.length) {
             return false;
@@ -66,7 +68,7 @@ impl Entry {
             self.etag.as_deref().zip(about.etag.as_deref()).map(|(a, b)| weak(a) == weak(b));
         let dates =
             self.last_modified.as_ref().zip(about.last_modified.as_ref()).map(|(a, b)| a == b);
-        // Servers behind one name may have an ETag each, but the date is the file's.
+        // Servers behind one name may each have their own ETag, but the date belongs to the file.
         etags == Some(true) || dates == Some(true) || (etags.is_none() && dates.is_none())
     }
 }
@@ -92,9 +94,9 @@ pub(crate) struct Indexes {
 /// One folder's index.
 #[derive(Debug, Default)]
 struct Folder {
-    /// As it was when it was first asked for.
+    /// The records when they were first needed.
     known: std::sync::OnceLock<Entries>,
-    /// What is to be written.
+    /// The records to write.
     new: Mutex<Entries>,
 }
 
@@ -109,21 +111,21 @@ impl Indexes {
         folder.known.get_or_init(|| read(path)).get(name).cloned()
     }
 
-    /// Notes that a file is complete.
+    /// Records that a file is complete.
     pub(super) fn add(&self, file: &Path, entry: Entry) {
         let Some((path, name)) = split(file) else { return };
         let folder = self.folder(path);
         folder.new.lock().expect("no panic under this lock").insert(name.to_string(), entry);
     }
 
-    /// Writes new records now and then, until it is cancelled.
+    /// Writes new records every few seconds, until it is cancelled.
     pub(crate) fn keep_writing(&self, say: impl Fn(&str)) {
         while runtime::sleep(WRITE_EVERY).is_ok() {
             self.write(&say);
         }
     }
 
-    /// Writes new records. What goes wrong is said, and harms only later comparisons.
+    /// Writes new records. An error is reported, and only affects later comparisons.
     pub(crate) fn write(&self, say: impl Fn(&str)) {
         let folders: Vec<_> = {
             let all = self.folders.lock().expect("no panic under this lock");
@@ -156,7 +158,7 @@ fn split(file: &Path) -> Option<(&Path, &str)> {
     Some((file.parent()?, file.file_name()?.to_str()?))
 }
 
-/// An index that is not there, not readable or not an index has no records.
+/// Reads an index. A file that is missing, unreadable or not an index has no records.
 fn read(folder: &Path) -> Entries {
     let bytes = std::fs::read(folder.join(NAME)).unwrap_or_default();
     match serde_json::from_slice::<Content>(&bytes) {
@@ -167,7 +169,7 @@ fn read(folder: &Path) -> Entries {
 
 fn write(folder: &Path, new: Entries) -> io::Result<()> {
     let lock = File::open(folder)?;
-    // Some file systems know no locks; then two runs at once may lose records.
+    // Some file systems do not support locks. Two runs at once may then lose records.
     let _ = lock.lock();
     let mut files = read(folder);
     files.extend(new);
@@ -215,7 +217,7 @@ mod tests {
         assert!(entry(None, None).is_version(&about(Some(10), Some("\"b\""), None)));
     }
 
-    /// Two runs add to one index; garbage in its place counts as none.
+    /// Two runs add to one index. Garbage in its place counts as an empty index.
     #[test]
     fn shared_by_two_runs() {
         let folder = std::env::temp_dir().join(format!("downloads-index-{}", std::process::id()));

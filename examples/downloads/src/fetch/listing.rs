@@ -1,7 +1,9 @@
-//! What is in a folder when a long list begins: one listing instead of several questions for each file.
+//! The contents of a folder when a long list begins: one listing instead of several queries for
+//! each file.
 //!
-//! A name that is not listed was not there at that moment. A file that another program makes later is noticed when the
-//! download is complete, because its name is then taken only if it is free.
+//! A name that is not listed did not exist at that moment. A file that another program creates
+//! later is noticed when the download is complete, because its name is then taken only if it is
+//! free.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -11,7 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::runtime;
 
-/// For fewer files it is cheaper to look for each.
+/// The number of files from which a listing is worthwhile. For fewer files it is cheaper to look
+/// for each.
 const WORTHWHILE: usize = 32;
 
 /// A folder with more names than this for each file of the list is not listed.
@@ -24,16 +27,17 @@ pub(crate) struct Listings {
     folders: Mutex<HashMap<PathBuf, Arc<Listing>>>,
 }
 
-/// The names in a folder. `None` if they are not known.
+/// The names in a folder, or `None` if they are not known.
 type Listing = OnceLock<Option<HashSet<OsString>>>;
 
 impl Listings {
-    /// `jobs` is the length of the list.
+    /// Creates the listings. `jobs` is the length of the list.
     pub(crate) fn new(jobs: usize) -> Self {
         Self { jobs, folders: Mutex::default() }
     }
 
-    /// Whether there was certainly neither a file of this name nor one that an earlier run left for it.
+    /// Returns whether there was certainly neither a file of this name nor a part that an earlier
+    /// run left for it.
     pub(super) fn is_new(&self, file: &Path) -> bool {
         if self.jobs < WORTHWHILE {
             return false;
@@ -79,7 +83,7 @@ impl Listings {
 mod tests {
     use super::*;
 
-    /// Only what is certainly not there counts as new.
+    /// Only a name that certainly does not exist counts as new.
     #[test]
     fn new_names() {
         let folder = std::env::temp_dir().join(format!("downloads-listing-{}", std::process::id()));

@@ -1,8 +1,10 @@
 //! One file, from the first attempt to the last.
 //!
-//! [`ask`] is one request through redirects, [`head`] the meaning of its answer, [`attempt`] that and the body. A [`target`]
-//! takes the bytes ([`part`]: a file, by way of the [`disk`]; [`check`]: compared and discarded). [`existing`] looks at what is there already, with
-//! the help of the [`index`]. [`trouble`] says what went wrong and whether to try again; here is the loop around them.
+//! [`ask`] makes one request through redirects, [`head`] interprets its answer, and [`attempt`]
+//! does both and reads the body. A [`target`] takes the bytes ([`part`]: a file, by way of the
+//! [`disk`]; [`check`]: compared and discarded). [`existing`] looks at existing files, with the
+//! help of the [`index`]. [`trouble`] says what went wrong and whether to retry. This module has
+//! the loop around them.
 
 mod ask;
 mod attempt;
@@ -39,15 +41,15 @@ pub(crate) use patience::Patience;
 pub(crate) use trouble::Failure;
 use trouble::{Again, Trouble};
 
-/// No pause between attempts is longer, unless the server asks for it.
+/// The longest pause between attempts, unless the server asks for more.
 const PAUSE_MAX: Duration = Duration::from_secs(20);
 
-/// One thing to download.
+/// One file to download.
 #[derive(Debug, Clone)]
 pub(crate) struct Job {
-    /// Without credentials.
+    /// The URL without credentials.
     pub(crate) uri: Uri,
-    /// What `Authorization` says, if the URL had credentials.
+    /// The value of `Authorization`, if the URL had credentials.
     pub(crate) credentials: Option<HeaderValue>,
     /// The file's path below the folder.
     pub(crate) name: String,
@@ -60,16 +62,16 @@ impl Job {
     }
 }
 
-/// What becomes of the bytes.
+/// What happens to the bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Into {
-    /// A file of the job's name in this folder.
+    /// They become a file of the job's name in this folder.
     Folder(PathBuf),
     /// They are compared with the embedded server's file of this number and size, and discarded.
     Check { index: u64, size: u64 },
 }
 
-/// How to go about it, for all jobs.
+/// The parameters of the downloads, for all jobs.
 #[derive(Debug)]
 pub(crate) struct Manner {
     pub(crate) clients: Clients,
@@ -86,15 +88,15 @@ pub(crate) struct Manner {
     pub(crate) listings: Listings,
 }
 
-/// What became of a job.
+/// The outcome of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Done,
-    /// The file is there already.
+    /// The file was already there.
     There,
-    /// A file of that name is there, and was left alone unseen, as `--keep` says.
+    /// A file of that name exists, and was kept without a look at it, as `--keep` says.
     Kept,
-    /// `kept`: so many bytes can be resumed from.
+    /// The download failed. A later run can resume from `kept` bytes.
     Failed {
         failure: Failure,
         attempts: u32,
@@ -141,7 +143,7 @@ fn to_folder(job: &Job, folder: &Path, manner: &Manner, lane: &Lane<'_>) -> Outc
     let url = job.uri.to_string();
     let path = folder.join(&job.name);
     let mut part = Part::new(&url, path.clone(), manner.resume, manner.buffers);
-    // The rest of a list after Ctrl-C: nothing is touched.
+    // After Ctrl-C, the rest of a list is not touched.
     if runtime::is_cancelled() {
         return Outcome::Cancelled { kept: part.leave() };
     }
@@ -168,11 +170,11 @@ fn to_folder(job: &Job, folder: &Path, manner: &Manner, lane: &Lane<'_>) -> Outc
     }
 }
 
-/// Whether to download, in view of what is there already.
+/// Whether to download, depending on what exists already.
 enum Begin {
     /// The name is free.
     Free,
-    /// A file is there that is to be replaced.
+    /// A file exists that is to be replaced.
     Replace,
     Not(Outcome),
 }
@@ -187,7 +189,7 @@ fn settled(job: &Job, url: &str, path: &Path, manner: &Manner) -> Result<Begin, 
     };
     let about = persist(job, manner, |client| head::look_up(client, job, manner))?;
     match found {
-        // The server has a newer version: it replaces what an earlier run brought.
+        // The server has a newer version, which replaces the earlier download.
         Found::Ours(entry) if !entry.is_version(&about) => return Ok(Begin::Replace),
         Found::Unrecorded { bytes } => {
             existing::compare(path, bytes, &about).map_err(|trouble| (trouble, 1))?;
@@ -204,7 +206,8 @@ fn ended(trouble: Trouble, attempts: u32, kept: Option<u64>) -> Outcome {
     }
 }
 
-/// Attempts until one succeeds, is hopeless, or was the last. The number of them comes with the trouble.
+/// Makes attempts until one succeeds, is hopeless, or is the last. An error comes with the number
+/// of attempts.
 fn persist<T>(
     job: &Job,
     manner: &Manner,
@@ -220,7 +223,7 @@ fn persist<T>(
         attempts += 1;
         let trouble = match manner.clients.with(host, &mut attempt) {
             Ok(value) => return Ok(value),
-            // Whatever a wait that was cut short looks like from outside, it was cut short.
+            // A cancelled wait may look like another error to the code around it.
             Err(_) if runtime::is_cancelled() => Trouble::Cancelled,
             Err(trouble) => trouble,
         };
@@ -239,7 +242,8 @@ fn persist<T>(
     }
 }
 
-/// `first * 2^earlier`, of which half is left to chance: a thousand downloads that failed together come back apart.
+/// Returns `first * 2^earlier`, half of which is random, so that a thousand downloads that failed
+/// together do not retry together.
 fn pause(first: Duration, earlier: u32, chance: f64) -> Duration {
     let whole = first.saturating_mul(1 << earlier.min(16)).min(PAUSE_MAX);
     whole / 2 + (whole / 2).mul_f64(chance)

@@ -1,31 +1,34 @@
-//! Files' names, from URLs: the last segment of the path, made harmless, and told apart where two are the same.
+//! File names from URLs: the last segment of the path, made harmless, and numbered if several are
+//! the same.
 
 use std::collections::{HashMap, HashSet};
 
 use percent_encoding::percent_decode_str;
 use ureq::http::Uri;
 
-/// File systems take 255 bytes; `.part.about` and a number need some of them.
+/// File systems allow 255 bytes; `.part.about` and a number need some of them.
 const NAME_MAX: usize = 200;
 
 /// The name for a URL that ends in `/`.
 const NAMELESS: &str = "index.html";
 
-/// Chooses a path below the folder for each URL: a name, with `directories` behind the URL's host and directories.
+/// Chooses a path below the folder for each URL: a name, with `directories` below the URL's host
+/// and directories.
 ///
-/// The first of several with one path keeps it, the others are numbered in the order of the list, so the same list gives the
-/// same paths again and parts are found.
+/// The first of several URLs with the same path keeps it, and the others are numbered in the order
+/// of the list. The same list therefore gives the same paths again, and parts are found.
 pub(crate) fn assign<'a>(
     urls: impl IntoIterator<Item = &'a Uri>,
     directories: bool,
 ) -> Vec<String> {
     let wanted: Vec<String> =
         urls.into_iter().map(|url| if directories { path(url) } else { last(url) }).collect();
-    // A path that is some URL's own, or a directory of one, is not given to a namesake's second.
+    // A path that is another URL's own, or a directory of one, is not given to a numbered URL.
     let own: HashSet<&str> = wanted.iter().map(String::as_str).collect();
     let folders: HashSet<&str> = wanted.iter().flat_map(|path| folders(path)).collect();
     let mut taken: HashSet<String> = HashSet::with_capacity(wanted.len());
-    // Each name's next number: without it, thousands of namesakes would each count from the beginning.
+    // The next number for each name. Without it, thousands of equal names would each count from the
+    // beginning.
     let mut next: HashMap<&str, usize> = HashMap::new();
     let mut names = Vec::with_capacity(wanted.len());
     for name in &wanted {
@@ -49,7 +52,7 @@ pub(crate) fn assign<'a>(
     names
 }
 
-/// All proper prefixes of a path that end before a slash.
+/// Returns all proper prefixes of a path that end before a slash.
 fn folders(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
@@ -88,7 +91,8 @@ fn last(url: &Uri) -> String {
     if name.trim().is_empty() { NAMELESS.to_string() } else { name }
 }
 
-/// One segment of a path, which neither leaves its folder, nor hides, nor passes for a file of this program.
+/// Makes one segment of a path harmless: it does not leave its folder, is not hidden, and is not
+/// mistaken for a file of this program.
 fn harmless(segment: &str) -> String {
     let plain = percent_decode_str(segment).decode_utf8_lossy();
     let mut name: String = plain
@@ -130,7 +134,7 @@ mod tests {
         assert_eq!(names(&["http://h"]), [NAMELESS]);
     }
 
-    /// No name leaves the folder, hides, or passes for one of our own files.
+    /// No name leaves the folder, is hidden, or is mistaken for a file of this program.
     #[test]
     fn harmless_names() {
         assert_eq!(names(&["http://h/..%2F..%2Fetc%2Fpasswd"]), ["_._.._etc_passwd"]);
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(names(&[&format!("http://h/{}", "n".repeat(300))])[0].len(), NAME_MAX);
     }
 
-    /// Namesakes are numbered, and never onto a name that another URL has of its own.
+    /// Equal names are numbered, and never get a name that another URL has of its own.
     #[test]
     fn namesakes() {
         assert_eq!(
@@ -154,7 +158,8 @@ mod tests {
         assert_eq!(names(&["http://a/x", "http://b/x"]), ["x", "x-2"]);
     }
 
-    /// Hosts and directories become folders, as harmless as names, and no file takes a folder's place.
+    /// Hosts and directories become folders with harmless names, and no file takes a folder's
+    /// place.
     #[test]
     fn directories() {
         assert_eq!(
@@ -171,7 +176,8 @@ mod tests {
         assert_eq!(paths(&["http://h/a/x.y", "http://h/a/x.y?1"]), ["h/a/x.y", "h/a/x-2.y"]);
     }
 
-    /// The work grows with the number of namesakes, not with its square: the numbers end where the list does.
+    /// The work grows with the number of equal names, not with its square. The last number shows
+    /// that all were numbered.
     #[test]
     fn many_namesakes() {
         let urls: Vec<Uri> =

@@ -1,8 +1,8 @@
-//! A file on its way, in memory: a buffer between the network and the [`Disk`].
+//! An incomplete file in memory: a buffer between the network and the [`Disk`].
 //!
-//! A file that fits into the buffer touches the disk only when it is complete, and never has an `about`: most of the cost of
-//! a small file is that of changing the folder. All calls to the file system go to the blocking pool, several in one closure
-//! where they follow each other.
+//! A file that fits into the buffer touches the disk only when it is complete, and never has an
+//! `about`, because most of the cost of a small file is the change of the folder. All calls to the
+//! file system go to the blocking pool, and consecutive calls share one closure.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,22 @@ use super::target::{About, Have, Target};
 use super::trouble::Trouble;
 use crate::runtime;
 
-/// A buffer with this much in it is written as soon as the network pauses; a full one at once.
+/// A buffer with this many bytes is written as soon as the network pauses, and a full buffer is
+/// written at once.
 const FLUSH: usize = 64 * 1024;
 
-/// How much memory one download may use.
+/// The memory that one download may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Buffers {
-    /// What one read from the network may bring.
+    /// The size of one read from the network.
     pub(crate) input: usize,
-    /// What is gathered for one write to the disk.
+    /// The bytes that are collected for one write to the disk.
     pub(crate) output: usize,
 }
 
 impl Buffers {
-    /// Shares out what `window` downloads at a time may use: many get little each, few get much.
+    /// Divides the memory among `window` simultaneous downloads: with a large window each gets
+    /// little.
     pub(crate) fn share(window: usize) -> Self {
         let share =
             |all: usize, least: usize, most: usize| (all / window.max(1)).clamp(least, most);
@@ -36,17 +38,18 @@ impl Buffers {
     }
 }
 
-/// One file on its way.
+/// One incomplete file.
 #[derive(Debug)]
 pub(crate) struct Part {
     disk: Disk,
     buffers: Buffers,
     buffer: Vec<u8>,
     used: usize,
-    /// The version that comes, and whether what is on the disk is of another one and must be replaced.
+    /// The version that is being received, and whether the bytes on disk belong to another version
+    /// and must be replaced.
     about: About,
     afresh: bool,
-    /// Whether what an earlier run left may be used.
+    /// Whether the remains of an earlier run may be used.
     resume: bool,
     /// The record of the finished file.
     pub(crate) finished: Option<Entry>,
@@ -66,17 +69,18 @@ impl Part {
         }
     }
 
-    /// Nothing of this file is on the disk, so that there is no need to look.
+    /// Records that nothing of this file is on the disk, so that there is no need to look.
     pub(crate) fn nothing_is_there(&mut self) {
         self.disk.state = State::Nothing;
     }
 
-    /// A file of this name is there and is to be replaced.
+    /// Records that a file of this name exists and is to be replaced.
     pub(crate) fn replace(&mut self) {
         self.disk.replace = true;
     }
 
-    /// After the last attempt: how many bytes a later run can resume from. A part with nothing in it is not left about.
+    /// Called after the last attempt. Returns how many bytes a later run can resume from. An empty
+    /// part is removed.
     pub(crate) fn leave(mut self) -> Option<u64> {
         runtime::unblock(|| self.disk.leave())
     }
@@ -116,7 +120,7 @@ impl Target for Part {
         self.about = about.clone();
         self.afresh = offset == 0;
         self.used = 0;
-        // One byte more than is to come, so that a small file does not fill its buffer.
+        // One byte more than expected, so that a small file does not fill its buffer.
         let rest = about.length.map_or(FLUSH as u64, |length| length.saturating_sub(offset) + 1);
         let size = usize::try_from(rest).unwrap_or(usize::MAX).min(self.buffers.output);
         if self.buffer.len() < size {

@@ -1,4 +1,4 @@
-//! `Retry-After`: a host that asks for patience is left alone by all its downloads.
+//! `Retry-After`: if a host sends it, all downloads from the host pause.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -8,19 +8,20 @@ use std::time::{Duration, Instant};
 use super::trouble::Trouble;
 use crate::runtime;
 
-/// The longest time that a download waits. A server that asks for more is not asked again in this run.
+/// The longest time that a download waits. If a server asks for more, it gets no further requests
+/// in this run.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// The hosts that asked for patience.
+/// The hosts that sent `Retry-After`.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
     until: Mutex<HashMap<String, Instant>>,
-    /// Whether there is any such host. Usually there is none, and the map is left alone.
+    /// Whether there is any such host. Usually there is none, and the map is not locked.
     any: AtomicBool,
 }
 
 impl Patience {
-    /// Leaves `host` alone for `wait` from now on.
+    /// Makes downloads from `host` pause for `wait` from now on.
     pub(super) fn ask(&self, host: &str, wait: Duration) {
         let Some(until) = Instant::now().checked_add(wait).filter(|_| !wait.is_zero()) else {
             return;
@@ -31,10 +32,10 @@ impl Patience {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Waits until `host` may be asked.
+    /// Waits until a request to `host` is allowed.
     ///
     /// # Errors
-    /// Fails if the wait is cancelled, and at once if it would be too long.
+    /// Returns an error if the wait is cancelled, and at once if it would be too long.
     pub(super) fn wait(&self, host: &str) -> Result<(), Trouble> {
         while self.any.load(Ordering::Acquire) {
             let left = self.left(host, Instant::now());
@@ -59,7 +60,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// The longest of several wishes counts, for the host that had it.
+    /// The longest of several requested pauses applies, to that host only.
     #[test]
     fn wishes() {
         let patience = Patience::default();

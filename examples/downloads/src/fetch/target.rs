@@ -1,18 +1,19 @@
-//! Where a body goes, and what of it is there already.
+//! The destination of a body, and what of it is there already.
 
 use super::trouble::Trouble;
 
-/// What an answer's head says about the file.
+/// The properties of a file in an answer's head.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct About {
-    /// The whole file's length, where the server says it.
+    /// The whole file's length, if the server reports it.
     pub(crate) length: Option<u64>,
     pub(crate) etag: Option<String>,
     pub(crate) last_modified: Option<String>,
 }
 
 impl About {
-    /// What `If-Range` may name: a strong ETag, else the date of the last change (RFC 9110).
+    /// Returns the validator for `If-Range`: a strong ETag, otherwise the date of the last change
+    /// (RFC 9110).
     pub(crate) fn validator(&self) -> Option<&str> {
         let strong = self.etag.as_deref().filter(|etag| etag.starts_with('"') && etag.len() > 2);
         strong.or(self.last_modified.as_deref())
@@ -36,28 +37,29 @@ pub(crate) struct Have {
     pub(crate) validator: String,
 }
 
-/// The receiving end of one download. An attempt calls `have`, `begin`, then `room` and `filled` in turn, then `finish` or
-/// `pause`.
+/// The receiving end of one download. An attempt calls `have`, `begin`, then `room` and `filled` in
+/// turn, then `finish` or `pause`.
 pub(crate) trait Target {
-    /// What the server may be asked to continue. With `None` only the whole will do.
+    /// Returns what the server may be asked to continue. With `None` only the whole file will do.
     fn have(&mut self) -> Result<Option<Have>, Trouble>;
 
-    /// A body comes that starts at `offset`: 0 (what was there is replaced), or the end of what `have` told.
+    /// Announces a body that starts at `offset`, which is 0 (existing bytes are replaced) or the
+    /// end of what `have` returned.
     fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble>;
 
-    /// Where the next bytes go. It is never empty.
+    /// Returns the buffer for the next bytes. It is never empty.
     fn room(&mut self) -> Result<&mut [u8], Trouble>;
 
-    /// So many bytes are in the room.
+    /// Records that the first `count` bytes of the buffer are filled.
     fn filled(&mut self, count: usize) -> Result<(), Trouble>;
 
-    /// The body is complete.
+    /// Called when the body is complete.
     fn finish(&mut self) -> Result<(), Trouble>;
 
-    /// The attempt failed: keep what there is for the next.
+    /// Called when the attempt failed. The bytes are kept for the next attempt.
     fn pause(&mut self) -> Result<(), Trouble>;
 
-    /// What there is cannot be trusted.
+    /// Called when the existing bytes cannot be trusted.
     fn discard(&mut self) -> Result<(), Trouble>;
 }
 
@@ -65,7 +67,7 @@ pub(crate) trait Target {
 mod tests {
     use super::*;
 
-    /// Weak ETags may not be named by `If-Range`; a date may.
+    /// Weak ETags may not be used in `If-Range`. A date may.
     #[test]
     fn validators() {
         let validator = |etag: Option<&str>, date: Option<&str>| {

@@ -1,4 +1,4 @@
-//! What can go wrong with one download: in words for the person who waits for it, and whether trying again may help.
+//! The failures of one download, described for its user, and whether a retry may help.
 
 use std::io;
 use std::time::{Duration, SystemTime};
@@ -7,15 +7,15 @@ use ureq::Timeout;
 
 use crate::runtime;
 
-/// Why an attempt ended without the file.
+/// The reason why an attempt ended without the file.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// The program was told to stop.
+    /// The program was asked to stop.
     Cancelled,
     Failed(Failure),
 }
 
-/// A failure: what happened, and what the reader can do.
+/// A failure: what happened, and what the user can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) what: String,
@@ -23,21 +23,21 @@ pub(crate) struct Failure {
     pub(crate) again: Again,
 }
 
-/// Whether another attempt may help.
+/// Whether a retry may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
     Never,
-    /// After the usual pause, and not before the server's own wish, if it has one.
+    /// After the usual pause, and not before the time that the server requested, if it did.
     Later(Option<Duration>),
 }
 
-/// What of the user's credentials a request had.
+/// Whether a request had the user's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
-    /// There are none.
+    /// The user gave none.
     Nothing,
     Credentials,
-    /// There are some, but the URL redirects to another origin.
+    /// The user gave some, but the URL redirects to another origin.
     Withheld,
 }
 
@@ -50,7 +50,7 @@ impl Trouble {
         Self::Failed(Failure { what: what.into(), advice, again: Again::Later(None) })
     }
 
-    /// A status that is no success.
+    /// An unsuccessful status.
     pub(crate) fn status(
         status: u16,
         reason: &str,
@@ -84,7 +84,7 @@ impl Trouble {
         Self::Failed(Failure { what, advice, again })
     }
 
-    /// A server that wants to be left alone for longer than this program waits.
+    /// A server that asks for a longer pause than this program waits.
     pub(crate) fn patience(wait: Duration) -> Self {
         Self::never(
             format!("the server asks to be left alone for {} s", wait.as_secs()),
@@ -92,7 +92,7 @@ impl Trouble {
         )
     }
 
-    /// An error of the file on this side; `doing` names the call and the file.
+    /// An error of the local file. `doing` names the call and the file.
     pub(crate) fn disk(doing: &str, error: &io::Error) -> Self {
         let what = format!("{doing}: {error}");
         let advice = match error.kind() {
@@ -110,7 +110,7 @@ impl Trouble {
         Self::never(what, advice)
     }
 
-    /// An error on the way to the answer's head.
+    /// An error before the answer's head was complete.
     pub(crate) fn asking(error: ureq::Error, timeout: Duration) -> Self {
         use ureq::Error as E;
         match error {
@@ -162,7 +162,7 @@ impl Trouble {
 
     fn tls(why: &str) -> Self {
         Self::never(
-            format!("no trust in the server: {why}"),
+            format!("the server is not trusted: {why}"),
             "check the host's name; for a server with a certificate of its own, name that with --ca; --insecure checks nothing",
         )
     }
@@ -181,14 +181,14 @@ impl Trouble {
                 format!("too many open files ({error})"),
                 "choose a smaller window (-c), or raise the limit (ulimit -n)",
             ),
-            // rustls reports what it dislikes about a peer in this kind.
+            // rustls uses this kind for its complaints about a peer.
             K::InvalidData => Self::tls(&error.to_string()),
             K::UnexpectedEof | K::ConnectionReset | K::ConnectionAborted | K::BrokenPipe => {
                 Self::later(format!("the server closed {when} ({error})"), "try again later")
             }
             _ if error.to_string().contains("lookup address") => {
                 let what = format!("the host was not found ({error})");
-                // The resolver's error has no code in std, only getaddrinfo's words.
+                // The resolver's error has no code in std, only getaddrinfo's text.
                 let again =
                     if what.contains("emporary") { Again::Later(None) } else { Again::Never };
                 Self::Failed(Failure {
@@ -205,7 +205,7 @@ impl Trouble {
     }
 }
 
-/// How long `Retry-After` asks to wait: a number of seconds, or a date.
+/// Returns the time that `Retry-After` asks to wait: a number of seconds, or a date.
 fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     match text.parse() {
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// The server's faults are tried again, the asker's are not.
+    /// Errors of the server are retried, and errors of the request are not.
     #[test]
     fn which_statuses_are_tried_again() {
         for status in [500, 502, 503, 504, 429, 408] {
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// A server may ask for patience in seconds or by a date.
+    /// A server may specify the pause in seconds or by a date.
     #[test]
     fn retry_after() {
         let status = |wish| again(Trouble::status(503, "", Some(wish), Given::Nothing));

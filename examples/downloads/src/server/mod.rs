@@ -1,7 +1,8 @@
-//! The embedded server: a task for each connection, each response at its own limited rate.
+//! The embedded server: a task for each connection, with a rate limit for each response.
 //!
-//! It runs on a thread and a runtime of its own, so that the client's figures are the client's. What it serves:
-//! `/file-N.bin` for N from 0, each as long as the others, with bytes that [`content`](crate::content) defines.
+//! It runs on a thread and a runtime of its own, so that the client's figures do not include it. It
+//! serves `/file-N.bin` for N from 0, all of the same length, with the bytes that
+//! [`content`](crate::content) defines.
 
 mod pace;
 mod request;
@@ -16,18 +17,18 @@ use std::time::Duration;
 use crate::runtime::{self, CancelHandle, TcpListener, TcpStream};
 use request::{Heads, Unreadable};
 
-/// A kept-alive connection that says nothing for this long is closed.
+/// A kept-alive connection that sends nothing for this long is closed.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// A client that takes nothing for this long is given up.
+/// A connection whose client reads nothing for this long is closed.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// What is served, and how fast.
+/// The files that are served, and their rate.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Offer {
     pub(crate) files: u64,
     pub(crate) size: u64,
-    /// Bytes a second for one response.
+    /// Bytes per second for one response.
     pub(crate) rate: u64,
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn path(index: u64) -> String {
     format!("/file-{index}.bin")
 }
 
-/// A server that runs; it stops when this is dropped.
+/// A running server, which stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -45,7 +46,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts on `address` (port 0: any free one), with a runtime of one worker.
+    /// Starts the server on `address` (port 0: any free port), with a runtime of one worker.
     pub(crate) fn start(address: SocketAddr, offer: Offer) -> io::Result<Self> {
         let (started, start) = mpsc::channel();
         let failed = started.clone();
@@ -69,14 +70,14 @@ impl Server {
         format!("http://{}{}", self.address, path(index))
     }
 
-    /// Waits until the server ends, which it does only when it is stopped.
+    /// Waits until the server ends, which happens only when it is stopped.
     pub(crate) fn wait(mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 
-    /// What stops it, for another thread.
+    /// Returns a handle that stops the server from another thread.
     pub(crate) fn stopper(&self) -> CancelHandle {
         self.stop.clone()
     }
@@ -103,12 +104,13 @@ fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, started: &Start
             listener
         }
     };
-    // Out of files is the one error to expect: the connection waits in the kernel's queue until another has ended.
+    // The expected error is that too many files are open. The connection then waits in the kernel's
+    // queue until another has ended.
     let mut said = false;
     runtime::accept_each(
         &listener,
         |stream| {
-            // A client that goes away is its own business, and nobody reads a server's log in this program.
+            // A client may disconnect at any time, and the server of this program keeps no log.
             let _ = converse(&stream, offer);
         },
         |error| {

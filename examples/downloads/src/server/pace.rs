@@ -1,14 +1,16 @@
-//! The limit of a response's rate: at every moment at most `rate * elapsed` bytes have been sent, counted from its start.
+//! The limit of a response's rate: at every moment at most `rate * elapsed` bytes have been sent,
+//! counted from its start.
 
 use std::time::{Duration, Instant};
 
-/// How often a response gets a piece: often enough for a smooth bar, seldom enough for thousands of responses.
+/// The number of pieces per second for a response: enough for a smooth bar, and few enough for
+/// thousands of responses.
 const PIECES_PER_SECOND: u64 = 10;
 
 /// No piece is longer than this, however high the rate.
 const PIECE_MAX: u64 = 256 * 1024;
 
-/// One response's clock.
+/// The clock of one response.
 #[derive(Debug)]
 pub(super) struct Pace {
     rate: u64,
@@ -22,10 +24,10 @@ impl Pace {
         Self { rate, piece: (rate / PIECES_PER_SECOND).clamp(1, PIECE_MAX), started, sent: 0 }
     }
 
-    /// The length of the next piece when `left` bytes are still to go, and when it may leave.
+    /// Returns the length of the next piece when `left` bytes remain, and when it may be sent.
     ///
-    /// The moment is that at which the whole piece is within the limit, so the last byte of a response of `n` bytes
-    /// leaves `n / rate` after its start, and never earlier.
+    /// At that moment the whole piece is within the limit. The last byte of a response of `n` bytes
+    /// is therefore sent `n / rate` after its start, and never earlier.
     pub(super) fn next(&self, left: u64) -> (u64, Instant) {
         let piece = self.piece.min(left);
         let nanoseconds = u128::from(self.sent + piece) * 1_000_000_000 / u128::from(self.rate) + 1;
@@ -42,7 +44,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Piece by piece the limit holds, and the last byte leaves at size / rate, not later.
+    /// The limit holds for each piece, and the last byte is sent at size / rate, not later.
     #[test]
     fn never_more_than_rate_times_elapsed() {
         let start = Instant::now();

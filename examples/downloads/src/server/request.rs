@@ -1,13 +1,13 @@
-//! Requests: one head after another from a kept-alive connection, and what the server needs of each.
+//! Requests: the heads that arrive on a kept-alive connection, and what the server needs of each.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// No head may be longer than this, and this many headers are read.
+/// The maximum length of a head, and the maximum number of headers.
 const HEAD_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 32;
 
-/// One request, as far as this server cares.
+/// The parts of a request that this server needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: String,
@@ -17,11 +17,11 @@ pub(super) struct Request {
     pub(super) keep_alive: bool,
 }
 
-/// Why there is no request.
+/// The reason why there is no request.
 #[derive(Debug)]
 pub(super) enum Unreadable {
     Io(io::Error),
-    /// The status to refuse it with.
+    /// The status of the refusal.
     Bad(&'static str),
 }
 
@@ -38,7 +38,8 @@ impl<R: Read> Heads<R> {
         Self { from, buffer: Vec::new() }
     }
 
-    /// The next request; `None` when the client has closed between two.
+    /// Returns the next request, or `None` if the client has closed the connection between two
+    /// requests.
     pub(super) fn next(&mut self) -> Result<Option<Request>, Unreadable> {
         let mut chunk = [0; 1024];
         loop {
@@ -60,7 +61,7 @@ impl<R: Read> Heads<R> {
     }
 }
 
-/// A request and the length of its head, once the head is whole.
+/// Returns a request and the length of its head, once the head is complete.
 fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Unreadable> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
@@ -76,7 +77,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Unreadable> {
         let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
         Some(String::from_utf8_lossy(found.value).trim().to_string())
     };
-    // Whoever sends a body to a file server would have it read as the next request.
+    // A body sent to a file server would be read as the next request.
     if header("transfer-encoding").is_some()
         || header("content-length").is_some_and(|length| length != "0")
     {
@@ -97,17 +98,19 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Unreadable> {
     Ok(Some((request, length)))
 }
 
-/// What a `Range` header asks of a file of `size` bytes.
+/// What a `Range` header requests of a file of `size` bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// All of it: there is no range, or none that this server understands (which it may ignore).
+    /// The whole file: there is no range, or none that this server understands (which it may
+    /// ignore).
     All,
     Part(Range<u64>),
-    /// Nothing of the file lies in it.
+    /// The range is beyond the end of the file.
     Beyond,
 }
 
-/// One range of bytes: `bytes=A-B`, `bytes=A-` or `bytes=-N`. Several at once are answered with the whole file.
+/// Parses one range of bytes: `bytes=A-B`, `bytes=A-` or `bytes=-N`. Several ranges are answered
+/// with the whole file.
 pub(super) fn range(header: &str, size: u64) -> Asked {
     let Some((first, last)) = header.strip_prefix("bytes=").and_then(|spec| spec.split_once('-'))
     else {
@@ -127,7 +130,7 @@ pub(super) fn range(header: &str, size: u64) -> Asked {
 mod tests {
     use super::*;
 
-    /// Heads arrive cut anywhere, two in one piece too.
+    /// Heads may be split anywhere, and two may come in one piece.
     #[test]
     fn heads_in_pieces() {
         let text = b"GET /a HTTP/1.1\r\nHost: x\r\nRange: bytes=5-\r\n\r\nHEAD /b HTTP/1.0\r\n\r\n";
@@ -149,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Garbage, endless heads and bodies are refused by their own status.
+    /// Garbage, endless heads and bodies are refused, each with its own status.
     #[test]
     fn what_is_no_request() {
         let status = |text: &[u8]| match Heads::new(text).next() {
@@ -161,7 +164,7 @@ mod tests {
         assert!(status(b"GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello").starts_with("413"));
     }
 
-    /// The ranges of RFC 9110 that make sense for one file.
+    /// The ranges of RFC 9110 that apply to one file.
     #[test]
     fn ranges() {
         assert_eq!(range("bytes=0-", 10), Asked::Part(0..10));

@@ -1,4 +1,4 @@
-//! Responses: the file or the part asked for, at the rate it is offered, or a refusal.
+//! Responses: the file or the requested part at the offered rate, or a refusal.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use super::{Offer, path};
 use crate::content;
 use crate::runtime::{self, TcpStream};
 
-/// Answers one request, body and all.
+/// Answers one request, including the body.
 pub(super) fn answer(stream: &TcpStream, request: &Request, offer: Offer) -> io::Result<()> {
     let started = Instant::now();
     let keep = request.keep_alive;
@@ -24,7 +24,7 @@ pub(super) fn answer(stream: &TcpStream, request: &Request, offer: Offer) -> io:
     };
     let etag = etag(index, offer.size);
     let asked = match &request.range {
-        // Another file than the one whose part the client has: it gets all of this one.
+        // The client has a part of another file, so it gets all of this one.
         Some(_) if request.if_range.as_ref().is_some_and(|validator| *validator != etag) => {
             Asked::All
         }
@@ -80,7 +80,7 @@ fn body(mut to: &TcpStream, index: u64, part: Range<u64>, mut pace: Pace) -> io:
     Ok(())
 }
 
-/// A response without a body.
+/// Sends a response without a body.
 pub(super) fn plain(status: &str, keep: bool) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n{}\r\n", connection(keep))
 }

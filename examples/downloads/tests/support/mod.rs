@@ -1,4 +1,5 @@
-//! What the tests share: the program as a child process, a folder that goes away, and servers that misbehave on request.
+//! Helpers for the tests: the program as a child process, a temporary folder, and servers that
+//! misbehave on request.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 /// The hidden index of a folder.
 pub(crate) const INDEX: &str = ".downloads.json";
 
-/// Nothing in these tests takes so long unless it hangs.
+/// No test takes this long unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The program under test, quiet and quick to try again.
+/// Returns the program under test, quiet and with short pauses before retries.
 pub(crate) fn program() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_downloads"));
     command.args(["--backoff", "0.01", "--timeout", "10"]).stdin(Stdio::null());
@@ -35,7 +36,7 @@ pub(crate) fn run(folder: &Folder, arguments: &[&str]) -> Ran {
     Ran::from(output)
 }
 
-/// What a run left behind.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub status: Option<i32>,
@@ -51,14 +52,14 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// The run succeeded.
+    /// Asserts that the run succeeded.
     #[track_caller]
     pub(crate) fn succeeded(self) -> Self {
         assert_eq!(self.status, Some(0), "{self:#?}");
         self
     }
 
-    /// The run ended with `status`, and said all of `words` on standard error.
+    /// Asserts that the run ended with `status`, and printed all of `words` on standard error.
     #[track_caller]
     pub(crate) fn failed(self, status: i32, words: &[&str]) -> Self {
         assert_eq!(self.status, Some(status), "{self:#?}");
@@ -89,8 +90,9 @@ impl Running {
         rustix::process::kill_process(id, signal).expect("the child runs");
     }
 
-    /// Waits until the child listens for SIGINT: its thread for that starts when the handlers are in place. (That the
-    /// kernel knows of a handler is too early: it is installed a moment before it has anything to do.)
+    /// Waits until the child listens for SIGINT: its thread for that starts when the handlers are
+    /// in place. (The kernel reports a handler too early, because it is installed a moment before
+    /// it has any effect.)
     pub(crate) fn catches_interrupts(&self) {
         let tasks = format!("/proc/{}/task", self.0.id());
         eventually("a thread that waits for signals", || {
@@ -119,7 +121,8 @@ impl Drop for Running {
     }
 }
 
-/// For what the file system and `/proc` tell nobody of: looks again until it is so.
+/// Polls until `so` returns true, for changes in the file system and `/proc` that cause no
+/// notification.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -177,12 +180,12 @@ impl Drop for Folder {
     }
 }
 
-/// A body whose every byte tells where it belongs.
+/// Returns a body in which every byte shows its position.
 pub(crate) fn body(length: usize) -> Vec<u8> {
     (0..length).map(|at| u8::try_from((at * 31 + at / 251) % 251).expect("less than 251")).collect()
 }
 
-/// A request as it arrived, and which it was, from 0.
+/// A request as it arrived, and its number, from 0.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub number: usize,
@@ -190,7 +193,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The value of a header, if it was sent.
+    /// Returns the value of a header, if it was sent.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (key, value) = line.split_once(':')?;
@@ -207,7 +210,8 @@ impl Asked {
     }
 }
 
-/// A server that does what its test tells it: one request for each connection, which closes afterwards.
+/// A server that does what its test says. It takes one request for each connection, and closes the
+/// connection afterwards.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
@@ -265,12 +269,12 @@ fn read_head(stream: &TcpStream) -> Option<String> {
     Some(head)
 }
 
-/// Sends a whole answer. The client may have gone; that is for the test to notice.
+/// Sends a complete answer. The client may have disconnected, which the test has to detect.
 pub(crate) fn send(stream: &mut TcpStream, status: &str, headers: &[(&str, &str)], body: &[u8]) {
     send_short(stream, status, headers, body, body.len());
 }
 
-/// Sends an answer that announces `announced` bytes, whatever it brings.
+/// Sends an answer that announces `announced` bytes, whatever the length of its body.
 pub(crate) fn send_short(
     stream: &mut TcpStream,
     status: &str,
@@ -289,7 +293,7 @@ pub(crate) fn send_short(
     let _ = stream.write_all(&bytes);
 }
 
-/// A well-behaved answer with one ETag, ranges, `HEAD` and all.
+/// Sends a correct answer with one ETag, with support for ranges and `HEAD`.
 pub(crate) fn serve(asked: &Asked, stream: &mut TcpStream, etag: &str, whole: &[u8]) {
     if asked.method() == "HEAD" {
         return send_short(stream, "200 OK", &[("ETag", etag)], b"", whole.len());
@@ -327,7 +331,7 @@ pub(crate) fn own_server(arguments: &[&str]) -> (Running, String) {
     (server, url.trim().to_string())
 }
 
-/// The names below `folder`, for a folder that is not a test's own.
+/// Returns whether `path` exists, for a path outside a test's folder.
 pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

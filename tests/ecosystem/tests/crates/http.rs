@@ -1,4 +1,4 @@
-//! ureq as the client, with TLS, and a server by httparse.
+//! ureq as the client, with TLS, and a server with httparse.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use ecru_ecosystem::{http, ureq_over_ecru};
 fn http_two_clients_at_once_with_tls() {
     let identity = Identity::new();
     let serve = |stream| {
-        // A client that just goes is no error worth a panic here.
+        // A client that disconnects is no reason for a panic here.
         let _ = http::serve(identity.accept(stream), |path| format!("you asked for {path}"));
     };
     two_at_once(serve, |client, address| {
         let agent = ureq_over_ecru::agent(identity.certificate());
-        // The second request finds the connection of the first.
+        // The second request reuses the connection of the first.
         for round in 0..2 {
             let url = format!("https://{address}/{client}/{round}");
             let answer = agent.get(url).call().unwrap();
@@ -31,7 +31,7 @@ fn http_silent_server() {
     let identity = Identity::new();
     each_run(|| {
         let (_listener, address) = listen();
-        // A time limit of ecru's around a call ..
+        // A time limit of ecru around a call ..
         let agent = ureq_over_ecru::agent(identity.certificate());
         let failed = interrupted(|| agent.get(format!("https://{address}/")).call().unwrap_err());
         let ureq::Error::Io(error) = failed else { panic!("{failed:?}") };
@@ -53,7 +53,7 @@ fn http_server_with_a_silent_client() {
     });
 }
 
-/// The client does not trust whoever it has not been told of.
+/// The client trusts only certificates that it was given.
 #[test]
 fn http_another_certificate() {
     let (identity, another) = (Identity::new(), Identity::new());

@@ -1,4 +1,4 @@
-//! Futures of tokio's and smol's in direct style, and handles and sources of ours in tokio and smol.
+//! Futures of tokio and smol in direct style, and ecru's handles and sources in tokio and smol.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,13 @@ use crate::support::{SHORT, each_run};
 use ecru::{Source, channel};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// A runtime of tokio's, on threads of its own.
+/// Creates a tokio runtime, on threads of its own.
 fn tokio_runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
-/// Timers, sockets, channels and tasks of tokio's, awaited in a task of ours while its handle is entered.
+/// tokio's timers, sockets, channels and tasks, awaited in an ecru task while tokio's handle is
+/// entered.
 #[test]
 fn interop_tokio_futures_in_block_on() {
     let tokio = tokio_runtime();
@@ -41,7 +42,7 @@ fn interop_tokio_futures_in_block_on() {
     });
 }
 
-/// The other tasks of the worker go on while one waits for tokio, and a limit ends its wait.
+/// The other tasks of the worker continue while one waits for tokio, and a limit ends its wait.
 #[test]
 fn interop_block_on_parks_and_is_cancelled() {
     let tokio = tokio_runtime();
@@ -59,7 +60,7 @@ fn interop_block_on_parks_and_is_cancelled() {
     });
 }
 
-/// What tasks of ours return and send, awaited in tasks of tokio's.
+/// Results and messages of ecru's tasks, awaited in tokio's tasks.
 #[test]
 fn interop_ours_in_tokio() {
     let tokio = tokio_runtime();
@@ -96,7 +97,7 @@ fn interop_ours_in_tokio() {
         });
         assert_eq!(done, (42, Ok(()), 4950));
 
-        // A future that is dropped half way, by tokio's own limit, has taken nothing.
+        // A future that tokio's own limit drops half-way has taken nothing.
         let (sender, receiver) = channel::unbounded();
         tokio.block_on(async {
             assert!(tokio::time::timeout(SHORT, (&receiver).to_future()).await.is_err());
@@ -107,7 +108,7 @@ fn interop_ours_in_tokio() {
     });
 }
 
-/// The same with smol, whose reactor needs no handle.
+/// The same conversions with smol, whose reactor needs no handle.
 #[test]
 fn interop_smol_both_ways() {
     each_run(|| {
@@ -141,7 +142,7 @@ fn interop_smol_both_ways() {
     });
 }
 
-/// A join of ours in an executor of smol's.
+/// A join of an ecru task, in a smol executor.
 #[test]
 fn interop_handle_in_smol() {
     each_run(|| {

@@ -1,4 +1,4 @@
-//! What wraps a stream: std's buffers and copies, flate2, serde_json.
+//! Layers over a stream: std's buffers and copies, flate2, serde_json.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
@@ -74,7 +74,8 @@ fn layers_flate2_and_serde_json() {
     });
 }
 
-/// serde_json refuses what is nested deeper than 127 levels. What it takes fits on a default stack, without optimisation too.
+/// serde_json refuses values nested deeper than 127 levels. A value that it accepts fits on a
+/// default stack, also without optimisation.
 #[test]
 fn layers_deep_value() {
     each_run(|| {
@@ -92,7 +93,7 @@ fn layers_deep_value() {
     });
 }
 
-/// A peer that stops half way. Through each layer the error is still the time limit's.
+/// A peer that stops half-way. Through each layer the error is still that of the time limit.
 #[test]
 fn layers_time_limits() {
     fn half(bytes: &[u8]) -> (TcpStream, TcpStream) {
@@ -124,7 +125,7 @@ fn layers_time_limits() {
         assert!(error.is_io());
         assert_timed_out(&io::Error::from(error));
 
-        // Writing: a buffer keeps what it could not get rid of, and offers it again.
+        // When writing, a buffer keeps the bytes that it could not write, and writes them again.
         let (ours, mut theirs) = pair();
         let mut out = BufWriter::new(ours);
         let error = interrupted(|| {

@@ -1,5 +1,6 @@
-//! Other people's crates over ecru's sockets, each with one worker and with two: a conversation, two connections at once in one scope,
-//! and what a time limit or a cancellation in the middle looks like from outside the crate.
+//! Other crates over ecru's sockets, each with one worker and with two: a conversation, two
+//! connections at once in one scope, and what a time limit or a cancellation in the middle looks
+//! like to the crate's user.
 
 #[path = "../../../common/mod.rs"]
 mod common;

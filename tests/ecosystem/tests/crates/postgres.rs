@@ -24,7 +24,7 @@ fn postgres_queries_on_two_connections() {
                     postgres.query(&format!("INSERT INTO {name} VALUES ('{name}')")).unwrap();
                     let rows = postgres.query(&format!("SELECT * FROM {name}")).unwrap();
                     assert_eq!(rows, [[Some(name.to_owned())]]);
-                    // What the server refuses is an error, and the connection stays good.
+                    // A refusal by the server is an error, and the connection stays usable.
                     let refused = postgres.query("SELECT * FROM nowhere").unwrap_err();
                     assert!(refused.to_string().contains("nowhere"), "{refused}");
                     assert_eq!(postgres.query("SELECT 1").unwrap(), [[Some("1".into())]]);
@@ -36,7 +36,7 @@ fn postgres_queries_on_two_connections() {
     });
 }
 
-/// A limit ends the wait for a slow query; the rest of its answer is what the next read would see.
+/// A limit ends the wait for a slow query. The next read would see the rest of its answer.
 #[test]
 fn postgres_time_limit_and_cancellation() {
     let Some(server) = servers::postgres() else { return };
@@ -57,7 +57,7 @@ fn postgres_time_limit_and_cancellation() {
             }
             parked.cancel();
             assert!(ecru::Cancelled::find(&parked.join().unwrap()).is_some());
-            // The server does not notice by itself; the queries end with its connections.
+            // The server does not notice by itself. The queries end with its connections.
             let ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE \
                          '%pg_sleep(3600)%' AND pid <> pg_backend_pid()";
             assert!(!other.query(ended).unwrap().is_empty());

@@ -36,7 +36,7 @@ fn redis_commands_on_two_connections() {
                         [Value::BulkString(name.into()), Value::Int(100_000),]
                     );
                     assert!(matches!(replies[2], Value::ServerError(_)), "{replies:?}");
-                    // What the server refuses is an error, and the connection stays good.
+                    // A refusal by the server is an error, and the connection stays usable.
                     assert!(redis.query::<i64>(cmd("INCR").arg(name)).is_err());
                     assert_eq!(redis.query::<String>(&cmd("PING")).unwrap(), "PONG");
                 });
@@ -45,7 +45,7 @@ fn redis_commands_on_two_connections() {
     });
 }
 
-/// A list that stays empty is waited for; a limit or a cancellation ends the wait.
+/// A task waits for a list that stays empty, and a limit or a cancellation ends the wait.
 #[test]
 fn redis_time_limit_and_cancellation() {
     static NAMES: AtomicU32 = AtomicU32::new(0);
@@ -64,7 +64,7 @@ fn redis_time_limit_and_cancellation() {
                 redis.query::<Value>(&waits()).unwrap_err()
             });
             let mut other = Redis::connect(server.address()).unwrap();
-            // Until the server says that it waits.
+            // Waits until the server reports a blocked client.
             let mut is_blocked = || {
                 let clients: String = other.query(cmd("CLIENT").arg("LIST")).unwrap();
                 let named = |line: &&str| line.contains(&format!(" name={name} "));
@@ -79,14 +79,14 @@ fn redis_time_limit_and_cancellation() {
     });
 }
 
-/// The crate keeps an error of the stream in an `Arc` that nothing outside can look into, and passes its text on.
+/// The crate keeps a stream error in an `Arc` that other code cannot inspect, and exposes its text.
 #[track_caller]
 fn assert_cancelled(error: &RedisError) {
     assert!(error.is_io_error(), "{error}");
     assert!(error.to_string().contains("cancelled: "), "{error}");
 }
 
-/// A server that a test leaves behind when it panics is stopped, and its folder gone.
+/// If a test panics, its server is stopped and its folder removed.
 #[test]
 fn redis_is_stopped_by_a_panic() {
     let Some(server) = servers::redis() else { return };

@@ -10,21 +10,23 @@ use ecru::{CancelReason, Cancelled};
 use crate::common::Watchdog;
 pub(crate) use crate::common::{listen, pair};
 
-/// How long a conversation in the middle is waited for that does not go on.
+/// The time limit of a conversation that does not continue.
 pub(crate) const SHORT: Duration = Duration::from_millis(10);
 
-/// Runs `body` in a task, with one worker, then with two. What hangs ends the process.
+/// Runs `body` in a task, with one worker, then with two. If it hangs, the process is ended.
 #[track_caller]
 pub(crate) fn each_run(body: impl Fn() + Sync) {
     for workers in [1, 2] {
         let _watchdog = Watchdog::new();
         let runtime = ecru::Runtime::builder().workers(workers).build().unwrap();
-        // Not as the root, which has the thread's own stack: as a task on a stack of the default size.
+        // The body runs as a task on a stack of the default size, and not as the root, which has
+        // the thread's own stack.
         runtime.run(|| ecru::scope(|s| s.spawn(&body).join().unwrap()));
     }
 }
 
-/// Two conversations at once in one scope: what the server does with each connection, and what client 0, or 1, does with the address.
+/// Runs two conversations at once in one scope: `serve` gets each connection, and `talk` gets the
+/// client's number (0 or 1) and the address.
 #[track_caller]
 pub(crate) fn two_at_once(
     serve: impl Fn(TcpStream) + Sync,
@@ -47,7 +49,8 @@ pub(crate) fn two_at_once(
     });
 }
 
-/// Runs what does not end by itself with a time limit, which has to strike; gives what it returned.
+/// Runs a body that does not end by itself with a time limit, which must expire. Returns the body's
+/// result.
 #[track_caller]
 pub(crate) fn interrupted<T>(body: impl FnOnce() -> T) -> T {
     let mut returned = None;
@@ -56,7 +59,7 @@ pub(crate) fn interrupted<T>(body: impl FnOnce() -> T) -> T {
     returned.unwrap()
 }
 
-/// Whether an error that has come through somebody's crate is the time limit's.
+/// Asserts that an error that has come through another crate is that of the time limit.
 #[track_caller]
 pub(crate) fn assert_timed_out(error: &io::Error) {
     let found = Cancelled::find(error).map(|cancelled| cancelled.reason());

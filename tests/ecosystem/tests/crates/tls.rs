@@ -30,7 +30,7 @@ fn tls_two_connections_at_once() {
     two_at_once(serve, |client, address| {
         let seed = [3, 5][client];
         let mut stream = identity.connect(TcpStream::connect(address).unwrap());
-        // Several records, and more than the sockets hold unread.
+        // Several records, and more bytes than the sockets hold unread.
         for round in 0..20_usize {
             let bytes: Vec<u8> = (0..round * 1000).map(|n| (n * seed % 251) as u8).collect();
             stream.write_all(&bytes).unwrap();
@@ -44,7 +44,8 @@ fn tls_two_connections_at_once() {
     });
 }
 
-/// The peer says nothing, or says half of it: a time limit around the handshake strikes, and shows in rustls's error.
+/// The peer sends nothing, or half of its handshake. A time limit around the handshake expires, and
+/// shows in rustls's error.
 #[test]
 fn tls_handshake_with_a_silent_peer() {
     let identity = Identity::new();
@@ -55,13 +56,14 @@ fn tls_handshake_with_a_silent_peer() {
         drop(theirs);
 
         let (ours, mut theirs) = pair();
-        theirs.write_all(&[22, 3, 1]).unwrap(); // a handshake record begins so
+        theirs.write_all(&[22, 3, 1]).unwrap(); // the start of a handshake record
         let error = interrupted(|| identity.accept(ours).read(&mut [0]).unwrap_err());
         assert_timed_out(&error);
     });
 }
 
-/// A read that a time limit ended has lost nothing: neither of the kernel's bytes nor of a half record in rustls.
+/// A read that a time limit ended has lost nothing, neither bytes in the kernel nor half a record
+/// in rustls.
 #[test]
 fn tls_goes_on_after_a_time_limit() {
     let identity = Identity::new();

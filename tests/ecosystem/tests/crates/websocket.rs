@@ -55,7 +55,7 @@ fn websocket_handshake_and_read_with_a_silent_peer() {
             let failed = interrupted(|| socket.read().unwrap_err());
             let Error::Io(error) = failed else { panic!("{failed:?}") };
             assert_timed_out(&error);
-            // And on it goes.
+            // The connection is still usable.
             server.send(Message::text("late")).unwrap();
             assert_eq!(socket.read().unwrap(), Message::text("late"));
         });

@@ -33,7 +33,7 @@ fn hub_13_lockstep() {
         ecru::scope(|s| {
             s.spawn(|| fanout.run().unwrap());
             for n in 1..=3 {
-                // In any order, since all are offered it at once.
+                // The taps may be read in any order, because all are offered the value at once.
                 let order = [[0, 1, 2], [2, 1, 0], [1, 0, 2]][n - 1];
                 for at in order {
                     assert_eq!(taps[at].1.recv(), Ok(n));
@@ -150,7 +150,8 @@ fn hub_19_readers_that_select() {
         let sums: Vec<_> = taps.iter().map(|_| AtomicUsize::new(0)).collect();
         ecru::scope(|s| {
             s.spawn(|| fanout.run().unwrap());
-            // Each reads whichever tap has something: a reader that is about to be served often leaves for another.
+            // Each task reads the first tap that has something. A reader that is about to be served
+            // often leaves for another tap.
             for _ in 0..3 {
                 s.spawn(|| {
                     let (a, b, c) = (&taps[0].1, &taps[1].1, &taps[2].1);

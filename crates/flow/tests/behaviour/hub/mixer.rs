@@ -59,7 +59,7 @@ fn hub_22_solo() {
             let solo = Toggle { mute: Some(true), pause: Some(true), solo: Some(true) };
             mixer.solo_mode(mode);
             mixer.add(other.clone());
-            // Its other switches do not matter while it is soloed.
+            // Its other switches have no effect while it is soloed.
             mixer.toggle([(&soloed, solo)]);
             sender.send(1).unwrap();
             ecru::scope(|s| {
@@ -74,7 +74,7 @@ fn hub_22_solo() {
                     assert_eq!(other.len(), 2);
                     mixer.solo(&soloed, false);
                     assert_eq!((heard.recv(), heard.recv()), (Ok(10), Ok(11)));
-                    // Now they matter again.
+                    // Now they have an effect again.
                     sender.send(2).unwrap();
                     settle();
                     assert_eq!(soloed.len(), 1);
@@ -96,7 +96,7 @@ fn hub_23_solo_ends() {
         mixer.solo(flow::from_iter([1]), true);
         ecru::scope(|s| {
             s.spawn(|| mixer.run().unwrap());
-            // The soloed input ends, so the other one is heard.
+            // The soloed input ends, so the other one is passed on.
             assert_eq!((heard.recv(), heard.recv()), (Ok(1), Ok(10)));
             mixer.close();
         });
@@ -122,11 +122,11 @@ fn hub_24_toggles_are_atomic() {
                 assert_eq!(heard.recv(), Ok(on));
                 on = 1 - on;
                 mixer.toggle(one_plays(on));
-                // One more may be on its way from before; after it the other one plays, and only that.
+                // One value may still be on its way. After it only the other input is passed on.
                 let next = heard.recv().unwrap();
                 assert!(next == on || heard.recv() == Ok(on));
             }
-            // There may be a value on its way that nobody is going to receive.
+            // A value that is never received may be on its way.
             drop(heard);
         });
     });
@@ -140,7 +140,7 @@ fn hub_25_toggles_merge() {
         let (sender, input) = channel::unbounded();
         let mute = |mute| Toggle { mute: Some(mute), ..Toggle::default() };
         let pause = |pause| Toggle { pause: Some(pause), ..Toggle::default() };
-        // Added by the first change; the second leaves the first as it is.
+        // The first change adds the input, and the second leaves the first in force.
         mixer.toggle([(&input, mute(true))]);
         mixer.toggle([(&input, pause(true))]);
         sender.send(1).unwrap();
@@ -176,7 +176,7 @@ fn hub_26_many_inputs() {
         ecru::scope(|s| {
             s.spawn(|| mixer.run().unwrap());
             settle();
-            // Some while it waits, the others all at once.
+            // Some end while it waits, and the others all at once.
             for n in [0, 1000, 2499] {
                 senders[n].send(n).unwrap();
                 assert_eq!(heard.recv(), Ok(n));
@@ -201,7 +201,7 @@ fn hub_27_mixer_output_closes() {
             assert_eq!(run.join().unwrap(), Ok(()));
         });
         assert_eq!(input.recv(), Ok(3));
-        // It does not close its output itself.
+        // The mixer does not close its output itself.
         let (out, _heard) = channel::unbounded::<u32>();
         let mixer = Mixer::new(out.clone());
         mixer.close();

@@ -1,4 +1,4 @@
-//! `Multiplexer`: all publish, all subscribers hear the same.
+//! `Multiplexer`: several publishers, and subscribers that all receive the same.
 
 use crate::common::{ProcessorClock, each_run, ms, panic_text, quiet_panic, settle, until};
 use ecru::channel;
@@ -125,7 +125,7 @@ fn hub_05_closed_before_it_runs() {
     let (to, heard) = channel::unbounded();
     multiplexer.add_subscriber(to).unwrap();
     multiplexer.close();
-    // On a plain thread, too.
+    // This also works on a plain thread.
     assert_eq!(multiplexer.run(), Ok(()));
     assert_eq!(heard.iter().collect::<Vec<_>>(), [Err(Closed)]);
 }
@@ -144,7 +144,7 @@ fn hub_06_the_closed_leave() {
             s.spawn(|| multiplexer.run().unwrap());
             assert_eq!(heard.recv(), Ok(Ok(1)));
             settle();
-            // It held the value up, and takes it along.
+            // It held the value back, and is dropped with it.
             drop(unheard);
             publish.send(2).unwrap();
             publish.send(3).unwrap();
@@ -306,7 +306,8 @@ fn hub_35_no_spinning() {
             processor.used() - before
         });
         assert_eq!(heard.recv(), Ok(Ok(1)));
-        // The publisher has ended. What is measured is the time that the other thread does not use.
+        // The publisher has ended. The test measures the processor time of the other thread, which
+        // must be zero.
         std::thread::sleep(ms(50));
         multiplexer.close();
         let spent = spent.join().unwrap();

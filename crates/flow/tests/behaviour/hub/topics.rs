@@ -1,4 +1,4 @@
-//! Values by topic, for those who subscribe to it.
+//! Values by topic, for the subscribers of each topic.
 
 use crate::common::{each_run, settle, until};
 use ecru::channel::{self, RecvError};
@@ -47,7 +47,8 @@ fn hub_30_slow_topic() {
             let (slow, quick) = (news.subscribe(1), news.subscribe(0));
             ecru::scope(|s| {
                 s.spawn(|| news.run().unwrap());
-                // One on its way and as many as the buffer takes do not hold the others up.
+                // One value on its way, and as many as the buffer takes, do not delay the other
+                // topics.
                 let odd = (0..=capacity as u32).map(|n| 2 * n + 1);
                 flow::send_all(&sender, odd.chain([100])).unwrap();
                 assert_eq!(quick.recv(), Ok(100));
@@ -89,7 +90,7 @@ fn hub_31_subscription_is_dropped() {
             assert_eq!(source.len(), 1, "3 has to wait until 1 has gone");
             drop(slow);
             assert_eq!(quick.recv(), Ok(2));
-            // The topic has ended with its last subscriber; now it begins anew.
+            // The topic ended with its last subscriber, and now begins anew.
             let again = news.subscribe(1);
             settle();
             flow::send_all(&sender, [5]).unwrap();
