@@ -138,7 +138,7 @@ impl<'scope, 'env, T, S> JoinSet<'scope, 'env, T, S>
 where
     S: AnyScope<'scope, 'env>,
 {
-    /// Creates an empty set for tasks of `scope`, which is a [`Scope`](crate::Scope) or a
+    /// Creates an empty set for tasks of `scope`, which is a [`Scope`] or a
     /// [`TryScope`].
     #[must_use]
     pub fn new(scope: &'scope S) -> Self {

@@ -3,11 +3,11 @@
 //! `use ecru::io` replaces `use std::io`. The traits, buffers and errors are std's own; the types
 //! that wait are ecru's.
 //!
-//! - [`stdin`], [`stdout`], [`stderr`] are the process's standard streams. Their buffers are
+//! - [`fn@stdin`], [`fn@stdout`], [`fn@stderr`] are the process's standard streams. Their buffers are
 //!   separate from std's, so a program that uses both on one stream must flush in between.
 //! - [`pipe()`] is a pipe of the system, like std's. It has two fds, and either end may be given to
 //!   another process.
-//! - [`memory_pipe`] and [`duplex`] stay within the process. They pass bytes between tasks or
+//! - [`fn@memory_pipe`] and [`fn@duplex`] stay within the process. They pass bytes between tasks or
 //!   threads through a buffer of a given size.
 //! - [`copy`] is std's. [`copy_bidirectional`] copies in both directions at once and passes on the
 //!   end of each. [`copy_bidirectional_idle`] does so with a limit on silence.

@@ -12,7 +12,7 @@ use super::stream::{Stream, stream_type};
 ///
 /// Reading returns `Ok(0)` when every [`PipeWriter`] is closed, including those of other processes.
 /// Writing fails with `BrokenPipe` when every [`PipeReader`] is closed. For a pipe within the
-/// process see [`memory_pipe`](super::memory_pipe).
+/// process see [`memory_pipe`](fn@super::memory_pipe).
 ///
 /// # Errors
 /// Fails if the process has too many open files.

@@ -25,7 +25,7 @@ use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
 
 /// A runtime: workers, stacks and a blocking pool, for one run at a time.
 ///
-/// [`run`](crate::run) makes a runtime for a single run. This type is for other settings, and for
+/// [`run`] makes a runtime for a single run. This type is for other settings, and for
 /// several runs.
 ///
 /// # Examples
@@ -49,7 +49,7 @@ pub struct Runtime {
 /// at the same time.
 ///
 /// # Panics
-/// Panics if `root` panics, or if a task made by [`spawn`](crate::spawn) has panicked and was not
+/// Panics if `root` panics, or if a task made by [`spawn`] has panicked and was not
 /// joined. Also panics inside a task, and if the system refuses threads or memory.
 ///
 /// # Panic hooks
@@ -91,7 +91,7 @@ impl Runtime {
     /// waits for the first.
     ///
     /// # Panics
-    /// Panics in the same cases as [`run`](crate::run).
+    /// Panics in the same cases as [`run`].
     ///
     /// # Examples
     /// ```

@@ -51,7 +51,7 @@ struct Outcome<E> {
 /// first panic of a task or of `body`.
 ///
 /// # Cancellation
-/// As for [`scope`](crate::scope), the wait at the end is not a cancellation point.
+/// As for [`scope`](fn@crate::scope), the wait at the end is not a cancellation point.
 ///
 /// # Examples
 /// ```

@@ -37,7 +37,7 @@ pub trait Source {
     /// Returns [`Cancelled`] if the wait is cancelled.
     ///
     /// # Panics
-    /// Panics inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`].
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled call has taken nothing. If an item was already
@@ -96,7 +96,7 @@ pub trait Source {
     /// itself. A buffered value that `accepts` refuses counts as a value: until another receiver
     /// has taken it, the filter waits, even if all senders have been dropped.
     ///
-    /// The giver of a value may call `accepts`, under [`no_suspend`](crate::no_suspend) and while
+    /// The giver of a value may call `accepts`, under [`no_suspend`] and while
     /// the channel is locked. There `accepts` may look at the value. It must not use the channel,
     /// nor channels whose own predicates use this one. It may drop senders and receivers of the
     /// channel, and anything that waits on the channel or holds a place in it: subscriptions,
@@ -123,7 +123,7 @@ pub trait Source {
 
     /// Calls `f` once with an item: at once if one is available, and otherwise on the task or
     /// thread that makes one available, after it has released every lock. `f` must be quick and
-    /// must not wait. It runs under [`no_suspend`](crate::no_suspend), so it may call `try_send`
+    /// must not wait. It runs under [`no_suspend`], so it may call `try_send`
     /// but not `send`. A panic in `f` is caught and lost.
     ///
     /// Dropping the [`Subscription`] withdraws the callback. Unless `f` has already begun, it will

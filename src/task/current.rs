@@ -175,7 +175,7 @@ pub(crate) fn flagged_node() -> *const CancelNode {
 }
 
 /// Returns whether the running code has been cancelled, that is, whether a wait in its place would
-/// return [`Cancelled`](crate::Cancelled).
+/// return [`Cancelled`].
 ///
 /// This is for long computations that should end early. Waits check by themselves.
 ///
@@ -203,7 +203,7 @@ pub fn is_cancelled() -> bool {
 /// Returns an error if the running code has been cancelled, as a wait would, but does not wait.
 ///
 /// # Errors
-/// Returns [`Cancelled`](crate::Cancelled) with the reason.
+/// Returns [`Cancelled`] with the reason.
 ///
 /// # Cancellation
 /// This is a cancellation point. Like every cancelled wait, it lets the other tasks run before it

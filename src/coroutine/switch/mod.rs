@@ -2,7 +2,7 @@
 //!
 //! Coroutines and tasks are made of [`Fiber`]s. There are two backends with the same interface:
 //! - [`native`] switches stacks, by `corosensei`. A switch takes about a nanosecond.
-//! - [`baton`] gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and
+//! - `baton` gives each fiber an OS thread, of which exactly one runs at a time. Miri, loom and
 //!   the thread sanitizer cannot follow a stack switch, but they can follow threads. This backend
 //!   is selected by `--cfg ecru_baton`. Rust's thread-locals differ there, because each fiber sees
 //!   its own. The library's own thread-locals ([`crate::base::local`]) are lent to the fibers and
