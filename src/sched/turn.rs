@@ -9,7 +9,7 @@ use crate::task::{BUDGET, Header};
 
 /// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime,
 /// so that it does not fall into step with programs.
-const MAINTENANCE: u32 = 61;
+pub(super) const MAINTENANCE: u32 = 61;
 
 impl Worker {
     /// Takes one turn of the loop. Returns true when the root is to run.
