@@ -51,8 +51,8 @@ fn write_section(page: &mut String, row: &RowResult) -> fmt::Result {
     let signs = if signs.is_empty() { signs } else { format!(" ({signs})") };
     writeln!(
         page,
-        "- rounds repeated: {}; disturbed rounds that count: {}{signs}\n",
-        row.repeated, row.kept_disturbed
+        "- rounds repeated: {}; disturbed rounds that count: {}{signs}; rounds on slower cores: {}\n",
+        row.repeated, row.kept_disturbed, row.slow
     )?;
     write!(page, "| contender |")?;
     for metric in &row.metrics {

@@ -37,6 +37,10 @@ pub(crate) struct RowResult {
     /// The number of disturbed rounds that count nevertheless, because the row had been repeated
     /// often enough.
     pub(crate) kept_disturbed: usize,
+    /// The number of rounds that count and ran on slower cores as a whole. That does not change how
+    /// contenders compare, but it changes their times.
+    #[serde(default)]
+    pub(crate) slow: usize,
     /// How often each reason for a disturbed round was found.
     pub(crate) disturbances: BTreeMap<String, usize>,
     pub(crate) goals: Vec<GoalResult>,
@@ -110,6 +114,7 @@ impl RowResult {
             metrics: row.metrics.iter().map(MetricName::from).collect(),
             repeated: 0,
             kept_disturbed: 0,
+            slow: 0,
             disturbances: BTreeMap::new(),
             goals: Vec::new(),
             contenders: row.contenders.iter().map(contender).collect(),

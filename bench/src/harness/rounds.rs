@@ -61,6 +61,7 @@ fn all_rounds(
     while round < rounds.wanted {
         let mut samples = vec![None; row.contenders.len()];
         let mut disturbance = None;
+        gate.begin_round();
         for place in rotated(row.contenders.len(), round) {
             if result.contenders[place].failure.is_some() {
                 // A contender that could not run once is not tried again.
@@ -104,6 +105,7 @@ fn all_rounds(
         for (contender, sample) in result.contenders.iter_mut().zip(samples) {
             contender.rounds.push(sample);
         }
+        result.slow += usize::from(gate.was_slow());
         round += 1;
     }
     Ok(result)

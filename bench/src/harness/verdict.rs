@@ -98,7 +98,8 @@ fn result(goal: &Goal, row: &RowResult, all: &[RowResult]) -> GoalResult {
     let measured = measure(goal, row, all);
     let verdict = decide(measured, limit, at_least);
     let decided = matches!(verdict, Verdict::Met | Verdict::Missed);
-    let too_noisy = decided && row.kept_disturbed > DISTURBED_AT_MOST;
+    let disturbed = disturbed_rounds(goal, row);
+    let too_noisy = decided && disturbed > DISTURBED_AT_MOST;
     GoalResult {
         metric: goal.metric.into(),
         contender: goal.contender.into(),
@@ -109,7 +110,7 @@ fn result(goal: &Goal, row: &RowResult, all: &[RowResult]) -> GoalResult {
         at_least,
         measured,
         verdict: if too_noisy { Verdict::Undecided } else { verdict },
-        disturbed: row.kept_disturbed,
+        disturbed,
     }
 }
 
@@ -188,6 +189,7 @@ fn asked(bound: &Bound) -> String {
 mod tests {
     use super::*;
     use crate::harness::result::{ContenderResult, MetricName};
+    use crate::harness::row::Unit;
 
     /// A row `test` with these contenders and their times, round by round.
     fn row(name: &str, contenders: &[(&str, Vec<Option<f64>>)]) -> RowResult {
@@ -203,6 +205,7 @@ mod tests {
             metrics: vec![MetricName { name: "time".into(), unit: "ns".into() }],
             repeated: 0,
             kept_disturbed: 0,
+            slow: 0,
             disturbances: Default::default(),
             goals: vec![],
             contenders: contenders.collect(),
@@ -275,6 +278,26 @@ mod tests {
         let result = held(Bound::SpeedAtLeast(4.0, "peer"), &faster);
         assert_eq!(result.verdict, Verdict::Undecided);
         assert!(result.to_string().ends_with("2 rounds were disturbed"), "{result}");
+    }
+
+    #[test]
+    fn slow_rounds_decide_ratios_but_no_times() {
+        let mut slow = nine([5.0; 9]);
+        slow.slow = 9;
+        assert_eq!(held(Bound::SpeedAtLeast(4.0, "peer"), &slow).verdict, Verdict::Met);
+        assert_eq!(held(Bound::Absolute(20.0), &slow).verdict, Verdict::Undecided);
+        slow.slow = 1;
+        assert_eq!(held(Bound::Absolute(20.0), &slow).verdict, Verdict::Met);
+    }
+
+    #[test]
+    fn noise_does_not_change_a_count() {
+        let mut counted = nine([5.0; 9]);
+        (counted.kept_disturbed, counted.slow) = (9, 9);
+        for metric in &mut counted.metrics {
+            metric.unit = Unit::Bytes.name().into();
+        }
+        assert_eq!(held(Bound::Absolute(20.0), &counted).verdict, Verdict::Met);
     }
 
     #[test]

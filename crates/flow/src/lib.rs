@@ -3,22 +3,22 @@
 //! | purpose | see |
 //! |---|---|
 //! | move values | [`pipe`], [`send_all`], [`from_iter`] |
-//! | join and split channels | [`merge`], [`zip_with`], [`partition`] |
-//! | receive into one value | [`take`], [`fold`], [`try_fold`], [`collect`] |
-//! | process values | [`pipeline`], [`pipeline_unordered`]; on the way into a channel, [`transformed`] |
+//! | join and split channels | [`fn@merge`], [`fn@zip_with`], [`partition`] |
+//! | receive into one value | [`fn@take`], [`fn@fold`], [`try_fold`], [`collect`] |
+//! | process values | [`fn@pipeline`], [`pipeline_unordered`]; on the way into a channel, [`fn@transformed`] |
 //! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
 //!
 //! # Views, calls and hubs
 //! Nothing here runs by itself, and nothing starts a task that outlives a call. Each item is one of three things:
-//! - A *view* receives when it is read: [`merge`], [`zip_with`] and [`take`]. Values that are not read stay in their channels.
-//! - A *call* runs in the calling task until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fold`], [`collect`]. So does
-//!   [`pipeline`], whose own tasks have ended when it returns. To run a call beside other work, spawn a task for it. To stop it, cancel
+//! - A *view* receives when it is read: [`fn@merge`], [`fn@zip_with`] and [`fn@take`]. Values that are not read stay in their channels.
+//! - A *call* runs in the calling task until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fn@fold`], [`collect`]. So does
+//!   [`fn@pipeline`], whose own tasks have ended when it returns. To run a call beside other work, spawn a task for it. To stop it, cancel
 //!   that task.
 //! - A *hub* is a value that several tasks use at once: [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`]. One task calls its `run`, which
 //!   is a call as above. Requests of the other tasks, such as a new subscriber, are handled before any value, even while a slow reader
 //!   holds the hub up.
 //!
-//! A [`transformed`] channel needs no task: its senders do the work.
+//! A [`fn@transformed`] channel needs no task: its senders do the work.
 //!
 //! # Senders by value or by reference
 //! Calls take receivers and senders by value or by reference. A sender that is passed by value is dropped when the call returns. If it was

@@ -1,5 +1,5 @@
 //! Transforms of values on their way into a channel: [`Transform`] and its adaptors, in the manner of iterator adaptors. See
-//! [`transformed`](crate::transformed).
+//! [`transformed`](fn@crate::transformed).
 //!
 //! An iterator is asked for items. A transform is passed values, and *emits* any number of outputs for each. After the last value it is
 //! *finished*, and emits the outputs that it has kept.

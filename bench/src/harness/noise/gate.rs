@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// A core that is slower than the fastest of the run by more than this factor is disturbed.
+/// Cores that differ in speed by more than this factor within a round disturb it.
 const SLOWER: f64 = 1.10;
 
 /// Other processes may use this fraction of the cores' time ..
@@ -40,6 +40,8 @@ pub(crate) struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     least_spin: Option<f64>,
+    /// The fastest and the slowest spin of the current round.
+    round: Option<(f64, f64)>,
     least_pressure: HashMap<String, f64>,
 }
 
@@ -59,11 +61,24 @@ impl Gate {
         self.least_spin = Some(self.least_spin.map_or(spin, |least| least.min(spin)));
     }
 
+    /// Begins a round. Speeds are compared within it.
+    pub(crate) fn begin_round(&mut self) {
+        self.round = None;
+    }
+
+    /// Returns whether the whole round ran on cores that were slower than at other times.
+    pub(crate) fn was_slow(&self) -> bool {
+        let spins = self.round.zip(self.least_spin);
+        spins.is_some_and(|((fastest, _), least)| fastest > SLOWER * least)
+    }
+
     /// Records the reading of one contender, and returns what disturbed it, if anything. The name
     /// identifies the contender and its row.
     pub(crate) fn judge(&mut self, contender: &str, reading: &Reading) -> Option<Disturbance> {
         self.note_spin(reading.spin);
-        let fastest = self.least_spin.unwrap_or(reading.spin);
+        let (fastest, slowest) = self.round.unwrap_or((reading.spin, reading.spin));
+        let (fastest, slowest) = (fastest.min(reading.spin), slowest.max(reading.spin));
+        self.round = Some((fastest, slowest));
         let least_pressure = reading.pressure.map(|share| {
             let least = self.least_pressure.entry(contender.to_owned()).or_insert(share);
             *least = least.min(share);
@@ -71,12 +86,10 @@ impl Gate {
         });
         let percent = |part: f64| 100.0 * part / reading.capacity;
         let disturbance = |sign, says| Some(Disturbance { sign, says });
-        if reading.spin > SLOWER * fastest {
-            let speed = 100.0 * fastest / reading.spin;
-            return disturbance(
-                "slow cores",
-                format!("the cores ran at {speed:.0}% of their speed"),
-            );
+        if slowest > SLOWER * fastest {
+            let speed = 100.0 * fastest / slowest;
+            let says = format!("the slowest contender's cores ran at {speed:.0}% of the fastest's");
+            return disturbance("speed", says);
         }
         if reading.others > OTHERS * reading.capacity + OTHERS_STEPS {
             let used = percent(reading.others);
@@ -124,7 +137,7 @@ mod tests {
 
     #[test]
     fn each_sign_alone_disturbs() {
-        disturbed_by(Reading { spin: 1.25e6, ..QUIET }, "80% of their speed");
+        disturbed_by(Reading { spin: 1.25e6, ..QUIET }, "at 80%");
         disturbed_by(Reading { others: 0.1, ..QUIET }, "other processes used 25%");
         disturbed_by(Reading { steal: 0.04, ..QUIET }, "the hypervisor took 10%");
         disturbed_by(Reading { pressure: Some(0.5), ..QUIET }, "50% of the time, 2%");
@@ -145,15 +158,24 @@ mod tests {
     }
 
     #[test]
-    fn speed_is_compared_with_the_fastest_of_the_run_and_pressure_with_the_same_contender() {
+    fn speed_is_compared_within_the_round_and_pressure_with_the_same_contender() {
         let mut gate = Gate::with(Some(1e6));
-        assert!(gate.judge("row/ecru", &Reading { spin: 1.2e6, ..QUIET }).is_some());
+        // A round that is slow as a whole compares its contenders as well as any other.
+        let slow = Reading { spin: 1.2e6, ..QUIET };
+        assert_eq!(gate.judge("row/ecru", &slow), None);
+        assert_eq!(gate.judge("row/tokio", &slow), None);
+        assert!(gate.was_slow());
+        assert!(gate.judge("row/may", &QUIET).is_some());
+        gate.begin_round();
+        assert_eq!(gate.judge("row/ecru", &QUIET), None);
+        assert!(!gate.was_slow());
         // If a contender makes its own threads wait, it does so in each round.
         let crowded = Reading { pressure: Some(0.9), ..QUIET };
         assert_eq!(gate.judge("row/go", &crowded), None);
         assert_eq!(gate.judge("row/go", &crowded), None);
         gate.note_spin(0.5e6);
-        assert!(gate.judge("row/go", &crowded).is_some());
+        assert_eq!(gate.judge("row/go", &crowded), None);
+        assert!(gate.was_slow());
         assert_eq!(gate.least_spin(), Some(0.5e6));
     }
 
