@@ -1,13 +1,14 @@
 //! The blocking pool: threads for closures that block, so that workers need not.
 //!
-//! The pool starts a thread whenever there is work and no idle one, up to [`THREADS_MAX`]; past that, closures queue. An idle
-//! thread ends after [`LINGER`].
+//! The pool starts a thread whenever there is work and no thread is idle, up to [`THREADS_MAX`]
+//! threads. Beyond that, closures queue. An idle thread ends after [`LINGER`].
 //!
-//! A thread whose closure waits, by a call of this library, may wait for a task that needs a thread of the pool itself. So it
-//! does not count while it waits: the pool grows rather than deadlock.
+//! A closure that waits in a call of this library may wait for a task that itself needs a thread of
+//! the pool. So its thread does not count while it waits: the pool grows rather than deadlocks.
 //!
-//! A closure may borrow from the stack of the task that waits for it: the wait cannot be cancelled (S3 in spirit: only the
-//! closure's own end ends the borrow). One that borrows nothing can be left (`unblock::leave`): nobody has to wait for its end.
+//! A closure may borrow from the stack of the task that waits for it. Such a wait cannot be
+//! cancelled, because only the closure's own end ends the borrow (as in S3). A closure that borrows
+//! nothing can be detached (`unblock::leave`), and then no task has to wait for its end.
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
 use std::collections::VecDeque;
@@ -19,9 +20,10 @@ use std::time::Duration;
 use crate::base::local;
 use crate::park::{self, Host};
 
-/// The most threads that a runtime's blocking pool has, those aside whose closures wait for something of ours.
+/// The most threads of a runtime's blocking pool. Threads whose closures wait in a call of this
+/// library do not count.
 pub(crate) const THREADS_MAX: usize = 512;
-/// How long an idle thread stays.
+/// How long an idle thread waits for work before it ends.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// See the module.
@@ -47,14 +49,14 @@ struct Queue {
     stopping: bool,
 }
 
-/// A closure on the stack of a task that waits for it.
+/// A closure, on the stack of the task that waits for it. A detached closure lies in a box.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) run: unsafe fn(*const ()),
     pub(super) data: *const (),
 }
 
-// SAFETY: U1: `unblock` requires its closure and result to be Send, and the frame waits.
+// SAFETY: U1: `unblock` requires its closure and result to be `Send`, and the frame waits.
 unsafe impl Send for Job {}
 
 impl BlockingPool {
@@ -67,7 +69,8 @@ impl BlockingPool {
         BlockingPool { state: Arc::new(state) }
     }
 
-    /// Queues a job, with a thread for it if one can be had. The job is given back if there is no thread at all.
+    /// Queues a job, and starts a thread for it if no thread is idle. Returns the job as the error
+    /// if no thread can run it.
     pub(super) fn submit(&self, job: Job) -> Result<(), Job> {
         let data = job.data;
         let mut queue = self.state.lock();
@@ -79,9 +82,10 @@ impl BlockingPool {
         }
         if !self.state.grow(queue) {
             let mut queue = self.state.lock();
-            // Others may have queued theirs meanwhile.
+            // Other threads may have queued their jobs meanwhile.
             let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
-            // With threads that all wait, for tasks that may wait for this very job, it would be stuck.
+            // If all threads wait, perhaps for tasks that wait for this very job, the job would
+            // never run.
             if queue.threads == queue.waiting
                 && let Some(job) = own.and_then(|at| queue.jobs.remove(at))
             {
@@ -91,7 +95,8 @@ impl BlockingPool {
         Ok(())
     }
 
-    /// Lets idle threads end. No closure is running or queued, since their tasks would still be there, unless it was left alone.
+    /// Lets idle threads end. No closure is running or queued then, because its task would still be
+    /// there. Only detached closures may be.
     pub(super) fn stop(&self) {
         self.state.lock().stopping = true;
         self.state.news.notify_all();
@@ -103,7 +108,7 @@ impl State {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a thread if there may be one more. False: the system refuses.
+    /// Starts a thread unless there are enough. Returns false if the system refuses.
     fn grow(self: &Arc<State>, mut queue: MutexGuard<'_, Queue>) -> bool {
         if queue.threads - queue.waiting >= THREADS_MAX {
             return true;
@@ -125,7 +130,7 @@ impl State {
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 drop(queue);
-                // SAFETY: U1: the job's frame waits for it; it is run once.
+                // SAFETY: U1: the job's frame waits for it, and the job is run once.
                 unsafe { (job.run)(job.data) };
                 queue = self.lock();
                 continue;
@@ -148,7 +153,8 @@ impl State {
     }
 }
 
-/// Waits of the pool's threads block them, as on any plain thread, but the pool hears of it.
+/// The host of the pool's threads. A wait blocks the thread, as on any plain thread, but the pool
+/// is notified of it.
 static HOST: Host = Host {
     park: |_, _, _| {},
     unpark: |_| {},
@@ -159,7 +165,8 @@ static HOST: Host = Host {
     blocks,
 };
 
-/// The current thread is about to block in one of this library's waits (true), or goes on (false). See the module.
+/// Tells the pool that the current thread is about to block in one of this library's waits
+/// (`begins`), or that it goes on. Does nothing on other threads. See the module.
 pub(super) fn blocks(begins: bool) {
     let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
     // SAFETY: U2: set by `State::work`, for as long as the thread works.

@@ -1,18 +1,24 @@
-//! The queue of unstarted tasks of one worker: its owner works at both ends, thieves take the oldest.
+//! The queue of unstarted tasks of one worker. Its owner works at both ends. Thieves take the
+//! oldest task.
 //!
-//! The algorithm is Chase and Lev's "Dynamic circular work-stealing deque" (2005), with the orderings that Lê, Pop, Cohen and
-//! Zappa Nardelli proved in "Correct and efficient work-stealing for weak memory models" (2013), and one addition: the owner
-//! takes the oldest too, by the same exchange on `top` as a thief, because ecru starts tasks in the order of their spawning.
-//! `pop_newest` serves `join`, which starts a child at once if it is the newest.
+//! The algorithm is Chase and Lev's "Dynamic circular work-stealing deque" (2005), with the
+//! orderings that Lê, Pop, Cohen and Zappa Nardelli proved in "Correct and efficient work-stealing
+//! for weak memory models" (2013). There is one addition: the owner may take the oldest task too,
+//! by the same exchange on `top` as a thief, because ecru starts tasks in the order of their
+//! spawning. `pop_newest` serves `join`, which starts a child at once if the child is the newest.
 //!
-//! | field | written by | |
+//! | field | written by | meaning |
 //! |---|---|---|
-//! | `top` | whoever takes the oldest, by compare-exchange | index of the oldest; only grows |
+//! | `top` | each taker of the oldest, by compare-exchange | index of the oldest; only grows |
 //! | `bottom` | the owner | index after the newest |
-//! | `buffer` | the owner | a power of two of slots; outgrown ones are kept until the deque goes, since a thief may be reading one |
+//! | `buffer` | the owner | a power of two of slots |
 //!
-//! A slot holds a pointer that nobody follows before the exchange on `top` (or the owner's decrement of `bottom`) has made it
-//! his: so tasks need no protection against being freed while a thief looks.
+//! A thief may still be reading a buffer that has been outgrown. So outgrown buffers are kept until
+//! `shrink`, which runs while there is no thief, or until the deque is dropped.
+//!
+//! The pointer in a slot is not followed before its taker owns it, by the exchange on `top` or by
+//! the owner's decrement of `bottom`. So tasks need no protection against being freed while a thief
+//! looks at a slot.
 #![expect(unsafe_code, reason = "buffers are shared with thieves by raw pointer")]
 
 use std::cell::RefCell;
@@ -54,12 +60,12 @@ unsafe impl<T> Sync for Deque<T> {}
 // SAFETY: Q1: the deque owns its buffers, not what the pointers in them point to.
 unsafe impl<T> Send for Deque<T> {}
 
-/// What came of an attempt to take the oldest.
+/// The result of an attempt to take the oldest task.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken<T> {
     Task(*const T),
     Empty,
-    /// Somebody else took one at the same moment.
+    /// Another thread took one at the same moment.
     Lost,
 }
 
@@ -73,14 +79,15 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Owner only: appends the newest.
+    /// Appends a task as the newest. Owner only.
     #[inline]
     pub(super) fn push(&self, task: *const T) {
         let bottom = self.bottom.load(Ordering::Relaxed);
-        // Acquire: pairs with the exchanges on `top`, so that a slot is not overwritten before it was read.
+        // Acquire: pairs with the exchanges on `top`, so that a slot is not overwritten before it
+        // has been read.
         let top = self.top.load(Ordering::Acquire);
         let mut buffer = self.buffer.load(Ordering::Relaxed);
-        // SAFETY: Q1: the current buffer is alive, and the owner is the only one to replace it.
+        // SAFETY: Q1: the current buffer is alive, and only the owner replaces it.
         if bottom - top >= unsafe { &*buffer }.slots.len().cast_signed() {
             buffer = self.grow(top, bottom);
         }
@@ -107,10 +114,12 @@ impl<T> Deque<T> {
         new
     }
 
-    /// Owner only, and nobody is stealing: gives outgrown buffers back, and the current one if it is large and empty.
+    /// Frees outgrown buffers, and the current one if it is large and empty. Owner only, while no
+    /// thread is stealing.
     pub(super) fn shrink(&self) {
         for buffer in self.outgrown.borrow_mut().drain(..) {
-            // SAFETY: Q1: each buffer came from a box; the only one who could be reading it is a thief, and there is none.
+            // SAFETY: Q1: each buffer came from a box. Only a thief could still be reading it, and
+            // there is none.
             drop(unsafe { Box::from_raw(buffer) });
         }
         let current = self.buffer.load(Ordering::Relaxed);
@@ -124,7 +133,7 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Owner only: the newest, without taking it.
+    /// Returns the newest task without taking it, or null if there is none. Owner only.
     #[inline]
     pub(super) fn newest(&self) -> *const T {
         let bottom = self.bottom.load(Ordering::Relaxed);
@@ -135,7 +144,7 @@ impl<T> Deque<T> {
         unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(bottom - 1).load(Ordering::Relaxed)
     }
 
-    /// Owner only: the oldest, without taking it.
+    /// Returns the oldest task without taking it, or null if there is none. Owner only.
     #[inline]
     pub(super) fn oldest(&self) -> *const T {
         let top = self.top.load(Ordering::Relaxed);
@@ -146,17 +155,19 @@ impl<T> Deque<T> {
         unsafe { &*self.buffer.load(Ordering::Relaxed) }.slot(top).load(Ordering::Relaxed)
     }
 
-    /// Owner only: takes the newest; null when there is none, or a thief was faster.
+    /// Takes the newest task. Returns null if there is none, or if a thief was faster. Owner only.
     #[inline]
     pub(super) fn pop_newest(&self) -> *const T {
         let bottom = self.bottom.load(Ordering::Relaxed) - 1;
         if self.top.load(Ordering::Relaxed) >= bottom {
-            // The only one is the oldest as well, and that end needs one exchange where this one needs two.
+            // The only task is the oldest as well. The old end needs one exchange where this end
+            // needs two.
             return self.pop_oldest();
         }
         let buffer = self.buffer.load(Ordering::Relaxed);
-        // This store and the load after it must not change places, nor a thief's two loads: else both could take the last. All
-        // four are SeqCst, which costs half of what the papers' relaxed accesses and fence do on x86-64.
+        // This store and the load after it must not be reordered, nor a thief's two loads.
+        // Otherwise both could take the last task. All four accesses are SeqCst, which costs half
+        // as much on x86-64 as the papers' relaxed accesses and fence.
         self.bottom.store(bottom, Ordering::SeqCst);
         fence_for_loom();
         let top = self.top.load(Ordering::SeqCst);
@@ -167,7 +178,7 @@ impl<T> Deque<T> {
         // SAFETY: Q1: the current buffer is alive.
         let mut task = unsafe { &*buffer }.slot(bottom).load(Ordering::Relaxed);
         if top == bottom {
-            // The last one: thieves may want it too.
+            // The last task: thieves may want it too.
             if self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed).is_err()
             {
                 task = ptr::null_mut();
@@ -177,7 +188,7 @@ impl<T> Deque<T> {
         task
     }
 
-    /// Owner only: takes the oldest.
+    /// Takes the oldest task. Returns null if there is none. Owner only.
     #[inline]
     pub(super) fn pop_oldest(&self) -> *const T {
         loop {
@@ -195,7 +206,7 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Anybody: takes the oldest.
+    /// Takes the oldest task. Called on any thread.
     pub(super) fn steal(&self) -> Taken<T> {
         let top = self.top.load(Ordering::SeqCst);
         fence_for_loom();
@@ -203,7 +214,7 @@ impl<T> Deque<T> {
         if top >= bottom {
             return Taken::Empty;
         }
-        // SAFETY: Q1: outgrown buffers stay until the deque goes.
+        // SAFETY: Q1: an outgrown buffer stays while a thief may read it.
         let task =
             unsafe { &*self.buffer.load(Ordering::Acquire) }.slot(top).load(Ordering::Relaxed);
         match self.top.compare_exchange(top, top + 1, Ordering::SeqCst, Ordering::Relaxed) {
@@ -212,13 +223,14 @@ impl<T> Deque<T> {
         }
     }
 
-    /// Any thread: the number of tasks, a moment ago.
+    /// Returns the number of tasks, which may be out of date at once. Called on any thread.
     pub(super) fn len(&self) -> usize {
         let (oldest, next) = self.span();
         usize::try_from(next - oldest).unwrap_or(0)
     }
 
-    /// Anybody: the indices of the oldest and of the next to come, a moment ago.
+    /// Returns the indices of the oldest task and of the next one to be pushed, which may be out of
+    /// date at once. Called on any thread.
     pub(super) fn span(&self) -> (isize, isize) {
         (self.top.load(Ordering::Relaxed), self.bottom.load(Ordering::Relaxed))
     }
@@ -228,7 +240,7 @@ impl<T> Drop for Deque<T> {
     fn drop(&mut self) {
         let current = self.buffer.load(Ordering::Relaxed);
         for buffer in self.outgrown.borrow_mut().drain(..).chain([current]) {
-            // SAFETY: Q1: each buffer came from a box and nobody uses the deque any more.
+            // SAFETY: Q1: each buffer came from a box, and no thread uses the deque any more.
             drop(unsafe { Box::from_raw(buffer) });
         }
     }

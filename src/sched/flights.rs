@@ -10,7 +10,7 @@ use crate::base::report;
 use crate::driver::{self, AnyDriver, Completion, Driver, Op, Token, Wait};
 use crate::park::{WOKEN, Waiter};
 
-/// A worker's driver, once it has been needed, and what is in flight.
+/// A worker's driver, once it has been needed, and the operations in flight.
 pub(super) struct Io {
     pub(super) driver: Option<AnyDriver>,
     pub(super) slots: Slots,
@@ -26,12 +26,12 @@ impl Io {
         self.driver.is_some()
     }
 
-    /// How many operations the kernel has.
+    /// Returns the number of operations that the kernel has.
     pub(super) fn in_flight(&self) -> usize {
         self.driver.as_ref().map_or(0, Driver::in_flight)
     }
 
-    /// Whether to attempt an op before it is submitted.
+    /// Returns whether to attempt an op before it is submitted.
     pub(super) fn is_worth_attempting(&self, op: &Op) -> bool {
         self.driver.as_ref().is_none_or(|driver| driver.is_worth_attempting(op))
     }
@@ -50,25 +50,28 @@ impl Io {
         if self.driver.is_none() {
             let choice = pool.driver()?;
             let driver = driver::open(choice, shared.waker.get().cloned())?;
-            // The first driver's waker stays for good: others may hold on to it (S6). Later drivers watch the same one.
+            // The waker of the first driver stays for good, because other threads may hold on to it
+            // (S6). Later drivers watch the same one.
             shared.waker.get_or_init(|| driver.waker());
             self.driver = Some(driver);
         }
         Ok(self.driver.as_mut().expect("opened above"))
     }
 
-    /// Hands queued operations to the kernel, waits as allowed, and wakes the tasks whose operations are complete.
+    /// Hands queued operations to the kernel, waits as `wait` allows, and wakes the tasks whose
+    /// operations are complete.
     pub(super) fn poll(&mut self, wait: Wait) {
         let Some(driver) = &mut self.driver else { return };
         if wait == Wait::Poll && driver.in_flight() == 0 {
             return;
         }
         if let Err(error) = driver.poll(wait, &mut self.completions) {
-            // The operations in flight can neither be awaited nor given up (S3): nothing sound is left to do.
+            // The operations in flight can neither be awaited nor abandoned (S3), so there is no
+            // sound way to go on.
             report::last_words(format!("ecru: the driver of a worker has broken down: {error}"));
             std::process::abort();
         }
-        // An operation ends with its last completion; none of ours has several.
+        // An operation ends with its last completion. No operation here has several.
         for completion in self.completions.drain(..).filter(|completion| !completion.more) {
             let Some(flight) = self.slots.take(completion.token) else { continue };
             // SAFETY: S3/S4: the flight's frame waits for this very completion.
@@ -90,7 +93,7 @@ pub(super) struct Flight {
     pub(super) result: Cell<i32>,
 }
 
-/// The frames of the operations in flight, under tokens that are not used twice.
+/// The frames of the operations in flight, by tokens that are not used twice.
 #[derive(Default)]
 pub(super) struct Slots {
     entries: Vec<Slot>,
@@ -113,7 +116,8 @@ impl Slots {
         Token::new(u64::from(slot.generation) << 32 | u64::from(index))
     }
 
-    /// The frame of a token, which is then forgotten; none: the token is not, or no longer, in use.
+    /// Returns the frame of a token and forgets it. Returns `None` if the token is not, or no
+    /// longer, in use.
     fn take(&mut self, token: Token) -> Option<*const Flight> {
         let index = (token.value() & u64::from(u32::MAX)) as u32;
         let generation = (token.value() >> 32) as u32;
@@ -121,7 +125,7 @@ impl Slots {
         if slot.generation != generation || slot.flight.is_null() {
             return None;
         }
-        // One bit less than there is: the topmost of a token is the driver's.
+        // One bit less than the field has, because the topmost bit of a token is the driver's.
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         self.free.push(index);
         Some(std::mem::replace(&mut slot.flight, std::ptr::null()))

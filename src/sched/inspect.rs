@@ -1,13 +1,17 @@
-//! What a worker knows of its tasks, for whoever looks at a program that is stuck.
+//! What a worker knows of its tasks, for the examination of a program that is stuck.
 //!
-//! Everything here runs in a task on the worker that is asked. So nothing that is looked at moves meanwhile, no lock is needed,
-//! and those who start, park and end tasks pay nothing for it but a link in a list when a task parks for the first time.
+//! Everything here runs in a task on the worker that is asked. So nothing moves while it is
+//! examined, and no lock is needed. Starting, parking and ending a task costs nothing extra, except
+//! for a link in a list when the task parks for the first time.
 //!
 //! # Stack traces
-//! A parked task takes its trace itself. It is resumed with a slot to fill, as if its wait were over, fills it, and switches away
-//! again (see `wait_out` in [`super::host`]); no other code runs on its stack meanwhile. That needs some stack: a task that has
-//! too little left gives none. The root, whose stack is the thread's own, cannot be resumed from within another
-//! task; the scheduler goes over to it at its next turn.
+//! A parked task captures its own trace. It is resumed with a slot to fill, as if its wait were
+//! over. It fills the slot and switches away again (see `wait_out` in [`super::host`]). No other
+//! code runs on its stack meanwhile. This needs some stack, so a task that has too little left
+//! captures no trace.
+//!
+//! The root runs on the thread's own stack, so it cannot be resumed from within another task. The
+//! scheduler switches to it at its next turn.
 #![expect(unsafe_code, reason = "reaches tasks and resumes them by pointer")]
 
 use std::backtrace::Backtrace;
@@ -30,11 +34,12 @@ pub(crate) enum Doing<'a> {
     Unstarted,
     /// It goes on when its turn comes.
     Ready,
-    /// It is parked. For the end of a task: with the header of that one.
+    /// It is parked. If it waits for the end of a task, this has the header of that task.
     Waiting(Purpose, Option<&'a Header>),
 }
 
-/// Calls `each` for every task of the current worker but the running one; returns how many more there are that have not begun.
+/// Calls `each` for every task of the current worker except the running one. Returns the number of
+/// further tasks, which have not begun.
 pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let Some(worker) = current() else { return 0 };
     let own = task::current_header().map_or(ptr::null(), ptr::from_ref);
@@ -49,7 +54,7 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     }
     let mut link = worker.started.first();
     while !link.is_null() {
-        // SAFETY: T6: what is in the list is there, and the link is the first field of an entry.
+        // SAFETY: T6: an entry in the list exists, and the link is its first field.
         let entry = unsafe { &*link.cast::<Entry>() };
         link = entry.link.next();
         if !ptr::eq(entry.task, own) {
@@ -66,7 +71,8 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     inspect_unstarted(worker, each)
 }
 
-/// Takes the tasks out of the queue to look at them, so that no thief starts one meanwhile, and puts them back in their order.
+/// Takes the tasks out of the queue to look at them, so that no thief starts one meanwhile. Puts
+/// them back in their order.
 fn inspect_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let queue = &worker.shared.unstarted;
     let (oldest, next) = queue.span();
@@ -78,7 +84,7 @@ fn inspect_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) 
         let task = queue.pop_oldest();
         // SAFETY: T1: taken out of the queue just now, with its reference.
         let Some(header) = (unsafe { task.as_ref() }) else { break };
-        // A join may have started it in its place in the queue.
+        // A join may have started it and left its entry in the queue.
         if !header.started.load(Ordering::Relaxed) {
             each(header, Doing::Unstarted);
         }
@@ -104,7 +110,8 @@ fn doing(header: &Header) -> Doing<'_> {
     Doing::Waiting(purpose, other)
 }
 
-/// The task that opened the scope of this one; none for a root. For tasks that [`inspect`] shows.
+/// Returns the task that opened the scope of this one, or `None` for a root. Only for tasks that
+/// [`inspect`] shows.
 pub(crate) fn parent(header: &Header) -> Option<&Header> {
     if header.scope.is_null() {
         return None;
@@ -115,12 +122,14 @@ pub(crate) fn parent(header: &Header) -> Option<&Header> {
     unsafe { group.owner().as_ref() }
 }
 
-/// Returns what a worker runs that gives no answer, as it has noted it. Called on any thread.
+/// Returns what a worker that does not answer runs, as it has noted it itself. Called on any
+/// thread.
 pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<Seen> {
     pool.workers.get(worker)?.board.read()
 }
 
-/// The stack trace of a task that [`inspect`] shows to be waiting; none: it has too little stack left to take one. Not for the root.
+/// Captures the stack trace of a task that [`inspect`] shows to be waiting. Returns `None` if the
+/// task has too little stack left, and for the root.
 pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
     let worker = current()?;
     if ptr::eq(header, worker.root.get()) {
@@ -138,7 +147,8 @@ pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
     slot.into_inner()
 }
 
-/// The stack trace of this worker's root task, if it has one and that is waiting. Others run before this returns.
+/// Captures the stack trace of this worker's root task. Returns `None` if there is no root, or if
+/// it is not waiting. Other tasks run before this returns.
 pub(crate) fn trace_root() -> Option<Backtrace> {
     let worker = current()?;
     // SAFETY: T1: the root lives as long as its worker.
@@ -149,7 +159,7 @@ pub(crate) fn trace_root() -> Option<Backtrace> {
     let slot = TraceSlot::new(None);
     // SAFETY: T1: a root has an entry from the start.
     unsafe { root.running().entry() }.asked.set(&raw const slot);
-    // The very next turn is the root's: nothing else can have made it go on before.
+    // The very next turn is the root's, so nothing else can have resumed it before.
     worker.ask_root();
     try_yield();
     slot.into_inner()

@@ -1,33 +1,43 @@
 //! Layer 5: workers, and how tasks get onto them.
 //!
 //! # Words
-//! - A *worker* is an OS thread that runs tasks. [`Worker`] is what only that thread touches, [`WorkerShared`] the rest.
-//! - A task is *started* on the worker that pops it and stays there (S2): see [`crate::task`].
-//! - The *scheduler* is the loop that picks the next task. On a background worker it runs on the thread's own stack; on the
-//!   thread that called `run`, whose own stack belongs to the root task, it runs on a coroutine, and "the root task is parked"
-//!   means that this coroutine has been resumed.
+//! - A *worker* is an OS thread that runs tasks. [`Worker`] is what only that thread touches,
+//!   [`WorkerShared`](shared::WorkerShared) the rest.
+//! - A task is *started* on the worker that takes it out of a queue, and stays there (S2): see
+//!   [`crate::task`].
+//! - The *scheduler* is the loop that picks the next task. On a background worker it runs on the
+//!   thread's own stack. On the thread that called `run`, that stack belongs to the root task, so
+//!   the scheduler runs on a coroutine. There, "the root task is parked" means that this coroutine
+//!   has been resumed.
 //!
 //! # Placement
-//! [`placing`] decides on which worker a task starts. Idle workers steal unstarted tasks from busy ones: [`idle`], [`pool`].
+//! [`placing`] decides on which worker a task starts. Idle workers steal unstarted tasks from busy
+//! ones: [`idle`], [`pool`].
 //!
 //! # Order
-//! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in the order of their
-//! spawning. A worker with both takes turns, unless its unstarted tasks are held back ([`restraint`]). Every
-//! [`MAINTENANCE`](turn::MAINTENANCE) turns, whenever nothing is ready, and whenever a budget is used up, the worker looks at its inboxes,
-//! its timers and its driver.
+//! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in
+//! the order of their spawning. A worker with both alternates between them, unless its unstarted
+//! tasks are held back ([`restraint`]). Every [`MAINTENANCE`](turn::MAINTENANCE) turns, whenever
+//! nothing is ready, and whenever a budget is used up, the worker looks at its inboxes, its timers
+//! and its driver.
 //!
-//! A turn comes with a budget of [`BUDGET`](crate::task::BUDGET) operations that find what they want without a wait. After
-//! that the task yields if another one has its turn. Tasks that are started in a joiner's place share the budget of its turn.
+//! A turn has a budget of [`BUDGET`](crate::task::BUDGET) operations that find what they want
+//! without a wait. After that the task yields if it is another task's turn. Tasks that are started
+//! in place of a joiner share the budget of its turn.
 //!
-//! `join` of a child that has not started yet and sits in the joiner's own queue starts it at once, on a stack of its own but
-//! resumed by the joiner: a call, in effect. So fan-out goes depth first and needs as many stacks as it is deep.
+//! A `join` of a child that has not started and is in the joiner's own queue starts the child at
+//! once. The child has a stack of its own but is resumed by the joiner, which is a call in effect.
+//! So fan-out goes depth first, and needs as many stacks as it is deep.
 //!
 //! # Modules
-//! State lies below, and the loop above. A module names only modules to its left, or in a line above its own:
+//! State lies below, and the loop above. A module names only modules to its left, or in a line
+//! above its own:
 //!
-//! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`], [`placement`], [`blocking`], [`shared`]
+//! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`],
+//!   [`placement`], [`blocking`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`worker`]
-//! - what a worker does: [`interrupt`], [`trace`], [`look`], [`placing`], [`running`], [`host`], [`idle`], [`turn`], [`life`]
+//! - what a worker does: [`interrupt`], [`trace`], [`look`], [`placing`], [`running`], [`host`],
+//!   [`idle`], [`turn`], [`life`]
 //! - what tasks ask of their worker: [`spawn`], [`unblock`](mod@unblock), [`io`], [`inspect`]
 
 mod blocking;

@@ -10,25 +10,26 @@ use crate::base::sync::atomic::{AtomicU64, Ordering};
 
 /// A task that lives for less than this after its first wait is not worth moving.
 pub(super) const SHORT: Duration = Duration::from_micros(100);
-/// One of so many tasks of a known site is watched.
+/// Of the tasks of a known site, one in this many is watched.
 pub(super) const WATCHED_ONE_IN: u32 = 16;
 
 /// Where tasks start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Placement {
-    /// A task that waits starts on a worker that has little to do, any other task where it was spawned, or on an idle worker.
-    /// The default.
+    /// A task that waits starts on a worker that has little to do. Any other task starts on the
+    /// worker that spawned it, or on an idle worker. This is the default.
     #[default]
     Auto,
-    /// A task starts where it was spawned. Other workers take only tasks that had to wait for their start. For programs whose
-    /// tasks talk much and compute little.
+    /// A task starts on the worker that spawned it. Other workers take only tasks that had to wait
+    /// for their start. Suits programs whose tasks communicate much and compute little.
     Together,
-    /// Tasks are dealt out to all workers in turn.
+    /// Tasks are distributed to all workers in turn.
     Spread,
 }
 
-/// A point in time in units of 1,024 nanoseconds since the pool was made, modulo 2^32 (73 minutes). Never 0.
+/// A point in time in units of 1,024 nanoseconds since the pool was made, modulo 2^32 (73 minutes).
+/// Never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment(u32);
 
@@ -43,17 +44,20 @@ impl Moment {
         self.0
     }
 
-    /// How long before this moment the other was. Wrong by multiples of 73 minutes, which costs one bad choice.
+    /// Returns how long before this moment the earlier one was. If that is more than 73 minutes,
+    /// the result is too small by a multiple of 73 minutes, which costs one bad choice.
     pub(super) fn since(self, earlier: u32) -> Duration {
         Duration::from_nanos(u64::from(self.0.wrapping_sub(earlier)) << 10)
     }
 }
 
-/// What is known of tasks, by the source location of their spawning.
+/// What is known of tasks, by the source location that spawns them.
 ///
-/// A direct-mapped table of one word for each location: its address, and a score. A task that waits and lives for at least
-/// [`SHORT`] raises the score, any other lowers it. At zero the tasks of the location are not worth moving. The pool's workers
-/// share the table. They write to it only when a score changes, and look at one task in [`WATCHED_ONE_IN`] once it is known.
+/// This is a direct-mapped table of one word for each location: its address, and a score. A task
+/// that waits and lives for at least [`SHORT`] raises the score. Any other task lowers it. At zero
+/// the tasks of the location are not worth moving. The pool's workers share the table. They write
+/// to it only when a score changes. Once a location is known, they watch one task in
+/// [`WATCHED_ONE_IN`].
 #[derive(Debug)]
 pub(super) struct Sites {
     slots: Box<[AtomicU64]>,
@@ -61,7 +65,7 @@ pub(super) struct Sites {
 
 /// A power of two.
 const SITES: usize = 256;
-/// The score of an unknown location: so many short tasks make it not worth moving.
+/// The score of an unknown location. This many short tasks make its tasks not worth moving.
 pub(super) const SCORE_FIRST: u64 = 3;
 const SCORE_STEP: u64 = 4;
 const SCORE_MAX: u64 = 15;
@@ -80,7 +84,7 @@ impl Sites {
         (&self.slots[index % SITES], address << SCORE_BITS)
     }
 
-    /// The score of a location.
+    /// Returns the score of a location.
     #[inline]
     pub(super) fn score(&self, site: &'static Location<'static>) -> u64 {
         let (slot, key) = self.slot(site);
@@ -88,19 +92,19 @@ impl Sites {
         if word & !SCORE_MAX == key { word & SCORE_MAX } else { SCORE_FIRST }
     }
 
-    /// A watched task of this location has ended.
+    /// Records that a watched task of this location has ended.
     pub(super) fn note(&self, site: &'static Location<'static>, is_short: bool) {
         let (slot, key) = self.slot(site);
         let old = self.score(site);
         let new = if is_short { old.saturating_sub(1) } else { (old + SCORE_STEP).min(SCORE_MAX) };
-        // Two workers at once may lose one of two notes.
+        // If two workers do this at once, one of the two notes may be lost.
         if new != old || slot.load(Ordering::Relaxed) & !SCORE_MAX != key {
             slot.store(key | new, Ordering::Relaxed);
         }
     }
 }
 
-/// Which workers are idle, as a set of bits.
+/// The set of idle workers, with one bit for each worker.
 #[derive(Debug)]
 pub(super) struct IdleSet {
     words: Box<[AtomicU64]>,
@@ -115,18 +119,18 @@ impl IdleSet {
         self.words[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
     }
 
-    /// Returns whether it was there.
+    /// Removes a worker. Returns whether it was in the set.
     pub(super) fn remove(&self, index: usize) -> bool {
         let bit = 1 << (index % 64);
         self.words[index / 64].fetch_and(!bit, Ordering::Relaxed) & bit != 0
     }
 
-    /// How many there are.
+    /// Returns the number of idle workers.
     pub(super) fn len(&self) -> usize {
         self.words.iter().map(|word| word.load(Ordering::Relaxed).count_ones() as usize).sum()
     }
 
-    /// One of them, looked for from a random place on.
+    /// Returns one idle worker. The search begins at a random place.
     #[inline]
     pub(super) fn any(&self) -> Option<usize> {
         if self.words.iter().all(|word| word.load(Ordering::Relaxed) == 0) {

@@ -1,28 +1,36 @@
-//! Where a task starts: on the worker in whose queue it is, or on another that has less to do.
+//! The choice where a task starts: on the worker in whose queue it is, or on another that has less
+//! to do.
 //!
-//! A started task never moves (S2), so its start is the last moment to choose. To leave a task that waits and computes in turns
-//! where it was spawned may cost all cores but one. To move a task costs some ten microseconds of two cores.
+//! A started task never moves (S2), so its start is the last moment to choose. If tasks that
+//! alternate between waiting and computing all stay where they were spawned, all cores but one may
+//! go unused. To move a task costs about ten microseconds on two cores.
 //!
 //! # The rule
 //! The worker that takes an unstarted task out of its queue asks three questions:
 //!
-//! 1. *Is the task worth moving?* What is known of earlier tasks from the same source location decides, see [`Sites`]. A task is
-//!    worth it unless those ended without a wait, or lived for less than [`SHORT`]. A task that computes and never waits needs
-//!    no decision here: an idle worker steals it while it is in the queue ([`super::idle`]).
-//! 2. *Which worker has the least to do?* An idle one, found in [`IdleSet`], else the better of two random ones (Mitzenmacher,
-//!    "The power of two choices in randomized load balancing", 2001). What a worker has to do is the number of its tasks: started,
-//!    unstarted and inbound. A worker that has not looked around for [`STALE`] is no target.
-//! 3. *Is the difference large enough?* An idle worker gets tasks if this one has others to run, or has more tasks. A busy one gets
-//!    some if this one has clearly more.
+//! 1. *Is the task worth moving?* Earlier tasks from the same source location decide this, see
+//!    [`Sites`](super::placement::Sites). A task is worth moving unless those ended without a wait,
+//!    or lived for less than [`SHORT`]. A task that computes and never waits needs no decision
+//!    here: an idle worker steals it while it is in the queue ([`super::idle`]).
+//! 2. *Which worker has the least to do?* An idle one, found in
+//!    [`IdleSet`](super::placement::IdleSet), is preferred. If there is none, it is the better of
+//!    two random ones (Mitzenmacher, "The power of two choices in randomized load balancing",
+//!    2001). The measure is a worker's *burden*, the number of its tasks: started, unstarted and
+//!    inbound. A worker that has not looked around for [`STALE`] is no target, unless it is idle.
+//! 3. *Is the difference large enough?* An idle worker gets tasks if this one has others to run, or
+//!    has more tasks. A busy worker gets some if this one has clearly more.
 //!
-//! It then hands over half of the difference as one chain, with one push and at most one wake-up. A woken worker with more than
-//! one task decides in the same way for each of them, so many idle workers are reached in a logarithmic number of steps.
+//! The worker then hands over half of the difference as one chain, with one push and at most one
+//! wake-up. A woken worker with more than one task decides in the same way for each of them. So a
+//! logarithmic number of steps reaches many idle workers.
 //!
-//! # What is handed over
-//! lies in the target's `inbound` inbox ([`super::shared`]). The target takes it when it looks around. An idle worker takes it
-//! when it has lain there for the length of a nap, so that nothing is stranded behind a target that turns out to be busy.
+//! # The tasks that are handed over
+//! They lie in the target's `inbound` inbox ([`super::shared`]). The target takes them when it
+//! looks around. An idle worker takes them when they have lain there for the length of a nap. So
+//! nothing is stranded behind a target that turns out to be busy.
 //!
-//! All of it costs the same at any number of workers. With one worker, and with [`Placement::Together`], none of it happens.
+//! All of this costs the same at any number of workers. With one worker, and with
+//! [`Placement::Together`](super::Placement::Together), none of it happens.
 #![expect(unsafe_code, reason = "hands tasks over by pointer")]
 
 use std::panic::Location;
@@ -41,20 +49,22 @@ const STALE: Duration = Duration::from_millis(1);
 /// The most tasks in one hand-over.
 const BATCH_MAX: usize = 64;
 
-/// What is to be done with a task that was about to start.
+/// What to do with a task that was about to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It starts here. `is_watched`: what becomes of it is to be noted.
+    /// The task starts here. `is_watched` tells whether its life is to be recorded.
     Here { is_watched: bool },
-    /// Another worker has it.
+    /// The task has been handed to another worker.
     Moved,
 }
 
 impl Worker {
-    /// Decides where an unstarted task that was taken out of this worker's queue starts, and hands it or younger ones over.
+    /// Decides where an unstarted task that was taken out of this worker's queue starts. Hands it,
+    /// or younger tasks, over if that is better.
     ///
     /// # Safety
-    /// T1: the task is in no queue, and its queue's reference is the caller's. With [`Verdict::Moved`] it is given away.
+    /// T1: the task is in no queue, and its queue's reference is the caller's. [`Verdict::Moved`]
+    /// means that the reference has been given away.
     #[inline]
     pub(super) unsafe fn place(&self, task: *const Header) -> Verdict {
         // SAFETY: T1, the caller's promise.
@@ -78,8 +88,8 @@ impl Worker {
         left == 0
     }
 
-    /// Hands tasks over if another worker has clearly less to do. Returns whether this task is among them. If this worker has
-    /// younger ones it keeps this one, which it can start at once.
+    /// Hands tasks over if another worker has clearly less to do. Returns whether this task is
+    /// among them. If this worker has younger tasks, it keeps this one, which it can start at once.
     ///
     /// # Safety
     /// T1: as [`Worker::place`].
@@ -107,7 +117,8 @@ impl Worker {
                 self.shared.unstarted.push(younger);
                 break;
             }
-            // SAFETY: T1, as above. Only a join on this worker could start it, and this worker is in its loop.
+            // SAFETY: T1, as above. Only a join on this worker could start it, and this worker is
+            // in its loop.
             unsafe { batch.push(younger) };
         }
         let moves = batch.len() == 0;
@@ -117,12 +128,14 @@ impl Worker {
         }
         // SAFETY: T1: put into the chain above.
         unsafe { target.send_inbound(batch) };
-        // A target that is about to be busy for long must not keep them.
+        // A target that is about to be busy for long must not keep the tasks, so a watcher may be
+        // needed.
         self.pool.note_spawn();
         moves
     }
 
-    /// The worker that is to get tasks of this one, which has `own` besides the one that is about to start, and what it has.
+    /// Returns the worker that is to get tasks of this one, and that worker's burden. `own` is the
+    /// burden of this worker without the task that is about to start.
     fn target(&self, own: usize) -> Option<(&'static WorkerShared, usize)> {
         let workers = &self.pool.workers;
         if let Some(index) = self.pool.idle.any() {
@@ -151,7 +164,8 @@ impl Worker {
         (is_reachable && best.1 + slack < own).then_some(best)
     }
 
-    /// A watched task has been started here. `has_ended`: without having switched away.
+    /// Records that a watched task has been started here. `has_ended` means that it ended without
+    /// switching away.
     ///
     /// # Safety
     /// T1: unless it has ended, the task lives and belongs to this worker.
@@ -171,7 +185,7 @@ impl Worker {
         }
     }
 
-    /// A task that was watched since this moment has ended.
+    /// Records that a task that was watched since the moment `since` has ended.
     #[cold]
     pub(super) fn note_end(&self, site: &'static Location<'static>, since: u32) {
         let now = Moment::at(clock::now(), self.pool.epoch);
@@ -181,7 +195,8 @@ impl Worker {
 
 /// Returns whether a task that `worker` took out of its own queue may be linked into a chain.
 ///
-/// A task that was stolen may not: its `worker` is still the victim, where a join may start it at any moment.
+/// A stolen task may not. Its `worker` still names the victim, where a join may start it at any
+/// moment.
 fn may_be_handed_over(header: &Header, worker: &WorkerShared) -> bool {
     let named = header.worker.load(Ordering::Relaxed);
     !header.started.load(Ordering::Relaxed)
@@ -228,7 +243,7 @@ mod tests {
         thief.unstarted.push(&raw const task);
         assert_eq!(thief.unstarted.pop_oldest(), &raw const task);
         assert!(!may_be_handed_over(&task, thief));
-        // What came through an inbox is the worker's own.
+        // A task that came through an inbox is the worker's own.
         task.worker.store(ptr::from_ref(thief).cast_mut().cast(), Ordering::Relaxed);
         assert!(may_be_handed_over(&task, thief));
         task.started.store(true, Ordering::Relaxed);

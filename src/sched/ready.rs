@@ -1,4 +1,5 @@
-//! The started tasks of a worker that are ready to go on: first in, first out, linked through their headers.
+//! The ready tasks of a worker: started tasks that can go on, and unstarted tasks that may start
+//! only here. The queue is first in, first out, and is linked through the tasks' headers.
 #![expect(unsafe_code, reason = "links headers of tasks")]
 
 use std::cell::Cell;
@@ -23,6 +24,7 @@ impl ReadyQueue {
         self.first.get().is_null()
     }
 
+    /// Appends a task.
     /// # Safety
     /// T1: the task is in no queue, belongs to this worker, and lives until it has been run.
     #[inline]
@@ -38,7 +40,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Shows every task that is in it, in its order. For `each` nothing is added or taken.
+    /// Calls `each` for every task in the queue, oldest first. `each` must neither add nor take
+    /// tasks.
     pub(super) fn for_each(&self, mut each: impl FnMut(&Header)) {
         // SAFETY: T1: a queued task lives.
         let mut task = unsafe { self.first.get().as_ref() };

@@ -1,23 +1,26 @@
 //! How a worker that computes stays fair, and its memory small.
 //!
 //! # Preemption
-//! A task that has used up its budget makes room for a ready task at once, so that a timer or a completion reaches its task
-//! within one budget. It makes room for another *preempted* task, one that made room itself, only when its *slice* is over.
-//! Preempted tasks run one after another when nothing else is ready, and one of them at each look around.
+//! A task that has used up its budget makes room for a ready task at once. So a timer or a
+//! completion reaches its task within one budget. A task that made room in this way is *preempted*.
+//! A running task makes room for a preempted one only when its *slice* is over. Preempted tasks run
+//! one after another when nothing else is ready, and one of them at each look around.
 //!
 //! # Restraint
-//! A worker that starts a task while others are ready adds a stack to those that take turns. For tasks that soon wait or end
-//! this is right: each turn starts one. For tasks that compute it is not. The parts of a fork-join would all begin, take
-//! turns and hold a stack each, where the joiners would have run them one after another on a few.
+//! If a worker starts a task while others are ready, one more stack is in use, and one more task
+//! takes turns. This is right for tasks that soon wait or end, because each turn starts one. It is
+//! wrong for tasks that compute. The parts of a fork-join would all begin, take turns, and hold a
+//! stack each. If they are held back, the joiners run them one after another on a few stacks.
 //!
-//! So the worker learns from what it starts. A task that uses up the budget of its first turn doubles the *pause* before the
-//! next unstarted task may begin ahead of others, from [`FIRST`] to [`LAST`]. A task that waits or ends before halves it, down
-//! to none. Idle workers may steal unstarted tasks at any time.
+//! So the worker learns from the tasks that it starts. A task that uses up the budget of its first
+//! turn doubles the *pause* before the next unstarted task may begin ahead of others, from
+//! [`FIRST`] to [`LAST`]. A task that waits or ends before that halves the pause, down to none.
+//! Idle workers may steal unstarted tasks at any time.
 //!
 //! | pause | at a turn with unstarted tasks and others |
 //! |---|---|
 //! | none | unstarted and ready tasks alternate |
-//! | some | ready tasks run, then preempted ones; an unstarted task begins each time the pause is over |
+//! | some | ready tasks run, then preempted ones; an unstarted task begins when the pause is over |
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -34,13 +37,13 @@ const LAST: u64 = 16 * FIRST;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Restraint {
-    /// In nanoseconds. Zero: unstarted tasks are not held back.
+    /// The pause in nanoseconds. It is zero if unstarted tasks are not held back.
     pause: Cell<u64>,
-    /// When the last task was started that used up its budget.
+    /// When the first turn of the last task that used up its budget was over.
     since: Cell<Instant>,
     /// Whether a budget has been used up in this slice.
     used_up: Cell<bool>,
-    /// When others were seen to wait for its end.
+    /// When the slice began: when another task was first seen to wait for its end.
     slice: Cell<Option<Instant>>,
 }
 
@@ -54,13 +57,13 @@ impl Restraint {
         }
     }
 
-    /// Whether unstarted tasks are held back at all.
+    /// Returns whether unstarted tasks are held back at all.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         self.pause.get() != 0
     }
 
-    /// Whether an unstarted task may begin ahead of others.
+    /// Returns whether an unstarted task may begin ahead of others.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         !self.holds() || self.is_pause_over()
@@ -71,15 +74,15 @@ impl Restraint {
         passed >= Duration::from_nanos(self.pause.get())
     }
 
-    /// A task that has just been started, or that was preempted, is about to run.
+    /// Resets the slice for a task that is about to run: one that starts, or one that was preempted.
     #[inline]
     pub(super) fn begin_slice(&self) {
         self.used_up.set(false);
         self.slice.set(None);
     }
 
-    /// Notes that a budget has been used up. Returns whether the slice is over, which others wait for: it begins with the first
-    /// call that says so.
+    /// Records that a budget has been used up. Returns whether the slice is over and others wait
+    /// for its end. The slice begins with the first call in which `others_compute`.
     #[inline]
     pub(super) fn note_used_up(&self, others_compute: bool) -> bool {
         self.used_up.set(true);
@@ -93,7 +96,7 @@ impl Restraint {
         now.saturating_duration_since(begun) >= SLICE
     }
 
-    /// The first turn of a task is over.
+    /// Learns from a task whose first turn is over.
     #[inline]
     pub(super) fn learn(&self) {
         if self.used_up.get() || self.holds() {

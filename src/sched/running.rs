@@ -76,8 +76,8 @@ impl Worker {
                 unsafe { Header::release(task) };
             }
         };
-        // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives while it runs; a fiber is
-        // dropped only when complete (S1).
+        // SAFETY: C-contract of `Fiber::new`: the closure holds a pointer to the task, which lives
+        // while it runs. A fiber is dropped only when it is complete (S1).
         let mut fiber = unsafe { Fiber::new(stack, main) };
         // The scheduler's loop notes what it runs next by itself.
         let noted = in_place.then(task::noted);
@@ -109,7 +109,8 @@ impl Worker {
                 // SAFETY: T1: the slot is the worker's, and empty until `has_fiber`.
                 unsafe { (*running.fiber.get()).write(fiber) };
                 header.has_fiber.set(true);
-                // SAFETY: L3/T6: in no list yet, taken out by `retire` before the stack is used again; this worker's thread only.
+                // SAFETY: L3/T6: it is in no list yet, and `retire` takes it out before the stack
+                // is used again. Only this worker's thread touches the list.
                 unsafe { self.started.push(&raw const running.enter(task).link) };
                 self.shared
                     .load
@@ -146,7 +147,8 @@ impl Worker {
             local.budget.set(BUDGET);
         });
         task::note(header);
-        // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
+        // SAFETY: T1: `has_fiber` says that the fiber is there. The task does not touch its own
+        // slot.
         let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
         let state = fiber.resume(());
         match state {
@@ -188,7 +190,8 @@ impl Worker {
         if header.watched_since.get() != 0 {
             self.note_end(header.spawned_at(), header.watched_since.get());
         }
-        // SAFETY: T2: the running task's reference, which `run` does not give back once there is a fiber.
+        // SAFETY: T2: the running task's reference, which `run` does not release once there is a
+        // fiber.
         unsafe { Header::release(task) };
         // SAFETY: S5: the last access to the scope.
         unsafe { ended(scope, daemon) };
@@ -221,7 +224,8 @@ impl Worker {
             local.task.set(ptr::null());
             local.open_frames.replace(0)
         });
-        // SAFETY: R1: set for as long as the root runs, and resumed by the root only, never by itself.
+        // SAFETY: R1: set for as long as the root runs. Only the root resumes it, so it never
+        // resumes itself.
         let state = unsafe { (*self.scheduler.get()).resume(()) };
         debug_assert_eq!(matches!(state, FiberState::Complete(())), self.finished.get());
         local::with(|local| {

@@ -1,27 +1,34 @@
-//! What other threads may touch of a worker: its inboxes, its queue of unstarted tasks, and its sleep.
+//! What other threads may touch of a worker: its inboxes, its queue of unstarted tasks, and its
+//! sleep.
 //!
 //! # Inboxes
-//! Three stacks of task headers, linked through the headers: `woken` (tasks to run), `cancelled` (tasks whose nodes have been
-//! flagged; each message owns a reference) and `inbound` (unstarted tasks that were placed here). Any thread pushes. The worker
-//! takes all at once and restores the order.
+//! An inbox is a stack of task headers, linked through the headers. There are three:
+//! - `woken` holds tasks to run.
+//! - `cancelled` holds tasks whose nodes have been flagged. Each message owns a reference.
+//! - `inbound` holds unstarted tasks that were placed here.
 //!
-//! `inbound` may be taken by any worker of the pool, again all at once, so that tasks are not stranded when this one is busy for
-//! long. A task in it has no `worker`, so a join does not start it, and its link stays the inbox's.
+//! Any thread pushes. The worker takes all entries at once and restores their order.
+//!
+//! Any worker of the pool may take from `inbound`, again all at once, so that tasks are not
+//! stranded when this worker is busy for long. A task in it has no `worker`, so a join does not
+//! start it, and its link stays the inbox's.
 //!
 //! # Sleep
 //! ```text
-//!   the worker                                    somebody with news
+//!   the worker                                    a sender
 //!   state <- ASLEEP or IN_DRIVER    (SeqCst)       push onto an inbox               (SeqCst)
-//!   look at the inboxes once more   (SeqCst)       state <- AWAKE, if it was not    (SeqCst)
-//!   sleep                                          if it was: wake by futex or by the driver's waker
-//!   state <- AWAKE
+//!   look at the inboxes once more   (SeqCst)       look at the state                (SeqCst)
+//!   sleep                                          if it is not AWAKE: exchange it for AWAKE
+//!   state <- AWAKE                                   and wake by futex or the driver's waker
 //! ```
-//! One of the two sees the other: the news is found at the last look, or the sleeper is woken. Only the push that finds the
-//! inbox empty looks at the state; an earlier one has already.
+//! One of the two sees the other. Either the worker finds the message at its last look, or the
+//! sender finds the worker asleep and wakes it. Only the push that finds the inbox empty looks at
+//! the state. If the inbox was not empty, an earlier push has looked.
 //!
 //! # Life
-//! S6: these are never freed, nor is the waker closed: a foreign thread may still be about to write to them long after it has
-//! made a task runnable. They are recycled when their pool goes.
+//! S6: a `WorkerShared` is never freed, nor is its waker closed. A foreign thread may still be
+//! about to write to it long after it has made a task runnable. It is recycled when its pool is
+//! dropped.
 #![expect(unsafe_code, reason = "links headers of tasks into stacks")]
 
 use std::ptr;
@@ -35,9 +42,9 @@ use crate::driver::Waker;
 use crate::task::{Board, Header};
 
 const AWAKE: u32 = 0;
-/// On the futex: no driver has been opened yet.
+/// Asleep on the futex, because no driver has been opened yet.
 const ASLEEP: u32 = 1;
-/// In the driver's poll.
+/// Asleep in the driver's poll.
 const IN_DRIVER: u32 = 2;
 
 /// See the module.
@@ -48,22 +55,23 @@ pub(crate) struct WorkerShared {
     cancelled: AtomicPtr<Header>,
     inbound: AtomicPtr<Header>,
     sleep: AtomicU32,
-    /// When the worker last looked around, as `placement::Moment`.
+    /// When the worker last looked around, as a `placement::Moment`.
     pub(super) looked_at: AtomicU32,
-    /// The number of started tasks that have switched away and have not ended. Written by the worker only.
+    /// The number of started tasks that have switched away and have not ended. Only the worker
+    /// writes to it.
     pub(super) load: AtomicUsize,
     /// The number of tasks in `inbound`. It may lag behind.
     inbound_count: AtomicUsize,
     pub(super) waker: OnceLock<Waker>,
     pub(super) unstarted: Deque<Header>,
-    /// What it runs, for those to whom it gives no answer.
+    /// What the worker runs, as it notes it itself. Read when the worker does not answer.
     pub(super) board: Board,
 }
 
 static RETIRED: Mutex<Vec<&'static WorkerShared>> = Mutex::new(Vec::new());
 
 impl WorkerShared {
-    /// One that was used before, or a new one, which lives as long as the process.
+    /// Returns a retired one, or a new one, which lives as long as the process.
     pub(super) fn obtain() -> &'static WorkerShared {
         let retired = RETIRED.lock().unwrap_or_else(PoisonError::into_inner).pop();
         retired.unwrap_or_else(|| Box::leak(Box::new(WorkerShared::new())))
@@ -84,7 +92,8 @@ impl WorkerShared {
         }
     }
 
-    /// For the next pool. No task is queued here any more, but a request may have come to one that was about to end.
+    /// Makes it available to the next pool. No task is queued here any more, but a request to
+    /// cancel may have arrived for a task that was about to end.
     pub(super) fn retire(&'static self) {
         self.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
@@ -94,10 +103,11 @@ impl WorkerShared {
         RETIRED.lock().unwrap_or_else(PoisonError::into_inner).push(self);
     }
 
-    /// A task that is to run here.
+    /// Sends a task that is to run here.
     ///
     /// # Safety
-    /// T1: the header's `next` is the caller's (it is in no queue), and the task lives until this worker has run it.
+    /// T1: the header's `next` is the caller's, because the task is in no queue. The task lives
+    /// until this worker has run it.
     pub(super) unsafe fn send_woken(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
         let link = unsafe { &(*task).next };
@@ -109,7 +119,8 @@ impl WorkerShared {
     /// Places unstarted tasks here.
     ///
     /// # Safety
-    /// T1: the tasks are in no queue, their `worker` is null, and the caller gives the queue's references away.
+    /// T1: the tasks are in no queue, their `worker` is null, and the caller gives the queue's
+    /// references away.
     pub(super) unsafe fn send_inbound(&self, tasks: Chain) {
         let Some((first, last)) = tasks.ends else { return };
         // SAFETY: T1, the caller's promise.
@@ -120,8 +131,8 @@ impl WorkerShared {
         }
     }
 
-    /// Takes all inbound tasks, oldest first, and calls `each`, which gets the queue's references. Any worker of the pool may call
-    /// this. Returns how many there were.
+    /// Takes all inbound tasks and calls `each` for them, oldest first. `each` receives the queue's
+    /// reference. Returns the number of tasks. Any worker of the pool may call this.
     pub(super) fn take_inbound(&self, mut each: impl FnMut(*const Header)) -> usize {
         if self.inbound.load(Ordering::Relaxed).is_null() {
             return 0;
@@ -140,19 +151,20 @@ impl WorkerShared {
         count
     }
 
-    /// The newest inbound task, for comparison only; null if there is none.
+    /// Returns the newest inbound task, for comparison only. Null if there is none.
     pub(super) fn newest_inbound(&self) -> *const Header {
         self.inbound.load(Ordering::Relaxed)
     }
 
-    /// How many tasks the worker has and is to have, roughly: started, unstarted and inbound ones.
+    /// Returns roughly how many tasks the worker has and is to have: started, unstarted and inbound
+    /// ones.
     pub(super) fn burden(&self) -> usize {
         self.load.load(Ordering::Relaxed)
             + self.unstarted.len()
             + self.inbound_count.load(Ordering::Relaxed)
     }
 
-    /// A task whose nodes have been flagged.
+    /// Sends a task whose nodes have been flagged.
     ///
     /// # Safety
     /// T2: the caller gives a reference away, and has just set `cancel_queued`.
@@ -164,7 +176,7 @@ impl WorkerShared {
         }
     }
 
-    /// Takes all woken tasks, oldest first, and calls `each`.
+    /// Takes all woken tasks and calls `each` for them, oldest first.
     pub(super) fn receive_woken(&self, mut each: impl FnMut(*const Header)) {
         if self.woken.load(Ordering::Relaxed).is_null() {
             return;
@@ -179,7 +191,8 @@ impl WorkerShared {
         }
     }
 
-    /// Takes all messages about cancellations, oldest first; `each` gets the reference.
+    /// Takes all messages about cancellations and calls `each` for them, oldest first. `each`
+    /// receives the message's reference.
     pub(super) fn receive_cancelled(&self, mut each: impl FnMut(*const Header)) {
         if self.cancelled.load(Ordering::Relaxed).is_null() {
             return;
@@ -192,7 +205,8 @@ impl WorkerShared {
             let header = unsafe { &*task };
             // The link is read before the next message may use it.
             let next = header.cancel_next.load(Ordering::Relaxed);
-            // An exchange, not a store: who finds it set has raised a flag that `each` sees, who does not sends again.
+            // This is an exchange, not a store. A sender that finds it set has raised a flag that
+            // `each` sees. A sender that finds it clear sends again.
             header.cancel_queued.swap(false, Ordering::AcqRel);
             each(task);
             task = next;
@@ -223,7 +237,8 @@ impl WorkerShared {
         self.sleep.load(Ordering::SeqCst) != AWAKE
     }
 
-    /// The worker announces that it is about to sleep; false: there is news, and it must not.
+    /// Announces that the worker is about to sleep. Returns false if there is news, and the worker
+    /// must not sleep.
     pub(super) fn fall_asleep(&self, in_driver: bool) -> bool {
         self.set_sleep(if in_driver { IN_DRIVER } else { ASLEEP });
         fence_for_loom();
@@ -234,12 +249,18 @@ impl WorkerShared {
         true
     }
 
-    /// What the worker itself writes there. An exchange costs what a `SeqCst` store does (on x86 it is the same instruction) and
-    /// makes the order of all writes to this word plain to loom. Loom does not know that nothing comes between what an exchange
-    /// reads and what it writes: after the worker's ASLEEP, a waker's AWAKE over it, and the worker's AWAKE and ASLEEP, all stored,
-    /// it holds the waker's AWAKE to be perhaps the last of the four, and once it finds out that it is not, it forgets that
-    /// the *next* waker's AWAKE came after the second ASLEEP. A worker that this one has woken may then read ASLEEP again, and
-    /// sleeps for ever: in loom, not in C++20, where a read cannot return what a write that happened before it has replaced.
+    /// Writes the worker's own changes of the state.
+    ///
+    /// An exchange costs as much as a `SeqCst` store (on x86 it is the same instruction), and makes
+    /// the order of all writes to this word plain to loom. Loom does not know that nothing comes
+    /// between what an exchange reads and what it writes.
+    ///
+    /// Suppose that the worker stores ASLEEP, a waker exchanges it for AWAKE, and the worker then
+    /// stores AWAKE and ASLEEP. Loom considers it possible that the waker's AWAKE is the last of
+    /// the four. Once loom finds out that it is not, it forgets that the *next* waker's AWAKE came
+    /// after the second ASLEEP. A worker that this waker has woken may then read ASLEEP again, and
+    /// sleeps forever. This happens in loom, not in C++20, where a read cannot return a value that
+    /// was replaced by a write that happened before the read.
     fn set_sleep(&self, state: u32) {
         self.sleep.swap(state, Ordering::SeqCst);
     }
@@ -254,16 +275,17 @@ impl WorkerShared {
         self.set_sleep(AWAKE);
     }
 
-    /// The worker is back from its driver.
+    /// Marks the worker as awake after it was in its driver, or after it decided not to sleep.
     pub(super) fn wake_up(&self) {
         self.set_sleep(AWAKE);
     }
 }
 
-/// Unstarted tasks that are linked through their headers, newest first: what an inbox is given in one step.
+/// Unstarted tasks that are linked through their headers, newest first. An inbox takes a chain in
+/// one step.
 #[derive(Debug)]
 pub(super) struct Chain {
-    /// The newest and the oldest.
+    /// The newest and the oldest task.
     ends: Option<(*const Header, *const Header)>,
     count: usize,
 }
@@ -271,7 +293,7 @@ pub(super) struct Chain {
 impl Chain {
     pub(super) const EMPTY: Chain = Chain { ends: None, count: 0 };
 
-    /// Adds a task, which is the newest.
+    /// Adds a task as the newest one.
     ///
     /// # Safety
     /// T1: the task is in no queue, and the caller gives the queue's reference away.
@@ -279,7 +301,7 @@ impl Chain {
         let (newest, oldest) = self.ends.unwrap_or((ptr::null(), task));
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
-        // Until it starts: a join must not start it, since its link is the inbox's.
+        // Null until the task starts. A join must not start it, because its link is the inbox's.
         header.worker.store(ptr::null_mut(), Ordering::Relaxed);
         header.next.store(newest.cast_mut(), Ordering::Relaxed);
         self.ends = Some((task, oldest));
@@ -291,12 +313,14 @@ impl Chain {
     }
 }
 
-/// Pushes a chain whose newest task is `first` and whose oldest has this link. Returns whether the stack was empty.
+/// Pushes a chain whose newest task is `first`. `link` is the link of its oldest task. Returns
+/// whether the stack was empty.
 fn push(stack: &AtomicPtr<Header>, first: *const Header, link: &AtomicPtr<Header>) -> bool {
     let mut head = stack.load(Ordering::Relaxed);
     loop {
         link.store(head, Ordering::Relaxed);
-        // Release: the worker sees the link, and all that this thread did before. SeqCst: see "Sleep".
+        // Release: the worker sees the link, and all that this thread did before. SeqCst: see
+        // "Sleep".
         match stack.compare_exchange_weak(
             head,
             first.cast_mut(),
@@ -309,7 +333,7 @@ fn push(stack: &AtomicPtr<Header>, first: *const Header, link: &AtomicPtr<Header
     }
 }
 
-/// Turns a stack that was taken off around: oldest first.
+/// Reverses a stack that was taken off, so that the oldest task comes first.
 fn reverse(mut head: *mut Header, link: impl Fn(&Header) -> &AtomicPtr<Header>) -> *const Header {
     let mut reversed: *mut Header = ptr::null_mut();
     // SAFETY: T1/T2: tasks in an inbox live, and their links are the inbox's.

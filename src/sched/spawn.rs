@@ -1,4 +1,4 @@
-//! How tasks get into queues, and how a join gets one out of turn.
+//! How tasks get into queues, and how a join takes one out of turn.
 #![expect(unsafe_code, reason = "queues tasks by pointer")]
 
 use std::ptr;
@@ -11,19 +11,22 @@ use super::worker::{self, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
-/// Whether a worker belongs to that pool. A task of one run must not be queued in another: that may be over before it.
+/// Returns whether a worker belongs to that pool. A task of one run must not be queued in another
+/// run, which may be over before the task is.
 #[inline]
 fn is_for(worker: &Worker, pool: *const ()) -> bool {
     ptr::eq(Arc::as_ptr(&worker.pool).cast(), pool)
 }
 
-/// The pool that the current thread works for, for [`spawn`] and [`spawn_local`]; null: none.
+/// Returns the pool that the current thread works for, as an argument for [`spawn`] and
+/// [`spawn_local`]. Null if there is none.
 #[inline]
 pub(crate) fn pool_here() -> *const () {
     worker::current().map_or(ptr::null(), |worker| Arc::as_ptr(&worker.pool).cast())
 }
 
-/// Queues a task on the current worker, or wherever the pool deals tasks out to. False: this thread is no worker of `pool`.
+/// Queues a task on the current worker, or on the next one in turn with [`Placement::Spread`].
+/// Returns false if this thread is no worker of `pool`.
 ///
 /// # Safety
 /// T1: the task is new, and the caller gives the queue's reference away.
@@ -32,7 +35,7 @@ pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
     let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
         return false;
     };
-    // SAFETY: T1: nobody else knows the task yet.
+    // SAFETY: T1: no other thread knows the task yet.
     let header = unsafe { &*task };
     if worker.pool.settings.placement == Placement::Spread {
         // SAFETY: T1, the caller's promise.
@@ -45,7 +48,8 @@ pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
     true
 }
 
-/// Queues a task that may only start on the current worker.
+/// Queues a task that may start only on the current worker. Returns false if this thread is no
+/// worker of `pool`.
 ///
 /// # Safety
 /// T1, as [`spawn`].
@@ -53,14 +57,15 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
     let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
         return false;
     };
-    // Its `worker` stays null until it starts: the link of a queue runs through its header, so nobody may start it from
-    // within another frame while it is queued.
+    // Its `worker` stays null until it starts. The queue links it through its header, so no join
+    // may start it from within another frame while it is queued.
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
 }
 
-/// Queues a task that is to start on the worker that comes so many places after the current one.
+/// Queues a task that is to start on the worker that comes `places` after the current one. Returns
+/// false if this thread is no worker of `pool`.
 ///
 /// # Safety
 /// T1, as [`spawn`].
@@ -74,11 +79,12 @@ pub(crate) unsafe fn spawn_beside(task: *const Header, pool: *const (), places: 
     true
 }
 
-/// How many workers the current thread's pool has; none on a thread that is no worker.
+/// Returns how many workers the current thread's pool has, or 0 on a thread that is no worker.
 pub(crate) fn workers_here() -> usize {
     worker::current().map_or(0, |worker| worker.pool.workers.len())
 }
 
+/// Queues a task on the pool's next worker in turn.
 /// # Safety
 /// T1, as [`spawn`].
 unsafe fn send(pool: &Pool, task: *const Header) {
@@ -90,16 +96,17 @@ unsafe fn send(pool: &Pool, task: *const Header) {
     pool.note_spawn();
 }
 
-/// Queues a task that is to start on one certain worker, from any thread.
+/// Queues a task that is to start on the worker `index`. Called on any thread.
 ///
 /// # Safety
-/// T1, as [`spawn`]; a run is going on, and does not end before the task has.
+/// T1, as [`spawn`]. A run is going on, and does not end before the task has.
 pub(crate) unsafe fn spawn_on(pool: &Pool, index: usize, task: *const Header) {
-    // SAFETY: T1, the caller's promise. Its `worker` stays null until it starts, as in `spawn_local`.
+    // SAFETY: T1, the caller's promise. Its `worker` stays null until it starts, as in
+    // `spawn_local`.
     unsafe { pool.workers[index].send_woken(task) };
 }
 
-/// A pool, seen from outside.
+/// A reference to a pool for threads outside of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Remote {
     pool: Weak<Pool>,
@@ -113,7 +120,7 @@ impl Remote {
     /// Queues a task on one of the pool's workers.
     ///
     /// # Safety
-    /// T1, as [`spawn`]; a run is going on, and does not end before the task has.
+    /// T1, as [`spawn`]. A run is going on, and does not end before the task has.
     pub(crate) unsafe fn spawn(&self, task: *const Header) {
         if let Some(pool) = self.pool.upgrade() {
             // SAFETY: T1, the caller's promise.
@@ -122,20 +129,22 @@ impl Remote {
     }
 }
 
-/// The pool that the current thread works for.
+/// Returns the pool that the current thread works for.
 pub(crate) fn current_pool() -> Option<Arc<Pool>> {
     worker::current().map(|worker| Arc::clone(&worker.pool))
 }
 
-/// Starts a task that has not started and is queued on the current worker, from within the caller's own frame: for `join`.
-/// Returns when it has ended or switched away, or at once if it is not that kind of task. True: it has ended; and if `claim`, its
-/// result is claimed for the caller.
+/// Starts a task that has not started and is queued on the current worker, from within the caller's
+/// own frame. `join` uses this. Returns when the task has ended or switched away, or at once if it
+/// is no such task. Returns true if the task has ended. With `claim`, its result is then claimed
+/// for the caller.
 ///
-/// The task goes on with what is left of the caller's budget, and the caller with what the task has left of it. A budget of
-/// its own for each task would let a fork-join run for seconds without a look at timers, the driver and other tasks.
+/// The task goes on with what is left of the caller's budget, and the caller with what the task
+/// leaves of it. If each task had a budget of its own, a fork-join could run for seconds without a
+/// look at timers, the driver and other tasks.
 ///
 /// # Safety
-/// T2: the caller holds a reference to the task, of its own.
+/// T2: the caller holds its own reference to the task.
 #[inline(always)]
 pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool {
     // SAFETY: T2, the caller's promise.
@@ -160,7 +169,7 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
     };
     if let Some(taken) = taken {
         if !ptr::eq(taken, task) {
-            // A thief was faster. What `pop_oldest` gave instead is next in turn.
+            // A thief was faster. The task that `pop_oldest` returned instead is next in turn.
             if !taken.is_null() {
                 // SAFETY: T1: taken out of the queue just now.
                 unsafe { worker.start_other(taken) };
@@ -168,16 +177,20 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
             return false;
         }
         if header.started.load(Ordering::Relaxed) {
-            // SAFETY: T2: the queue's reference; the caller has its own.
+            // SAFETY: T2: the queue's reference. The caller has its own.
             unsafe { Header::release(task) };
             return false;
         }
-        // Out of the queue: nobody else can start it, so no exchange is needed.
+        // The task is out of the queue, so no other thread can start it, and no exchange is needed.
         header.started.store(true, Ordering::Release);
     } else {
-        // Further down, or stolen just now: the flag decides. The entry stays in its deque, with its reference, and is passed
-        // over once it is the newest or the oldest. (Tasks in the ready queue or in an inbox name no worker and have been turned away above: they
-        // are linked through their headers, and a started task needs that link for its own wake-ups.)
+        // The task is further down in the queue, or was stolen just now. The flag decides. The
+        // entry stays in its deque, with its reference, and is passed over once it is the newest or
+        // the oldest.
+        //
+        // Tasks in the ready queue or in an inbox name no worker and have been turned away above.
+        // They are linked through their headers, and a started task needs that link for its own
+        // wake-ups.
         if header.started.swap(true, Ordering::AcqRel) {
             return false;
         }
@@ -187,16 +200,17 @@ pub(crate) unsafe fn run_if_unstarted(task: *const Header, claim: bool) -> bool 
     // SAFETY: T3: this thread has set `started`.
     let ended = unsafe { worker.start(task, true) };
     if !ended {
-        // It ends some other time, on this thread, and whoever looks first takes what it leaves.
+        // The task ends later, on this thread. Its result is then for the first reader.
         header.claims.set(false);
     }
     ended
 }
 
 impl Worker {
-    /// Takes a task that has one newer task above it: the first child of two that are joined in the order of their spawning.
-    /// Removes the entries of started tasks that it finds on the way. These would otherwise stay until the worker comes back to
-    /// its loop, which a fork-join does not do for a long time, and each keeps the box of its task.
+    /// Takes a task that has one newer task above it: the first child of two that are joined in the
+    /// order of their spawning. Removes the entries of started tasks that it finds on the way. They
+    /// would otherwise stay until the worker comes back to its loop, which a fork-join does not do
+    /// for a long time, and each keeps the box of its task.
     #[inline(never)]
     fn take_second_newest(&self, task: *const Header) -> Option<*const Header> {
         let queue = &self.shared.unstarted;
@@ -220,10 +234,10 @@ impl Worker {
         }
     }
 
-    /// [`Worker::start_if_first`] in place of the current task, out of line.
+    /// Calls [`Worker::start_if_first`] in place of the current task. It is out of line.
     ///
     /// # Safety
-    /// T1, as there.
+    /// T1: as [`Worker::start_if_first`].
     #[cold]
     unsafe fn start_other(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.

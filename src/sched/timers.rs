@@ -1,10 +1,13 @@
-//! The timers of one worker: a hierarchical timing wheel (Varghese and Lauck, 1987) of nodes on the stacks of those who wait.
+//! The timers of one worker: a hierarchical timing wheel (Varghese and Lauck, 1987). Its nodes lie
+//! on the stacks of the waiting tasks.
 //!
-//! Time is counted in ticks of 2^16 ns (66 us) since the wheel was made. A level has 64 slots; a slot of level `n` spans
-//! 64^n ticks. A timer sits at the level of the highest group of six bits in which its tick differs from the wheel's current
-//! one, so setting and cancelling one is a handful of stores, however many there are; as time enters a slot of a higher
-//! level, its timers move down. Each level keeps a bit per slot that is occupied: finding the next moment to wake is a few bit
-//! operations, and with no timer set there is none.
+//! Time is counted in ticks of 2^16 ns (66 us) since the wheel was made. A level has 64 slots. A
+//! slot of level `n` spans 64^n ticks. A timer sits at the level of the highest group of six bits
+//! in which its tick differs from the wheel's current one. So setting or cancelling a timer takes a
+//! few stores, however many timers are set. When time enters a slot of a higher level, the timers
+//! in that slot move down. Each level keeps one bit for each slot, which tells whether the slot is
+//! occupied. So a few bit operations find the next moment to wake, and with no timer set there is
+//! none.
 //!
 //! A deadline is rounded up to a tick and the time down, so no timer ever rings early.
 //!
@@ -16,15 +19,15 @@ use std::time::{Duration, Instant};
 
 use crate::base::list::{Link, List};
 
-/// A timer, on the stack of whoever waits for it.
+/// A timer, on the stack of the task that waits for it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Timer {
     link: Link,
     tick: Cell<u64>,
-    /// The level and the slot it is in; [`NOWHERE`] when it is not set.
+    /// The level and the slot that it is in, or [`NOWHERE`] if it is not set.
     place: Cell<u16>,
-    /// Called on the worker's thread when it rings; it is no longer set then.
+    /// Called on the worker's thread when the timer rings. The timer is no longer set then.
     ring: unsafe fn(*const Timer),
 }
 
@@ -32,7 +35,7 @@ const NOWHERE: u16 = u16::MAX;
 const TICK_SHIFT: u32 = 16;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
-/// Enough for 2^48 ticks, as many as 2^64 nanoseconds have.
+/// Enough levels for 2^48 ticks, which are 2^64 nanoseconds.
 const LEVELS: usize = 8;
 const LAST_TICK: u64 = (1 << (SLOT_BITS * LEVELS as u32)) - 1;
 
@@ -51,7 +54,7 @@ struct Level {
     slots: [List; SLOTS],
 }
 
-/// The wheel.
+/// The timing wheel. See the module.
 pub(crate) struct Timers {
     start: Instant,
     /// All timers up to and including this tick have rung.
@@ -77,17 +80,20 @@ impl Timers {
         self.set.get() == 0
     }
 
-    /// Sets a timer. A deadline that has passed rings at the next [`Timers::ring`].
+    /// Sets a timer. If the deadline has passed, the timer rings at the first [`Timers::ring`] of a
+    /// later tick.
     ///
     /// # Safety
-    /// W1: the timer is not set, stays where it is until it rings or is cancelled, and this is the worker's own thread.
+    /// W1: the timer is not set, it stays where it is until it rings or is cancelled, and this is
+    /// the worker's own thread.
     #[inline]
     pub(crate) unsafe fn set(&self, timer: &Timer, deadline: Instant) {
-        // 2^64 nanoseconds are more than five centuries: what saturates is never reached.
+        // 2^64 nanoseconds are more than five centuries, so a value that saturates is never
+        // reached.
         let nanos = self.nanos_to(deadline);
         let tick = (nanos >> TICK_SHIFT) + u64::from(nanos & ((1 << TICK_SHIFT) - 1) != 0);
         let tick = tick.min(LAST_TICK);
-        // The current tick's slot has been emptied: what is late goes into the next one.
+        // The slot of the current tick has been emptied, so a late timer goes into the next one.
         timer.tick.set(tick.max(self.now.get() + 1));
         // SAFETY: W1, the caller's promise.
         unsafe { self.enter(timer) };
@@ -103,7 +109,7 @@ impl Timers {
         }
     }
 
-    /// When to look next; none: there is nothing to wait for.
+    /// Returns when to look next, or `None` if no timer is set.
     pub(crate) fn next(&self) -> Option<Instant> {
         if self.is_empty() {
             return None;
@@ -112,10 +118,10 @@ impl Timers {
         Some(self.start + Duration::from_nanos(tick.saturating_mul(1 << TICK_SHIFT)))
     }
 
-    /// Rings every timer whose time has come. Those that are set meanwhile wait for the next call.
+    /// Rings every timer that is due at `time`, including those that are set meanwhile.
     pub(crate) fn ring(&self, time: Instant) {
         if self.is_empty() {
-            // Keep up, so that the distance to the next timer is small.
+            // Keeps up, so that the distance to the next timer is small.
             self.now.set(self.tick_of(time).max(self.now.get()));
             return;
         }
@@ -143,10 +149,12 @@ impl Timers {
             .saturating_add(u64::from(since.subsec_nanos()))
     }
 
-    /// The occupied slot that is due first, and the tick at which time enters it.
+    /// Returns the occupied slot that is due first, as its level and its index, and the tick at
+    /// which time enters it.
     fn next_slot(&self) -> Option<(usize, usize, u64)> {
         let now = self.now.get();
-        // A timer's level is the highest one in which it differs from now: whatever sits lower comes first.
+        // A timer's level is the highest one in which its tick differs from now. So an occupied
+        // slot of a lower level is due before those of a higher one.
         self.levels.iter().enumerate().find_map(|(level, state)| {
             let occupied = state.occupied.get();
             if occupied == 0 {
@@ -154,7 +162,8 @@ impl Timers {
             }
             let shift = SLOT_BITS * u32::try_from(level).expect("levels are few");
             let position = (now >> shift) & (SLOTS as u64 - 1);
-            // Timers are never behind: the slots after the current one, in order, then (at the last level) around.
+            // No timer is behind the current slot. So the search goes through the slots from the
+            // current one on, and around the end only at the last level.
             let distance =
                 occupied.rotate_right(u32::try_from(position).expect("below 64")).trailing_zeros();
             let slot = (position + u64::from(distance)) & (SLOTS as u64 - 1);
@@ -163,8 +172,9 @@ impl Timers {
         })
     }
 
-    /// Takes the whole list off its slot and goes through it: what rings wakes tasks but runs none, so nobody else takes a timer
-    /// out meanwhile; and what it sets anew is later than now, hence in another slot.
+    /// Takes the whole list off its slot and goes through it. A timer that rings wakes tasks but
+    /// runs none, so no other code takes a timer out meanwhile. A timer that is set meanwhile has a
+    /// tick later than now, so it goes into another slot.
     fn empty_slot(&self, level: usize, slot: usize) {
         let now = self.now.get();
         let state = &self.levels[level];
@@ -175,19 +185,21 @@ impl Timers {
             let next = node.link.next().cast::<Timer>();
             node.place.set(NOWHERE);
             if node.tick.get() > now {
-                // SAFETY: W1: it has just been taken out, and still stays.
+                // SAFETY: W1: the timer was taken out just now, and still stays where it is.
                 unsafe { self.enter(node) };
             } else {
                 self.set.set(self.set.get() - 1);
-                // SAFETY: W1: the function was made for this timer; it is not set any more.
+                // SAFETY: W1: the function was made for this timer, which is not set any more.
                 unsafe { (node.ring)(timer) };
             }
             timer = next;
         }
     }
 
+    /// Puts a timer into the slot for its tick.
+    ///
     /// # Safety
-    /// W1, and the timer is in no slot.
+    /// W1: as [`Timers::set`], and the timer is in no slot.
     #[inline]
     unsafe fn enter(&self, timer: &Timer) {
         let tick = timer.tick.get();
@@ -196,7 +208,8 @@ impl Timers {
         let slot = usize::try_from((tick >> (SLOT_BITS * level as u32)) & (SLOTS as u64 - 1))
             .expect("below 64");
         let state = &self.levels[level];
-        // SAFETY: L3 by W1: in no list, stays, and the wheel belongs to this thread.
+        // SAFETY: L3 by W1: the timer is in no list and stays where it is, and the wheel belongs to
+        // this thread.
         unsafe { state.slots[slot].push_back(&raw const timer.link) };
         state.occupied.set(state.occupied.get() | 1 << slot);
         timer.place.set((level * SLOTS + slot) as u16);
@@ -207,7 +220,7 @@ impl Timers {
         let place = usize::from(timer.place.replace(NOWHERE));
         let state = &self.levels[place / SLOTS];
         let list = &state.slots[place % SLOTS];
-        // SAFETY: L3: `place` says that it is in this list.
+        // SAFETY: L3: `place` says that the timer is in this list.
         unsafe { list.remove(&raw const timer.link) };
         if list.is_empty() {
             state.occupied.set(state.occupied.get() & !(1 << (place % SLOTS)));
@@ -245,7 +258,8 @@ mod tests {
         Alarm { timer: Timer::new(ring), rang: Cell::new(false) }
     }
 
-    /// Steps through time as a worker does, from one announced moment to the next, and returns when the alarm rang.
+    /// Steps through time as a worker does, from one announced moment to the next. Returns when the
+    /// alarm rang, and the number of steps.
     fn run_until_rung(timers: &Timers, alarm: &Alarm) -> (Instant, usize) {
         let mut looks = 0;
         loop {

@@ -44,7 +44,8 @@ impl Worker {
             }
             self.promote();
         }
-        // A worker with ready and unstarted tasks takes turns, unless the unstarted ones are held back.
+        // A worker with ready and unstarted tasks alternates, unless the unstarted ones are held
+        // back.
         let ready_first = !self.unstarted_first.get();
         let mut task =
             if ready_first { self.ready.pop() } else { self.shared.unstarted.pop_oldest() };

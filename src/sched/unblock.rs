@@ -1,4 +1,4 @@
-//! Closures that block, run on threads of the blocking pool while their task waits or goes on.
+//! Closures that block. They run on threads of the blocking pool while their task waits or goes on.
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
 use std::any::Any;
@@ -11,7 +11,7 @@ use crate::base::local;
 use crate::park::{self, About, Mode, Waiter};
 use crate::task::{self, Kept, Leave};
 
-/// What a job needs and gives, on the stack of its task.
+/// What a job needs and what it produces, on the stack of its task.
 struct Frame<F, T> {
     waiter: Waiter,
     closure: Option<F>,
@@ -22,19 +22,23 @@ struct Frame<F, T> {
     kept: Kept,
 }
 
-/// Runs a closure that blocks the thread, or computes for long, on a thread of its own, while the task waits and its worker
-/// goes on with others.
+/// Runs a closure that blocks its thread, or computes for long, on a separate thread. The task
+/// waits, and its worker runs other tasks meanwhile.
 ///
-/// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's task-locals and cancel
-/// scope, so [`is_cancelled`](crate::is_cancelled) works in it; calls that wait block its thread. On a plain thread it
-/// runs in place. The pool has as many threads as are needed at once, up to 512; more closures wait for their turn. A closure
-/// that itself waits in a call of this library does not count, so closures may wait for tasks that call `unblock`.
+/// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's
+/// task-locals and cancel scope, so [`is_cancelled`](crate::is_cancelled) works in it. Calls that
+/// wait block its thread. On a plain thread the closure runs in place.
+///
+/// The pool has as many threads as are needed at once, up to 512. Further closures wait for their
+/// turn. A closure that itself waits in a call of this library does not count, so closures may wait
+/// for tasks that call `unblock`.
 ///
 /// # Panics
-/// With the closure's panic; inside [`no_suspend`](crate::no_suspend).
+/// Panics with the closure's payload if the closure panics. Panics if it is called inside
+/// [`no_suspend`](crate::no_suspend).
 ///
 /// # Cancellation
-/// Not a cancel point: a closure that has been handed over is awaited.
+/// This is not a cancellation point. A closure that has been handed over is always awaited.
 ///
 /// # Examples
 /// ```
@@ -58,7 +62,8 @@ where
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return closure();
     };
-    // What the closure opens hangs below the task's own node: requests must reach that.
+    // A scope that the closure opens hangs below the task's own node, so requests must reach that
+    // node.
     task::current_header().map(task::reach);
     let mut frame = Frame {
         waiter: Waiter::new(),
@@ -76,7 +81,7 @@ where
             task::wait(&frame.waiter, None, Mode::Uninterruptible);
             worker.unblocking.set(worker.unblocking.get() - 1);
         }
-        // Not even one thread could be started: better to hold up this worker than to fail.
+        // Not even one thread could be started. To hold up this worker is better than to fail.
         Err(_) => {
             frame.result =
                 frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure)))
@@ -88,7 +93,8 @@ where
     }
 }
 
-/// Says that the calling task waits for something on the pool, so that its worker does not count as at rest.
+/// A mark that the calling task waits for something on the pool, so that its worker does not count
+/// as quiescent.
 #[derive(Debug)]
 pub(crate) struct Expecting(());
 
@@ -101,18 +107,20 @@ impl Expecting {
 
 impl Drop for Expecting {
     fn drop(&mut self) {
-        // S2: the task is still on the worker on which this was made; it does not leave the task's stack.
+        // S2: the task is still on the worker on which this was made, because this does not leave
+        // the task's stack.
         if let Some(worker) = worker::current() {
             worker.unblocking.set(worker.unblocking.get() - 1);
         }
     }
 }
 
-/// Runs a closure on a thread of the pool, without waiting for it. Whoever waits for what it does keeps the answer until then.
-/// It has none of the task's locals, and no cancellation reaches it.
+/// Runs a closure on a thread of the pool, without waiting for it. A task that waits for the
+/// closure's effect keeps the returned value until then. The closure has none of the task's locals,
+/// and no cancellation reaches it.
 ///
 /// # Errors
-/// The closure, where there is no pool (off a task), or no thread to be had.
+/// Returns the closure if the caller is no task of a pool, or if no thread can be started.
 pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expecting, F> {
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return Err(closure);
@@ -120,7 +128,7 @@ pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expectin
     let data = Box::into_raw(Box::new(closure));
     match worker.pool.blocking.submit(Job { run: run_left::<F>, data: data.cast_const().cast() }) {
         Ok(()) => Ok(Expecting::new(worker)),
-        // SAFETY: U3: the job was given back unrun.
+        // SAFETY: U3: the job was returned without having been run.
         Err(_) => Err(*unsafe { Box::from_raw(data) }),
     }
 }
@@ -128,14 +136,16 @@ pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expectin
 unsafe fn run_left<F: FnOnce()>(data: *const ()) {
     // SAFETY: U3: a job is run once.
     let closure = unsafe { Box::from_raw(data.cast_mut().cast::<F>()) };
-    // There is nobody to tell about a panic but the hook, which has heard of it.
+    // The panic hook has reported a panic, and no task waits for it.
     drop(panic::catch_unwind(AssertUnwindSafe(closure)));
 }
 
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
-    // Each field by itself: the task's own frame keeps a reference to the waiter, beside them, all the time.
-    // SAFETY: U1: the frame waits, and only this thread touches the field until it unparks the waiter.
+    // Each field is reached by itself, because the task's frame keeps a reference to the waiter,
+    // which lies beside them, all the time.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it unparks the
+    // waiter.
     let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
     // SAFETY: U1, as above.
     let (node, bindings) = (unsafe { (*frame).node }, unsafe { (*frame).bindings });
@@ -157,6 +167,7 @@ unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     unsafe { (*frame).result = Some(result) };
     // SAFETY: U1: only its address is taken.
     let waiter = unsafe { &raw const (*frame).waiter };
-    // SAFETY: S4: nobody else claims a wait that cannot be interrupted; the last access.
+    // SAFETY: S4: no other thread claims a wait that cannot be interrupted. This is the last
+    // access.
     unsafe { Waiter::wake(waiter) };
 }

@@ -1,4 +1,4 @@
-//! The owner at both ends against thieves. Each task is a cell that whoever takes it writes to.
+//! Models of the owner at both ends against thieves. Each task is a cell that its taker writes to.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -14,7 +14,7 @@ fn task() -> *const Task {
     Box::into_raw(task)
 }
 
-/// The task is the caller's: notes that.
+/// Records that the caller has taken the task.
 fn take(task: *const Task) -> usize {
     if task.is_null() {
         return 0;
@@ -40,7 +40,8 @@ fn drain(deque: &Deque<Task>) -> usize {
     }
 }
 
-/// The owner's `work` after `before` pushes, against `thieves` that steal once each; every task is taken exactly once.
+/// Runs the owner's `work` after `before` pushes, against `thieves` that steal once each. Checks
+/// that each task is taken exactly once.
 fn check(before: usize, thieves: usize, work: fn(&Deque<Task>) -> (Vec<*const Task>, usize)) {
     loom::model(move || {
         let deque = Arc::new(Deque::new());

@@ -1,5 +1,6 @@
-//! A task that was stolen, while the worker that it was stolen from joins it: exactly one of the two starts it, and its link is
-//! never in an inbox while a started task may use it for its own wake-up.
+//! Models of tasks that are stolen or handed over while their first worker joins them. Exactly one
+//! of the two starts such a task. Its link is never in an inbox while a started task may use the
+//! link for its own wake-up.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -28,7 +29,8 @@ impl Task {
         leak(Task { header, starts: UnsafeCell::new(0) })
     }
 
-    /// Starts it if no one else has, as [`Worker::start_if_first`](super::Worker) does.
+    /// Starts the task if it has not been started, as [`Worker::start_if_first`](super::Worker)
+    /// does.
     fn start_if_first(&self) -> bool {
         let is_first = !self.header.started.swap(true, Ordering::AcqRel);
         if is_first {
@@ -39,7 +41,7 @@ impl Task {
 }
 
 fn leak<T>(value: T) -> &'static T {
-    // `end` frees it: the threads of a model need references that live for ever.
+    // `end` frees it. The threads of a model need references that live forever.
     Box::leak(Box::new(value))
 }
 
@@ -50,7 +52,8 @@ fn end<T>(value: &'static T) {
 struct Shared<T: 'static>(&'static T);
 unsafe impl<T> Send for Shared<T> {}
 
-/// What a worker does with the oldest task of its queue while it has others and `target` has none.
+/// Does what a worker does with the oldest task of its queue while it has others and `target` has
+/// none.
 fn start_or_hand_over(worker: &'static WorkerShared, target: &'static WorkerShared) {
     let oldest = worker.unstarted.pop_oldest();
     let Some(header) = (unsafe { oldest.as_ref() }) else { return };
@@ -63,7 +66,7 @@ fn start_or_hand_over(worker: &'static WorkerShared, target: &'static WorkerShar
     }
 }
 
-/// The victim's join of a task that is not in its queue any more.
+/// Does what a join on the task's first worker does, after a thief may have taken the task.
 fn join(worker: &'static WorkerShared, task: &'static Task) {
     let header = &task.header;
     let here: *mut () = ptr::from_ref(worker).cast_mut().cast();
@@ -82,7 +85,7 @@ fn join(worker: &'static WorkerShared, task: &'static Task) {
     } else if !task.start_if_first() {
         return;
     }
-    // The task waits, and is woken: its link is its own.
+    // The task waits and is woken, which uses its link.
     unsafe { worker.send_woken(header) };
     let mut woken = 0;
     worker.receive_woken(|found| {
@@ -99,7 +102,7 @@ fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
         let (task, other) = (Task::new(), Task::new());
         task.header.worker.store(ptr::from_ref(victim).cast_mut().cast(), Ordering::Relaxed);
         victim.unstarted.push(&raw const task.header);
-        // What the link of a task in this inbox leads to.
+        // The link of a task that is pushed to this inbox leads to `other`.
         let mut chain = Chain::EMPTY;
         unsafe { chain.push(&raw const other.header) };
         unsafe { third.send_inbound(chain) };
@@ -115,7 +118,7 @@ fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
         };
         join(victim, task);
         stealing.join().unwrap();
-        // What was neither joined nor started by its thief was handed over.
+        // The task was handed over if it was neither joined nor started by its thief.
         third.take_inbound(|found| {
             unsafe { &*found.cast::<Task>() }.start_if_first();
         });
@@ -127,7 +130,8 @@ fn a_stolen_task_is_started_once_while_its_victim_joins_it() {
     });
 }
 
-/// The owner hands its own task over, and a thief takes it from the target's inbox: a join by the owner leaves it alone.
+/// The owner hands its own task over, and a thief takes the task from the target's inbox. A join by
+/// the owner leaves the task alone.
 #[test]
 fn a_task_that_was_handed_over_is_not_started_by_a_join() {
     loom::model(|| {
@@ -142,7 +146,7 @@ fn a_task_that_was_handed_over_is_not_started_by_a_join() {
                 let mut starts = 0;
                 target.0.take_inbound(|found| {
                     let found = unsafe { &*found.cast::<Task>() };
-                    // A started task names its worker, and uses its link.
+                    // A task that starts names its worker, and uses its link.
                     let here: *mut () = ptr::from_ref(target.0).cast_mut().cast();
                     found.header.worker.store(here, Ordering::Relaxed);
                     starts += u32::from(found.start_if_first());

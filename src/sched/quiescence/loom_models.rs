@@ -1,4 +1,4 @@
-//! The agreement on being at rest, with messages under way.
+//! A model of quiescence while messages are under way.
 
 use super::Quiescence;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -16,7 +16,8 @@ impl Model {
         self.inboxes[to].store(true, Ordering::Release);
     }
 
-    /// Comes to rest, raises the alarm if all have; true: there is a message, which is taken out.
+    /// Enters, and raises the alarm if all workers are quiescent. Then takes its message out, if
+    /// there is one. Returns whether there was one.
     fn rest(&self, own: usize) -> bool {
         if let Some(all) = self.rest.enter(2)
             && self.inboxes.iter().all(|inbox| !inbox.load(Ordering::Relaxed))
@@ -35,8 +36,8 @@ impl Model {
     }
 }
 
-/// One worker sends the other a message, which answers: nobody takes the two for stuck before the answer has been seen, and
-/// afterwards somebody does.
+/// One worker sends the other a message, and the other one answers. No alarm is raised before the
+/// answer has been received. Afterwards one is.
 #[test]
 fn all_rest_when_no_message_is_under_way() {
     loom::model(|| {

@@ -1,4 +1,5 @@
-//! The inboxes and the sleep: nothing that was sent is left lying while the worker sleeps, and a request to a task arrives.
+//! Models of the inboxes and the sleep. No message stays unseen while the worker sleeps, and a
+//! request to cancel reaches its task.
 
 use loom::cell::UnsafeCell;
 use loom::thread;
@@ -12,7 +13,7 @@ use crate::task::{self, Header, Running, VTable};
 
 const VTABLE: VTable = VTable::bare(crate::sched::tell);
 
-/// What a sender wrote before it sent the task.
+/// A task, and what a sender wrote before it sent the task.
 #[repr(C)]
 struct Task {
     header: Header,
@@ -20,7 +21,7 @@ struct Task {
 }
 
 fn leak<T>(value: T) -> &'static T {
-    // Given back by `end`: the threads of a model want what lives for ever.
+    // `end` frees it. The threads of a model need references that live forever.
     Box::leak(Box::new(value))
 }
 
@@ -79,8 +80,9 @@ fn no_wake_is_lost_and_what_was_written_before_it_is_seen() {
     });
 }
 
-/// Two tasks are placed at a worker in two steps, while it falls asleep and another worker takes what has lain there. The thief
-/// gives them back by the other inbox, so that the worker has to see each of them once.
+/// Two tasks are placed at a worker in two steps. Meanwhile the worker falls asleep, and another
+/// worker takes what has lain there. This thief sends the tasks back through the other inbox, so
+/// that the worker has to see each of them once.
 #[test]
 fn a_placed_task_is_taken_once_by_its_worker_or_by_a_thief() {
     loom::model(|| {
@@ -174,7 +176,7 @@ fn a_second_request_is_seen_with_the_first_message_or_sends_its_own() {
                 cancel::cancel(node, CancelReason::Explicit);
             })
         });
-        // The wait is one that only the second node ends.
+        // Only the second node ends this wait.
         let mut ended = false;
         while !ended {
             shared.receive_cancelled(|task| {
@@ -200,7 +202,8 @@ fn a_request_by_handle_is_seen_by_the_first_wait_or_told_to_its_worker() {
     });
 }
 
-/// A task further down has reached its node before it has said itself that it may wait.
+/// A task further down has reached the node before the node's own task has announced that it may
+/// wait.
 #[test]
 fn a_request_through_a_node_that_was_reached_from_below_is_seen_or_told() {
     before_the_first_wait(false, |task, scope| {
@@ -209,7 +212,8 @@ fn a_request_through_a_node_that_was_reached_from_below_is_seen_or_told() {
     });
 }
 
-/// The watchdog asks a time limit's node itself, on behalf of a hook in a task further down, which has reached it.
+/// The watchdog cancels a time limit's node itself, on behalf of a hook in a task further down,
+/// which has reached the node.
 #[test]
 fn a_request_to_a_limit_that_was_reached_from_below_is_seen_or_told() {
     before_the_first_wait(true, |task, _| {
@@ -249,7 +253,7 @@ fn before_the_first_wait(inside_a_limit: bool, request: fn(&Header, &CancelNode)
         task::reach(task);
         let seen = top.cancelled().is_some();
         if !seen {
-            // So it parks, and only a message can end that.
+            // So the task parks, and only a message can end that.
             let mut told = false;
             while !told {
                 shared.receive_cancelled(|task| {
