@@ -1,8 +1,9 @@
 //! The fds that ops name.
 //!
-//! The kernel gives the number of a closed fd to the next one that is opened, so a number alone does not say which file is meant. A
-//! driver that remembers something about an fd, as one that registers it for readiness must, would apply it to a stranger. So each use of a number
-//! has a generation of its own.
+//! The kernel reuses the number of a closed fd for the next fd that is opened, so a number alone
+//! does not say which file is meant. Some drivers remember something about an fd, for instance that
+//! it is registered for readiness. They would apply it to an unrelated file. So each use of a
+//! number has a generation of its own.
 
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
@@ -10,14 +11,15 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// An fd, and which use of its number this is. Plain data: whoever makes an op of it keeps the fd open.
+/// An fd, and which use of its number this is. Plain data: the code that makes an op of it keeps
+/// the fd open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
     pub(crate) fd: RawFd,
     pub(super) generation: u64,
 }
 
-/// Owns an fd that ops are to name.
+/// An owned fd that ops can name.
 #[derive(Debug)]
 pub(crate) struct OwnedDescriptor {
     fd: OwnedFd,
@@ -29,12 +31,12 @@ impl OwnedDescriptor {
         OwnedDescriptor { fd, generation: next_generation() }
     }
 
-    /// The name for ops.
+    /// Returns the name for ops.
     pub(crate) fn name(&self) -> Descriptor {
         Descriptor { fd: self.fd.as_raw_fd(), generation: self.generation }
     }
 
-    /// The mode of the open file, for all who have it.
+    /// Sets the mode of the open file, which holds for every process that shares it.
     pub(crate) fn set_nonblocking_mode(&self, nonblocking: bool) -> io::Result<()> {
         let mut flags = fcntl_getfl(&self.fd)?;
         if flags.contains(OFlags::NONBLOCK) != nonblocking {
@@ -56,7 +58,8 @@ impl AsFd for OwnedDescriptor {
 }
 
 impl Descriptor {
-    /// A name for an fd that somebody else keeps open, for the life of the process or of a test: one name for each.
+    /// Returns a name for an fd that other code keeps open, for the life of the process or of a
+    /// test. Called once for each fd.
     pub(crate) fn of(fd: &impl AsRawFd) -> Descriptor {
         Descriptor { fd: fd.as_raw_fd(), generation: next_generation() }
     }

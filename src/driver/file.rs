@@ -1,7 +1,10 @@
-//! Ops on files: what has no readiness to wait for, because a file is always "ready" and its calls block all the same.
+//! Ops on files. They cannot wait for readiness, because a file is always "ready" and its calls
+//! block all the same.
 //!
-//! So they have a protocol of their own. The caller first [attempts](FileOp::attempt) what the kernel can do from memory; the rest goes to
-//! a driver that [carries files](super::AnyDriver::carries_files), or else to a thread that may block, which [calls](FileOp::call) it.
+//! So they have a protocol of their own. The caller first [attempts](FileOp::attempt) what the
+//! kernel can do from memory. The rest goes to a driver that [carries
+//! files](super::AnyDriver::carries_files), or else to a thread that may block, which
+//! [calls](FileOp::call) it.
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
 use std::io;
@@ -12,16 +15,18 @@ use std::slice;
 /// The offset that stands for the file's own cursor, which the op then moves.
 pub(crate) const CURSOR: u64 = u64::MAX;
 
-/// How the kernel gets a file op done that it cannot do at once.
+/// How the kernel carries out a file op that it cannot complete at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileManner {
-    /// It waits for the device, or for the other end, without a thread, as far as it can.
+    /// The kernel waits for the device, or for the other end, without a thread, as far as it can.
     Event,
-    /// It blocks a thread of the kernel's, at once: it would only find out that it has to.
+    /// The kernel blocks a thread of its own right away. Without that it would only find out that
+    /// it needs one.
     Thread,
 }
 
-/// One request about a file. The pointers are the submitter's business, as those of [`Op`](super::Op).
+/// One request about a file. The submitter is responsible for the pointers, as for those of
+/// [`Op`](super::Op).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FileOp {
     /// preadv2(2) into one buffer. Result: bytes, 0 at the end.
@@ -36,21 +41,22 @@ pub(crate) enum FileOp {
     Sync { fd: RawFd, data_only: bool },
 }
 
-// SAFETY: U1: plain data; whoever makes one keeps what it points to until the op has ended, on whatever thread that is.
+// SAFETY: U1: plain data. The code that makes an op keeps what it points to until the op has ended,
+// on whatever thread that is.
 unsafe impl Send for FileOp {}
 
 impl FileOp {
-    /// Does a transfer as far as no device is needed for it: from the page cache. `WouldBlock`: it is not there. `Unsupported`: this
-    /// file cannot say.
+    /// Does a transfer as far as no device is needed for it, from the page cache. Fails with
+    /// `WouldBlock` if the data is not there, and with `Unsupported` if this file cannot tell.
     ///
     /// # Safety
-    /// What the op points to is valid for the call, and touched by nobody else meanwhile.
+    /// What the op points to is valid for the call, and nothing else touches it meanwhile.
     pub(crate) unsafe fn attempt(&self) -> io::Result<u32> {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.retried(libc::RWF_NOWAIT) }
     }
 
-    /// Does the op, blocking the thread for as long as it takes; never `Interrupted`.
+    /// Does the op, and blocks the thread for as long as it takes. Never fails with `Interrupted`.
     ///
     /// # Safety
     /// As [`FileOp::attempt`].
@@ -59,8 +65,9 @@ impl FileOp {
         unsafe { self.retried(0) }
     }
 
-    /// [`FileOp::call`] for what is known to wait for nothing: a plain read or write is a few per cent faster without the list of buffers, and
-    /// without libc, which makes each of its calls a point where a thread may be cancelled.
+    /// Does the op as [`FileOp::call`] does, if it is known to wait for nothing. A plain read or
+    /// write is a few per cent faster without the list of buffers, and without libc, which makes
+    /// each of its calls a point where a thread may be cancelled.
     ///
     /// # Safety
     /// As [`FileOp::attempt`].
@@ -71,7 +78,7 @@ impl FileOp {
                     // SAFETY: the caller promises an open fd.
                     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
                     let buffer = buf.cast::<MaybeUninit<u8>>();
-                    // SAFETY: the caller promises a buffer of this length, of which nobody else knows.
+                    // SAFETY: the caller promises a buffer of this length, which nothing else uses.
                     let buffer = unsafe { slice::from_raw_parts_mut(buffer, len as usize) };
                     match offset {
                         CURSOR => rustix::io::read(fd, buffer).map(|(read, _)| read.len()),
@@ -81,7 +88,8 @@ impl FileOp {
                 FileOp::Write { fd, buf, len, offset } => {
                     // SAFETY: the caller promises an open fd.
                     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-                    // SAFETY: the caller promises a buffer of this length, which nobody changes meanwhile.
+                    // SAFETY: the caller promises a buffer of this length, which nothing changes
+                    // meanwhile.
                     let buffer = unsafe { slice::from_raw_parts(buf, len as usize) };
                     match offset {
                         CURSOR => rustix::io::write(fd, buffer),
@@ -99,6 +107,7 @@ impl FileOp {
         }
     }
 
+    /// Makes the system call, again after each interruption.
     /// # Safety
     /// As [`FileOp::attempt`].
     unsafe fn retried(&self, flags: i32) -> io::Result<u32> {
@@ -114,7 +123,7 @@ impl FileOp {
         }
     }
 
-    /// The system call itself.
+    /// Makes the system call once.
     ///
     /// # Safety
     /// As [`FileOp::attempt`].
@@ -131,13 +140,13 @@ impl FileOp {
                 unsafe { libc::pwritev2(fd, &raw const buffer, 1, offset.cast_signed(), flags) }
             }
             FileOp::ReadVectored { fd, buffers, count, offset } => {
-                // SAFETY: the caller promises so many valid buffers.
+                // SAFETY: the caller promises `count` valid buffers.
                 unsafe {
                     libc::preadv2(fd, buffers, count.cast_signed(), offset.cast_signed(), flags)
                 }
             }
             FileOp::WriteVectored { fd, buffers, count, offset } => {
-                // SAFETY: the caller promises so many valid buffers, which are only read.
+                // SAFETY: the caller promises `count` valid buffers, which are only read.
                 unsafe {
                     libc::pwritev2(fd, buffers, count.cast_signed(), offset.cast_signed(), flags)
                 }
@@ -149,7 +158,7 @@ impl FileOp {
         }
     }
 
-    /// What a wait for the op waits for, in words.
+    /// Returns what a wait for the op waits for, in words.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             FileOp::Read { .. } | FileOp::ReadVectored { .. } => "bytes of the file",

@@ -1,4 +1,5 @@
-//! Which driver to use: what the program asked for, what the environment says, what the kernel allows.
+//! Which driver to use: what the program asks for, what the environment says, and what the kernel
+//! allows.
 
 use super::uring;
 use crate::base::report;
@@ -10,12 +11,14 @@ use std::io;
 
 /// How ecru talks to the kernel.
 ///
-/// Programs behave the same on both. Where a program says [`Auto`](DriverKind::Auto), as every program does that says nothing, the environment
-/// variable `ECRU_DRIVER` decides (`uring` or `poll`), and without it the kernel does: io_uring where it can be used, else
-/// readiness. That is found out at the first operation that has to wait, once for each runtime.
+/// Programs behave the same on both drivers. [`Auto`](DriverKind::Auto) is the default. With it,
+/// the environment variable `ECRU_DRIVER` decides (`uring` or `poll`). Without that variable the
+/// kernel decides: io_uring where it can be used, and readiness elsewhere. The decision is made
+/// once for each runtime, at the first operation that has to wait.
 ///
-/// A program on the second choice says so, in one line on the standard error that gives the reason. With the environment variable
-/// `ECRU_LOG` set (and neither empty nor `0`) every program does, whatever was chosen.
+/// A program that falls back to readiness writes one line with the reason to the standard error. If
+/// the environment variable `ECRU_LOG` is set (and is neither empty nor `0`), every program writes
+/// such a line, whatever was chosen.
 ///
 /// # Examples
 /// ```
@@ -31,27 +34,28 @@ pub enum DriverKind {
     /// The best one that the kernel allows.
     #[default]
     Auto,
-    /// io_uring: requests are handed to the kernel, which reads into the caller's own buffer.
+    /// io_uring: the kernel takes requests, and reads into the caller's own buffer.
     Uring,
-    /// Readiness: the kernel says which sockets have something to read or room to write. It works where containers forbid io_uring.
+    /// Readiness: the kernel says which sockets have something to read or room to write. This works
+    /// where containers forbid io_uring.
     Poll,
 }
 
-/// What was decided, by [`choose`].
+/// The decision of [`choose`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Choice {
     /// Never `Auto`.
     pub(crate) kind: DriverKind,
-    /// For the log: who decided, and why so.
+    /// For the log: what decided, and why.
     why: Cow<'static, str>,
-    /// It would have been another one if that could be had.
+    /// Another driver would have been chosen if it could be opened.
     falls_back: bool,
 }
 
-/// What is to be decided.
+/// What the program or the environment asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
-    /// One and no other.
+    /// This driver and no other.
     Fixed {
         uring: bool,
         by: &'static str,
@@ -59,19 +63,23 @@ enum Wish {
     Best,
 }
 
-/// Whether [`choose`] could do as the program wishes. What is up to the kernel alone is left for later.
+/// Checks whether [`choose`] could do as the program wishes. What depends on the kernel alone is
+/// left for later.
 ///
 /// # Errors
-/// `ECRU_DRIVER` has a value that means nothing, or the program insists on io_uring, and the kernel refuses it.
+/// Returns an error if `ECRU_DRIVER` has a value that names no driver, or if the program insists on
+/// io_uring and the kernel refuses it.
 pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
     wish(kind, environment().as_deref())?;
     if kind == DriverKind::Uring { uring::probe() } else { Ok(()) }
 }
 
-/// Decides which driver to open, tries whether the kernel lets it be opened, and says what has been decided if somebody should hear of it.
+/// Decides which driver to open, and tries whether the kernel lets it be opened. Reports the
+/// decision if it is a second choice, or if the log is on.
 ///
 /// # Errors
-/// As [`check`]; also if nothing can be opened just now, for want of file descriptors say.
+/// Returns the errors of [`check`]. Also returns an error if nothing can be opened at the moment,
+/// for instance for lack of file descriptors.
 pub(crate) fn choose(kind: DriverKind) -> io::Result<Choice> {
     let choice = settle(wish(kind, environment().as_deref())?, uring::probe)?;
     if choice.is_worth_saying(report::is_verbose()) {
@@ -120,13 +128,14 @@ fn settle(wish: Wish, probe: impl FnOnce() -> io::Result<()>) -> io::Result<Choi
                 why: Cow::Owned(error.to_string()),
                 falls_back: true,
             }),
-            // Nothing can be opened just now; that says nothing about io_uring.
+            // Nothing can be opened at the moment, which says nothing about io_uring.
             Err(error) => Err(error),
         },
     }
 }
 
-/// Whether io_uring is not to be had, as opposed to nothing at all.
+/// Returns whether the error means that io_uring cannot be used, rather than that nothing can be
+/// opened.
 fn is_refusal(error: &io::Error) -> bool {
     use io::ErrorKind::{OutOfMemory, PermissionDenied, Unsupported};
     matches!(error.kind(), PermissionDenied | Unsupported | OutOfMemory)
@@ -142,7 +151,8 @@ impl Choice {
         format!("ecru: the driver is {kind}: {}", self.why)
     }
 
-    /// Once for each process and driver: a program with many runtimes need not hear it from each.
+    /// Reports once for each process and driver. A program with many runtimes need not report it
+    /// for each.
     fn say(&self) {
         static SAID: [StaticU64; 2] = [StaticU64::new(0), StaticU64::new(0)];
         let said = &SAID[usize::from(self.kind == DriverKind::Poll)];
@@ -194,7 +204,7 @@ mod tests {
             assert_eq!(choice.line(), "ecru: the driver is poll: the kernel says no");
             assert!(choice.falls_back);
         }
-        // As for want of descriptors, of which the other one needs as many.
+        // This is the error for lack of descriptors, of which the other driver needs as many.
         settle(Wish::Best, || refusal(io::ErrorKind::Other)).unwrap_err();
     }
 
@@ -205,7 +215,7 @@ mod tests {
         let error = settle(uring, || refusal(io::ErrorKind::PermissionDenied)).unwrap_err();
         assert_eq!(error.to_string(), "the kernel says no");
         let poll = Wish::Fixed { uring: false, by: "somebody" };
-        let choice = settle(poll, || panic!("nobody asked for io_uring")).unwrap();
+        let choice = settle(poll, || panic!("io_uring was not asked for")).unwrap();
         assert_eq!((choice.kind, choice.falls_back), (DriverKind::Poll, false));
     }
 

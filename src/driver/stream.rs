@@ -1,20 +1,24 @@
-//! Reading and writing without waiting on what is no socket.
+//! Reads and writes without waiting on fds that are not sockets.
 //!
-//! A socket has a flag for each call that says "do not wait"; a pipe or a terminal has only the mode of the open file, which every process
-//! that has inherited it shares. So on what is shared each call says for itself that it must not wait, where the kernel knows how
-//! (`RWF_NOWAIT`: pipes since Linux 6.4, most files and sockets). Where it does not, poll(2) is asked first. Between the two
-//! calls another process may take what was there, and then the second one waits: that cannot be helped without the ring,
-//! which is why terminals are left to it.
+//! A socket has a flag for each call that says "do not wait". A pipe or a terminal has only the
+//! mode of the open file, which every process that has inherited the file shares. So on a shared
+//! file each call says for itself that it must not wait, where the kernel supports that
+//! (`RWF_NOWAIT`: pipes since Linux 6.4, most files and sockets).
+//!
+//! Elsewhere the caller asks poll(2) first. Between the two calls another process may take what was
+//! there, and then the second call waits. Only the ring avoids that, which is why terminals are
+//! left to it.
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
 use super::op::{Interest, Manner, check};
 use std::io;
 use std::os::fd::RawFd;
 
-/// What a pipe that is ready for a write has room for at least, so that writing no more than this does not wait (`PIPE_BUF`).
+/// The least room of a pipe that is ready for a write (`PIPE_BUF`). A write of no more than this
+/// does not wait.
 const SURE_ROOM: usize = 4096;
 
-/// read(2).
+/// Calls read(2).
 ///
 /// # Safety
 /// `buf` is valid for writes of `len` bytes.
@@ -34,7 +38,7 @@ pub(super) unsafe fn read(fd: RawFd, buf: *mut u8, len: usize, manner: Manner) -
     check(unsafe { libc::read(fd, buf.cast(), len) })
 }
 
-/// write(2).
+/// Calls write(2).
 ///
 /// # Safety
 /// `buf` is valid for reads of `len` bytes.
@@ -46,7 +50,7 @@ pub(super) unsafe fn write(
 ) -> io::Result<u32> {
     if manner == Manner::Shared {
         let part = libc::iovec { iov_base: buf.cast_mut().cast(), iov_len: len };
-        // SAFETY: one part, which the caller promises to be valid; it is only read.
+        // SAFETY: one part, which the caller promises to be valid. It is only read.
         let result = unsafe { libc::pwritev2(fd, &raw const part, 1, -1, libc::RWF_NOWAIT) };
         if let Some(outcome) = told(result) {
             return outcome;
@@ -60,7 +64,8 @@ pub(super) unsafe fn write(
     check(unsafe { libc::write(fd, buf.cast(), len) })
 }
 
-/// The outcome of a call with `RWF_NOWAIT`; none: this kernel or this file does not know it.
+/// Returns the outcome of a call with `RWF_NOWAIT`, or `None` if this kernel or this file does not
+/// support the flag.
 fn told(result: isize) -> Option<io::Result<u32>> {
     match check(result) {
         Err(error) => match error.raw_os_error() {
@@ -71,7 +76,8 @@ fn told(result: isize) -> Option<io::Result<u32>> {
     }
 }
 
-/// poll(2) without waiting: the bits that it gives, or `WouldBlock`.
+/// Calls poll(2) without waiting. Returns the bits that it reports, or `WouldBlock` if there are
+/// none.
 pub(super) fn is_ready(fd: RawFd, interest: Interest) -> io::Result<u32> {
     let events = interest.events();
     let mut asked = libc::pollfd { fd, events, revents: 0 };
@@ -84,9 +90,9 @@ pub(super) fn is_ready(fd: RawFd, interest: Interest) -> io::Result<u32> {
     }
 }
 
-/// Whether the open file is in non-blocking mode now; not, if the fd is not open.
+/// Returns whether the open file is in non-blocking mode now. Returns false if the fd is not open.
 pub(crate) fn is_in_nonblocking_mode(fd: RawFd) -> bool {
-    // SAFETY: asks for an integer; an fd that is not open is refused.
+    // SAFETY: the call reads an integer, and refuses an fd that is not open.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags != -1 && flags & libc::O_NONBLOCK != 0
 }

@@ -1,13 +1,16 @@
-//! Says that an fd has become readable to those who have nobody to wait for it.
+//! Notifies waiters in a list when an fd has become readable.
 //!
-//! A task that waits for an fd has its worker's driver, and a thread its own poll(2). But a select over several sources, a callback
-//! or a future has neither: they wait in a list, and somebody has to notify it. For these there is one thread in the process, which
-//! starts with the first of them, and sleeps in epoll_wait(2). ([`crate::base::alarm`] is the same for times.)
+//! A task that waits for an fd has its worker's driver, and a thread has its own poll(2). But a
+//! select over several sources, a callback or a future has neither. They wait in a list, and
+//! something has to notify it. One thread in the process does this. It starts with the first such
+//! waiter, and sleeps in epoll_wait(2). ([`crate::base::alarm`] is the same for times.)
 //!
 //! # Protocol
-//! A watch is made once for an fd and its owner, and *armed* by each wait that registers with the owner's list. It rings once each time
-//! it has been armed, as soon as the fd is readable, at once if it is already. Who is told looks again, and if he finds nothing he arms
-//! it anew. So no ring is lost: whoever registers arms first, registers, and then looks.
+//! A watch is made once for an fd and its owner. Each wait that registers with the owner's list
+//! *arms* the watch. It rings once each time it has been armed, as soon as the fd is readable, or
+//! at once if the fd is readable already. A waiter that is notified looks again, and if it finds
+//! nothing it arms the watch anew. So no ring is lost: a waiter first arms the watch, then
+//! registers, and then looks.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,9 +29,10 @@ use crate::base::report;
 
 struct Watched {
     what: Weak<dyn Ring>,
-    /// How often it has been armed, to tell an event of the last time from one of a time before.
+    /// How often it has been armed. This distinguishes an event of the last time from an earlier
+    /// one.
     armed: u32,
-    /// While it is armed.
+    /// Present while it is armed.
     expected: Option<Expectation>,
 }
 
@@ -43,14 +47,14 @@ fn data(id: u32, armed: u32) -> EventData {
 }
 
 static STATE: OnceLock<Mutex<State>> = OnceLock::new();
-/// The thread's epoll, open for as long as the process lives.
+/// The thread's epoll fd, open for as long as the process lives.
 static EPOLL: Mutex<Option<&'static OwnedFd>> = Mutex::new(None);
 
 fn state() -> MutexGuard<'static, State> {
     STATE.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The epoll, with a thread that waits for it.
+/// Returns the epoll fd, and starts the thread that waits for it if there is none yet.
 fn epoll() -> io::Result<BorrowedFd<'static>> {
     let mut place = EPOLL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(epoll) = *place {
@@ -63,18 +67,21 @@ fn epoll() -> io::Result<BorrowedFd<'static>> {
     Ok(epoll.as_fd())
 }
 
-/// How long somebody who cannot be told, because the system has no descriptor or no memory left, waits before he looks by himself.
+/// How long a waiter pauses before it looks by itself, if it cannot be notified because the system
+/// has no descriptor or no memory left.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the owner of an fd keeps, so that those in his list are told of it. Nothing, until it is armed for the first time.
+/// What the owner of an fd keeps, so that the waiters in its list are notified. It is empty until
+/// it is armed for the first time.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     state: Mutex<(Option<Registration>, Option<Alarm>)>,
 }
 
 impl Watch {
-    /// Rings `what` when the fd is readable, once. Where the system cannot do that, it rings after a pause, to the same effect.
-    /// Of one watch it is always the same fd; none: there is none to be had.
+    /// Rings `what` once when the fd is readable. If the system cannot do that, rings it after a
+    /// pause, to the same effect. A watch is always used with the same fd. `fd` is `None` if no
+    /// descriptor could be opened.
     pub(crate) fn arm(&self, fd: Option<&OwnedDescriptor>, what: Weak<dyn Ring>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (registration, retry) = &mut *state;
@@ -93,7 +100,7 @@ impl Watch {
         drop(before);
     }
 
-    /// Before the fd is closed. Does not wait for one that is ringing.
+    /// Ends the watch before the fd is closed. Does not wait for a ring in progress.
     pub(crate) fn end(&mut self, fd: Option<&OwnedDescriptor>) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let (Some(registration), Some(fd)) = (state.0.take(), fd) {
@@ -110,10 +117,11 @@ struct Registration {
 }
 
 impl Registration {
-    /// One that is not armed.
+    /// Registers the fd, without arming it.
     ///
     /// # Errors
-    /// The system's: no descriptor, no memory or no thread to be had; or the fd cannot be watched.
+    /// Returns the system's error if there is no descriptor, memory or thread left, or if the fd
+    /// cannot be watched.
     fn new(fd: &OwnedDescriptor, what: Weak<dyn Ring>) -> io::Result<Registration> {
         let epoll = epoll()?;
         let id = {
@@ -136,17 +144,18 @@ impl Registration {
         }
     }
 
-    /// Rings when the fd is readable, once.
+    /// Rings once when the fd is readable.
     ///
     /// # Errors
-    /// None that is known for an fd that is open.
+    /// No error is known for an fd that is open.
     fn arm(&self, fd: &OwnedDescriptor) -> io::Result<()> {
         let mut state = state();
         let Some(watched) = state.watched.get_mut(&self.id) else { return Ok(()) };
         watched.expected.get_or_insert_with(Expectation::new);
         watched.armed = watched.armed.wrapping_add(1);
         let once = EventFlags::IN | EventFlags::ONESHOT;
-        // Under the lock: of two that arm it, the one who counted last is the one whose event comes.
+        // This is under the lock, so that of two callers the last to count is the one whose event
+        // comes.
         Ok(epoll::modify(self.epoll, fd.as_fd(), data(self.id, watched.armed), once)?)
     }
 
@@ -157,7 +166,7 @@ impl Registration {
     }
 }
 
-/// The thread's life.
+/// Runs the thread.
 fn keep(epoll: &'static OwnedFd) {
     let mut events = Vec::with_capacity(64);
     loop {
@@ -184,7 +193,8 @@ fn ring(event: Event) {
         None => return,
     };
     if let Some(what) = what {
-        // It may be the last to let go of what it rings; a panic in a destructor must not end the others' watches.
+        // This may drop the last reference to what it rings. A panic in a destructor must not end
+        // the other watches.
         let rung = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             what.ring();
             drop(what);

@@ -9,7 +9,7 @@ use crate::task::Header;
 
 /// The first nap of the watching worker.
 pub(super) const WATCH_FIRST: Duration = Duration::from_micros(20);
-/// The longest.
+/// The longest nap of the watching worker.
 pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
 /// The longest nap after tasks that were not worth stealing.
 pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
@@ -65,10 +65,10 @@ pub(super) struct IdleState {
     /// When memory was last returned, and how many times since there was work.
     pub(super) tidied: Cell<Instant>,
     pub(super) tidy_times: Cell<u32>,
-    /// It was woken, perhaps by a spawn that wanted a watcher, and no worker has begun to watch
-    /// since.
+    /// Whether this worker was woken, perhaps by a spawn that wanted a watcher, and has not begun
+    /// to watch since.
     pub(super) summoned: Cell<bool>,
-    /// A message from another thread ended its last sleep, so the next may come soon.
+    /// Whether a message from another thread ended the last sleep, so that the next may come soon.
     pub(super) conversing: Cell<bool>,
 }
 

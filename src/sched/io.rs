@@ -1,5 +1,5 @@
-//! Kernel operations as waits: tried at once, then handed to the worker's driver; on a plain thread, tried again whenever
-//! poll(2) says so.
+//! Kernel operations as waits. An operation is attempted at once, and then handed to the worker's
+//! driver. On a plain thread it is attempted again whenever poll(2) reports readiness.
 //!
 //! # The drain rule
 //! The buffer of an operation in flight belongs to the kernel until the operation's own completion has come (S3). So a
@@ -24,13 +24,14 @@ use crate::driver::{
 use crate::park::{About, Mode, Waiter};
 use crate::task::{self, Header};
 
-/// Carries an operation out, waiting as long as it takes.
+/// Carries an operation out, and waits as long as it takes.
 ///
 /// # Errors
-/// The operation's; a cancellation as an error of kind `Other` (see [`Cancelled`](crate::task::Cancelled)).
+/// Returns the operation's error. A cancellation is an error of kind `Other` (see
+/// [`Cancelled`](crate::Cancelled)).
 ///
 /// # Safety
-/// S3: what the operation points to is valid, and nobody else touches it, until this returns.
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 pub(crate) unsafe fn perform(op: Op) -> io::Result<u32> {
     // SAFETY: S3, the caller's promise.
     unsafe { perform_before(op, None) }
@@ -46,10 +47,11 @@ pub(crate) fn wait_until_ready(fd: &OwnedDescriptor, interest: Interest) -> io::
     Ok(())
 }
 
-/// The same with a deadline of its own, after which it fails with [`io::ErrorKind::TimedOut`].
+/// Carries an operation out as [`perform`] does, with a deadline of its own. Fails with
+/// [`io::ErrorKind::TimedOut`] after the deadline.
 ///
 /// # Safety
-/// S3, as [`perform`].
+/// S3: as [`perform`].
 pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Result<u32> {
     task::begin_wait()?;
     let here = worker::current();
@@ -92,14 +94,16 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
     }
 }
 
-/// Carries an operation on a file out: on the worker's driver if that carries files, else on a thread that may block; on a plain
-/// thread it blocks. `WouldBlock` for a file in non-blocking mode.
+/// Carries an operation on a file out. The worker's driver does it if that carries files, and
+/// otherwise a thread that may block. On a plain thread the call blocks. Returns `WouldBlock` for a
+/// file in non-blocking mode.
 ///
 /// # Errors
-/// The operation's; a cancellation as an error of kind `Other` (see [`Cancelled`](crate::Cancelled)).
+/// Returns the operation's error. A cancellation is an error of kind `Other` (see
+/// [`Cancelled`](crate::Cancelled)).
 ///
 /// # Safety
-/// S3: what the operation points to is valid, and nobody else touches it, until this returns.
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
 pub(crate) unsafe fn perform_file(op: FileOp, manner: FileManner) -> io::Result<u32> {
     task::begin_wait()?;
     let Some((worker, header)) = worker::current().zip(task::current_header()) else {
@@ -110,14 +114,15 @@ pub(crate) unsafe fn perform_file(op: FileOp, manner: FileManner) -> io::Result<
         return result;
     };
     if !carries_files()? {
-        // SAFETY: S3, the caller's promise; `unblock` returns after the closure.
+        // SAFETY: S3, the caller's promise. `unblock` returns after the closure.
         return unblock(move || unsafe { op.call() });
     }
     loop {
         // SAFETY: S3, the caller's promise.
         let result = unsafe { fly(worker, header, Request::File(&op, manner), None) }?;
         if result == Completion::RETRY {
-            // The kernel was interrupted; or it does not wait because it was told not to.
+            // Either the kernel was interrupted, or it does not wait because the file is in
+            // non-blocking mode.
             if driver::is_in_nonblocking_mode(op.fd()) {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
@@ -127,10 +132,11 @@ pub(crate) unsafe fn perform_file(op: FileOp, manner: FileManner) -> io::Result<
     }
 }
 
-/// Whether the current worker's driver carries operations on files; on a plain thread there is none.
+/// Returns whether the current worker's driver carries operations on files. Returns false on a
+/// plain thread, which has no driver.
 ///
 /// # Errors
-/// The worker's driver cannot be opened.
+/// Returns an error if the worker's driver cannot be opened.
 pub(crate) fn carries_files() -> io::Result<bool> {
     #[cfg(test)]
     if files_by_pool::get() {
@@ -144,7 +150,7 @@ pub(crate) fn carries_files() -> io::Result<bool> {
     }
 }
 
-/// For tests: as if this thread's driver did not carry files.
+/// For tests: makes this thread's driver look as if it did not carry files.
 #[cfg(test)]
 pub(crate) mod files_by_pool {
     use std::cell::Cell;
@@ -169,10 +175,11 @@ enum Request<'a> {
     File(&'a FileOp, FileManner),
 }
 
-/// Hands the operation to the driver and waits for its completion; an error is why the wait was ended early.
+/// Hands the operation to the driver and waits for its completion. Returns an error if the wait was
+/// ended early.
 ///
 /// # Safety
-/// S3, as [`perform`].
+/// S3: as [`perform`].
 unsafe fn fly(
     worker: &Worker,
     header: &Header,
@@ -195,7 +202,8 @@ unsafe fn fly(
         flight.token.set(token);
         let driver = io.driver.as_mut().expect("opened above");
         match request {
-            // SAFETY: S3: the caller's promise covers the memory; this frame waits for the completion whatever happens.
+            // SAFETY: S3: the caller's promise covers the memory. This frame waits for the
+            // completion whatever happens.
             Request::Op(op) => unsafe { driver.submit(op, token) },
             // SAFETY: S3, as above.
             Request::File(op, manner) => unsafe { driver.submit_file(op, manner, token) },
@@ -230,7 +238,7 @@ struct Alarm {
     rang: Cell<bool>,
 }
 
-/// The operation's own deadline has passed.
+/// Cancels an operation whose own deadline has passed.
 unsafe fn ring_flight(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the waiting task.
     let alarm = unsafe { &*timer.cast::<Alarm>() };
@@ -238,7 +246,7 @@ unsafe fn ring_flight(timer: *const Timer) {
     cancel(alarm.token);
 }
 
-/// The interrupt of a wait for an operation.
+/// Interrupts a wait for an operation.
 unsafe fn interrupt_flight(header: &Header) {
     // SAFETY: S4: the waiter is the first field of a flight, whose frame waits.
     let flight = unsafe { &*header.running().parked_on.get().cast::<Flight>() };
@@ -253,13 +261,14 @@ fn cancel(token: Token) {
     }
 }
 
-/// How often poll(2) may be wrong about one operation before it is believed to go on being wrong.
+/// If poll(2) has been wrong about one operation this often, it is expected to stay wrong.
 const MUCH_IN_VAIN: u32 = 16;
-/// How long a thread then pauses.
+/// How long a thread then pauses before each attempt.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// On a plain thread: poll(2), at most until the deadline, or the nearest enclosing one. `in_vain`: so many times it has said for this operation
-/// that it was worth an attempt.
+/// Waits on a plain thread with poll(2), until the deadline or the nearest enclosing one at the
+/// latest. `in_vain` says how often an attempt of this operation has failed although it was
+/// reported ready.
 fn wait_for_readiness(op: &Op, deadline: Option<Instant>, in_vain: u32) -> io::Result<()> {
     let enclosing = task::nearest_deadline().map(|(at, _)| at);
     let first = match (deadline, enclosing) {
@@ -267,8 +276,9 @@ fn wait_for_readiness(op: &Op, deadline: Option<Instant>, in_vain: u32) -> io::R
         (own, other) => own.or(other),
     };
     let left = || first.map(|at| at.saturating_duration_since(clock::now()));
-    // An fd can be ready all the time and never give anything, one with a queue of errors that nobody reads for instance. So the
-    // deadlines count even if it is ready; and a thread must not do nothing but ask.
+    // An fd can be ready all the time and never yield anything, for instance one with a queue of
+    // errors that is never read. So the deadlines count even if it is ready, and a thread must not
+    // spin.
     if in_vain > 0 {
         check_deadlines(deadline, enclosing)?;
     }
@@ -292,14 +302,14 @@ fn block_until_ready(op: &Op, limit: Option<Duration>) -> io::Result<bool> {
     ready
 }
 
-/// An error if one has passed.
+/// Returns an error if one of the deadlines has passed.
 fn check_deadlines(deadline: Option<Instant>, enclosing: Option<Instant>) -> io::Result<()> {
     if deadline.is_none() && enclosing.is_none() {
         return Ok(());
     }
     let now = clock::now();
     if enclosing.is_some_and(|at| now >= at) {
-        // Flags the frame whose deadline it was, and says so.
+        // This flags the frame whose deadline it was, and returns the error.
         task::begin_wait()?;
     }
     if deadline.is_some_and(|at| now >= at) {

@@ -182,8 +182,8 @@ impl Pool {
         }
     }
 
-    /// Wakes a sleeping worker, to watch. If none sleeps, none needs to be told: a worker that goes
-    /// to sleep finds the flag clear, sets it, and looks around once more.
+    /// Wakes a sleeping worker, to watch. If none sleeps, no wake-up is needed: a worker that falls
+    /// asleep finds the flag clear, sets it, and looks around once more.
     #[cold]
     pub(super) fn wake_sleeper(&self) {
         if let Some(worker) = self.workers.iter().find(|worker| worker.is_asleep()) {

@@ -10,8 +10,8 @@
 //! - No alarm is set in the process ([`crate::base::alarm`]).
 //! - Nothing in the process listens to the outside ([`crate::base::outside`]).
 //!
-//! All but the last two concern only the worker itself, so it can check them alone. A wait that only
-//! the kernel, the clock or the pool's threads could end therefore keeps a worker from being
+//! All but the last two concern only the worker itself, so it can check them alone. A wait that
+//! only the kernel, the clock or the pool's threads could end therefore keeps a worker from being
 //! quiescent. An alarm has notified the waiter that it wakes before it counts as over.
 //!
 //! # Protocol

@@ -74,7 +74,7 @@ impl Restraint {
         passed >= Duration::from_nanos(self.pause.get())
     }
 
-    /// Resets the slice for a task that is about to run: one that starts, or one that was preempted.
+    /// Resets the slice for a task that is about to run: a task that starts, or a preempted one.
     #[inline]
     pub(super) fn begin_slice(&self) {
         self.used_up.set(false);

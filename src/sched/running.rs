@@ -148,7 +148,8 @@ impl Worker {
             local.budget.set(BUDGET);
         });
         task::note(header);
-        // SAFETY: T1: `has_fiber` says that it is there; the task does not touch its own slot.
+        // SAFETY: T1: `has_fiber` says that the fiber is there. The task does not touch its own
+        // slot.
         let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
         let state = fiber.resume(());
         match state {

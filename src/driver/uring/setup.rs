@@ -1,33 +1,36 @@
-//! Opening a ring: the best mode that the kernel knows, and a clear text where it refuses.
+//! Opens a ring in the best mode that the kernel supports. Explains a refusal in plain text.
 #![expect(unsafe_code, reason = "queues an entry that names no memory")]
 
 use io_uring::{Builder, IoUring, Probe, opcode};
 use std::io;
 
-/// Entries of the submission queue. More may be submitted between two polls: that costs a system call per so many.
+/// Entries of the submission queue. More may be submitted between two polls, at the cost of a
+/// system call for each 256.
 pub(super) const ENTRIES: u32 = 256;
 
-/// Entries of the completion queue, per entry of the submission queue. What does not fit is kept by the kernel, which
-/// is slower but loses nothing.
+/// Entries of the completion queue, for each entry of the submission queue. The kernel keeps what
+/// does not fit, which is slower but loses nothing.
 const COMPLETIONS_PER_ENTRY: u32 = 8;
 
-/// Fewer entries than this are not worth trying when memory is short.
+/// If memory is short, fewer entries than this are not tried.
 const FEWEST_ENTRIES: u32 = 8;
 
 /// How the kernel hands completions to the worker, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
-    /// One thread owns the ring; completions wait until it asks for them (Linux 6.1).
+    /// One thread owns the ring. Completions wait until the thread asks for them (Linux 6.1).
     Deferred,
-    /// Completions are run at the next transition into the kernel, without an interrupt (Linux 5.19).
+    /// Completions are run at the next transition into the kernel, without an interrupt (Linux
+    /// 5.19).
     Cooperative,
     /// Completions interrupt the worker.
     Plain,
 }
 
 impl Mode {
-    /// The best that can be used. On the backend that gives each task a thread, a worker's ring is entered by several threads in
-    /// turn (B1), which the modes with one owner, or without interrupts, do not bear.
+    /// The best mode that can be used. On the backend that gives each task a thread, several
+    /// threads enter a worker's ring in turn (B1). The modes with one owner, or without interrupts,
+    /// do not allow that.
     pub(super) const BEST: Mode = if cfg!(ecru_baton) { Mode::Plain } else { Mode::Deferred };
 
     const ALL: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
@@ -47,7 +50,8 @@ impl Mode {
     }
 }
 
-/// Opens a ring with at most so many entries, in the first mode from `best` on that the kernel knows.
+/// Opens a ring with at most `entries` entries, in the first mode from `best` on that the kernel
+/// supports.
 pub(super) fn open(entries: u32, best: Mode) -> io::Result<(IoUring, Mode)> {
     let mut refusal = None;
     for mode in Mode::ALL.into_iter().filter(|mode| *mode >= best) {
@@ -81,8 +85,9 @@ fn open_in(mode: Mode, mut entries: u32) -> io::Result<IoUring> {
     }
 }
 
-/// What the driver cannot do without: waits with a time-out, completions that are never dropped, and (marked by a feature
-/// that came with the same kernel, 5.13) polls that fire more than once.
+/// Checks for what the driver cannot do without: waits with a timeout, completions that are never
+/// dropped, and polls that fire more than once. A feature that came with the same kernel (5.13)
+/// marks the last one.
 fn require_features(ring: &IoUring) -> io::Result<()> {
     let parameters = ring.params();
     if parameters.is_feature_ext_arg()
@@ -97,7 +102,7 @@ fn require_features(ring: &IoUring) -> io::Result<()> {
     ))
 }
 
-/// Every operation that the driver hands to the kernel, and its name there.
+/// Every operation that the driver submits to the kernel, and its name there.
 const NEEDED: [(u8, &str); 9] = [
     (opcode::Recv::CODE, "IORING_OP_RECV"),
     (opcode::RecvMsg::CODE, "IORING_OP_RECVMSG"),
@@ -110,7 +115,8 @@ const NEEDED: [(u8, &str); 9] = [
     (opcode::AsyncCancel::CODE, "IORING_OP_ASYNC_CANCEL"),
 ];
 
-/// Tries the two calls other than the one that has opened the ring: asks what the kernel knows, and carries out one operation that does nothing.
+/// Tries the two system calls other than the one that has opened the ring. It asks what the kernel
+/// supports, and carries out one operation that does nothing.
 pub(super) fn probe(mut ring: IoUring) -> io::Result<()> {
     let mut known = Probe::new();
     ring.submitter().register_probe(&mut known).map_err(|error| explain(&error))?;
@@ -138,7 +144,7 @@ fn require(is_known: impl Fn(u8) -> bool) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, text))
 }
 
-/// Says what was refused, why that is likely, and what to do.
+/// Returns an error that says what was refused, the likely reason, and what to do.
 pub(super) fn explain(error: &io::Error) -> io::Error {
     let (kind, text) = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => (io::ErrorKind::PermissionDenied, denied()),
@@ -184,7 +190,7 @@ fn denied() -> String {
         "1" => "the sysctl kernel.io_uring_disabled is 1: only members of the group in kernel.io_uring_group may use it; \
                 join that group, or set kernel.io_uring_disabled to 0"
             .to_owned(),
-        "2" => "the sysctl kernel.io_uring_disabled is 2: nobody may use it; set kernel.io_uring_disabled to 0".to_owned(),
+        "2" => "the sysctl kernel.io_uring_disabled is 2: no process may use it; set kernel.io_uring_disabled to 0".to_owned(),
         _ => format!("either the sysctl kernel.io_uring_disabled is not 0, or {seccomp}"),
     }
 }
