@@ -64,7 +64,8 @@ pub(crate) fn abort(root: &Path) -> Outcome {
 pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {
     // The gate looks for the program that it measures beside itself, so both are built first.
     let package = ["--release", "--package", "ecru-bench", "--features", "ecru"];
-    let built = run(cargo(root, &["build", "--bins"]).args(package));
+    let bins = ["build", "--bin", "ecru-slopes", "--bin", "slopes-gate"];
+    let built = run(cargo(root, &bins).args(package));
     let ran = built.and_then(|_| {
         let mut gate = cargo(root, &["run", "--quiet", "--bin", "slopes-gate"]);
         run(gate.args(package).args(if bless { &["--", "--bless"][..] } else { &[] }))
