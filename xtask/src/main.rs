@@ -44,6 +44,7 @@ cargo xtask <check>
   loom        the waiting protocols, model-checked
   abort       what works where panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
+  asan        tests under AddressSanitizer (needs nightly); names of suites may follow
   drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
   miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
   slopes      instructions per operation against the stored counts; --bless stores today's
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         ["ecosystem"] => vec![("ecosystem", steps::ecosystem(root, &tree))],
         ["loom"] => vec![("loom", steps::loom(root))],
         ["miri", ref topics @ ..] => vec![("miri", steps::miri(root, topics))],
+        ["asan", ref suites @ ..] => vec![("asan", steps::asan(root, suites))],
         ["abort"] => vec![("abort", steps::abort(root))],
         ["baton"] => vec![("baton", steps::baton(root))],
         ["drivers"] => vec![("drivers", drivers::check(root))],
