@@ -20,6 +20,7 @@ mod stored;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use self::counts::{Counts, count, version};
 use self::stored::Stored;
@@ -61,16 +62,28 @@ fn run(bless: bool) -> Result<(), String> {
     Err(format!("over the tolerance; if it is meant, --bless:\n  {failures}"))
 }
 
-/// Counts every kind of work that `ecru-slopes` knows.
+/// Counts every kind of work that `ecru-slopes` knows, on each core one at a time.
 fn measure_all() -> Result<BTreeMap<String, Counts>, String> {
     let program = program()?;
     let list = Command::new(&program).arg("--list").output();
     let list = list.map_err(|error| format!("{}: {error}", program.display()))?;
     let works = String::from_utf8_lossy(&list.stdout).into_owned();
-    let counts: BTreeMap<_, _> = works
-        .lines()
-        .map(|work| Ok((work.to_owned(), count(&program, work)?)))
-        .collect::<Result<_, String>>()?;
+    // Valgrind runs one thread at a time, and what it counts does not depend on other processes.
+    let works: Vec<&str> = works.lines().collect();
+    let next = AtomicUsize::new(0);
+    let count_some = || {
+        let mut counts = vec![];
+        while let Some(&work) = works.get(next.fetch_add(1, Ordering::Relaxed)) {
+            counts.push((work.to_owned(), count(&program, work)?));
+        }
+        Ok::<_, String>(counts)
+    };
+    let counts: Result<Vec<_>, String> = std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let counters: Vec<_> = (0..cores).map(|_| scope.spawn(count_some)).collect();
+        counters.into_iter().map(|counter| counter.join().expect("counting panics")).collect()
+    });
+    let counts: BTreeMap<_, _> = counts?.into_iter().flatten().collect();
     if counts.is_empty() { Err("nothing was measured".into()) } else { Ok(counts) }
 }
 

@@ -38,7 +38,7 @@
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`worker`]
 //! - what a worker does: [`interrupt`], [`trace`], [`look`], [`placing`], [`running`], [`host`],
 //!   [`idle`], [`turn`], [`life`]
-//! - what tasks ask of their worker: [`spawn`], [`unblock`](mod@unblock), [`io`], [`inspect`]
+//! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 
 mod blocking;
 mod deque;

@@ -45,12 +45,10 @@ cargo xtask <check>
   loom        the waiting protocols, model-checked
   abort       the tests for programs in which panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
-  drivers     the behaviour tests on each driver, with one worker and with two;
-              the attacks on the second driver
-  miri        behaviour tests in Rust's interpreter (needs nightly with miri);
-              names of tests may follow
-  slopes      instructions per operation against the stored counts;
-              --bless stores the current counts
+  asan        tests under AddressSanitizer (needs nightly); names of suites may follow
+  drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
+  miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
+  slopes      instructions per operation against the stored counts; --bless stores today's
 ";
 
 fn main() -> ExitCode {
@@ -84,6 +82,7 @@ fn main() -> ExitCode {
         ["ecosystem"] => vec![("ecosystem", steps::ecosystem(root, &tree))],
         ["loom"] => vec![("loom", steps::loom(root))],
         ["miri", ref topics @ ..] => vec![("miri", steps::miri(root, topics))],
+        ["asan", ref suites @ ..] => vec![("asan", steps::asan(root, suites))],
         ["abort"] => vec![("abort", steps::abort(root))],
         ["baton"] => vec![("baton", steps::baton(root))],
         ["drivers"] => vec![("drivers", drivers::check(root))],
