@@ -117,7 +117,11 @@ pub trait Source {
     /// after that has let go of every lock. It must be quick, and must not wait: it runs under [`no_suspend`](crate::no_suspend), so
     /// that it is `try_send` and not `send`. A panic in it goes no further, and is lost.
     ///
-    /// Dropping the [`Subscription`] withdraws it: unless `f` has begun by then it never will, and nothing has been taken.
+    /// A callback that is ready inside another callback runs when that one has returned, and before the call that made the outermost
+    /// one run returns. So a chain of callbacks may have any length.
+    ///
+    /// Dropping the [`Subscription`] withdraws it: unless `f` has begun by then, or has its item and is about to, it never will, and
+    /// nothing has been taken.
     ///
     /// # Examples
     /// ```
