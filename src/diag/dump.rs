@@ -12,13 +12,16 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park;
 use crate::sched::survey::{self, Doing};
 use crate::sched::{self, Pool};
-use crate::scope::{JoinHandle, Options, Plain, ScopeCore, shield};
-use crate::task::{self, TaskId};
+use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting, shield};
+use crate::task::{self, Header, TaskId};
 
 /// How long a worker may take to begin with its answer.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How many traces a worker takes: each costs it some ten microseconds.
 const TRACES_MAX: usize = 1000;
+
+/// Tasks that wait for their items are described up to this number, and counted beyond it.
+const WAITING_MAX: usize = 10_000;
 
 /// What a worker says of itself.
 struct Answer {
@@ -37,9 +40,11 @@ struct Question {
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     park::refuse_if_no_suspend();
     let asker = task::current_header().map(TaskId::of);
+    // First: one that gets its item meanwhile is seen by its worker afterwards.
+    let (mut said, unlisted) = describe_waiting(pool);
     let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
     let deadline = clock::now() + PATIENCE;
-    let (mut said, mut busy, mut uncounted) = (Vec::new(), Vec::new(), 0);
+    let (mut busy, mut uncounted) = (Vec::new(), 0);
     // Not cut short by a cancellation: it may be the one whose effect is being looked at.
     shield(|| {
         for (worker, question) in questions.into_iter().enumerate() {
@@ -57,7 +62,30 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
             }
         }
     });
-    TaskTree::new(said, busy, uncounted)
+    TaskTree::new(said, busy, uncounted, unlisted)
+}
+
+/// The tasks that wait for their items, and how many more there are.
+fn describe_waiting(pool: &Arc<Pool>) -> (Vec<TaskInfo>, usize) {
+    let (mut described, mut unlisted) = (Vec::new(), 0);
+    each_waiting(Arc::as_ptr(pool).cast(), |header, source| {
+        if described.len() == WAITING_MAX {
+            unlisted += 1;
+            return;
+        }
+        let mut info = TaskInfo::new(header);
+        info.describe_waiting(source, opening_of(header));
+        described.push(info);
+    });
+    // Those of one place together. The lists have no order.
+    described.sort_unstable_by_key(|task| (task.spawned_at(), task.id()));
+    (described, unlisted)
+}
+
+/// The scope of a task that cannot end meanwhile.
+fn opening_of(header: &Header) -> Option<Opening> {
+    let (parent, at) = survey::parent(header).zip(ScopeCore::opening_of(header))?;
+    Some(Opening { at, scope: header.scope.addr(), parent: Label::of(parent) })
 }
 
 /// What a worker runs that has not answered.
@@ -112,35 +140,31 @@ fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
     let mut root_trace = survey::trace_root().map(StackTrace::new);
     let mut traces = 0;
     let (mut started, mut unstarted) = (Vec::new(), Vec::new());
-    let uncounted =
-        survey::survey(|header, doing| {
-            if header.spawned_at().file() == file!() {
-                return;
-            }
-            let mut info = TaskInfo::new(header);
-            let opening =
-                survey::parent(header).zip(ScopeCore::opening_of(header)).map(|(parent, at)| {
-                    Opening { at, scope: header.scope.addr(), parent: Label::of(parent) }
-                });
-            let mut trace = None;
-            let state = match doing {
-                _ if asker == Some(info.id()) => TaskState::Running,
-                Doing::Unstarted => TaskState::Unstarted,
-                Doing::Ready => TaskState::Ready,
-                Doing::Waiting(purpose, other) => {
-                    if info.is_root() {
-                        trace = root_trace.take();
-                    } else if traces < TRACES_MAX {
-                        traces += 1;
-                        trace = survey::trace(header).map(StackTrace::new);
-                    }
-                    TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+    let uncounted = survey::survey(|header, doing| {
+        if header.spawned_at().file() == file!() {
+            return;
+        }
+        let mut info = TaskInfo::new(header);
+        let opening = opening_of(header);
+        let mut trace = None;
+        let state = match doing {
+            _ if asker == Some(info.id()) => TaskState::Running,
+            Doing::Unstarted => TaskState::Unstarted,
+            Doing::Ready => TaskState::Ready,
+            Doing::Waiting(purpose, other) => {
+                if info.is_root() {
+                    trace = root_trace.take();
+                } else if traces < TRACES_MAX {
+                    traces += 1;
+                    trace = survey::trace(header).map(StackTrace::new);
                 }
-            };
-            let begun = !matches!(state, TaskState::Unstarted);
-            info.describe(worker, state, trace, opening);
-            if begun { &mut started } else { &mut unstarted }.push(info);
-        });
+                TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+            }
+        };
+        let begun = !matches!(state, TaskState::Unstarted);
+        info.describe(worker, state, trace, opening);
+        if begun { &mut started } else { &mut unstarted }.push(info);
+    });
     // The worker's list begins with the task that parked last.
     let roots = usize::from(started.first().is_some_and(TaskInfo::is_root));
     started[roots..].reverse();

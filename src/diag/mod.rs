@@ -20,6 +20,9 @@
 //       and what it has noted of its task is shown
 //   put the descriptions together by scopes
 // ```
+// Tasks that wait for their items (`spawn_when`) belong to no worker yet. They stand in lists that any thread may read
+// (`scope/waiting.rs`), and are read before the workers are asked.
+//
 // What a worker does for its part stands in `sched/survey.rs`.
 
 mod deadlock;

@@ -39,6 +39,8 @@ pub struct TaskTree {
     /// What these workers ran, in their order.
     busy_with: Vec<Option<BusyTask>>,
     uncounted: usize,
+    /// Tasks that wait for their items and are left out.
+    unlisted: usize,
 }
 
 /// The task that kept a worker from answering, as far as another thread can tell.
@@ -80,7 +82,9 @@ pub enum TaskState {
 #[derive(Clone, Debug)]
 pub struct Wait {
     what: &'static str,
-    at: &'static Location<'static>,
+    /// The type of what an item is wanted from.
+    source: Option<&'static str>,
+    at: Option<&'static Location<'static>>,
     task: Option<Label>,
     fd: Option<i32>,
 }
@@ -108,9 +112,10 @@ impl TaskTree {
         said: Vec<TaskInfo>,
         busy: Vec<(usize, Option<BusyTask>)>,
         uncounted: usize,
+        unlisted: usize,
     ) -> TaskTree {
         let (busy, busy_with) = busy.into_iter().unzip();
-        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted }
+        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted, unlisted }
     }
 
     /// All tasks, each before those below it.
@@ -171,10 +176,16 @@ impl TaskTree {
         self.busy_with[place].as_ref()
     }
 
-    /// How many tasks that have not begun are left out: those of workers that have more than 10,000 of them.
+    /// Returns how many tasks that have not begun are left out: those of workers that have more than 10,000 of them, and of the tasks that
+    /// wait for their items ([`spawn_when`](crate::Scope::spawn_when)) all but 10,000.
     #[must_use]
     pub fn left_out(&self) -> usize {
-        self.uncounted
+        self.uncounted + self.unlisted
+    }
+
+    /// Whether a task that is left out may be able to go on.
+    pub(super) fn leaves_out_unstarted(&self) -> bool {
+        self.uncounted > 0
     }
 }
 
@@ -221,8 +232,12 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(said.len());
     for task in said {
         match places.get(&task.id()) {
-            // Stolen between two answers: the later one has seen more.
-            Some(&place) if !matches!(task.state, TaskState::Unstarted) => known[place] = task,
+            // Stolen between two answers: the later one has seen more. A task without a worker has got its item and a worker since.
+            Some(&place)
+                if known[place].worker.is_none() || !matches!(task.state, TaskState::Unstarted) =>
+            {
+                known[place] = task;
+            }
             Some(_) => {}
             None => {
                 places.insert(task.id(), known.len());
@@ -295,6 +310,14 @@ impl TaskInfo {
         self.opening = opening;
     }
 
+    /// It waits for its item, in no queue and without a stack.
+    pub(super) fn describe_waiting(&mut self, source: &'static str, opening: Option<Opening>) {
+        let what = "its item (spawn_when)";
+        self.state =
+            TaskState::Waiting(Wait { what, source: Some(source), at: None, task: None, fd: None });
+        self.opening = opening;
+    }
+
     /// Its number, unique in the process.
     #[must_use]
     pub fn id(&self) -> TaskId {
@@ -319,7 +342,8 @@ impl TaskInfo {
         self.is_root
     }
 
-    /// The worker that it belongs to, counted from 0, which is the thread that called `run`; none: unknown.
+    /// Returns the worker that it belongs to, counted from 0, which is the thread that called `run`. `None` if that is unknown, or if it
+    /// waits for its item ([`spawn_when`](crate::Scope::spawn_when)) and has no worker yet.
     #[must_use]
     pub fn worker(&self) -> Option<usize> {
         self.worker
@@ -371,14 +395,15 @@ impl Wait {
             About::Fd(fd) => Some(fd),
             _ => None,
         };
-        Wait { what: purpose.what, at: purpose.at, task, fd }
+        Wait { what: purpose.what, source: None, at: Some(purpose.at), task, fd }
     }
 
-    /// Where the wait was called; none where that lies inside of this library, as it does for IO through `std`'s traits.
+    /// Where the wait was called. `None` where that lies inside of this library, as it does for IO through `std`'s traits, and for a task that
+    /// has not begun because it waits for its item ([`spawn_when`](crate::Scope::spawn_when)).
     #[must_use]
     pub fn at(&self) -> Option<&'static Location<'static>> {
         let own = file!().strip_suffix("diag/tree.rs").unwrap_or(file!());
-        (!self.at.file().starts_with(own)).then_some(self.at)
+        self.at.filter(|at| !at.file().starts_with(own))
     }
 
     /// The task whose end is waited for, where it is one.
@@ -417,6 +442,9 @@ impl fmt::Display for Label {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
         if let Some(task) = &self.task {
             write!(f, " task {task}")?;
         }
@@ -460,6 +488,9 @@ impl fmt::Display for TaskTree {
         }
         if self.uncounted > 0 {
             write!(f, ", and {} more that have not begun", self.uncounted)?;
+        }
+        if self.unlisted > 0 {
+            write!(f, ", and {} more that wait for their items (spawn_when)", self.unlisted)?;
         }
         for (worker, task) in self.busy.iter().zip(&self.busy_with) {
             write!(f, "; worker {worker} is busy")?;

@@ -32,6 +32,7 @@ mod scoped;
 mod shared_handle;
 mod shield;
 mod try_scoped;
+mod waiting;
 mod watchdog;
 mod when;
 
@@ -51,3 +52,4 @@ pub(crate) use self::core::{ScopeCore, Start};
 pub(crate) use builder::Options;
 pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use scoped::Plain;
+pub(crate) use waiting::each_waiting;
