@@ -34,6 +34,8 @@ pub(crate) struct Local {
     pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out. Null means that they block the thread.
     pub(crate) context: Cell<*const ()>,
+    /// `source`: what the outermost poke of the thread has still to do.
+    pub(crate) poking: Cell<*const ()>,
     /// `task`: the header of the running task.
     pub(crate) task: Cell<*const ()>,
     /// `task`: the innermost cancel node.
@@ -68,6 +70,7 @@ impl Local {
             no_suspend: Cell::new(0),
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
+            poking: Cell::new(ptr::null()),
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),

@@ -108,6 +108,6 @@ fn give_up(pool: &Arc<Pool>) {
 fn is_stuck(tree: &TaskTree) -> bool {
     let waits = |state: &TaskState| matches!(state, TaskState::Waiting(_));
     tree.busy_workers().is_empty()
-        && tree.left_out() == 0
+        && !tree.leaves_out_unstarted()
         && tree.tasks().all(|task| waits(task.state()))
 }

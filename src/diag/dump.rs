@@ -12,13 +12,16 @@ use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::park;
 use crate::sched::inspect::{self, Doing};
 use crate::sched::{self, Pool};
-use crate::scope::{JoinHandle, Options, Plain, ScopeCore, shield};
-use crate::task::{self, TaskId};
+use crate::scope::{JoinHandle, Options, Plain, ScopeCore, each_waiting, shield};
+use crate::task::{self, Header, TaskId};
 
 /// How long the workers may take to begin with their answers.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The maximum number of stack traces that a worker takes. Each takes about ten microseconds.
 const TRACES_MAX: usize = 1000;
+
+/// The number of tasks that wait for their items up to which they are described. More are counted.
+const WAITING_MAX: usize = 10_000;
 
 /// The tasks of a worker, as described by that worker.
 struct Answer {
@@ -37,9 +40,11 @@ struct Question {
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     park::refuse_if_no_suspend();
     let asker = task::current_header().map(TaskId::of);
+    // First: one that gets its item meanwhile is seen by its worker afterwards.
+    let (mut said, unlisted) = describe_waiting(pool);
     let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
     let deadline = clock::now() + PATIENCE;
-    let (mut said, mut busy, mut uncounted) = (Vec::new(), Vec::new(), 0);
+    let (mut busy, mut uncounted) = (Vec::new(), 0);
     // A cancellation does not cut this short, because its effect may be what the caller wants to
     // see.
     shield(|| {
@@ -58,7 +63,30 @@ pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
             }
         }
     });
-    TaskTree::new(said, busy, uncounted)
+    TaskTree::new(said, busy, uncounted, unlisted)
+}
+
+/// The tasks that wait for their items, and how many more there are.
+fn describe_waiting(pool: &Arc<Pool>) -> (Vec<TaskInfo>, usize) {
+    let (mut described, mut unlisted) = (Vec::new(), 0);
+    each_waiting(Arc::as_ptr(pool).cast(), |header, source| {
+        if described.len() == WAITING_MAX {
+            unlisted += 1;
+            return;
+        }
+        let mut info = TaskInfo::new(header);
+        info.describe_waiting(source, opening_of(header));
+        described.push(info);
+    });
+    // Those of one place together. The lists have no order.
+    described.sort_unstable_by_key(|task| (task.spawned_at(), task.id()));
+    (described, unlisted)
+}
+
+/// The scope of a task that cannot end meanwhile.
+fn opening_of(header: &Header) -> Option<Opening> {
+    let (parent, at) = inspect::parent(header).zip(ScopeCore::opening_of(header))?;
+    Some(Opening { at, scope: header.scope.addr(), parent: Label::of(parent) })
 }
 
 /// Returns the task that runs on a worker which has not answered.
@@ -118,10 +146,7 @@ fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
             return;
         }
         let mut info = TaskInfo::new(header);
-        let opening =
-            inspect::parent(header).zip(ScopeCore::opening_of(header)).map(|(parent, at)| {
-                Opening { at, scope: header.scope.addr(), parent: Label::of(parent) }
-            });
+        let opening = opening_of(header);
         let mut trace = None;
         let state = match doing {
             _ if asker == Some(info.id()) => TaskState::Running,

@@ -40,6 +40,8 @@ pub struct TaskTree {
     /// What the busy workers were running, in the order of `busy`.
     busy_with: Vec<Option<BusyTask>>,
     uncounted: usize,
+    /// Tasks that wait for their items and are left out.
+    unlisted: usize,
 }
 
 /// The task that kept a worker from answering, as far as another thread can tell.
@@ -82,7 +84,9 @@ pub enum TaskState {
 #[derive(Clone, Debug)]
 pub struct Wait {
     what: &'static str,
-    at: &'static Location<'static>,
+    /// The type of what an item is wanted from.
+    source: Option<&'static str>,
+    at: Option<&'static Location<'static>>,
     task: Option<Label>,
     fd: Option<i32>,
 }
@@ -110,9 +114,10 @@ impl TaskTree {
         said: Vec<TaskInfo>,
         busy: Vec<(usize, Option<BusyTask>)>,
         uncounted: usize,
+        unlisted: usize,
     ) -> TaskTree {
         let (busy, busy_with) = busy.into_iter().unzip();
-        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted }
+        TaskTree { tasks: Arc::new(arrange(said)), busy, busy_with, uncounted, unlisted }
     }
 
     /// Returns all tasks, each before those below it.
@@ -178,7 +183,12 @@ impl TaskTree {
     /// them only counts them.
     #[must_use]
     pub fn left_out(&self) -> usize {
-        self.uncounted
+        self.uncounted + self.unlisted
+    }
+
+    /// Whether a task that is left out may be able to go on.
+    pub(super) fn leaves_out_unstarted(&self) -> bool {
+        self.uncounted > 0
     }
 }
 
@@ -228,8 +238,12 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     for task in said {
         match places.get(&task.id()) {
             // The task was stolen between two answers, so both contain it. The later one is more
-            // recent.
-            Some(&place) if !matches!(task.state, TaskState::Unstarted) => known[place] = task,
+            // recent. A task without a worker has got its item, and a worker, since.
+            Some(&place)
+                if known[place].worker.is_none() || !matches!(task.state, TaskState::Unstarted) =>
+            {
+                known[place] = task;
+            }
             Some(_) => {}
             None => {
                 places.insert(task.id(), known.len());
@@ -299,6 +313,14 @@ impl TaskInfo {
         self.worker = Some(worker);
         self.state = state;
         self.trace = trace;
+        self.opening = opening;
+    }
+
+    /// Describes a task that waits for its item, in no queue and without a stack.
+    pub(super) fn describe_waiting(&mut self, source: &'static str, opening: Option<Opening>) {
+        let what = "its item (spawn_when)";
+        self.state =
+            TaskState::Waiting(Wait { what, source: Some(source), at: None, task: None, fd: None });
         self.opening = opening;
     }
 
@@ -382,7 +404,7 @@ impl Wait {
             About::Fd(fd) => Some(fd),
             _ => None,
         };
-        Wait { what: purpose.what, at: purpose.at, task, fd }
+        Wait { what: purpose.what, source: None, at: Some(purpose.at), task, fd }
     }
 
     /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
@@ -390,7 +412,7 @@ impl Wait {
     #[must_use]
     pub fn at(&self) -> Option<&'static Location<'static>> {
         let own = file!().strip_suffix("diag/tree.rs").unwrap_or(file!());
-        (!self.at.file().starts_with(own)).then_some(self.at)
+        self.at.filter(|at| !at.file().starts_with(own))
     }
 
     /// Returns the task that is waited for, if the wait is for the end of a task.
@@ -429,6 +451,9 @@ impl fmt::Display for Label {
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
+        if let Some(source) = self.source {
+            write!(f, " from {source}")?;
+        }
         if let Some(task) = &self.task {
             write!(f, " task {task}")?;
         }
@@ -472,6 +497,9 @@ impl fmt::Display for TaskTree {
         }
         if self.uncounted > 0 {
             write!(f, ", and {} more that have not begun", self.uncounted)?;
+        }
+        if self.unlisted > 0 {
+            write!(f, ", and {} more that wait for their items (spawn_when)", self.unlisted)?;
         }
         for (worker, task) in self.busy.iter().zip(&self.busy_with) {
             write!(f, "; worker {worker} is busy")?;

@@ -19,8 +19,12 @@
 //!
 //! The caller chooses the token and may reuse one only after its final completion; the driver hands it back unread.
 //!
+//! Of several accepts on one listener that is said to be shared, one is told of each connection: see [`acceptors`]. Whoever submits such an op
+//! attempts it whenever it is told to, and [passes the news on](Driver::pass_on) if that fails.
+//!
 //! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
 
+mod acceptors;
 mod descriptor;
 mod file;
 mod kind;
@@ -134,6 +138,10 @@ pub(crate) trait Driver {
 
     /// An attempt of the op on this driver's thread has just succeeded with this result.
     fn observe(&mut self, op: &Op, result: u32);
+
+    /// An op that is [told alone](Op::is_told_alone) was told to make an attempt, and that has failed otherwise than by having to wait: others
+    /// are to be told in its place.
+    fn pass_on(&mut self, op: &Op);
 }
 
 /// Whichever driver was chosen. An enum and not a trait object, so that the calls can be inlined.
@@ -226,5 +234,9 @@ impl Driver for AnyDriver {
 
     fn observe(&mut self, op: &Op, result: u32) {
         forward!(self, driver => driver.observe(op, result));
+    }
+
+    fn pass_on(&mut self, op: &Op) {
+        forward!(self, driver => driver.pass_on(op));
     }
 }

@@ -57,8 +57,14 @@ pub(crate) enum Op {
     RecvMsg { fd: Descriptor, message: *mut libc::msghdr, flags: i32 },
     /// sendmsg(2). Result: bytes taken.
     SendMsg { fd: Descriptor, message: *const libc::msghdr, flags: i32 },
-    /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns.
-    Accept { fd: Descriptor, address: *mut libc::sockaddr_storage, length: *mut libc::socklen_t },
+    /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns. `shared`: others accept from the same
+    /// listener, and one of them is enough for each connection.
+    Accept {
+        fd: Descriptor,
+        address: *mut libc::sockaddr_storage,
+        length: *mut libc::socklen_t,
+        shared: bool,
+    },
     /// connect(2) on a non-blocking socket. Result: 0.
     Connect { fd: Descriptor, address: *const libc::sockaddr_storage, length: libc::socklen_t },
     /// read(2) on a stream: a pipe, a terminal, an eventfd. Result: bytes, 0 at the end.
@@ -129,7 +135,7 @@ impl Op {
                 // SAFETY: the caller promises a message whose parts are all valid.
                 check(unsafe { libc::sendmsg(fd.fd, message, flags | libc::MSG_DONTWAIT) })
             }
-            Op::Accept { fd, address, length } => {
+            Op::Accept { fd, address, length, .. } => {
                 // SAFETY: the caller promises room for an address and for its length.
                 unsafe { reset_length(length) };
                 let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -171,6 +177,11 @@ impl Op {
             Op::Read { manner: Manner::Shared | Manner::Terminal, .. }
                 | Op::Write { manner: Manner::Shared | Manner::Terminal, .. }
         )
+    }
+
+    /// Whether the news for which this op waits is told to it alone, so that it has to make an attempt: see [`super::acceptors`].
+    pub(crate) fn is_told_alone(&self) -> bool {
+        matches!(self, Op::Accept { shared: true, .. })
     }
 
     /// What a wait for the op waits for, in words.

@@ -103,7 +103,7 @@ pub(super) fn expect_wake(driver: &mut impl Driver) {
     assert!(start.elapsed() < GUARD, "the wake was lost");
 }
 
-fn expect_nothing(driver: &mut AnyDriver) {
+pub(super) fn expect_nothing(driver: &mut AnyDriver) {
     let mut completions = Vec::new();
     driver.poll(Wait::For(Duration::from_millis(2)), &mut completions).unwrap();
     driver.poll(Wait::Poll, &mut completions).unwrap();
@@ -174,7 +174,12 @@ fn connect_accept_and_send_work() {
         let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut length = 0;
         let (storage, room) = (&raw mut address, &raw mut length);
-        let accept = Op::Accept { fd: Descriptor::of(&listener), address: storage, length: room };
+        let accept = Op::Accept {
+            fd: Descriptor::of(&listener),
+            address: storage,
+            length: room,
+            shared: false,
+        };
         let to = listener.local_addr().unwrap();
         let client = thread::spawn(move || {
             let mut client = TcpStream::connect(to).unwrap();

@@ -5,7 +5,7 @@
 //! Such a socket pays one load per call.
 
 use crate::base::clock;
-use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -27,6 +27,10 @@ struct Shared {
     write_timeout: AtomicU64,
     /// Calls fail with `WouldBlock` instead of waiting.
     nonblocking: AtomicBool,
+    /// Calls of `accept` in progress.
+    accepting: AtomicU32,
+    /// There have been several at a time.
+    accepting_together: AtomicBool,
 }
 
 /// The settings of one socket. Empty until one is set or the socket is cloned.
@@ -73,6 +77,37 @@ impl Settings {
         if nonblocking || self.0.get().is_some() {
             self.shared().nonblocking.store(nonblocking, Ordering::Relaxed);
         }
+    }
+}
+
+/// A call of `accept` in progress.
+pub(super) struct Accepting<'s> {
+    shared: &'s Shared,
+}
+
+impl Settings {
+    /// Counts a call of `accept`, until the value is dropped.
+    pub(super) fn begin_to_accept(&self) -> Accepting<'_> {
+        let shared = self.shared();
+        if shared.accepting.fetch_add(1, Ordering::Relaxed) > 0
+            && !shared.accepting_together.load(Ordering::Relaxed)
+        {
+            shared.accepting_together.store(true, Ordering::Relaxed);
+        }
+        Accepting { shared }
+    }
+}
+
+impl Accepting<'_> {
+    /// Whether other calls have been in progress on the socket or its clones at the same time, now or earlier.
+    pub(super) fn has_company(&self) -> bool {
+        self.shared.accepting_together.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Accepting<'_> {
+    fn drop(&mut self) {
+        self.shared.accepting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

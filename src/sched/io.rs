@@ -5,6 +5,9 @@
 //! The buffer of an operation in flight belongs to the kernel until the operation's own completion has come (S3). So a
 //! cancellation, or a deadline, asks the driver to cancel the operation and goes on waiting; if the operation succeeded
 //! meanwhile, that result stands, and the next wait sees the cancellation.
+//!
+//! One of several accepts on a shared listener is told of each connection (see `driver`). What it was told concerns the others if it does not
+//! take the connection. So it makes its attempt even if it has been cancelled meanwhile, and passes the news on if the attempt fails.
 #![expect(unsafe_code, reason = "operations carry raw pointers")]
 
 use std::cell::Cell;
@@ -55,6 +58,7 @@ pub(crate) fn wait_until_ready(fd: &OwnedDescriptor, interest: Interest) -> io::
 pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Result<u32> {
     task::begin_wait()?;
     let here = worker::current();
+    let mut told_alone = false;
     let mut attempts = match here {
         Some(worker) => worker.io.borrow().is_worth_attempting(&op),
         None => op.is_worth_attempting(),
@@ -71,7 +75,15 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
                     }
                     return Ok(result);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if told_alone
+                        && let Some(worker) = here
+                        && let Some(driver) = &mut worker.io.borrow_mut().driver
+                    {
+                        driver.pass_on(&op);
+                    }
+                    return Err(error);
+                }
             }
         }
         attempts = true;
@@ -88,6 +100,7 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
         }?;
         if result == Completion::RETRY {
             // What the operation waited for is there, or the driver only knows readiness: once more.
+            told_alone = op.is_told_alone();
             continue;
         }
         return u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
@@ -219,7 +232,8 @@ unsafe fn fly(
     task::wait(&flight.waiter, None, Mode::Hook);
     worker.timers.cancel(&alarm.timer);
     let result = flight.result.get();
-    if result == Completion::CANCELLED || result == Completion::RETRY {
+    let told_alone = matches!(request, Request::Op(op) if op.is_told_alone());
+    if result == Completion::CANCELLED || (result == Completion::RETRY && !told_alone) {
         // It ended without effect: was it asked to?
         if task::cancelled().is_some() {
             return Err(task::cancelled_wait().into());

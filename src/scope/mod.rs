@@ -36,6 +36,7 @@ mod shared_handle;
 mod shield;
 mod start;
 mod try_scoped;
+mod waiting;
 mod watchdog;
 mod when;
 
@@ -56,3 +57,4 @@ pub(crate) use self::core::{ScopeCore, Start};
 pub(crate) use builder::Options;
 pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use scoped::Plain;
+pub(crate) use waiting::each_waiting;

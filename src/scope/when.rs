@@ -4,6 +4,8 @@
 //! - The task: a box that its scope counts, like that of any child, and that is in no queue. Its body takes the item out of a slot.
 //! - The wait: for an item of the source, on the heap, without a parked task ([`Pending`]). It puts the item into the slot.
 //! - The hook: a node of the cancel tree below the task's own. A request to the task withdraws the wait.
+//! - The entry: shows the task to those who look at the run, see [`super::waiting`]. It is there before the wait starts, and leaves before
+//!   the task is queued.
 //!
 //! # Protocol
 //! The wait ends once, with an item, a panic, or because it was withdrawn. Then the source is dropped, the hook is taken out of the
@@ -25,7 +27,7 @@
 //! remains of the wait owns nothing of the user's.
 #![expect(unsafe_code, reason = "erases the lifetime of a source that a scope outlives")]
 
-use std::any::Any;
+use std::any::{self, Any};
 use std::mem;
 use std::panic::Location;
 use std::ptr;
@@ -34,6 +36,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::builder::Options;
 use super::core::{ScopeCore, Start, refuse_to_spawn};
 use super::join::JoinHandle;
+use super::waiting::Entry;
 use crate::base::sync::atomic::Ordering;
 use crate::sched::{self, Remote};
 use crate::source::{End, Finish, Pending, Source};
@@ -97,9 +100,8 @@ impl<T, B: Body, M: FnOnce(T) -> B> Body for WhenBody<T, M> {
 struct When {
     /// First, so that a pointer to the hook's node is one to all of it.
     hook: HookNode,
-    /// With the queue's reference.
-    task: *const Header,
-    pool: *const (),
+    /// Has the queue's reference to the task.
+    entry: Entry,
     remote: Remote,
     wait: OnceLock<Pending>,
     slot: *const dyn PutPanic,
@@ -116,12 +118,15 @@ impl When {
     /// # Safety
     /// T1: once, after the wait has ended and its source was dropped, while no hook runs and none can be started.
     unsafe fn queue(&self) {
+        // SAFETY: L3: it was entered before the wait could end, and leaves once.
+        unsafe { self.entry.leave() };
         // K1: the task has not ended, so the parent of the node is there.
         cancel::unlink(&self.hook.node);
+        let task = self.entry.task;
         // SAFETY: T1: it was in no queue until now.
-        if !unsafe { sched::spawn(self.task, self.pool) } {
+        if !unsafe { sched::spawn(task, self.entry.pool) } {
             // SAFETY: T1: as above. Its scope waits for it, and the run for its scope.
-            unsafe { self.remote.spawn(self.task) };
+            unsafe { self.remote.spawn(task) };
         }
     }
 }
@@ -200,7 +205,7 @@ impl ScopeCore {
         let options = Options { always_begins: true, ..Options::default() };
         let task = self.allocate(WhenBody { slot, make }, options, Location::caller());
         // SAFETY: T1: a new task. S5: the source is `Send`, lives as long as the scope, and the slot belongs to the task.
-        unsafe { self.begin_when(task, Box::new(source), slot_of_panics) };
+        unsafe { self.begin_when(task, Box::new(source), slot_of_panics, any::type_name::<S>()) };
         // SAFETY: T2: the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
@@ -215,6 +220,7 @@ impl ScopeCore {
         task: *const Header,
         source: Box<dyn Source<Item = ()> + Send + 'scope>,
         slot: *const (dyn PutPanic + 'scope),
+        kind: &'static str,
     ) {
         let pool =
             sched::current_pool().filter(|pool| ptr::eq(Arc::as_ptr(pool).cast(), self.pool));
@@ -236,13 +242,14 @@ impl ScopeCore {
         let node = unsafe { &raw const (*task).node };
         let when = Arc::new(When {
             hook: HookNode::new(ptr::null(), ptr::null(), run_hook),
-            task,
-            pool: self.pool,
+            entry: Entry::new(task, self.pool, kind),
             remote: Remote::new(&pool),
             wait: OnceLock::new(),
             slot,
         });
         let wait = when.wait.get_or_init(|| Pending::new(source, Deliver(Arc::clone(&when))));
+        // SAFETY: L3: it stays in its place in `when` until `queue`, which makes it leave before it queues the task.
+        unsafe { when.entry.enter() };
         // From now on a request runs the hook. One that has come already runs it here.
         // SAFETY: K1: the node stays in its place in `when` until `queue` unlinks it, and its parent is the task's, which is there
         // when it is linked and until it is unlinked.

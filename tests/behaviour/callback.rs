@@ -321,3 +321,116 @@ fn callback_12_times() {
     assert_eq!((other.load(SeqCst), Arc::strong_count(&other)), (0, 1));
     run_on(1, || ());
 }
+
+/// Links of a chain that would overflow any stack if each had its place there.
+const LINKS: usize = 100_000;
+
+/// One callback ends the wait of the next, which runs after it and before the outermost call returns.
+#[test]
+fn callback_13_chain_of_callbacks_slow() {
+    let (calls, call) = counter();
+    let (first, mut receiver) = channel::bounded::<usize>(1);
+    for link in 0..LINKS {
+        let (sender, next) = channel::bounded(1);
+        let call = call.clone();
+        receiver
+            .on_ready(move |item| {
+                assert_eq!(item, Ok(link));
+                call();
+                sender.try_send(link + 1).unwrap();
+                if link % 1_000 == 7 {
+                    quiet_panic("in the middle of a chain");
+                }
+            })
+            .detach();
+        receiver = next;
+    }
+    first.send(0).unwrap();
+    assert_eq!((calls.load(SeqCst), receiver.try_recv()), (LINKS, Ok(LINKS)));
+}
+
+/// The drop of each source disconnects the next one.
+#[test]
+fn callback_13_chain_of_sources_slow() {
+    let (calls, call) = counter();
+    let (first, mut receiver) = channel::bounded::<()>(0);
+    for _ in 0..LINKS {
+        let (sender, next) = channel::bounded(0);
+        let call = call.clone();
+        receiver
+            .map(move |end| {
+                let _owned = &sender;
+                end
+            })
+            .on_ready(move |end| {
+                assert!(end.is_err());
+                call();
+            })
+            .detach();
+        receiver = next;
+    }
+    drop(first);
+    assert_eq!(calls.load(SeqCst), LINKS);
+    assert!(receiver.try_recv().is_err());
+}
+
+/// Each callback owns the subscription of the next: dropping the first withdraws them all.
+#[test]
+fn callback_13_chain_of_subscriptions_slow() {
+    let (calls, call) = counter();
+    let (sender, receiver) = channel::unbounded::<()>();
+    let mut last = receiver.clone().on_ready({
+        let call = call.clone();
+        move |_| call()
+    });
+    for _ in 0..LINKS {
+        let (owned, call) = (last, call.clone());
+        last = receiver.clone().on_ready(move |_| {
+            drop(owned);
+            call();
+        });
+    }
+    drop(call);
+    drop(last);
+    assert_eq!((calls.load(SeqCst), Arc::strong_count(&calls)), (0, 1));
+    sender.send(()).unwrap();
+    assert_eq!(receiver.try_recv(), Ok(()));
+}
+
+/// A callback that subscribes again finds the next item, as long as there are any.
+#[test]
+fn callback_13_chain_subscribes_again_slow() {
+    let (sender, receiver) = channel::unbounded();
+    let sum = Arc::new(AtomicUsize::new(0));
+    (0..100_000).for_each(|_| sender.send(1).unwrap());
+    drop(sender);
+    each_value(receiver, Arc::clone(&sum));
+    assert_eq!((sum.load(SeqCst), Arc::strong_count(&sum)), (LINKS, 1));
+}
+
+/// What a callback subscribes to is registered, and what it withdraws is not, before it goes on.
+#[test]
+fn callback_14_calls_in_a_callback() {
+    let (go, gone) = channel::bounded::<()>(1);
+    let (calls, call) = counter();
+    let (withdrawn, other) = counter();
+    let (rendezvous, receiver) = channel::bounded::<u8>(0);
+    let (kept, others) = channel::bounded::<u8>(0);
+    let in_place = others.on_ready(move |_| other());
+    // A panic in a callback would be lost.
+    let (tell, told) = mpsc::channel();
+    let inside = Arc::clone(&calls);
+    gone.on_ready(move |_| {
+        receiver.on_ready(move |item| item.into_iter().for_each(|_| call())).detach();
+        let given = rendezvous.try_send(3);
+        drop(in_place);
+        let refused = kept.try_send(4);
+        tell.send((given.is_ok(), refused.is_err(), inside.load(SeqCst))).unwrap();
+    })
+    .detach();
+    go.send(()).unwrap();
+    // The callback that it made ready runs when it has returned.
+    assert_eq!(told.try_recv(), Ok((true, true, 0)));
+    assert_eq!((calls.load(SeqCst), withdrawn.load(SeqCst)), (1, 0));
+    assert_eq!(Arc::strong_count(&withdrawn), 1);
+}

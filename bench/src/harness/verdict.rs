@@ -114,6 +114,20 @@ fn result(goal: &Goal, row: &RowResult, all: &[RowResult]) -> GoalResult {
     }
 }
 
+/// Returns how many of the rounds that count are of no use for this goal.
+///
+/// A count, or a number of bytes, is the same on a busy machine. A time that is compared with a
+/// number, or with another row's, needs cores at full speed.
+fn disturbed_rounds(goal: &Goal, row: &RowResult) -> usize {
+    let unit = row.metric(goal.metric).map(|metric| row.metrics[metric].unit.as_str());
+    let is_a_time = matches!(unit, Some("ns" | "s"));
+    match goal.bound {
+        _ if matches!(unit, Some("" | "bytes")) => 0,
+        Bound::Absolute(_) | Bound::OwnRow(..) if is_a_time => row.kept_disturbed + row.slow,
+        _ => row.kept_disturbed,
+    }
+}
+
 /// Decides from the position of the range.
 fn decide(measured: Option<Range>, limit: f64, at_least: bool) -> Verdict {
     let Some(range) = measured else { return Verdict::Unmeasured };

@@ -54,6 +54,11 @@
 //! Each has a set of its own, and an fd that is used on several is in several. Each of them gets each edge, so who finds out is again
 //! decided by the attempt.
 //!
+//! A listener from which several workers accept is the exception: see [`acceptors`](super::acceptors). Its registration is exclusive and
+//! reports the state and not edges, so that each poll tells one acceptor until no connection is left. It is made by the first poll after
+//! an acceptor has come, and ends when the last one is told or cancelled, while the fd is certain to be open: an exclusive registration without
+//! acceptors would swallow what is meant for other workers. The next one is made at the end of the kernel's list, so the workers take turns.
+//!
 //! # Wakes
 //! The eventfd of the [`Waker`] is registered by edges too: every write to it is one, so it is never read.
 #![expect(unsafe_code, reason = "implements an unsafe method, and names fds by their numbers")]
@@ -63,6 +68,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use super::acceptors::{Acceptors, Line};
 use super::descriptor::Descriptor;
 use super::op::Interest;
 use super::{Completion, Driver, Op, Token, Wait, Waker};
@@ -84,8 +90,11 @@ pub(crate) struct Poll {
     table: Table,
     /// Where each op waits.
     waiting: HashMap<Token, (RawFd, Interest), BuildHasherDefault<TokenHasher>>,
+    acceptors: Acceptors,
     /// To be handed out by the next poll.
     done: Vec<Completion>,
+    /// The same of acceptors, which come first.
+    told: Vec<Completion>,
     waker: Waker,
     /// Registrations made or changed, for the tests.
     #[cfg(test)]
@@ -107,7 +116,9 @@ impl Poll {
             set,
             table: Table::default(),
             waiting: HashMap::default(),
+            acceptors: Acceptors::new(),
             done: Vec::new(),
+            told: Vec::new(),
             waker,
             #[cfg(test)]
             registrations: 0,
@@ -143,6 +154,9 @@ impl Poll {
             return self.waker.acknowledge();
         }
         let (fd, tag) = split(news.key);
+        if self.is_listening(fd, tag) {
+            return self.tell_acceptors(fd as RawFd, if news.ended { usize::MAX } else { 1 });
+        }
         let Some(entry) = self.table.existing(fd).filter(|entry| entry.has_tag(tag)) else {
             return;
         };
@@ -155,6 +169,68 @@ impl Poll {
                     self.waiting.remove(&token);
                     self.done.push(Completion { token, result: Completion::RETRY, more: false });
                 });
+            }
+        }
+    }
+
+    fn is_listening(&mut self, fd: usize, tag: u32) -> bool {
+        let line = RawFd::try_from(fd).ok().and_then(|fd| self.acceptors.line(fd));
+        line.is_some_and(|line| line.is_listened_to && line.fd.generation as u32 == tag)
+    }
+
+    /// Tells up to so many acceptors of a listener.
+    fn tell_acceptors(&mut self, fd: RawFd, most: usize) {
+        self.acceptors.tell(fd, most, &mut self.told);
+        self.leave_if_idle(fd);
+    }
+
+    /// Tells acceptors to which another worker has passed news on.
+    fn hear(&mut self) {
+        for fd in self.acceptors.hear(&mut self.told) {
+            self.leave_if_idle(fd);
+        }
+    }
+
+    /// Ends the registration of a listener that has no acceptors any more, before their completions are handed out: the fd is still open (S3).
+    fn leave_if_idle(&mut self, fd: RawFd) {
+        if let Some(line) = self.acceptors.line(fd)
+            && line.is_empty()
+        {
+            if std::mem::take(&mut line.is_listened_to) {
+                // SAFETY: S3: the completion of the last acceptor has not been handed out, so the fd is open.
+                unsafe { self.set.stop_listening(fd) };
+            }
+            self.acceptors.forget_if_idle(fd);
+        }
+    }
+
+    /// Registers the listeners that have acceptors and are not registered.
+    fn listen(&mut self) {
+        let fresh = |line: &&mut Line| !line.is_listened_to;
+        let fds: Vec<Descriptor> =
+            self.acceptors.lines().filter(fresh).map(|line| line.fd).collect();
+        for fd in fds {
+            // SAFETY: S3: an acceptor waits, so the fd is open.
+            match unsafe { self.set.listen(fd.fd, key(fd)) } {
+                Ok(replaced) => {
+                    if let Some(line) = self.acceptors.line(fd.fd) {
+                        line.is_listened_to = true;
+                    }
+                    if replaced && let Some(entry) = self.table.existing(fd.fd as usize) {
+                        entry.forget(|token| {
+                            self.waiting.remove(&token);
+                            let result = Completion::RETRY;
+                            self.done.push(Completion { token, result, more: false });
+                        });
+                    }
+                }
+                Err(error) => {
+                    let result = -error.raw_os_error().unwrap_or(libc::EIO);
+                    let first = self.told.len();
+                    self.acceptors.tell(fd.fd, usize::MAX, &mut self.told);
+                    self.told[first..].iter_mut().for_each(|told| told.result = result);
+                    self.acceptors.forget_if_idle(fd.fd);
+                }
             }
         }
     }
@@ -191,6 +267,11 @@ fn split(key: usize) -> (usize, u32) {
 
 impl Driver for Poll {
     unsafe fn submit(&mut self, op: &Op, token: Token) {
+        if let Op::Accept { fd, shared, .. } = *op
+            && (shared || self.acceptors.line(fd.fd).is_some())
+        {
+            return self.acceptors.add(fd, token, &self.waker);
+        }
         // SAFETY: S3: the fd is open until the op's completion.
         let result = match unsafe { self.begin(op, token) } {
             Ok(true) => {
@@ -205,6 +286,11 @@ impl Driver for Poll {
     }
 
     fn cancel(&mut self, token: Token) {
+        if let Some(fd) = self.acceptors.withdraw(token) {
+            self.leave_if_idle(fd);
+            self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
+            return;
+        }
         let Some((fd, side)) = self.waiting.remove(&token) else { return };
         if let Some(entry) = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd)) {
             entry.withdraw(side, token);
@@ -213,9 +299,13 @@ impl Driver for Poll {
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        if !self.acceptors.is_empty() {
+            self.hear();
+            self.listen();
+        }
         let limit = match wait {
-            _ if !self.done.is_empty() => Some(Duration::ZERO),
-            Wait::Poll if self.waiting.is_empty() => return Ok(()),
+            _ if !self.done.is_empty() || !self.told.is_empty() => Some(Duration::ZERO),
+            Wait::Poll if self.waiting.is_empty() && self.acceptors.is_empty() => return Ok(()),
             Wait::Poll => Some(Duration::ZERO),
             Wait::For(limit) => Some(limit),
             Wait::Forever => None,
@@ -226,6 +316,7 @@ impl Driver for Poll {
         for index in 0..count {
             self.tell(self.set.event(index));
         }
+        completions.append(&mut self.told);
         completions.append(&mut self.done);
         Ok(())
     }
@@ -235,7 +326,7 @@ impl Driver for Poll {
     }
 
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.done.len()
+        self.waiting.len() + self.acceptors.len() + self.done.len() + self.told.len()
     }
 
     fn is_worth_attempting(&self, op: &Op) -> bool {
@@ -258,6 +349,12 @@ impl Driver for Poll {
             // SAFETY: S3: a read of it has just succeeded, and its owner waits for what we say.
             entry.note_empty(|| unsafe { is_tcp(fd.fd) });
         }
+    }
+
+    fn pass_on(&mut self, op: &Op) {
+        let fd = op.readiness().0.fd;
+        self.acceptors.pass_on(fd, &mut self.told);
+        self.leave_if_idle(fd);
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct News {
     pub(super) write: bool,
     /// There may be bytes to read, and nothing else: no end, no error, nothing urgent.
     pub(super) plain: bool,
+    /// An error, or the end of both sides.
+    pub(super) ended: bool,
 }
 
 /// See the module.
@@ -85,6 +87,41 @@ impl Set {
         }
     }
 
+    /// Reports, for as long as there is one, that a connection waits at a listener; to one of the sets whose threads sleep. Returns whether the
+    /// fd had been registered otherwise, which it is not any more.
+    ///
+    /// # Safety
+    /// The fd is open.
+    pub(super) unsafe fn listen(&self, fd: RawFd, key: usize) -> io::Result<bool> {
+        let events = (libc::EPOLLIN | libc::EPOLLEXCLUSIVE).cast_unsigned();
+        let mut asked = libc::epoll_event { events, u64: key as u64 };
+        let set = self.poller.as_raw_fd();
+        let mut add = || {
+            // SAFETY: the description of the event is valid and outlives the call.
+            let added = unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, fd, &raw mut asked) };
+            count(i64::from(added))
+        };
+        match add() {
+            // What is registered cannot become exclusive.
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
+                // SAFETY: the caller's promise.
+                unsafe { self.stop_listening(fd) };
+                add().map(|_| true)
+            }
+            outcome => outcome.map(|_| false),
+        }
+    }
+
+    /// Ends a registration.
+    ///
+    /// # Safety
+    /// The fd is open, and has been since it was registered.
+    pub(super) unsafe fn stop_listening(&self, fd: RawFd) {
+        let set = self.poller.as_raw_fd();
+        // SAFETY: there is no description to point to. It cannot fail for a file that is in the set.
+        unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
+    }
+
     /// Waits for news, and says how much there is. A time-out or a signal is none.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
         let outcome = match limit {
@@ -107,6 +144,7 @@ impl Set {
             read: has(READ | BOTH),
             write: has(WRITE | BOTH),
             plain: !has(READ & !libc::EPOLLIN | BOTH),
+            ended: has(BOTH),
         }
     }
 

@@ -91,6 +91,15 @@ impl Entry {
         self.write.ready = false;
     }
 
+    /// The file is not registered any more. Tells all who wait, so that they look.
+    pub(super) fn forget(&mut self, mut tell: impl FnMut(Token)) {
+        self.generation = None;
+        for side in [&mut self.read, &mut self.write] {
+            side.ready = false;
+            side.waiting.drain(..).for_each(&mut tell);
+        }
+    }
+
     /// Whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
         self.empty && self.doubtful == Some(false)

@@ -118,7 +118,7 @@ fn a_number_that_is_used_again_is_registered_again() {
     assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
     // News that nobody has asked for; it is the old file's and not the new one's.
     first_peer.write_all(b"x").unwrap();
-    driver.tell(News { key: key(old), read: true, write: true, plain: true });
+    driver.tell(News { key: key(old), read: true, write: true, plain: true, ended: false });
     let (second, mut second_peer) = pair();
     let taken = replace(first, &second);
     let new = Descriptor::of(&taken);

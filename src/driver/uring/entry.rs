@@ -76,8 +76,9 @@ pub(super) fn stands_for_readiness(op: &Op) -> bool {
         // Done by the kernel, a send that has to wait a second time goes on behind the bytes that it read the first time: a Unix datagram whose receiver was full
         // arrived empty (seen on Linux 6.18).
         Op::Send { .. } | Op::SendMsg { .. } => true,
-        // Of all who wait to accept, the kernel would tell one alone, who may have begun to compute since it asked, while another
-        // has nothing to do. Of readiness it tells all, and who comes first has the connection.
+        // Of all accepts in rings, the kernel would give a connection to one, whose worker may have begun to compute since it asked while
+        // another has nothing to do. Readiness is told to all, and the first to make an attempt has the connection. (Where several
+        // workers accept from one listener, `acceptors` tells one that sleeps.)
         Op::Accept { .. } => true,
         // In non-blocking mode the kernel does not wait for these: it fails with EAGAIN at once.
         Op::Read { fd, manner, .. } | Op::Write { fd, manner, .. } => match manner {
@@ -91,6 +92,17 @@ pub(super) fn stands_for_readiness(op: &Op) -> bool {
 /// An entry that completes whenever the fd becomes readable, until it is cancelled.
 pub(super) fn watch(fd: std::os::fd::RawFd) -> Entry {
     opcode::PollAdd::new(Fd(fd), events(Interest::Read)).multi(true).build()
+}
+
+/// An entry that completes once the fd is readable. Of several such polls, in whichever rings, one completes for each connection.
+pub(super) fn listen(fd: std::os::fd::RawFd) -> Entry {
+    let events = events(Interest::Read) | libc::EPOLLEXCLUSIVE.cast_unsigned();
+    opcode::PollAdd::new(Fd(fd), events).build()
+}
+
+/// An entry that takes a poll away. Only a failure of its own is reported.
+pub(super) fn stop_listening(user_data: u64) -> Entry {
+    opcode::PollRemove::new(user_data).build().flags(Flags::SKIP_SUCCESS)
 }
 
 fn readiness(fd: std::os::fd::RawFd, interest: Interest) -> Entry {

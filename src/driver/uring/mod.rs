@@ -13,6 +13,14 @@
 //! says that no more will follow. The eventfd is never read: every write to it fires the watch, and a watch that is armed
 //! late fires at once.
 //!
+//! # Listeners
+//! A poll on a shared listener is in place only while the worker sleeps, see [`acceptors`](super::acceptors). It is queued with the
+//! submission that blocks. If something else has woken the worker, one more submission takes it away, and poll(2) tells whether a
+//! connection has come meanwhile. A worker that does not sleep asks poll(2) once in a while.
+//!
+//! Each of these polls costs a worker two entries whenever it sleeps. So only [`LISTENERS_MAX`] listeners are treated like this, and accepts
+//! on further ones are polls that all workers have in place, and that all complete.
+//!
 //! # What is full
 //! A full submission queue is flushed; if the kernel will not take entries (it is short of memory, or completions have
 //! overflown and must be fetched first) they stay in a backlog of ours. Completions that overflow are kept by the kernel and
@@ -24,14 +32,17 @@ mod setup;
 #[cfg(test)]
 pub(super) mod tests;
 
+use super::acceptors::{Acceptors, LOOK_EVERY, Line};
+use super::op::Interest;
 use super::{Completion, Driver, FileManner, FileOp, Op, Token, Wait, Waker};
-use crate::base::report;
+use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use setup::Mode;
 use std::collections::{HashSet, VecDeque};
 use std::marker::PhantomData;
-use std::time::Duration;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 use std::{fmt, io};
 
 /// Marks the user data of the driver's own entries.
@@ -42,6 +53,14 @@ const WATCH: u64 = OWN;
 const CANCEL: u64 = OWN | 1;
 /// The answer to the cancel of everything.
 const CANCEL_ALL: u64 = OWN | 2;
+
+/// A poll on a shared listener; the lower half is its number.
+const LISTEN: u64 = OWN | 1 << 32;
+
+/// The most shared listeners that a worker listens to exclusively.
+const LISTENERS_MAX: usize = 16;
+/// How often taking the polls away is tried before the worker goes on with them in place. Once is enough unless memory is short.
+const ROUNDS_MAX: u32 = 8;
 
 /// A longer wait than this is cut short, which a caller that looks at its own clock does not notice.
 const LONGEST_WAIT: Duration = Duration::from_secs(1 << 30);
@@ -59,6 +78,14 @@ pub(crate) struct Uring {
     backlog: VecDeque<squeue::Entry>,
     /// Ops in flight whose completion only says "attempt it again".
     retrying: HashSet<u64>,
+    /// Ops in flight of which the kernel has nothing.
+    acceptors: Acceptors,
+    /// Completions of these, to be handed out by the next poll. They still count as in flight.
+    done: Vec<Completion>,
+    /// When the worker has slept last, or looked at its listeners.
+    looked_at: Option<Instant>,
+    /// For questions to poll(2), so that they allocate nothing.
+    asked: Vec<libc::pollfd>,
     /// System calls made, for the tests.
     #[cfg(test)]
     enters: usize,
@@ -107,6 +134,10 @@ impl Uring {
             in_flight: 0,
             backlog: VecDeque::new(),
             retrying: HashSet::new(),
+            acceptors: Acceptors::new(),
+            done: Vec::new(),
+            looked_at: None,
+            asked: Vec::new(),
             #[cfg(test)]
             enters: 0,
             #[cfg(test)]
@@ -259,6 +290,10 @@ impl Uring {
             CANCEL_ALL if entry.result() == -libc::EINVAL => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL))
             }
+            listen if listen & LISTEN == LISTEN => {
+                self.hear_of_listener(listen as u32 as RawFd, entry.result());
+                Ok(!self.done.is_empty())
+            }
             // It proves nothing: see the protocol of `driver`.
             own if own & OWN != 0 => Ok(false),
             value => {
@@ -276,8 +311,108 @@ impl Uring {
         }
     }
 
+    /// A poll on a listener has ended.
+    fn hear_of_listener(&mut self, fd: RawFd, result: i32) {
+        if let Some(line) = self.acceptors.line(fd) {
+            line.is_listened_to = false;
+        }
+        let most = match u32::try_from(result) {
+            Ok(events) if events & ENDED == 0 => 1,
+            // The attempts will show what has happened.
+            Ok(_) => usize::MAX,
+            Err(_) if result == Completion::CANCELLED => 0,
+            Err(_) => usize::MAX,
+        };
+        self.acceptors.tell(fd, most, &mut self.done);
+        self.acceptors.forget_if_idle(fd);
+    }
+
+    /// Queues a poll for each listener. False: one of an earlier time has not been taken away yet.
+    fn listen(&mut self) -> bool {
+        if self.acceptors.lines().any(|line| line.is_listened_to) {
+            return false;
+        }
+        let mut fds = [const { None }; LISTENERS_MAX];
+        for (line, place) in self.acceptors.lines().zip(&mut fds) {
+            line.is_listened_to = true;
+            *place = Some(line.fd.fd);
+        }
+        for fd in fds.into_iter().flatten() {
+            self.queue(entry::listen(fd).user_data(listening(fd)));
+        }
+        true
+    }
+
+    /// Takes away the polls on listeners that are still in place.
+    ///
+    /// A removal is refused while a wake-up is being dealt with, after which the poll may be in place again, because somebody else has taken the
+    /// connection. And a wake-up that comes during a removal is lost in it. So this tries again until all polls are gone, and then asks.
+    fn stop_listening(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
+        for _ in 0..ROUNDS_MAX {
+            let mut fds = [const { None }; LISTENERS_MAX];
+            let listened_to = self.acceptors.lines().filter(|line| line.is_listened_to);
+            for (line, place) in listened_to.zip(&mut fds) {
+                *place = Some(line.fd.fd);
+            }
+            if fds[0].is_none() {
+                break;
+            }
+            for fd in fds.into_iter().flatten() {
+                self.queue(entry::stop_listening(listening(fd)).user_data(CANCEL));
+            }
+            self.flush();
+            let queued = self.queued();
+            // All of it is done in the call itself: there is nothing to wait for.
+            self.enter(queued, EnterFlags::GETEVENTS, 0, None)?;
+            self.reap(completions)?;
+        }
+        self.ask_listeners();
+        Ok(())
+    }
+
+    /// For a worker that has not slept for a while: asks whether there are connections.
+    fn look_at_listeners(&mut self) {
+        let now = clock::now();
+        let last = *self.looked_at.get_or_insert(now);
+        if now.saturating_duration_since(last) >= LOOK_EVERY {
+            self.looked_at = Some(now);
+            self.ask_listeners();
+        }
+    }
+
+    /// Tells an acceptor of each listener that has a connection.
+    fn ask_listeners(&mut self) {
+        let with_acceptors = |line: &&mut Line| !line.is_empty() && !line.is_listened_to;
+        let asked = |line: &mut Line| libc::pollfd {
+            fd: line.fd.fd,
+            events: Interest::Read.events(),
+            revents: 0,
+        };
+        self.asked.clear();
+        self.asked.extend(self.acceptors.lines().filter(with_acceptors).map(asked));
+        if self.asked.is_empty() {
+            return;
+        }
+        let count = self.asked.len() as libc::nfds_t;
+        // SAFETY: so many entries are there. (If it fails, nothing is said of any, and another look will come.)
+        unsafe { libc::poll(self.asked.as_mut_ptr(), count, 0) };
+        for asked in self.asked.iter().filter(|asked| asked.revents != 0) {
+            self.acceptors.tell(asked.fd, 1, &mut self.done);
+            self.acceptors.forget_if_idle(asked.fd);
+        }
+    }
+
+    /// Hands out what has ended without the kernel, before what has come since `start`.
+    fn hand_out_done(&mut self, completions: &mut Vec<Completion>, start: usize) {
+        self.in_flight -= self.done.len();
+        completions.splice(start..start, self.done.drain(..));
+    }
+
     /// Cancels everything and waits for it, throwing the completions away.
     fn drain(&mut self) -> io::Result<()> {
+        self.in_flight -= self.acceptors.len() + self.done.len();
+        self.acceptors.clear();
+        self.done.clear();
         if self.in_flight > 0 {
             let any = CancelBuilder::any();
             self.queue(opcode::AsyncCancel2::new(any).build().user_data(CANCEL_ALL));
@@ -303,6 +438,12 @@ impl Uring {
 impl Driver for Uring {
     unsafe fn submit(&mut self, op: &Op, token: Token) {
         self.in_flight += 1;
+        if let Op::Accept { fd, shared: true, .. } = *op {
+            let is_new = self.acceptors.line(fd.fd).is_none();
+            if !is_new || self.acceptors.count_lines() < LISTENERS_MAX {
+                return self.acceptors.add(fd, token, &self.waker);
+            }
+        }
         let readiness_only = entry::stands_for_readiness(op);
         if readiness_only {
             self.retrying.insert(token.value());
@@ -312,6 +453,11 @@ impl Driver for Uring {
     }
 
     fn cancel(&mut self, token: Token) {
+        if let Some(fd) = self.acceptors.withdraw(token) {
+            self.acceptors.forget_if_idle(fd);
+            self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
+            return;
+        }
         // Order is kept all the way, so the op gets there before its cancel.
         self.queue(opcode::AsyncCancel::new(token.value()).build().user_data(CANCEL));
     }
@@ -322,15 +468,24 @@ impl Driver for Uring {
             Wait::For(limit) => Some(limit),
             Wait::Forever => None,
         };
+        let start = completions.len();
         let mut blocks = limit != Some(Duration::ZERO);
         if !blocks && self.in_flight == 0 && self.backlog.is_empty() && self.queued() == 0 {
             return Ok(());
         }
-        if self.reap(completions)?.news {
+        for fd in self.acceptors.hear(&mut self.done) {
+            self.acceptors.forget_if_idle(fd);
+        }
+        if self.reap(completions)?.news || !self.done.is_empty() {
             blocks = false;
+        }
+        let listens = self.acceptors.count_lines() > 0;
+        if listens && !blocks {
+            self.look_at_listeners();
         }
         if blocks {
             self.watch();
+            blocks = !listens || self.listen();
         }
         self.flush();
         // Not while there are ops that the kernel has not heard of.
@@ -340,6 +495,13 @@ impl Driver for Uring {
             self.enter(queued, EnterFlags::GETEVENTS, u32::from(blocks), limit.filter(|_| blocks))?;
             self.reap(completions)?;
         }
+        if listens && self.acceptors.lines().any(|line| line.is_listened_to) {
+            self.stop_listening(completions)?;
+        }
+        if listens && blocks {
+            self.looked_at = Some(clock::now());
+        }
+        self.hand_out_done(completions, start);
         Ok(())
     }
 
@@ -356,6 +518,20 @@ impl Driver for Uring {
     }
 
     fn observe(&mut self, _op: &Op, _result: u32) {}
+
+    fn pass_on(&mut self, op: &Op) {
+        let fd = op.readiness().0.fd;
+        self.acceptors.pass_on(fd, &mut self.done);
+        self.acceptors.forget_if_idle(fd);
+    }
+}
+
+/// Events after which there is nothing to wait for on a listener.
+const ENDED: u32 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u32;
+
+/// The user data of the poll on a listener.
+fn listening(fd: RawFd) -> u64 {
+    LISTEN | u64::from(fd.cast_unsigned())
 }
 
 /// Whoever drops a driver with ops in flight gets them cancelled and waits for them: the kernel may write to their memory

@@ -68,6 +68,7 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
             fd: Descriptor::of(&listener),
             address: &raw mut address,
             length: &raw mut length,
+            shared: false,
         };
         submit(driver, &accept, 1);
         let mut completions = Vec::new();

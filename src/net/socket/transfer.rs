@@ -141,7 +141,9 @@ impl Socket {
     pub(in crate::net) fn accept<A: Address>(&self) -> io::Result<(Socket, A)> {
         let mut address = RawAddress::room();
         let (storage, length) = (&raw mut address.storage, &raw mut address.length);
-        let op = Op::Accept { fd: self.fd.name(), address: storage, length };
+        let accepting = self.settings.begin_to_accept();
+        let shared = accepting.has_company();
+        let op = Op::Accept { fd: self.fd.name(), address: storage, length, shared };
         // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by
         // `self`.
         let fd = unsafe { self.transfer(op, Direction::Read)? };

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use ecru::channel::{self, RecvError};
-use ecru::{JoinError, Placement, Source, source};
+use ecru::{Handle, JoinError, Placement, Runtime, Source, TaskTree, source};
 
 use crate::support::{
     Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
@@ -312,4 +312,96 @@ fn when_12_refused() {
             until(|| ended.load(SeqCst) == 1);
         });
     });
+}
+
+/// A task that waits for its item has a line of its own, until it has the item.
+#[test]
+fn when_13_shown_in_dumps() {
+    each_run(|| {
+        let (tx, rx) = channel::bounded::<u8>(1);
+        let (go, gone) = channel::bounded::<()>(0);
+        ecru::scope(|s| {
+            let spawned_on = line!() + 1;
+            let task = s.spawn_when(&rx, |n| {
+                gone.recv().unwrap();
+                n
+            });
+            let tree = Handle::current().dump();
+            let root = tree.tasks().find(|task| task.is_root()).unwrap();
+            let [child] = root.children() else { panic!("one child:\n{tree}") };
+            let info = tree.task(*child).unwrap();
+            assert_eq!((info.spawned_at().line(), info.worker()), (spawned_on, None));
+            assert_eq!(info.scope_opened_at().unwrap().line(), spawned_on - 2);
+            assert!(info.stack_trace().is_none() && info.waits_on().unwrap().at().is_none());
+            let text = tree.to_string();
+            assert!(text.contains(": waits for its item (spawn_when) from "), "{text}");
+            assert!(text.contains("Receiver<u8>"), "{text}");
+            // It looks the same from outside, and below a shield.
+            let handle = Handle::current();
+            let from_outside = || {
+                let tree = thread::scope(|threads| {
+                    let asker = threads.spawn(|| handle.dump());
+                    until(|| asker.is_finished());
+                    asker.join().unwrap()
+                });
+                tree.to_string().matches("(spawn_when)").count()
+            };
+            assert_eq!(from_outside(), 1);
+            ecru::shield(|| {
+                ecru::scope(|inner| {
+                    let never = inner.spawn_when(source::never::<u8>(), |_| ());
+                    assert_eq!(from_outside(), 2);
+                    never.cancel();
+                });
+            });
+            tx.send(3).unwrap();
+            let is_like_others = |tree: &TaskTree| {
+                let info = tree.tasks().find(|task| task.spawned_at().line() == spawned_on);
+                info.is_some_and(|info| info.worker().is_some())
+            };
+            until(|| is_like_others(&Handle::current().dump()));
+            assert_eq!(from_outside(), 0);
+            go.send(()).unwrap();
+            assert_eq!(task.join().unwrap(), Ok(3));
+        });
+    });
+}
+
+/// There may be more than anybody wants to read of.
+#[test]
+fn when_13_shown_in_dumps_up_to_a_number_slow() {
+    run_on(1, || {
+        let (_tx, rx) = channel::bounded::<u8>(1);
+        ecru::scope(|s| {
+            (0..12_345).for_each(|_| drop(s.spawn_when(&rx, |_| ())));
+            let tree = Handle::current().dump();
+            assert_eq!((tree.tasks().count(), tree.left_out()), (10_001, 2_345));
+            let head = tree.to_string().lines().next().unwrap().to_owned();
+            assert!(head.contains("and 2345 more that wait for their items"), "{head}");
+            s.cancel();
+        });
+    });
+}
+
+/// A run that is stuck because of them says so.
+#[test]
+fn when_14_deadlock_names_them() {
+    for workers in [1, 2] {
+        let _watchdog = Watchdog::new();
+        let spawned_on = line!() + 5;
+        let text = panic_text(|| {
+            Runtime::builder().workers(workers).detect_deadlock(true).build().unwrap().run(|| {
+                let (_tx, rx) = channel::bounded::<u8>(1);
+                ecru::scope(|s| {
+                    let task = s.spawn_when(&rx, |_| ());
+                    let error = task.join().unwrap_err();
+                    assert!(matches!(error, JoinError::CallerCancelled), "{error}");
+                });
+            });
+        });
+        assert!(text.starts_with("deadlock: "), "{text}");
+        let line = text.lines().find(|line| line.contains("(spawn_when)")).unwrap_or("");
+        let place = format!("scope/when.rs:{spawned_on}:");
+        assert!(line.contains(&place) && line.contains("Receiver<u8>"), "{text}");
+    }
 }

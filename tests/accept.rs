@@ -1,0 +1,304 @@
+//! Who is woken by a connection: rows of `doc/behaviour/serve.md`.
+//!
+//! They count how often tasks go on, by the hook at switches, of which a process has one. So they are a program of their own.
+
+mod common;
+
+use std::cell::Cell;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream as StdStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Barrier, Mutex, Once};
+use std::thread;
+use std::time::Instant;
+
+use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
+use ecru::diag::TaskInfo;
+use ecru::net::TcpListener;
+use ecru::task::{Leave, SwitchHook, set_switch_hook};
+use ecru::{Cancelled, DriverKind, Handle, Placement, Runtime};
+
+thread_local! {
+    /// The running task is one whose turns are counted.
+    static COUNTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How often a task that is counted has gone on after a wait.
+static TURNS: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time: they share the count.
+static ALONE: Mutex<()> = Mutex::new(());
+
+struct Turns;
+
+impl SwitchHook for Turns {
+    type Kept = ();
+
+    fn enter(&self, kept: &mut Option<Box<()>>) {
+        COUNTED.set(kept.is_some());
+        if kept.is_some() {
+            TURNS.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn leave(&self, kept: &mut Option<Box<()>>, why: Leave) {
+        let counted = COUNTED.replace(false) && why != Leave::Ended;
+        *kept = counted.then(|| Box::new(()));
+    }
+}
+
+/// Runs a test on each driver, with so many workers.
+fn on_each(workers: usize, test: impl Fn()) {
+    static ONCE: Once = Once::new();
+    let _alone = ALONE.lock();
+    ONCE.call_once(|| set_switch_hook(&Turns).unwrap());
+    for kind in [DriverKind::Uring, DriverKind::Poll] {
+        let _watchdog = Watchdog::new();
+        let builder = Runtime::builder().workers(workers).placement(Placement::Spread);
+        builder.driver(kind).build().unwrap().run(&test);
+    }
+}
+
+/// A client that is served: it gets a byte. Not on a worker.
+fn be_served(address: SocketAddr) -> u8 {
+    let mut byte = [0];
+    StdStream::connect(address).unwrap().read_exact(&mut byte).unwrap();
+    byte[0]
+}
+
+/// Accepts until it is cancelled, and gives each connection the byte.
+fn serve(listener: &TcpListener, byte: u8) {
+    COUNTED.set(true);
+    loop {
+        match listener.accept() {
+            Ok((mut stream, _)) => stream.write_all(&[byte]).unwrap(),
+            Err(error) => {
+                assert!(Cancelled::find(&error).is_some(), "{error}");
+                return;
+            }
+        }
+    }
+}
+
+/// Waits until so many tasks wait for connections.
+fn until_waiting(count: usize) {
+    let waits = |task: &&TaskInfo| task.waits_on().is_some_and(|wait| wait.fd().is_some());
+    until(|| Handle::current().dump().tasks().filter(waits).count() == count);
+}
+
+/// A listener that is known to be shared, because two tasks have waited at once.
+fn listen_together() -> (TcpListener, SocketAddr) {
+    let (listener, address) = listen();
+    ecru::scope(|s| {
+        let accept = || assert!(listener.accept().is_err());
+        let tasks = [s.spawn(accept), s.spawn(accept)];
+        until_waiting(2);
+        tasks.iter().for_each(|task| task.cancel());
+    });
+    (listener, address)
+}
+
+/// So many connections one after another, for so many acceptors that all wait at first; how many turns they took, and who has served.
+fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usize, Vec<u8>) {
+    until_waiting(acceptors);
+    let before = TURNS.load(SeqCst);
+    let serve_one = |_| {
+        let client = thread::spawn(move || be_served(address));
+        until(|| client.is_finished());
+        // The acceptor waits again.
+        settle();
+        client.join().unwrap()
+    };
+    let served = (0..connections).map(serve_one).collect();
+    (TURNS.load(SeqCst) - before, served)
+}
+
+/// On as many workers as there are acceptors.
+#[test]
+fn serve_13_one_wake_up_for_each_connection_slow() {
+    const ACCEPTORS: usize = 8;
+    const CONNECTIONS: usize = 300;
+    on_each(ACCEPTORS + 1, || {
+        let (listener, address) = listen_together();
+        let each_on_its_own = Barrier::new(ACCEPTORS);
+        ecru::scope(|s| {
+            for n in 0..ACCEPTORS {
+                let (listener, barrier) = (&listener, &each_on_its_own);
+                s.spawn_daemon(move || {
+                    // Blocks the worker, so that no two are on one.
+                    barrier.wait();
+                    serve(listener, n as u8);
+                });
+            }
+            let (turns, served) = turns_for(address, ACCEPTORS, CONNECTIONS);
+            assert_eq!(served.len(), CONNECTIONS);
+            // All of them for each would be eight times as many as there are connections.
+            assert!(turns <= 3 * CONNECTIONS, "{turns} turns for {CONNECTIONS} connections");
+        });
+    });
+}
+
+/// On one worker they are served in the order in which they came.
+#[test]
+fn serve_14_acceptors_of_one_worker_take_turns() {
+    const ACCEPTORS: usize = 8;
+    const ROUNDS: usize = 20;
+    on_each(1, || {
+        let (listener, address) = listen_together();
+        ecru::scope(|s| {
+            for n in 0..ACCEPTORS {
+                let listener = &listener;
+                s.spawn_daemon(move || serve(listener, n as u8));
+            }
+            let (turns, served) = turns_for(address, ACCEPTORS, ACCEPTORS * ROUNDS);
+            assert!(turns <= 2 * ACCEPTORS * ROUNDS, "{turns} turns");
+            for round in served.chunks(ACCEPTORS) {
+                assert_eq!(round, &served[..ACCEPTORS], "{served:?}");
+            }
+        });
+    });
+}
+
+/// Cancelled acceptors take no news along.
+#[test]
+fn serve_15_no_connection_is_stranded_slow() {
+    on_each(4, || {
+        let (listener, address) = listen();
+        let (served, mut connected) = (AtomicUsize::new(0), 0);
+        let end = Instant::now() + ms(300);
+        ecru::scope(|s| {
+            s.spawn_daemon(|| {
+                while listener.accept().is_ok() {
+                    served.fetch_add(1, SeqCst);
+                }
+            });
+            while Instant::now() < end {
+                let count = fastrand::usize(1..4);
+                connected += count;
+                let victims: Vec<_> =
+                    (0..3).map(|_| s.spawn(|| listener.accept().is_ok())).collect();
+                if fastrand::bool() {
+                    ecru::yield_now().unwrap();
+                }
+                let pause = fastrand::u32(0..20_000);
+                thread::scope(|threads| {
+                    threads.spawn(|| {
+                        (0..count).for_each(|_| drop(StdStream::connect(address).unwrap()));
+                    });
+                    (0..pause).for_each(|_| std::hint::spin_loop());
+                    victims.iter().for_each(|victim| victim.cancel());
+                });
+                for victim in victims {
+                    // It may have been cancelled before it began.
+                    if matches!(victim.join(), Ok(true)) {
+                        served.fetch_add(1, SeqCst);
+                    }
+                }
+                until(|| served.load(SeqCst) == connected);
+            }
+        });
+    });
+}
+
+const IDLE: usize = 0;
+const COMPUTES: usize = 1;
+const ENOUGH: usize = 2;
+
+/// A worker that was asleep with an acceptor, and computes now, keeps no connection from the others.
+#[test]
+fn serve_16_a_worker_that_computes_holds_none_up() {
+    on_each(3, || {
+        let (listener, address) = listen();
+        let listener = &listener;
+        let (apart, state) = (&Barrier::new(2), &AtomicUsize::new(IDLE));
+        let (go, gone) = ecru::channel::bounded::<()>(0);
+        ecru::scope(|s| {
+            s.spawn_daemon(move || {
+                apart.wait();
+                serve(listener, 1);
+            });
+            s.spawn_daemon(move || {
+                apart.wait();
+                ecru::scope(|s| {
+                    s.spawn_local(|| {
+                        while gone.recv().is_ok() {
+                            state.store(COMPUTES, SeqCst);
+                            while state.load(SeqCst) == COMPUTES {
+                                thread::yield_now();
+                            }
+                            state.store(IDLE, SeqCst);
+                        }
+                    });
+                    serve(listener, 2);
+                });
+            });
+            until_waiting(2);
+            let rounds = || {
+                // Whatever happens here, the worker is not left computing.
+                let _over = OnDrop(|| state.store(ENOUGH, SeqCst));
+                for _ in 0..20 {
+                    // Both are waiting by now, and their workers sleep.
+                    thread::sleep(ms(1));
+                    go.send(()).unwrap();
+                    until(|| state.load(SeqCst) == COMPUTES);
+                    assert_eq!([(); 3].map(|()| be_served(address)), [1; 3]);
+                    state.store(ENOUGH, SeqCst);
+                    until(|| state.load(SeqCst) == IDLE);
+                }
+            };
+            // From a thread of its own: the worker that computes may be the root's.
+            thread::scope(|threads| {
+                let rounds = threads.spawn(rounds);
+                until(|| rounds.is_finished());
+                rounds.join().unwrap();
+            });
+            drop(go);
+        });
+    });
+}
+
+/// An acceptor that fails because of something else than the connection leaves it to the others, who learn of it.
+#[test]
+fn serve_17_a_failure_is_passed_on() {
+    const ACCEPTORS: usize = 6;
+    alone("serve_17_a_failure_is_passed_on", || {
+        on_each(4, || {
+            let (listener, address) = listen_together();
+            let accept = || listener.accept().map(drop);
+            ecru::scope(|s| {
+                let tasks: Vec<_> = (0..ACCEPTORS).map(|_| s.spawn(accept)).collect();
+                until_waiting(ACCEPTORS);
+                let client = prepared(address);
+                without_descriptors(|| {
+                    let _client = client();
+                    for task in &tasks {
+                        let error = task.join().unwrap().unwrap_err();
+                        let expected = rustix::io::Errno::MFILE.raw_os_error();
+                        assert_eq!(error.raw_os_error(), Some(expected));
+                    }
+                });
+                assert!(listener.accept().is_ok());
+            });
+        });
+    });
+}
+
+/// A socket that is made, and what connects it later.
+fn prepared(address: SocketAddr) -> impl FnOnce() -> OwnedFd {
+    let family = rustix::net::AddressFamily::INET;
+    let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
+    move || {
+        rustix::net::connect(&socket, &address).unwrap();
+        socket
+    }
+}
+
+/// Runs `body` while the process can open no file.
+fn without_descriptors(body: impl FnOnce()) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(0), ..before }).unwrap();
+    body();
+    setrlimit(Resource::Nofile, before).unwrap();
+}
