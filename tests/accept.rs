@@ -17,7 +17,7 @@ use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
 use ecru::diag::TaskInfo;
 use ecru::net::TcpListener;
 use ecru::task::{Leave, SwitchHook, set_switch_hook};
-use ecru::{Cancelled, DriverKind, Handle, Placement, Runtime};
+use ecru::{Cancelled, DriverKind, Placement, Runtime, RuntimeHandle};
 
 thread_local! {
     /// The running task is one whose turns are counted.
@@ -84,7 +84,7 @@ fn serve(listener: &TcpListener, byte: u8) {
 /// Waits until so many tasks wait for connections.
 fn until_waiting(count: usize) {
     let waits = |task: &&TaskInfo| task.waits_on().is_some_and(|wait| wait.fd().is_some());
-    until(|| Handle::current().dump().tasks().filter(waits).count() == count);
+    until(|| RuntimeHandle::current().dump().tasks().filter(waits).count() == count);
 }
 
 /// A listener that is known to be shared, because two tasks have waited at once.

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
 use ecru::channel::{self, RecvError};
-use ecru::{Handle, JoinError, Placement, Runtime, Source, TaskTree, source};
+use ecru::{JoinError, Placement, Runtime, RuntimeHandle, Source, TaskTree, source};
 
 use crate::support::{
     Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
@@ -326,7 +326,7 @@ fn when_13_shown_in_dumps() {
                 gone.recv().unwrap();
                 n
             });
-            let tree = Handle::current().dump();
+            let tree = RuntimeHandle::current().dump();
             let root = tree.tasks().find(|task| task.is_root()).unwrap();
             let [child] = root.children() else { panic!("one child:\n{tree}") };
             let info = tree.task(*child).unwrap();
@@ -337,7 +337,7 @@ fn when_13_shown_in_dumps() {
             assert!(text.contains(": waits for its item (spawn_when) from "), "{text}");
             assert!(text.contains("Receiver<u8>"), "{text}");
             // It looks the same from outside, and below a shield.
-            let handle = Handle::current();
+            let handle = RuntimeHandle::current();
             let from_outside = || {
                 let tree = thread::scope(|threads| {
                     let asker = threads.spawn(|| handle.dump());
@@ -359,7 +359,7 @@ fn when_13_shown_in_dumps() {
                 let info = tree.tasks().find(|task| task.spawned_at().line() == spawned_on);
                 info.is_some_and(|info| info.worker().is_some())
             };
-            until(|| is_like_others(&Handle::current().dump()));
+            until(|| is_like_others(&RuntimeHandle::current().dump()));
             assert_eq!(from_outside(), 0);
             go.send(()).unwrap();
             assert_eq!(task.join().unwrap(), Ok(3));
@@ -374,7 +374,7 @@ fn when_13_shown_in_dumps_up_to_a_number_slow() {
         let (_tx, rx) = channel::bounded::<u8>(1);
         ecru::scope(|s| {
             (0..12_345).for_each(|_| drop(s.spawn_when(&rx, |_| ())));
-            let tree = Handle::current().dump();
+            let tree = RuntimeHandle::current().dump();
             assert_eq!((tree.tasks().count(), tree.left_out()), (10_001, 2_345));
             let head = tree.to_string().lines().next().unwrap().to_owned();
             assert!(head.contains("and 2345 more that wait for their items"), "{head}");
