@@ -32,6 +32,8 @@ pub(crate) struct Local {
     pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out; null means that they block it.
     pub(crate) context: Cell<*const ()>,
+    /// `park`: a wait of a task may listen before it parks.
+    pub(crate) listens: Cell<bool>,
     /// `task`: the header of the task being executed.
     pub(crate) task: Cell<*const ()>,
     /// `task`: the innermost cancel node.
@@ -65,6 +67,7 @@ impl Local {
             no_suspend: Cell::new(0),
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
+            listens: Cell::new(false),
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),

@@ -17,6 +17,10 @@ pub(crate) struct Host {
     /// Makes the owner of a claimed waiter runnable. Called from any thread. The
     /// argument is the `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
+    /// Whether the thread's running task may listen: it delays no other task.
+    pub(crate) may_listen: fn() -> bool,
+    /// Lets a waiter listen for a moment, if it may.
+    pub(crate) listen: fn(&Waiter),
     /// Switches away from a task that waits and cannot do so itself: a root, on its thread's own stack.
     pub(crate) leave: fn(),
     /// For a task that has gone on without being unparked: does what it was resumed for, and waits until it is unparked.
@@ -35,6 +39,12 @@ pub(crate) fn host() -> Option<&'static Host> {
     let host = local::with(|local| local.context.get()).cast::<Host>();
     // SAFETY: P1: only `enter_host` writes this cell, and it writes references to statics.
     unsafe { host.as_ref() }
+}
+
+/// Whether waits of the running task may listen before they park.
+#[inline]
+pub(crate) fn listens() -> bool {
+    local::with(|local| local.listens.get())
 }
 
 /// Makes the current thread's waits go through `host` until the returned guard is dropped.

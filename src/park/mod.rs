@@ -18,6 +18,23 @@
 //!                                               unpark(waiter)       the last access to the waiter
 //!   park() returns the outcome
 //! ```
+//! # Listening
+//! A task whose messages come from another core *listens* before it parks: it stays on its core and looks at its own waiter for
+//! a few microseconds. A claimer that finds it listening writes one word, in the cache line that it has claimed the waiter in, and
+//! is done. Otherwise the way leads through the task's header, its worker's inbox and two switches, each with a cache line that travels.
+//! ```text
+//!   owner                                       claimer
+//!   ------------------------------------        ------------------------------------
+//!   signal = LISTENED_TO, then register         claim(outcome), write what the outcome promises
+//!   look at the signal for a moment             tell: signal LISTENED_TO -> RAISED       (one CAS)
+//!   leave: signal LISTENED_TO -> LEFT             done: the last access to the waiter
+//!     done: park                                  failed: it has left. unpark its task
+//!     failed: it is RAISED, go on
+//! ```
+//! One of the two exchanges succeeds. So the task either goes on by itself or is unparked, never both. While it listens nobody but the
+//! holder of the line's lock claims its waiter: cancellations and deadlines are the business of its own worker, which the task occupies.
+//!
+//! # Rules
 //! - S4: nobody but the winner touches a waiter after its claim, and the winner does not after `unpark`. Therefore whoever
 //!   finds waiters in a list claims them under the list's lock, or takes them out of the list first; and an owner whose wait
 //!   ended by a deadline or a cancellation takes its waiter out of the list, under the same lock, before its frame goes.
@@ -39,7 +56,8 @@ pub use wait_list::WaitList;
 
 pub(crate) use gathering::{Entry, Gathering, Read};
 pub(crate) use host::{
-    Host, enter_host, give_up_last_look, host, last_look, may_suspend, refuse_if_no_suspend,
+    Host, enter_host, give_up_last_look, host, last_look, listens, may_suspend,
+    refuse_if_no_suspend,
 };
 pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
 pub(crate) use waiter::{

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::hint;
+use std::mem;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
 
-use super::host;
+use super::host::{self, host};
 use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
@@ -58,22 +59,26 @@ pub(crate) enum About {
     Fd(i32),
 }
 
-/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when. In this order: what somebody on
-/// another core touches comes first, and close together.
+/// One wait. Lives on the stack of its owner; see the module's protocol for who may touch it when. What another core writes to comes last, so
+/// that what a channel puts behind it shares the cache line.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Waiter {
-    claim: AtomicU32,
-    /// For an OS thread: what it sleeps on.
-    signal: Signal,
-    /// The waiting task as its host knows it; null: an OS thread.
-    owner: *const (),
-    unpark: unsafe fn(*const ()),
-    /// The worker that the waiting task stays on; null: an OS thread, or nobody.
-    home: *const (),
     /// The owner's own business; nobody else reads it.
     purpose: Cell<Purpose>,
+    /// The worker that the waiting task stays on; null: an OS thread, or nobody. Of a listener, its task.
+    home: *const (),
+    unpark: unsafe fn(*const ()),
+    /// The waiting task as its host knows it; null: an OS thread, or a listener.
+    owner: *const (),
+    claim: AtomicU32,
+    /// For an OS thread: what it sleeps on. For a listener: what it looks at.
+    signal: Signal,
 }
+
+/// In a channel's wait, a line of 64 bytes begins with the claim.
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(mem::offset_of!(Waiter, claim) == 64);
 
 // SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host says that `unpark` may be called
 // from any thread.
@@ -134,6 +139,49 @@ impl Waiter {
         }
     }
 
+    /// Makes the waiter listen before it parks, if its worker hears from other cores. Then the caller calls [`Waiter::listen`] when it has
+    /// registered the waiter, and parks only if that returns `None`. Returns whether it is so.
+    #[inline(always)]
+    pub(crate) fn prepare_to_listen(&mut self) -> bool {
+        host::listens() && self.become_listener()
+    }
+
+    #[cold]
+    fn become_listener(&mut self) -> bool {
+        if self.owner.is_null() {
+            return false;
+        }
+        self.home = mem::replace(&mut self.owner, ptr::null());
+        self.signal = Signal::with_listener();
+        true
+    }
+
+    /// Whether a listener's wait is over, and its claimer has gone.
+    #[inline]
+    pub(crate) fn has_heard(&self) -> bool {
+        self.signal.is_raised()
+    }
+
+    /// Waits for a moment without leaving the core. Returns the outcome if the wait is over. Otherwise the running task must park, as for
+    /// any other waiter.
+    #[inline]
+    pub(crate) fn listen(&self) -> Option<u32> {
+        if let Some(host) = host() {
+            (host.listen)(self);
+        }
+        (!self.signal.leave()).then(|| self.outcome())
+    }
+
+    /// Lets a listener go on if it still listens. If this returns false, it is to be unparked.
+    ///
+    /// # Safety
+    /// S4: as [`Waiter::unpark`]. If the result is true, this was the last access to the waiter.
+    #[inline]
+    pub(crate) unsafe fn tell(this: *const Waiter) -> bool {
+        // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been unparked.
+        unsafe { &(*this).signal }.tell()
+    }
+
     /// Decides how the wait ends; false when somebody else already has. AcqRel: the winner sees what the owner wrote before
     /// it registered, and its outcome is read with acquire.
     #[inline]
@@ -174,10 +222,30 @@ impl Waiter {
         let waiter = unsafe { &*this };
         let (owner, unpark) = (waiter.owner, waiter.unpark);
         if owner.is_null() {
-            waiter.signal.raise();
+            // SAFETY: S4, the caller's promise.
+            unsafe { Waiter::raise(this) };
         } else {
             // SAFETY: P2: the owner came from the same host, or with the same function.
             unsafe { unpark(owner) };
+        }
+    }
+
+    /// Lets a thread or a listener go on.
+    ///
+    /// # Safety
+    /// S4: as [`Waiter::unpark`].
+    #[inline(never)]
+    unsafe fn raise(this: *const Waiter) {
+        // SAFETY: S4: as in `unpark`.
+        let waiter = unsafe { &*this };
+        if !waiter.signal.had_listener() {
+            return waiter.signal.raise();
+        }
+        let (task, unpark) = (waiter.home, waiter.unpark);
+        // SAFETY: S4, the caller's promise.
+        if !unsafe { Waiter::tell(this) } {
+            // SAFETY: P2: the task has parked, and is of the host that the function came from.
+            unsafe { unpark(task) };
         }
     }
 
@@ -201,7 +269,9 @@ impl Waiter {
     #[inline(always)] // as `task::wait`
     pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
         match host() {
-            Some(host) if !self.owner.is_null() => (host.park)(self, deadline, mode),
+            Some(host) if !self.owner.is_null() || self.signal.had_listener() => {
+                (host.park)(self, deadline, mode)
+            }
             _ => self.block(deadline),
         }
         self.outcome()

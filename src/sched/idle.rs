@@ -12,8 +12,9 @@ use super::pool::{WATCH_FIRST, WATCH_LAST, WATCH_LAST_UNWORTHY, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
-use crate::base::{alarm, clock, outside};
+use crate::base::{alarm, clock, local, outside};
 use crate::driver::Wait;
+use crate::park::Waiter;
 use crate::task::Header;
 
 /// A stolen task that keeps its thief busy for less than this was not worth the trip between the cores.
@@ -29,6 +30,9 @@ const AFTER_ALARM: Duration = Duration::from_millis(1);
 /// How often a worker looks for messages before it sleeps: some ten microseconds. It does not offer its core to others meanwhile: on a busy
 /// machine each offer may cost it a time slice, a hundred times what it takes to sleep and be woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
+
+/// How often a task looks whether its wait is over before it parks: some three microseconds.
+const LOOKS_BEFORE_PARK: u32 = 128;
 
 /// The unstarted tasks of a worker at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -303,19 +307,51 @@ impl Worker {
     /// and itself some ten times as long. Whether there is one. Where there are more workers awake than cores, the message may be one
     /// that needs this core to be sent.
     fn listens(&self) -> bool {
-        let leisure = &self.leisure;
-        if !leisure.conversing.get() || self.io.borrow().in_flight() != 0 || self.pool.is_crowded()
-        {
+        if !self.leisure.conversing.get() || !self.can_listen() {
             return false;
         }
         for _ in 0..LOOKS_BEFORE_SLEEP {
             if self.shared.has_news() {
+                // The next may come even sooner.
+                local::with(|local| local.listens.set(true));
                 return true;
             }
             hint::spin_loop();
         }
         self.leisure.conversing.set(false);
         false
+    }
+
+    fn can_listen(&self) -> bool {
+        self.io.borrow().in_flight() == 0 && !self.pool.is_crowded()
+    }
+
+    /// Whether the running task may listen. If not, its next waits do not, until a message has come soon after the worker was out of work.
+    pub(super) fn may_listen(&self) -> bool {
+        let has_nothing_else = !self.has_work() && self.preempted.is_empty();
+        let may = has_nothing_else && self.can_listen() && !self.shared.has_news();
+        if !may {
+            local::with(|local| local.listens.set(false));
+        }
+        may
+    }
+
+    /// The running task waits. Listens for the end of its wait for a few microseconds, which the worker would otherwise spend
+    /// in [`Worker::listens`]. To go on at once saves the way through the inbox and two switches.
+    pub(super) fn listen_for(&self, waiter: &Waiter) {
+        if !self.may_listen() {
+            return;
+        }
+        for _ in 0..LOOKS_BEFORE_PARK {
+            if waiter.has_heard() {
+                return;
+            }
+            if self.shared.has_news() {
+                break;
+            }
+            hint::spin_loop();
+        }
+        local::with(|local| local.listens.set(false));
     }
 
     /// About to sleep for good: see [`super::rest`]. Whether it counts as at rest until it leaves.

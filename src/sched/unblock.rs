@@ -156,6 +156,8 @@ impl State {
 static HOST: Host = Host {
     park: |_, _, _| {},
     unpark: |_| {},
+    may_listen: || false,
+    listen: |_| {},
     leave: || {},
     linger: || {},
     yield_now: thread::yield_now,
