@@ -34,6 +34,8 @@ pub(crate) struct Local {
     pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out. Null means that they block the thread.
     pub(crate) context: Cell<*const ()>,
+    /// `park`: a wait of a task may listen before it parks.
+    pub(crate) listens: Cell<bool>,
     /// `source`: what the outermost poke of the thread has still to do.
     pub(crate) poking: Cell<*const ()>,
     /// `task`: the header of the running task.
@@ -71,6 +73,7 @@ impl Local {
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
             poking: Cell::new(ptr::null()),
+            listens: Cell::new(false),
             task: Cell::new(ptr::null()),
             cancel: Cell::new(ptr::null()),
             bindings: Cell::new(ptr::null()),

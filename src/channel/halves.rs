@@ -7,9 +7,9 @@
 use std::mem::MaybeUninit;
 
 use super::core::{Channel, Offered, Taken};
-use super::waits::{NotReceived, NotSent, Waiting};
+use super::waits::{NotReceived, NotSent, Patience, Waiting};
 use crate::base::sync::BiasedGuard;
-use crate::park::Queue;
+use crate::park::{self, Queue};
 use crate::task;
 use crate::task::away::{self, Away};
 
@@ -80,11 +80,11 @@ impl<T> Channel<T> {
         let offered =
             if locked.is_plainly_full() { Offered::Full(value) } else { locked.offer(value) };
         let value = match offered {
-            Offered::Full(value) if task::current_header().is_some() => value,
+            Offered::Full(value) if task::current_header().is_some() && !park::listens() => value,
             offered => return Begun::Done(self.send_offered(locked, offered, None)),
         };
         // SAFETY: N1, the caller's promise.
-        unsafe { Channel::line_up_to_send(&mut locked, value, at) };
+        unsafe { Channel::line_up_to_send(&mut locked, value, at, Patience::Parks) };
         drop(locked);
         // SAFETY: N1: written just now.
         let waiter = unsafe { Waiting::waiter(at) };
@@ -164,18 +164,21 @@ impl<T> Channel<T> {
             // SAFETY: the caller's promise.
             return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
         }
-        let taken = if locked.is_plainly_empty() { Taken::Empty } else { locked.take() };
+        let is_plain = locked.is_plainly_empty();
+        let taken = if is_plain { Taken::Empty } else { locked.take() };
         let received = match taken {
             Taken::Value(value) => Ok(value),
             Taken::Disconnected => Err(NotReceived::Disconnected),
             Taken::Empty
-                if task::current_header().is_none() || locked.state.clockwork.is_some() =>
+                if task::current_header().is_none()
+                    || park::listens()
+                    || (!is_plain && locked.state.clockwork.is_some()) =>
             {
                 self.recv_later(locked, None)
             }
             Taken::Empty => {
                 // SAFETY: N1, the caller's promise.
-                unsafe { Channel::line_up_to_receive(&mut locked, at) };
+                unsafe { Channel::line_up_to_receive(&mut locked, at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
                 let waiter = unsafe { Waiting::waiter(at) };

@@ -19,6 +19,10 @@ pub(crate) struct Host {
     /// Makes the owner of a claimed waiter runnable. Any thread may call it. The argument is the
     /// `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
+    /// Returns whether the running task may listen: whether that delays no other task.
+    pub(crate) may_listen: fn() -> bool,
+    /// Lets a waiter listen for a moment, if it may.
+    pub(crate) listen: fn(&Waiter),
     /// Switches away from a waiting root task, which runs on its thread's own stack and cannot
     /// switch by itself.
     pub(crate) leave: fn(),
@@ -40,6 +44,12 @@ pub(crate) fn host() -> Option<&'static Host> {
     let host = local::with(|local| local.context.get()).cast::<Host>();
     // SAFETY: P1: only `enter_host` writes this cell, and it writes references to statics.
     unsafe { host.as_ref() }
+}
+
+/// Returns whether waits of the running task may listen before they park.
+#[inline]
+pub(crate) fn listens() -> bool {
+    local::with(|local| local.listens.get())
 }
 
 /// Makes the current thread's waits use `host` until the returned guard is dropped.

@@ -84,7 +84,8 @@ pub use wait_list::WaitList;
 
 pub(crate) use gathering::{Entry, Gathering, Read};
 pub(crate) use host::{
-    Host, enter_host, give_up_last_look, host, last_look, may_suspend, refuse_if_no_suspend,
+    Host, enter_host, give_up_last_look, host, last_look, listens, may_suspend,
+    refuse_if_no_suspend,
 };
 pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
 pub(crate) use waiter::{

@@ -82,6 +82,8 @@ pub(crate) struct Node {
     /// Whether this is the only node of its waiter, and the wait can be ended only through its line
     /// or on its task's own worker.
     only: bool,
+    /// Whether the waiter listens before it parks.
+    listens: bool,
     /// The number of the reservation that this node has or is reserved for, or 0: see the channels'
     /// `reservation`.
     pub(crate) reserved: Cell<usize>,
@@ -144,6 +146,7 @@ impl Node {
             role,
             listed: Cell::new(false),
             only: false,
+            listens: false,
             reserved: Cell::new(0),
             data,
             predicate: None,
@@ -161,6 +164,19 @@ impl Node {
     pub(crate) fn with_predicate(mut self, predicate: Option<Predicate>) -> Node {
         self.predicate = predicate;
         self
+    }
+
+    /// Says whether the waiter listens, before the node is put in a line.
+    #[inline]
+    pub(crate) fn set_listens(&mut self, listens: bool) {
+        self.listens = listens;
+        // A listener is claimed from another core, as a rule.
+        self.only &= !listens;
+    }
+
+    #[inline]
+    pub(crate) fn listens(&self) -> bool {
+        self.listens
     }
 
     #[inline]
@@ -436,8 +452,12 @@ unsafe fn unpark(first: *const Node) {
         // SAFETY: S4: this thread won the claim, so the frame stays until the unpark below.
         let node = unsafe { &*next };
         next = node.link.next().cast();
-        // SAFETY: S4: the waiter is claimed, is unparked once, and is not touched again.
-        unsafe { Waiter::unpark(node.waiter) };
+        let (waiter, listens) = (node.waiter, node.listens);
+        // SAFETY: S4: the waiter is claimed, is told or unparked once, and is not touched again.
+        if !listens || !unsafe { Waiter::tell(waiter) } {
+            // SAFETY: S4, as above: a listener that could not be told is still there.
+            unsafe { Waiter::unpark(waiter) };
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::cell::Cell;
 use std::hint;
+use std::mem;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
 
-use super::host;
+use super::host::{self, host};
 use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
@@ -61,22 +62,26 @@ pub(crate) enum About {
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
-/// it when. The order of the fields matters: those that other cores access come first and close
-/// together.
+/// it when. What another core writes to comes last, so that it shares a cache line with what a
+/// channel puts behind it.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Waiter {
-    claim: AtomicU32,
-    /// The signal that an OS thread sleeps on.
-    signal: Signal,
-    /// The waiting task, as its host knows it, or null for an OS thread.
-    owner: *const (),
-    unpark: unsafe fn(*const ()),
-    /// The worker that the waiting task stays on, or null for an OS thread, a callback or a future.
-    home: *const (),
     /// The purpose. Only the owner accesses it.
     purpose: Cell<Purpose>,
+    /// The worker that the waiting task stays on; null: an OS thread, or nobody. Of a listener, its task.
+    home: *const (),
+    unpark: unsafe fn(*const ()),
+    /// The waiting task as its host knows it; null: an OS thread, or a listener.
+    owner: *const (),
+    claim: AtomicU32,
+    /// For an OS thread: what it sleeps on. For a listener: what it looks at.
+    signal: Signal,
 }
+
+/// In a channel's wait, a line of 64 bytes begins with the claim.
+#[cfg(all(target_pointer_width = "64", not(loom)))]
+const _: () = assert!(mem::offset_of!(Waiter, claim) == 64);
 
 // SAFETY: S4: the claim decides which single thread may use the rest, and the owner's host allows
 // `unpark` to be called from any thread.
@@ -138,6 +143,50 @@ impl Waiter {
         }
     }
 
+    /// Makes the waiter listen before it parks, if its worker hears from other cores. Returns
+    /// whether it does. The caller then calls [`Waiter::listen`] when it has registered the waiter,
+    /// and parks only if that returns `None`.
+    #[inline(always)]
+    pub(crate) fn prepare_to_listen(&mut self) -> bool {
+        host::listens() && self.become_listener()
+    }
+
+    #[cold]
+    fn become_listener(&mut self) -> bool {
+        if self.owner.is_null() {
+            return false;
+        }
+        self.home = mem::replace(&mut self.owner, ptr::null());
+        self.signal = Signal::with_listener();
+        true
+    }
+
+    /// Returns whether a listener's wait is over and its claimer accesses it no more.
+    #[inline]
+    pub(crate) fn has_heard(&self) -> bool {
+        self.signal.is_raised()
+    }
+
+    /// Waits for a moment without leaving the core. Returns the outcome if the wait is over.
+    /// Otherwise the running task must park, as for any other waiter.
+    #[inline]
+    pub(crate) fn listen(&self) -> Option<u32> {
+        if let Some(host) = host() {
+            (host.listen)(self);
+        }
+        (!self.signal.leave()).then(|| self.outcome())
+    }
+
+    /// Lets a listener go on if it still listens. If this returns false, the caller must unpark it.
+    ///
+    /// # Safety
+    /// S4: as [`Waiter::unpark`]. If the result is true, this was the last access to the waiter.
+    #[inline]
+    pub(crate) unsafe fn tell(this: *const Waiter) -> bool {
+        // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been unparked.
+        unsafe { &(*this).signal }.tell()
+    }
+
     /// Claims the waiter: decides how the wait ends. Returns false if that has already been
     /// decided.
     ///
@@ -185,10 +234,30 @@ impl Waiter {
         let waiter = unsafe { &*this };
         let (owner, unpark) = (waiter.owner, waiter.unpark);
         if owner.is_null() {
-            waiter.signal.raise();
+            // SAFETY: S4, the caller's promise.
+            unsafe { Waiter::raise(this) };
         } else {
             // SAFETY: P2: `owner` and `unpark` come from the same host, or were passed together.
             unsafe { unpark(owner) };
+        }
+    }
+
+    /// Lets a thread or a listener go on.
+    ///
+    /// # Safety
+    /// S4: as [`Waiter::unpark`].
+    #[inline(never)]
+    unsafe fn raise(this: *const Waiter) {
+        // SAFETY: S4: as in `unpark`.
+        let waiter = unsafe { &*this };
+        if !waiter.signal.had_listener() {
+            return waiter.signal.raise();
+        }
+        let (task, unpark) = (waiter.home, waiter.unpark);
+        // SAFETY: S4, the caller's promise.
+        if !unsafe { Waiter::tell(this) } {
+            // SAFETY: P2: the task has parked, and is of the host that the function came from.
+            unsafe { unpark(task) };
         }
     }
 
@@ -216,7 +285,9 @@ impl Waiter {
     #[inline(always)] // for the same reason as in `task::wait`
     pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
         match host() {
-            Some(host) if !self.owner.is_null() => (host.park)(self, deadline, mode),
+            Some(host) if !self.owner.is_null() || self.signal.had_listener() => {
+                (host.park)(self, deadline, mode)
+            }
             _ => self.block(deadline),
         }
         self.outcome()

@@ -158,6 +158,8 @@ impl State {
 static HOST: Host = Host {
     park: |_, _, _| {},
     unpark: |_| {},
+    may_listen: || false,
+    listen: |_| {},
     leave: || {},
     trace_and_park: || {},
     yield_now: thread::yield_now,

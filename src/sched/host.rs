@@ -14,8 +14,17 @@ use crate::base::sync::atomic::{self, Ordering};
 use crate::park::{Host, Mode, TIMED_OUT, Waiter};
 use crate::task::{Header, Intent, Running};
 
-pub(super) static HOST: Host =
-    Host { park, unpark, leave, trace_and_park, yield_now, out_of_budget, blocks: |_| {} };
+pub(super) static HOST: Host = Host {
+    park,
+    unpark,
+    may_listen,
+    listen,
+    leave,
+    trace_and_park,
+    yield_now,
+    out_of_budget,
+    blocks: |_| {},
+};
 
 /// Switches away from the current task.
 #[inline(always)]
@@ -125,6 +134,18 @@ unsafe fn unpark(owner: *const ()) {
             // SAFETY: T1: it is parked, hence in no queue.
             unsafe { home.send_woken(task) };
         }
+    }
+}
+
+/// [`Host::may_listen`].
+fn may_listen() -> bool {
+    current().is_some_and(|worker| worker.may_listen())
+}
+
+/// [`Host::listen`].
+fn listen(waiter: &Waiter) {
+    if let Some(worker) = current() {
+        worker.listen_for(waiter);
     }
 }
 

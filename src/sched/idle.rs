@@ -11,8 +11,9 @@ use super::idle_state::{Seen, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
-use crate::base::{alarm, clock, outside};
+use crate::base::{alarm, clock, local, outside};
 use crate::driver::Wait;
+use crate::park::Waiter;
 
 /// How often an idle worker returns memory to the system, and how many times before it sleeps for
 /// good.
@@ -25,6 +26,9 @@ const AFTER_ALARM: Duration = Duration::from_millis(1);
 /// not yield its core meanwhile. On a busy machine each yield may cost a time slice, which is a
 /// hundred times the cost of sleeping and being woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
+
+/// How often a task checks whether its wait is over before it parks: about three microseconds in all.
+const LOOKS_BEFORE_PARK: u32 = 128;
 
 /// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance
 /// needs.
@@ -270,18 +274,54 @@ impl Worker {
     /// ended the last sleep, because waking a sleeping worker costs both sides ten times as much.
     /// Does not spin if more workers are awake than there are cores: the sender may need this core.
     fn listens(&self) -> bool {
-        let state = &self.idle_state;
-        if !state.conversing.get() || self.io.borrow().in_flight() != 0 || self.pool.is_crowded() {
+        if !self.idle_state.conversing.get() || !self.can_listen() {
             return false;
         }
         for _ in 0..LOOKS_BEFORE_SLEEP {
             if self.shared.has_news() {
+                // The next may come even sooner.
+                local::with(|local| local.listens.set(true));
                 return true;
             }
             hint::spin_loop();
         }
         self.idle_state.conversing.set(false);
         false
+    }
+
+    /// Returns whether a spin would hold up neither an operation nor another worker.
+    fn can_listen(&self) -> bool {
+        self.io.borrow().in_flight() == 0 && !self.pool.is_crowded()
+    }
+
+    /// Returns whether the running task may listen. If not, its next waits do not either, until a
+    /// message comes soon after the worker has run out of work.
+    pub(super) fn may_listen(&self) -> bool {
+        let has_nothing_else = !self.has_work() && self.preempted.is_empty();
+        let may = has_nothing_else && self.can_listen() && !self.shared.has_news();
+        if !may {
+            local::with(|local| local.listens.set(false));
+        }
+        may
+    }
+
+    /// Listens for the end of the running task's wait for a few microseconds, which the worker would
+    /// otherwise spend in [`Worker::listens`]. A task that continues at once saves the way through
+    /// the inbox and two switches.
+    pub(super) fn listen_for(&self, waiter: &Waiter) {
+        if !self.may_listen() {
+            return;
+        }
+        for _ in 0..LOOKS_BEFORE_PARK {
+            if waiter.has_heard() {
+                return;
+            }
+            if self.shared.has_news() {
+                break;
+            }
+            hint::spin_loop();
+        }
+        local::with(|local| local.listens.set(false));
     }
 
     /// Registers this worker as quiescent before it sleeps for good; see [`super::quiescence`].

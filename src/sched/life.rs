@@ -26,6 +26,7 @@ impl Worker {
                 self.2.board.close();
                 local::with(|local| {
                     local.worker.set(self.0);
+                    local.listens.set(false);
                     local.blocks.set(self.1);
                 });
             }

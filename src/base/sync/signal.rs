@@ -20,6 +20,10 @@ const LOWERED: u32 = 0;
 const RAISED: u32 = 1;
 /// Lowered, and the owner sleeps or is about to.
 const SLEPT_ON: u32 = 2;
+/// Lowered, and its owner looks at it.
+const LISTENED_TO: u32 = 3;
+/// Lowered, and its owner does not look any more.
+const LEFT: u32 = 4;
 
 impl Signal {
     #[cfg(not(loom))]
@@ -47,6 +51,36 @@ impl Signal {
         if self.raised.swap(RAISED, Ordering::Release) == SLEPT_ON {
             futex::wake(word);
         }
+    }
+
+    /// Creates a flag with a listener, which looks at the flag for a while and then leaves. After
+    /// that it must be woken in another way.
+    pub(crate) fn with_listener() -> Signal {
+        Signal { raised: AtomicU32::new(LISTENED_TO) }
+    }
+
+    /// Returns whether the flag has a listener, or had one that left before the flag was raised.
+    #[inline]
+    pub(crate) fn had_listener(&self) -> bool {
+        matches!(self.raised.load(Ordering::Relaxed), LISTENED_TO | LEFT)
+    }
+
+    /// Raises a flag that has a listener. Returns false if the listener had left. If it returns true,
+    /// this was the last access to the flag.
+    #[inline]
+    pub(crate) fn tell(&self) -> bool {
+        // Release: pairs with `is_raised`. Acquire: pairs with `leave`.
+        self.raised
+            .compare_exchange(LISTENED_TO, RAISED, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Ends the listening. Returns false if the flag has been raised.
+    #[inline]
+    pub(crate) fn leave(&self) -> bool {
+        // Acquire: pairs with `tell`. Release: a claimer that finds that the listener has left
+        // wakes it.
+        self.raised.compare_exchange(LISTENED_TO, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Checks the end of the flag's memory: loom reports an error if an access is not ordered

@@ -2,13 +2,14 @@
 //! may be left.
 
 use loom::cell::UnsafeCell;
-use loom::thread;
+use loom::thread::{self, JoinHandle};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
 use crate::base::local;
-use crate::base::sync::SpinLock;
+use crate::base::sync::{Signal, SpinLock};
+use crate::park::host::{Host, enter_host};
 
 /// A frame with a wait, and the list in which others find it.
 struct Shared {
@@ -117,6 +118,78 @@ fn in_line_a_cancellation_by_its_own_worker_may_come_first() {
             let cancelled = unsafe { &*waiter }.claim(CANCELLED);
             assert!(!claim_in_line(&shared, WOKEN + 1), "it is decided by then");
             assert!(cancelled != elsewhere.join().unwrap());
+        });
+    });
+}
+
+/// A host whose tasks are signals, which are raised when the task is runnable.
+static HOST: Host = Host {
+    park: |_, _, _| {},
+    unpark: |task| unsafe { &*task.cast::<Signal>() }.raise(),
+    may_listen: || false,
+    listen: |_| {},
+    leave: || {},
+    linger: || {},
+    yield_now: || {},
+    out_of_budget: || {},
+    blocks: |_| {},
+};
+
+/// A wait of a task that listens. The model gets the signal that says that the task is runnable, and returns its other thread, which may
+/// end after the frame.
+fn listening(model: impl FnOnce(&Waiter, &Signal, Arc<Shared>) -> JoinHandle<()>) {
+    let _host = enter_host(&HOST);
+    let task = Box::new(Signal::new());
+    local::with(|local| {
+        local.task.set((&raw const *task).cast());
+        local.listens.set(true);
+    });
+    let mut waiter = Box::new(Waiter::new());
+    assert!(waiter.prepare_to_listen());
+    let waiter = Box::into_raw(waiter);
+    let other = model(unsafe { &*waiter }, &task, share(waiter));
+    let mut waiter = unsafe { Box::from_raw(waiter) };
+    waiter.gone();
+    other.join().unwrap();
+    local::with(|local| {
+        local.task.set(std::ptr::null());
+        local.listens.set(false);
+    });
+}
+
+#[test]
+fn a_listener_hears_or_parks_and_then_is_made_runnable() {
+    loom::model(|| {
+        listening(|waiter, task, shared| {
+            let other = Arc::clone(&shared);
+            let other = thread::spawn(move || wake(&other, 1));
+            let outcome = waiter.listen().unwrap_or_else(|| {
+                assert!(task.wait(None));
+                waiter.outcome()
+            });
+            assert_eq!(outcome, WOKEN + 1);
+            shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
+            other
+        });
+    });
+}
+
+#[test]
+fn a_listener_that_has_parked_may_be_cancelled() {
+    loom::model(|| {
+        listening(|waiter, task, shared| {
+            let other = Arc::clone(&shared);
+            let other = thread::spawn(move || wake(&other, 1));
+            // A cancellation is the own worker's claim, which needs no message.
+            let parked = waiter.listen().is_none();
+            if parked && waiter.claim(CANCELLED) {
+                *shared.found.lock() = std::ptr::null();
+                return other;
+            }
+            assert!(!parked || task.wait(None));
+            assert_eq!(waiter.outcome(), WOKEN + 1);
+            shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
+            other
         });
     });
 }

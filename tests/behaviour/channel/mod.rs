@@ -1,5 +1,6 @@
 //! Rows of `doc/behaviour/channel.md`: kinds of channels, waiting at either end, errors.
 
+mod apart;
 mod closing;
 mod ends;
 mod errors;
