@@ -33,7 +33,7 @@ fn hear(receiver: &Receiver<u64>) {
 }
 
 #[test]
-fn channel_58_a_pair_that_has_talked_is_cancelled_like_any_other() {
+fn channel_61_a_pair_that_has_talked_is_cancelled_like_any_other() {
     run_apart(|| {
         for (name, sender, receiver) in channels() {
             let waits = AtomicBool::new(false);
