@@ -1,6 +1,6 @@
 //! Directories: what they have, and making them.
 
-use super::functions::elsewhere;
+use super::functions::on_blocking_thread;
 use super::in_task;
 use crate::sched;
 use crate::task::{self, Cancelled};
@@ -147,7 +147,7 @@ impl DirEntry {
     /// # Cancellation
     /// A cancel point.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        elsewhere(|| self.entry.metadata())
+        on_blocking_thread(|| self.entry.metadata())
     }
 
     /// Whether it is a file, a directory, or something else. See [`metadata`](DirEntry::metadata) for an example.
@@ -160,7 +160,7 @@ impl DirEntry {
     pub fn file_type(&self) -> io::Result<FileType> {
         match self.kind {
             Some(kind) => Ok(kind),
-            None => elsewhere(|| self.entry.file_type()),
+            None => on_blocking_thread(|| self.entry.file_type()),
         }
     }
 }
@@ -222,7 +222,7 @@ impl DirBuilder {
     /// A cancel point; once begun it ends.
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
-        elsewhere(|| self.builder.create(path))
+        on_blocking_thread(|| self.builder.create(path))
     }
 }
 

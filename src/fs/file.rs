@@ -1,8 +1,8 @@
 //! An open file, and its cursor.
 
 use super::OpenOptions;
+use super::facts::MayBlock;
 use super::handle::Handle;
-use super::place::Residence;
 use crate::driver::CURSOR;
 use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
@@ -332,7 +332,7 @@ impl File {
 
     /// Waits for a turn at the cursor, where there is one.
     fn turn(&self) -> io::Result<Option<MutexGuard<'_, ()>>> {
-        if !self.handle.place()?.is_regular() {
+        if !self.handle.facts()?.is_regular() {
             return Ok(None);
         }
         Ok(Some(self.cursor.lock_cancellable()?))
@@ -340,8 +340,8 @@ impl File {
 
     /// How much there probably is from the cursor to the end.
     fn rest(&self) -> usize {
-        let Ok(place) = self.handle.place() else { return 0 };
-        if place.residence == Residence::Elsewhere {
+        let Ok(facts) = self.handle.facts() else { return 0 };
+        if facts.may_block == MayBlock::Always {
             return 0;
         }
         let size = rustix::fs::fstat(self).map_or(0, |found| found.st_size.cast_unsigned());

@@ -1,8 +1,8 @@
 //! The free functions: std's own calls, at once where they wait for nothing, else on a thread that may block.
 
+use super::facts;
 use super::file::into_text;
 use super::handle::PIECE;
-use super::place;
 use super::{OpenOptions, ReadDir, in_task};
 use crate::driver::CURSOR;
 use crate::{sched, task};
@@ -15,18 +15,20 @@ use std::path::{Path, PathBuf};
 const PORTION: u64 = 64 << 20;
 
 /// Makes a call on a thread that may block.
-pub(super) fn elsewhere<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+pub(super) fn on_blocking_thread<T: Send>(
+    call: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     task::begin_wait()?;
     if in_task() { sched::unblock(call) } else { call() }
 }
 
-/// Makes a call about the last name of each path: at once if the directories that have them live in memory.
-pub(super) fn near<T: Send>(
+/// Makes a call about the last name of each path. It runs on the worker if the directories of these names are in memory.
+pub(super) fn inline_if_in_memory<T: Send>(
     paths: &[&Path],
     call: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     task::begin_wait()?;
-    if !in_task() || paths.iter().all(|path| place::in_memory(path).is_some()) {
+    if !in_task() || paths.iter().all(|path| facts::in_memory(path).is_some()) {
         return call();
     }
     sched::unblock(call)
@@ -63,7 +65,7 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     }
     // Nobody else has its cursor.
     let handle = OpenOptions::new().read(true).open_handle(path)?;
-    let hint = usize::try_from(handle.place()?.size).unwrap_or(0);
+    let hint = usize::try_from(handle.facts()?.size).unwrap_or(0);
     let mut bytes = Vec::new();
     handle.read_to_end(&mut bytes, hint)?;
     Ok(bytes)
@@ -93,7 +95,7 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     if !in_task() {
         return std::fs::write(path, contents);
     }
-    if contents.len() <= PIECE && place::in_memory(path).is_none() {
+    if contents.len() <= PIECE && facts::in_memory(path).is_none() {
         // One way to another thread and back, instead of one for each call.
         return sched::unblock(|| std::fs::write(path, contents));
     }
@@ -135,9 +137,9 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let small = |metadata: &Metadata| metadata.is_file() && metadata.len() <= PORTION;
     if !in_task() || metadata(from).as_ref().is_ok_and(small) {
-        return elsewhere(|| std::fs::copy(from, to));
+        return on_blocking_thread(|| std::fs::copy(from, to));
     }
-    let (source, mut target) = elsewhere(|| {
+    let (source, mut target) = on_blocking_thread(|| {
         use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
         let source = std::fs::File::open(from)?;
         let metadata = source.metadata()?;
@@ -156,7 +158,7 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     })?;
     let mut copied = 0;
     loop {
-        match elsewhere(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
+        match on_blocking_thread(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
             0 => break,
             count => copied += count,
         }
@@ -189,7 +191,7 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 /// A cancel point.
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, true).unwrap_or_else(|| elsewhere(|| std::fs::metadata(path)))
+    cached_metadata(path, true).unwrap_or_else(|| on_blocking_thread(|| std::fs::metadata(path)))
 }
 
 /// What the path is, without following it if it is a link. See [`metadata`] for an example.
@@ -201,7 +203,8 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 /// A cancel point.
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, false).unwrap_or_else(|| elsewhere(|| std::fs::symlink_metadata(path)))
+    cached_metadata(path, false)
+        .unwrap_or_else(|| on_blocking_thread(|| std::fs::symlink_metadata(path)))
 }
 
 /// Nothing: the kernel would have to ask a device, or there is no such path.
@@ -212,11 +215,11 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     if !in_task() {
         return None;
     }
-    if let Some(fd) = place::name_cached(path, follow) {
+    if let Some(fd) = facts::name_cached(path, follow) {
         return Some(std::fs::File::from(fd).metadata());
     }
     // That a name is missing is seldom remembered by the kernel, but in memory it is as good as known.
-    let error = place::look(path, place::in_memory(path)?).err()?;
+    let error = facts::look(path, facts::in_memory(path)?).err()?;
     (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
 }
 
@@ -244,7 +247,7 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
 /// A cancel point.
 pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::canonicalize(path))
+    on_blocking_thread(|| std::fs::canonicalize(path))
 }
 
 /// Where a symbolic link leads. See [`metadata`] for an example.
@@ -256,7 +259,7 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// A cancel point.
 pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    near(&[path], || std::fs::read_link(path))
+    inline_if_in_memory(&[path], || std::fs::read_link(path))
 }
 
 /// Creates an empty directory; its parent must be there.
@@ -283,7 +286,7 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// A cancel point.
 pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::create_dir(path))
+    inline_if_in_memory(&[path], || std::fs::create_dir(path))
 }
 
 /// Creates a directory, and its parents where they are missing. See [`create_dir`] for an example.
@@ -295,7 +298,7 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// A cancel point; once begun it ends.
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::create_dir_all(path))
+    on_blocking_thread(|| std::fs::create_dir_all(path))
 }
 
 /// Removes an empty directory. See [`create_dir`] for an example.
@@ -307,7 +310,7 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// A cancel point.
 pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::remove_dir(path))
+    inline_if_in_memory(&[path], || std::fs::remove_dir(path))
 }
 
 /// Removes a directory with all that is in it; links are not followed. See [`create_dir`] for an example.
@@ -319,7 +322,7 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// A cancel point; once begun it ends.
 pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::remove_dir_all(path))
+    on_blocking_thread(|| std::fs::remove_dir_all(path))
 }
 
 /// Removes a file's name; the file goes with its last name and the last who has it open. See [`read`] for an example.
@@ -331,7 +334,7 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// A cancel point.
 pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::remove_file(path))
+    inline_if_in_memory(&[path], || std::fs::remove_file(path))
 }
 
 /// Renames a file or a directory; a file that has the new name is replaced. See [`copy`] for an example.
@@ -343,7 +346,7 @@ pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// A cancel point.
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    near(&[from, to], || std::fs::rename(from, to))
+    inline_if_in_memory(&[from, to], || std::fs::rename(from, to))
 }
 
 /// Gives a file a further name. See [`copy`] for an example.
@@ -355,7 +358,7 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> 
 /// A cancel point.
 pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    near(&[original, link], || std::fs::hard_link(original, link))
+    inline_if_in_memory(&[original, link], || std::fs::hard_link(original, link))
 }
 
 /// Creates a symbolic link: [`std::os::unix::fs::symlink`]. See [`metadata`] for an example.
@@ -367,7 +370,7 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 /// A cancel point.
 pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    near(&[link], || std::os::unix::fs::symlink(original, link))
+    inline_if_in_memory(&[link], || std::os::unix::fs::symlink(original, link))
 }
 
 /// Sets the permissions of a file or directory. See [`File::set_permissions`](super::File::set_permissions) for an example.
@@ -379,7 +382,7 @@ pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Resu
 /// A cancel point.
 pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::set_permissions(path, perm))
+    on_blocking_thread(|| std::fs::set_permissions(path, perm))
 }
 
 /// Sets owner and group of a file or directory: [`std::os::unix::fs::chown`].
@@ -403,7 +406,7 @@ pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result
 /// A cancel point.
 pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    elsewhere(|| std::os::unix::fs::chown(path, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::chown(path, uid, gid))
 }
 
 /// Sets owner and group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for an example.
@@ -415,7 +418,7 @@ pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::
 /// A cancel point.
 pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let fd = fd.as_fd();
-    elsewhere(|| std::os::unix::fs::fchown(fd, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::fchown(fd, uid, gid))
 }
 
 /// Sets owner and group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for an example.
@@ -427,7 +430,7 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 /// A cancel point.
 pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    elsewhere(|| std::os::unix::fs::lchown(path, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::lchown(path, uid, gid))
 }
 
 /// What a directory has, in no order. See [`create_dir`] for an example.
@@ -443,7 +446,7 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     if !in_task() {
         return std::fs::read_dir(path).map(|source| ReadDir::new(source, false));
     }
-    let in_memory = place::is_folder_in_memory(path);
+    let in_memory = facts::is_folder_in_memory(path);
     // The first entries come by the same way.
     let begin = || std::fs::read_dir(path).map(|source| ReadDir::begun(source, in_memory));
     if in_memory { begin() } else { sched::unblock(begin) }

@@ -3,7 +3,7 @@
 //! The ops borrow the caller's buffers and the fd; each call returns only after the kernel is done with both (S3).
 //!
 //! # How a transfer goes
-//! 1. In memory ([`Residence::Memory`]): by plain system calls, [`PIECE`] by piece, so that other tasks run in between.
+//! 1. In memory ([`MayBlock::Never`]): by plain system calls, [`PIECE`] by piece, so that other tasks run in between.
 //! 2. Other regular files: what the page cache has, likewise, with `RWF_NOWAIT`; for the rest an op of the driver's, or a call on a thread that
 //!    may block, [`STRETCH`] by stretch, so that a cancellation need not wait for more than that.
 //! 3. What is not a regular file waits for its other end: an op of the driver's, or readiness. What it has at once is taken by pieces, too.
@@ -11,8 +11,8 @@
 //! It ends early with what it has when the file ends, when an error occurs or the task is cancelled; an error with nothing done is returned.
 #![expect(unsafe_code, reason = "makes ops of borrowed buffers")]
 
+use super::facts::{FileFacts, MayBlock};
 use super::in_task;
-use super::place::{Place, Residence};
 use crate::driver::{
     CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length, is_in_nonblocking_mode,
 };
@@ -40,14 +40,14 @@ const ROOM: usize = 8 << 10;
 pub(super) struct Handle {
     fd: OwnedDescriptor,
     /// As of its opening.
-    known: Option<Place>,
+    known: Option<FileFacts>,
     /// Else, what has been found since.
-    found: OnceLock<Place>,
+    found: OnceLock<FileFacts>,
 }
 
 impl Handle {
-    pub(super) fn new(fd: OwnedFd, place: Option<Place>) -> Handle {
-        Handle { fd: OwnedDescriptor::new(fd), known: place, found: OnceLock::new() }
+    pub(super) fn new(fd: OwnedFd, facts: Option<FileFacts>) -> Handle {
+        Handle { fd: OwnedDescriptor::new(fd), known: facts, found: OnceLock::new() }
     }
 
     pub(super) fn into_fd(self) -> OwnedFd {
@@ -60,12 +60,12 @@ impl Handle {
     }
 
     /// Where the file lives; its size may be old.
-    pub(super) fn place(&self) -> io::Result<Place> {
-        if let Some(place) = self.known.or_else(|| self.found.get().copied()) {
-            return Ok(place);
+    pub(super) fn facts(&self) -> io::Result<FileFacts> {
+        if let Some(facts) = self.known.or_else(|| self.found.get().copied()) {
+            return Ok(facts);
         }
-        let place = Place::of(self.as_fd())?;
-        Ok(*self.found.get_or_init(|| place))
+        let facts = FileFacts::of(self.as_fd())?;
+        Ok(*self.found.get_or_init(|| facts))
     }
 
     fn raw(&self) -> RawFd {
@@ -109,7 +109,7 @@ impl Handle {
         let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
         // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns; an `IoSliceMut` has the layout of an
         // iovec by its documentation.
-        unsafe { self.at_once_or_elsewhere(op, length) }
+        unsafe { self.in_one_call(op, length) }
     }
 
     pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -118,7 +118,7 @@ impl Handle {
         let (fd, list) = (self.raw(), buffers.as_ptr().cast());
         let op = FileOp::WriteVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
         // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
-        unsafe { self.at_once_or_elsewhere(op, length) }
+        unsafe { self.in_one_call(op, length) }
     }
 
     /// Appends everything from the cursor to the end. `hint`: how much that probably is.
@@ -149,7 +149,7 @@ impl Handle {
     pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
         let op = FileOp::Sync { fd: self.raw(), data_only };
         // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
-        unsafe { self.at_once_or_elsewhere(op, 0) }.map(drop)
+        unsafe { self.in_one_call(op, 0) }.map(drop)
     }
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
@@ -177,13 +177,13 @@ impl Handle {
         task::begin_wait()?;
         // SAFETY: the fd is open for as long as `self` is borrowed, and this one does not close it.
         let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
-        if !in_task() || (self.place()?.residence == Residence::Memory && !takes_long()) {
+        if !in_task() || (self.facts()?.may_block == MayBlock::Never && !takes_long()) {
             return call(&file);
         }
         sched::unblock(|| call(&file))
     }
 
-    /// Makes a call of std's that is answered from the kernel's memory, unless the file lives elsewhere.
+    /// Makes a call of std's on the worker. If every call on the file may block, makes it on a thread that may.
     pub(super) fn ask_std<T: Send>(
         &self,
         call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
@@ -199,7 +199,7 @@ impl Handle {
     ) -> io::Result<T> {
         // SAFETY: as in `with_std`.
         let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
-        if in_task() && self.place()?.residence == Residence::Elsewhere {
+        if in_task() && self.facts()?.may_block == MayBlock::Always {
             return sched::unblock(|| call(&file));
         }
         call(&file)
@@ -221,24 +221,24 @@ impl Handle {
             // SAFETY: S3, the caller's promise.
             return unsafe { perform_file(op, FileManner::Thread) }.map(|count| count as usize);
         }
-        let place = self.place()?;
-        if !place.is_regular() {
+        let facts = self.facts()?;
+        if !facts.is_regular() {
             // SAFETY: S3, the caller's promise.
-            return unsafe { self.stream(place, length, offset, op) };
+            return unsafe { self.stream(facts, length, offset, op) };
         }
         let mut done = 0;
         loop {
             let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
             let left = length - done;
             // SAFETY: S3, the caller's promise.
-            let outcome = unsafe { part(place, left, |most| op(done, clamp_length(most), at)) };
+            let outcome = unsafe { part(facts, left, |most| op(done, clamp_length(most), at)) };
             let (count, asked) = match outcome {
                 Ok(outcome) => outcome,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             };
             done += count;
-            let ended = count == 0 || (count < asked && place.residence == Residence::Memory);
+            let ended = count == 0 || (count < asked && facts.may_block == MayBlock::Never);
             if ended || done == length {
                 return Ok(done);
             }
@@ -252,24 +252,24 @@ impl Handle {
     ///
     /// # Safety
     /// S3, as [`perform_file`].
-    unsafe fn at_once_or_elsewhere(&self, op: FileOp, length: usize) -> io::Result<usize> {
+    unsafe fn in_one_call(&self, op: FileOp, length: usize) -> io::Result<usize> {
         task::begin_wait()?;
-        let place = self.place()?;
+        let facts = self.facts()?;
         let result = if !in_task() {
             // SAFETY: S3, the caller's promise.
             unsafe { perform_file(op, FileManner::Thread) }
-        } else if place.residence == Residence::Memory && place.is_regular() && length <= PIECE {
+        } else if facts.may_block == MayBlock::Never && facts.is_regular() && length <= PIECE {
             // SAFETY: S3, the caller's promise.
             unsafe { op.call_at_once() }
-        } else if place.is_regular() || matches!(op, FileOp::Sync { .. }) {
+        } else if facts.is_regular() || matches!(op, FileOp::Sync { .. }) {
             // SAFETY: S3, the caller's promise.
-            unsafe { attempt_or_elsewhere(op, length) }
+            unsafe { attempt_or_perform(op, length) }
         } else {
             // SAFETY: S3, the caller's promise.
             match unsafe { op.attempt() } {
                 Err(error) if is_no_answer(&error) => {
                     // SAFETY: S3, the caller's promise.
-                    return unsafe { self.wait_for_stream(place, op) };
+                    return unsafe { self.wait_for_stream(facts, op) };
                 }
                 outcome => outcome,
             }
@@ -283,7 +283,7 @@ impl Handle {
     /// S3, as [`Handle::transfer`].
     unsafe fn stream(
         &self,
-        place: Place,
+        facts: FileFacts,
         length: usize,
         offset: u64,
         op: impl Fn(usize, u32, u64) -> FileOp,
@@ -308,14 +308,14 @@ impl Handle {
             }
         }
         // SAFETY: S3, the caller's promise.
-        unsafe { self.wait_for_stream(place, op(0, clamp_length(length), offset)) }
+        unsafe { self.wait_for_stream(facts, op(0, clamp_length(length), offset)) }
     }
 
     /// The same, when an attempt has said that it would wait, or nothing.
     ///
     /// # Safety
     /// S3, as [`perform_file`].
-    unsafe fn wait_for_stream(&self, place: Place, op: FileOp) -> io::Result<usize> {
+    unsafe fn wait_for_stream(&self, facts: FileFacts, op: FileOp) -> io::Result<usize> {
         let interest = match op {
             FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
             _ => Interest::Write,
@@ -330,7 +330,7 @@ impl Handle {
             }
             // Others may be told that they are ready, whatever they are. And the call that follows may still block its thread, if somebody
             // else is faster.
-            if !matches!(place.kind, FileType::Fifo | FileType::Socket) {
+            if !matches!(facts.kind, FileType::Fifo | FileType::Socket) {
                 break;
             }
             // SAFETY: S3, the caller's promise.
@@ -363,12 +363,12 @@ fn is_no_answer(error: &io::Error) -> bool {
 /// # Safety
 /// S3: what the ops point to is valid, and nobody else touches it, until this returns.
 unsafe fn part(
-    place: Place,
+    facts: FileFacts,
     left: usize,
     op: impl Fn(usize) -> FileOp,
 ) -> io::Result<(usize, usize)> {
     let piece = left.min(PIECE);
-    let attempted = if place.residence == Residence::Memory {
+    let attempted = if facts.may_block == MayBlock::Never {
         // SAFETY: S3, the caller's promise.
         unsafe { op(piece).call_at_once() }
     } else {
@@ -377,7 +377,7 @@ unsafe fn part(
     };
     match attempted {
         Ok(count) => Ok((count as usize, piece)),
-        Err(error) if place.residence == Residence::Memory => Err(error),
+        Err(error) if facts.may_block == MayBlock::Never => Err(error),
         Err(error) => {
             let stretch = left.min(STRETCH);
             // SAFETY: S3, the caller's promise.
@@ -389,7 +389,7 @@ unsafe fn part(
 
 /// # Safety
 /// S3, as [`perform_file`].
-unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
+unsafe fn attempt_or_perform(op: FileOp, length: usize) -> io::Result<u32> {
     let mut manner = FileManner::Thread;
     if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {
         // SAFETY: S3, the caller's promise.

@@ -42,17 +42,17 @@
 //! | every other | awaited | awaited | nothing |
 
 // # Modules
-// - `place`: where files live, and hence what waits. `handle`: transfers. All raw memory is in there.
+// - `facts`: what is known of a file, and whether calls on it may block. `handle`: transfers. All raw memory is in there.
 // - `file`, `options`, `locks`, `conversions`: the type `File`. `directory`: `ReadDir` and `DirBuilder`. `functions`: the free functions.
 
 mod conversions;
 mod directory;
+mod facts;
 mod file;
 mod functions;
 mod handle;
 mod locks;
 mod options;
-mod place;
 
 pub use directory::{DirBuilder, DirEntry, ReadDir};
 pub use file::File;

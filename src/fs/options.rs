@@ -1,7 +1,7 @@
 //! How a file is to be opened, and the opening.
 
+use super::facts::{self, FileFacts, MayBlock};
 use super::handle::{Handle, LARGE};
-use super::place::{self, Place, Residence};
 use super::{File, in_task};
 use crate::task;
 use rustix::fs::{Mode, OFlags};
@@ -119,34 +119,34 @@ impl OpenOptions {
     /// Opens the file if that waits for nothing. Nothing: it would, or nobody can tell.
     fn open_at_once(&self, path: &Path, flags: OFlags) -> io::Result<Option<Handle>> {
         let creates = flags.contains(OFlags::CREATE);
-        let Some(directory) = place::in_memory(path) else {
+        let Some(directory) = facts::in_memory(path) else {
             if creates || flags.contains(OFlags::TRUNC) {
                 return Ok(None);
             }
-            let opened = place::open_cached(path, flags);
-            return Ok(opened.map(|(fd, place)| Handle::new(fd, Some(place))));
+            let opened = facts::open_cached(path, flags);
+            return Ok(opened.map(|(fd, facts)| Handle::new(fd, Some(facts))));
         };
-        let place = match place::look(path, directory) {
-            Ok(place) => {
-                let is_directory = place.kind == rustix::fs::FileType::Directory;
-                let is_file = place.is_regular() && place.residence == Residence::Memory;
+        let facts = match facts::look(path, directory) {
+            Ok(facts) => {
+                let is_directory = facts.kind == rustix::fs::FileType::Directory;
+                let is_file = facts.is_regular() && facts.may_block == MayBlock::Never;
                 let empties = flags.contains(OFlags::TRUNC);
                 // A FIFO waits for its other end, a link leads anywhere.
-                if !(is_directory || is_file) || (empties && place.size > LARGE) {
+                if !(is_directory || is_file) || (empties && facts.size > LARGE) {
                     return Ok(None);
                 }
                 // What `O_TMPFILE` opens is not what the path names.
                 let known = !flags.contains(OFlags::TMPFILE);
-                known.then_some(Place { size: if empties { 0 } else { place.size }, ..place })
+                known.then_some(FileFacts { size: if empties { 0 } else { facts.size }, ..facts })
             }
-            // It will be created, and its place looked up.
+            // It will be created. Its facts are looked up later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(_) => return Ok(None),
         };
         let flags = flags | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(self.mode);
         let fd = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode))?;
-        Ok(Some(Handle::new(fd, place)))
+        Ok(Some(Handle::new(fd, facts)))
     }
 
     /// Nothing: the options contradict each other.
