@@ -67,14 +67,15 @@ where
 /// # Examples
 /// ```
 /// use ecru::JoinError;
+/// use ecru::sync::Latch;
 ///
 /// ecru::run(|| {
+///     let released = Latch::new(1);
 ///     ecru::scope(|s| {
-///         let (quick, slow) = (s.spawn(|| Ok::<_, JoinError>(1)), s.spawn(|| {
-///             ecru::yield_now()?;
-///             Ok(2)
-///         }));
+///         let quick = s.spawn(|| Ok::<_, JoinError>(1));
+///         let slow = s.spawn(|| released.wait().map(|()| 2).map_err(JoinError::from));
 ///         assert_eq!(ecru::first_ok_keep((&quick, &slow)).unwrap(), 1);
+///         released.count_down();
 ///         assert_eq!(slow.join().unwrap().unwrap(), 2);
 ///     });
 /// });

@@ -1,6 +1,6 @@
 //! Directories: listing their entries and creating them.
 
-use super::functions::elsewhere;
+use super::functions::on_blocking_thread;
 use super::in_task;
 use crate::sched;
 use crate::task::{self, Cancelled};
@@ -150,7 +150,7 @@ impl DirEntry {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        elsewhere(|| self.entry.metadata())
+        on_blocking_thread(|| self.entry.metadata())
     }
 
     /// Returns whether the entry is a file, a directory, or something else. See
@@ -165,7 +165,7 @@ impl DirEntry {
     pub fn file_type(&self) -> io::Result<FileType> {
         match self.kind {
             Some(kind) => Ok(kind),
-            None => elsewhere(|| self.entry.file_type()),
+            None => on_blocking_thread(|| self.entry.file_type()),
         }
     }
 }
@@ -230,7 +230,7 @@ impl DirBuilder {
     /// This is a cancellation point. An operation that has begun is completed.
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
-        elsewhere(|| self.builder.create(path))
+        on_blocking_thread(|| self.builder.create(path))
     }
 }
 

@@ -1,8 +1,8 @@
 //! An open file and its cursor.
 
 use super::OpenOptions;
+use super::facts::MayBlock;
 use super::handle::Handle;
-use super::place::Residence;
 use crate::driver::CURSOR;
 use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
@@ -340,7 +340,7 @@ impl File {
     /// Waits for a turn at the cursor. Returns `None` for a file that is not regular and so has no
     /// cursor.
     fn turn(&self) -> io::Result<Option<MutexGuard<'_, ()>>> {
-        if !self.handle.place()?.is_regular() {
+        if !self.handle.facts()?.is_regular() {
             return Ok(None);
         }
         Ok(Some(self.cursor.lock_cancellable()?))
@@ -348,8 +348,8 @@ impl File {
 
     /// Returns how many bytes there probably are between the cursor and the end.
     fn rest(&self) -> usize {
-        let Ok(place) = self.handle.place() else { return 0 };
-        if place.residence == Residence::Elsewhere {
+        let Ok(facts) = self.handle.facts() else { return 0 };
+        if facts.may_block == MayBlock::Always {
             return 0;
         }
         let size = rustix::fs::fstat(self).map_or(0, |found| found.st_size.cast_unsigned());

@@ -1,9 +1,9 @@
 //! The free functions. Each makes std's own call: at once if that does not wait, otherwise on a
 //! thread that may block.
 
+use super::facts;
 use super::file::into_text;
 use super::handle::PIECE;
-use super::place;
 use super::{OpenOptions, ReadDir, in_task};
 use crate::driver::CURSOR;
 use crate::{sched, task};
@@ -15,20 +15,21 @@ use std::path::{Path, PathBuf};
 /// The number of bytes copied between two checks for cancellation.
 const PORTION: u64 = 64 << 20;
 
-/// Runs a call on a thread that may block.
-pub(super) fn elsewhere<T: Send>(call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+/// Makes a call on a thread that may block.
+pub(super) fn on_blocking_thread<T: Send>(
+    call: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
     task::begin_wait()?;
     if in_task() { sched::unblock(call) } else { call() }
 }
 
-/// Runs a call that concerns only the last name of each path: at once if the parent directories
-/// live in memory, otherwise on a thread that may block.
-pub(super) fn near<T: Send>(
+/// Makes a call about the last name of each path. It runs on the worker if the directories of these names are in memory.
+pub(super) fn inline_if_in_memory<T: Send>(
     paths: &[&Path],
     call: impl FnOnce() -> io::Result<T> + Send,
 ) -> io::Result<T> {
     task::begin_wait()?;
-    if !in_task() || paths.iter().all(|path| place::in_memory(path).is_some()) {
+    if !in_task() || paths.iter().all(|path| facts::in_memory(path).is_some()) {
         return call();
     }
     sched::unblock(call)
@@ -65,7 +66,7 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     }
     // The handle is not shared, so no turn at the cursor is needed.
     let handle = OpenOptions::new().read(true).open_handle(path)?;
-    let hint = usize::try_from(handle.place()?.size).unwrap_or(0);
+    let hint = usize::try_from(handle.facts()?.size).unwrap_or(0);
     let mut bytes = Vec::new();
     handle.read_to_end(&mut bytes, hint)?;
     Ok(bytes)
@@ -97,8 +98,8 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     if !in_task() {
         return std::fs::write(path, contents);
     }
-    if contents.len() <= PIECE && place::in_memory(path).is_none() {
-        // One call on another thread instead of one for each system call.
+    if contents.len() <= PIECE && facts::in_memory(path).is_none() {
+        // One way to another thread and back, instead of one for each call.
         return sched::unblock(|| std::fs::write(path, contents));
     }
     // The handle is not shared, so no turn at the cursor is needed.
@@ -139,9 +140,9 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let small = |metadata: &Metadata| metadata.is_file() && metadata.len() <= PORTION;
     if !in_task() || metadata(from).as_ref().is_ok_and(small) {
-        return elsewhere(|| std::fs::copy(from, to));
+        return on_blocking_thread(|| std::fs::copy(from, to));
     }
-    let (source, mut target) = elsewhere(|| {
+    let (source, mut target) = on_blocking_thread(|| {
         use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
         let source = std::fs::File::open(from)?;
         let metadata = source.metadata()?;
@@ -161,7 +162,7 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     })?;
     let mut copied = 0;
     loop {
-        match elsewhere(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
+        match on_blocking_thread(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
             0 => break,
             count => copied += count,
         }
@@ -194,7 +195,7 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 /// This is a cancellation point.
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, true).unwrap_or_else(|| elsewhere(|| std::fs::metadata(path)))
+    cached_metadata(path, true).unwrap_or_else(|| on_blocking_thread(|| std::fs::metadata(path)))
 }
 
 /// Returns the metadata of the file at a path. A link is not followed. See [`metadata`] for an
@@ -207,7 +208,8 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 /// This is a cancellation point.
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, false).unwrap_or_else(|| elsewhere(|| std::fs::symlink_metadata(path)))
+    cached_metadata(path, false)
+        .unwrap_or_else(|| on_blocking_thread(|| std::fs::symlink_metadata(path)))
 }
 
 /// Returns the metadata, or `NotFound`, if the kernel knows it without accessing a device. Returns
@@ -219,12 +221,11 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     if !in_task() {
         return None;
     }
-    if let Some(fd) = place::name_cached(path, follow) {
+    if let Some(fd) = facts::name_cached(path, follow) {
         return Some(std::fs::File::from(fd).metadata());
     }
-    // The kernel seldom caches that a name does not exist. For a directory in memory, a lookup
-    // finds out without waiting.
-    let error = place::look(path, place::in_memory(path)?).err()?;
+    // That a name is missing is seldom remembered by the kernel, but in memory it is as good as known.
+    let error = facts::look(path, facts::in_memory(path)?).err()?;
     (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
 }
 
@@ -253,7 +254,7 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
 /// This is a cancellation point.
 pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::canonicalize(path))
+    on_blocking_thread(|| std::fs::canonicalize(path))
 }
 
 /// Returns the target of a symbolic link. See [`metadata`] for an example.
@@ -265,7 +266,7 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// This is a cancellation point.
 pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    near(&[path], || std::fs::read_link(path))
+    inline_if_in_memory(&[path], || std::fs::read_link(path))
 }
 
 /// Creates an empty directory. The parent must exist. See [`create_dir_all`] for missing parents.
@@ -292,7 +293,7 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// This is a cancellation point.
 pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::create_dir(path))
+    inline_if_in_memory(&[path], || std::fs::create_dir(path))
 }
 
 /// Creates a directory and its missing parents. See [`create_dir`] for an example.
@@ -304,7 +305,7 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point. An operation that has begun is completed.
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::create_dir_all(path))
+    on_blocking_thread(|| std::fs::create_dir_all(path))
 }
 
 /// Removes an empty directory. See [`create_dir`] for an example.
@@ -316,7 +317,7 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::remove_dir(path))
+    inline_if_in_memory(&[path], || std::fs::remove_dir(path))
 }
 
 /// Removes a directory with all its contents. Links are not followed. See [`create_dir`] for an
@@ -329,7 +330,7 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point. An operation that has begun is completed.
 pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::remove_dir_all(path))
+    on_blocking_thread(|| std::fs::remove_dir_all(path))
 }
 
 /// Removes a name of a file. The file itself is removed when its last name is removed and its last
@@ -342,7 +343,7 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    near(&[path], || std::fs::remove_file(path))
+    inline_if_in_memory(&[path], || std::fs::remove_file(path))
 }
 
 /// Renames a file or a directory. A file that already has the new name is replaced. See [`copy`]
@@ -356,7 +357,7 @@ pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    near(&[from, to], || std::fs::rename(from, to))
+    inline_if_in_memory(&[from, to], || std::fs::rename(from, to))
 }
 
 /// Creates another name for a file. See [`copy`] for an example.
@@ -368,7 +369,7 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> 
 /// This is a cancellation point.
 pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    near(&[original, link], || std::fs::hard_link(original, link))
+    inline_if_in_memory(&[original, link], || std::fs::hard_link(original, link))
 }
 
 /// Creates a symbolic link: [`std::os::unix::fs::symlink`]. See [`metadata`] for an example.
@@ -380,7 +381,7 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 /// This is a cancellation point.
 pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    near(&[link], || std::os::unix::fs::symlink(original, link))
+    inline_if_in_memory(&[link], || std::os::unix::fs::symlink(original, link))
 }
 
 /// Sets the permissions of a file or directory. See
@@ -393,7 +394,7 @@ pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Resu
 /// This is a cancellation point.
 pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result<()> {
     let path = path.as_ref();
-    elsewhere(|| std::fs::set_permissions(path, perm))
+    on_blocking_thread(|| std::fs::set_permissions(path, perm))
 }
 
 /// Sets the owner and the group of a file or directory: [`std::os::unix::fs::chown`].
@@ -417,7 +418,7 @@ pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result
 /// This is a cancellation point.
 pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    elsewhere(|| std::os::unix::fs::chown(path, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::chown(path, uid, gid))
 }
 
 /// Sets the owner and the group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for
@@ -430,7 +431,7 @@ pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::
 /// This is a cancellation point.
 pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let fd = fd.as_fd();
-    elsewhere(|| std::os::unix::fs::fchown(fd, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::fchown(fd, uid, gid))
 }
 
 /// Sets the owner and the group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for
@@ -443,7 +444,7 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 /// This is a cancellation point.
 pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    elsewhere(|| std::os::unix::fs::lchown(path, uid, gid))
+    on_blocking_thread(|| std::os::unix::fs::lchown(path, uid, gid))
 }
 
 /// Returns an iterator over a directory's entries, in no particular order. See [`create_dir`] for
@@ -460,8 +461,8 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     if !in_task() {
         return std::fs::read_dir(path).map(|source| ReadDir::new(source, false));
     }
-    let in_memory = place::is_folder_in_memory(path);
-    // The first batch of entries is fetched by the same call.
+    let in_memory = facts::is_folder_in_memory(path);
+    // The first entries come by the same way.
     let begin = || std::fs::read_dir(path).map(|source| ReadDir::begun(source, in_memory));
     if in_memory { begin() } else { sched::unblock(begin) }
 }

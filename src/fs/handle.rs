@@ -16,8 +16,8 @@
 //! then returns the number of bytes moved so far. If no byte was moved, it returns the error.
 #![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
+use super::facts::{FileFacts, MayBlock};
 use super::in_task;
-use super::place::{Place, Residence};
 use crate::driver::{
     CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length, is_in_nonblocking_mode,
 };
@@ -45,15 +45,15 @@ const ROOM: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Handle {
     fd: OwnedDescriptor,
-    /// The place found when the file was opened, if it was looked up then.
-    known: Option<Place>,
-    /// The place found later, if `known` is `None`.
-    found: OnceLock<Place>,
+    /// As of its opening.
+    known: Option<FileFacts>,
+    /// Else, what has been found since.
+    found: OnceLock<FileFacts>,
 }
 
 impl Handle {
-    pub(super) fn new(fd: OwnedFd, place: Option<Place>) -> Handle {
-        Handle { fd: OwnedDescriptor::new(fd), known: place, found: OnceLock::new() }
+    pub(super) fn new(fd: OwnedFd, facts: Option<FileFacts>) -> Handle {
+        Handle { fd: OwnedDescriptor::new(fd), known: facts, found: OnceLock::new() }
     }
 
     pub(super) fn into_fd(self) -> OwnedFd {
@@ -65,13 +65,13 @@ impl Handle {
         Ok(Handle::new(self.fd.as_fd().try_clone_to_owned()?, known))
     }
 
-    /// Returns where the file lives. The size in it may be outdated.
-    pub(super) fn place(&self) -> io::Result<Place> {
-        if let Some(place) = self.known.or_else(|| self.found.get().copied()) {
-            return Ok(place);
+    /// Where the file lives; its size may be old.
+    pub(super) fn facts(&self) -> io::Result<FileFacts> {
+        if let Some(facts) = self.known.or_else(|| self.found.get().copied()) {
+            return Ok(facts);
         }
-        let place = Place::of(self.as_fd())?;
-        Ok(*self.found.get_or_init(|| place))
+        let facts = FileFacts::of(self.as_fd())?;
+        Ok(*self.found.get_or_init(|| facts))
     }
 
     fn raw(&self) -> RawFd {
@@ -117,9 +117,9 @@ impl Handle {
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
         let (fd, list) = (self.raw(), buffers.as_mut_ptr().cast());
         let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
-        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
-        // An `IoSliceMut` has the layout of an iovec by its documentation.
-        unsafe { self.at_once_or_elsewhere(op, length) }
+        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns; an `IoSliceMut` has the layout of an
+        // iovec by its documentation.
+        unsafe { self.in_one_call(op, length) }
     }
 
     pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -127,8 +127,8 @@ impl Handle {
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
         let (fd, list) = (self.raw(), buffers.as_ptr().cast());
         let op = FileOp::WriteVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
-        // SAFETY: S3, as in `read_vectored`. The kernel only reads through the buffers.
-        unsafe { self.at_once_or_elsewhere(op, length) }
+        // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
+        unsafe { self.in_one_call(op, length) }
     }
 
     /// Appends everything from the cursor to the end. `hint` is the probable number of bytes.
@@ -160,7 +160,7 @@ impl Handle {
     pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
         let op = FileOp::Sync { fd: self.raw(), data_only };
         // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
-        unsafe { self.at_once_or_elsewhere(op, 0) }.map(drop)
+        unsafe { self.in_one_call(op, 0) }.map(drop)
     }
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
@@ -190,7 +190,7 @@ impl Handle {
         task::begin_wait()?;
         // SAFETY: the fd is open while `self` is borrowed, and `ManuallyDrop` does not close it.
         let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
-        if !in_task() || (self.place()?.residence == Residence::Memory && !takes_long()) {
+        if !in_task() || (self.facts()?.may_block == MayBlock::Never && !takes_long()) {
             return call(&file);
         }
         sched::unblock(|| call(&file))
@@ -213,7 +213,7 @@ impl Handle {
     ) -> io::Result<T> {
         // SAFETY: as in `with_std`.
         let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
-        if in_task() && self.place()?.residence == Residence::Elsewhere {
+        if in_task() && self.facts()?.may_block == MayBlock::Always {
             return sched::unblock(|| call(&file));
         }
         call(&file)
@@ -237,24 +237,24 @@ impl Handle {
             // SAFETY: S3, the caller's promise.
             return unsafe { perform_file(op, FileManner::Thread) }.map(|count| count as usize);
         }
-        let place = self.place()?;
-        if !place.is_regular() {
+        let facts = self.facts()?;
+        if !facts.is_regular() {
             // SAFETY: S3, the caller's promise.
-            return unsafe { self.stream(place, length, offset, op) };
+            return unsafe { self.stream(facts, length, offset, op) };
         }
         let mut done = 0;
         loop {
             let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
             let left = length - done;
             // SAFETY: S3, the caller's promise.
-            let outcome = unsafe { part(place, left, |most| op(done, clamp_length(most), at)) };
+            let outcome = unsafe { part(facts, left, |most| op(done, clamp_length(most), at)) };
             let (count, asked) = match outcome {
                 Ok(outcome) => outcome,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             };
             done += count;
-            let ended = count == 0 || (count < asked && place.residence == Residence::Memory);
+            let ended = count == 0 || (count < asked && facts.may_block == MayBlock::Never);
             if ended || done == length {
                 return Ok(done);
             }
@@ -267,25 +267,25 @@ impl Handle {
     /// Transfers in one call: at once if the file lives in memory and the length is small.
     ///
     /// # Safety
-    /// S3: the caller must uphold the contract of [`perform_file`].
-    unsafe fn at_once_or_elsewhere(&self, op: FileOp, length: usize) -> io::Result<usize> {
+    /// S3, as [`perform_file`].
+    unsafe fn in_one_call(&self, op: FileOp, length: usize) -> io::Result<usize> {
         task::begin_wait()?;
-        let place = self.place()?;
+        let facts = self.facts()?;
         let result = if !in_task() {
             // SAFETY: S3, the caller's promise.
             unsafe { perform_file(op, FileManner::Thread) }
-        } else if place.residence == Residence::Memory && place.is_regular() && length <= PIECE {
+        } else if facts.may_block == MayBlock::Never && facts.is_regular() && length <= PIECE {
             // SAFETY: S3, the caller's promise.
             unsafe { op.call_at_once() }
-        } else if place.is_regular() || matches!(op, FileOp::Sync { .. }) {
+        } else if facts.is_regular() || matches!(op, FileOp::Sync { .. }) {
             // SAFETY: S3, the caller's promise.
-            unsafe { attempt_or_elsewhere(op, length) }
+            unsafe { attempt_or_perform(op, length) }
         } else {
             // SAFETY: S3, the caller's promise.
             match unsafe { op.attempt() } {
                 Err(error) if is_no_answer(&error) => {
                     // SAFETY: S3, the caller's promise.
-                    return unsafe { self.wait_for_stream(place, op) };
+                    return unsafe { self.wait_for_stream(facts, op) };
                 }
                 outcome => outcome,
             }
@@ -300,7 +300,7 @@ impl Handle {
     /// S3: the caller must uphold the contract of [`Handle::transfer`].
     unsafe fn stream(
         &self,
-        place: Place,
+        facts: FileFacts,
         length: usize,
         offset: u64,
         op: impl Fn(usize, u32, u64) -> FileOp,
@@ -325,15 +325,15 @@ impl Handle {
             }
         }
         // SAFETY: S3, the caller's promise.
-        unsafe { self.wait_for_stream(place, op(0, clamp_length(length), offset)) }
+        unsafe { self.wait_for_stream(facts, op(0, clamp_length(length), offset)) }
     }
 
     /// Waits for a file that is not regular, after an attempt has returned that it would wait, or
     /// that the file cannot tell.
     ///
     /// # Safety
-    /// S3: the caller must uphold the contract of [`perform_file`].
-    unsafe fn wait_for_stream(&self, place: Place, op: FileOp) -> io::Result<usize> {
+    /// S3, as [`perform_file`].
+    unsafe fn wait_for_stream(&self, facts: FileFacts, op: FileOp) -> io::Result<usize> {
         let interest = match op {
             FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
             _ => Interest::Write,
@@ -347,9 +347,9 @@ impl Handle {
             {
                 return Err(error);
             }
-            // Other kinds of files may report that they are ready whether they are or not. And the
-            // call that follows may still block its thread if another reader or writer is faster.
-            if !matches!(place.kind, FileType::Fifo | FileType::Socket) {
+            // Others may be told that they are ready, whatever they are. And the call that follows may still block its thread, if somebody
+            // else is faster.
+            if !matches!(facts.kind, FileType::Fifo | FileType::Socket) {
                 break;
             }
             // SAFETY: S3, the caller's promise.
@@ -384,12 +384,12 @@ fn is_no_answer(error: &io::Error) -> bool {
 /// S3: the memory that the ops point to is valid, and is not accessed by other code, until this
 /// returns.
 unsafe fn part(
-    place: Place,
+    facts: FileFacts,
     left: usize,
     op: impl Fn(usize) -> FileOp,
 ) -> io::Result<(usize, usize)> {
     let piece = left.min(PIECE);
-    let attempted = if place.residence == Residence::Memory {
+    let attempted = if facts.may_block == MayBlock::Never {
         // SAFETY: S3, the caller's promise.
         unsafe { op(piece).call_at_once() }
     } else {
@@ -398,7 +398,7 @@ unsafe fn part(
     };
     match attempted {
         Ok(count) => Ok((count as usize, piece)),
-        Err(error) if place.residence == Residence::Memory => Err(error),
+        Err(error) if facts.may_block == MayBlock::Never => Err(error),
         Err(error) => {
             let stretch = left.min(STRETCH);
             // SAFETY: S3, the caller's promise.
@@ -411,8 +411,8 @@ unsafe fn part(
 /// Attempts a short transfer at once. Otherwise performs the op in the manner that fits.
 ///
 /// # Safety
-/// S3: the caller must uphold the contract of [`perform_file`].
-unsafe fn attempt_or_elsewhere(op: FileOp, length: usize) -> io::Result<u32> {
+/// S3, as [`perform_file`].
+unsafe fn attempt_or_perform(op: FileOp, length: usize) -> io::Result<u32> {
     let mut manner = FileManner::Thread;
     if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {
         // SAFETY: S3, the caller's promise.

@@ -78,12 +78,12 @@
 
 mod conversions;
 mod directory;
+mod facts;
 mod file;
 mod functions;
 mod handle;
 mod locks;
 mod options;
-mod place;
 
 pub use directory::{DirBuilder, DirEntry, ReadDir};
 pub use file::File;

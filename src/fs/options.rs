@@ -1,7 +1,7 @@
 //! The options for opening a file, and the call that opens it.
 
+use super::facts::{self, FileFacts, MayBlock};
 use super::handle::{Handle, LARGE};
-use super::place::{self, Place, Residence};
 use super::{File, in_task};
 use crate::task;
 use rustix::fs::{Mode, OFlags};
@@ -128,25 +128,25 @@ impl OpenOptions {
     /// known.
     fn open_at_once(&self, path: &Path, flags: OFlags) -> io::Result<Option<Handle>> {
         let creates = flags.contains(OFlags::CREATE);
-        let Some(directory) = place::in_memory(path) else {
+        let Some(directory) = facts::in_memory(path) else {
             if creates || flags.contains(OFlags::TRUNC) {
                 return Ok(None);
             }
-            let opened = place::open_cached(path, flags);
-            return Ok(opened.map(|(fd, place)| Handle::new(fd, Some(place))));
+            let opened = facts::open_cached(path, flags);
+            return Ok(opened.map(|(fd, facts)| Handle::new(fd, Some(facts))));
         };
-        let place = match place::look(path, directory) {
-            Ok(place) => {
-                let is_directory = place.kind == rustix::fs::FileType::Directory;
-                let is_file = place.is_regular() && place.residence == Residence::Memory;
+        let facts = match facts::look(path, directory) {
+            Ok(facts) => {
+                let is_directory = facts.kind == rustix::fs::FileType::Directory;
+                let is_file = facts.is_regular() && facts.may_block == MayBlock::Never;
                 let empties = flags.contains(OFlags::TRUNC);
-                // A FIFO waits for its other end, and a link may lead to any file system.
-                if !(is_directory || is_file) || (empties && place.size > LARGE) {
+                // A FIFO waits for its other end, a link leads anywhere.
+                if !(is_directory || is_file) || (empties && facts.size > LARGE) {
                     return Ok(None);
                 }
                 // With `O_TMPFILE` the opened file is not the one that the path names.
                 let known = !flags.contains(OFlags::TMPFILE);
-                known.then_some(Place { size: if empties { 0 } else { place.size }, ..place })
+                known.then_some(FileFacts { size: if empties { 0 } else { facts.size }, ..facts })
             }
             // The file will be created, and its place is looked up later.
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -155,7 +155,7 @@ impl OpenOptions {
         let flags = flags | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(self.mode);
         let fd = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode))?;
-        Ok(Some(Handle::new(fd, place)))
+        Ok(Some(Handle::new(fd, facts)))
     }
 
     /// Returns the flags of open(2), or `None` if the options contradict each other.

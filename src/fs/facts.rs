@@ -23,45 +23,44 @@ use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// How long a cached entry is valid.
+/// How long a cached answer is used.
 const TRUST: Duration = Duration::from_secs(1);
-/// The most devices, and the most directories, that are cached.
-const MOST: usize = 16;
+/// The number of devices, and of directories, whose answers are cached.
+const CACHED: usize = 16;
 
-/// Where a file lives; see the module.
+/// Whether a call on a file may block its thread; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Residence {
-    Memory,
-    Device,
-    Elsewhere,
+pub(super) enum MayBlock {
+    Never,
+    UnlessCached,
+    Always,
 }
 
 /// The facts about a file that are known without a call to its device.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) residence: Residence,
+pub(super) struct FileFacts {
+    pub(super) may_block: MayBlock,
     pub(super) kind: FileType,
-    /// The size when the file was looked up.
+    /// The size when the file was looked at.
     pub(super) size: u64,
 }
 
-impl Place {
-    /// Returns whether the file is regular. A regular file has a cursor and positions, but no
-    /// readiness.
+impl FileFacts {
+    /// A regular file has a cursor and positions, and no readiness.
     pub(super) fn is_regular(&self) -> bool {
         self.kind == FileType::RegularFile
     }
 
-    /// Returns the place of an open file. Waits if its device is not in the cache.
-    pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<Place> {
+    /// The facts of an open file. May wait, if its device has not been seen lately.
+    pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<FileFacts> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         match rustix::fs::statx(fd, c"", flags, WANTED) {
-            Ok(found) => Ok(place(&found, residence_of(&found, fd))),
-            // The kernel, or a seccomp filter, does not offer statx(2).
+            Ok(found) => Ok(facts(&found, may_block_on(&found, fd))),
+            // A kernel, or a filter, without that call.
             Err(_) => {
                 let found = waiting(|| rustix::fs::fstat(fd))?;
-                Ok(Place {
-                    residence: Residence::Elsewhere,
+                Ok(FileFacts {
+                    may_block: MayBlock::Always,
                     kind: FileType::from_raw_mode(found.st_mode),
                     size: u64::try_from(found.st_size).unwrap_or(0),
                 })
@@ -72,39 +71,38 @@ impl Place {
 
 const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::SIZE);
 
-fn place(found: &Statx, residence: Residence) -> Place {
+fn facts(found: &Statx, may_block: MayBlock) -> FileFacts {
     let kind = FileType::from_raw_mode(u32::from(found.stx_mode));
-    Place { residence, kind, size: found.stx_size }
+    FileFacts { may_block, kind, size: found.stx_size }
 }
 
-/// Looks up the path's last name in a directory in memory, without waiting and without following a
-/// link.
-pub(super) fn look(path: &Path, directory: Directory) -> io::Result<Place> {
+/// What a directory in memory has under the path's last name, not followed if it is a link, without waiting.
+pub(super) fn look(path: &Path, directory: Directory) -> io::Result<FileFacts> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED)?;
     // Another file system may be mounted there.
     let same = device(&found) == directory.device;
-    Ok(place(&found, if same { directory.residence } else { Residence::Elsewhere }))
+    Ok(facts(&found, if same { directory.may_block } else { MayBlock::Always }))
 }
 
 /// Returns whether the path names a directory in memory directly, and not through a link.
 pub(super) fn is_folder_in_memory(path: &Path) -> bool {
-    in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|place| {
-        place.kind == FileType::Directory && place.residence == Residence::Memory
+    in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|facts| {
+        facts.kind == FileType::Directory && facts.may_block == MayBlock::Never
     })
 }
 
-/// Opens an existing file for reading or writing if the file and the path to it are in the kernel's
-/// memory. Returns `None` if they are not, or if opening this kind of file may wait.
-pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, Place)> {
+/// Opens a file for reading or writing what is there already, if it and the way to it are in the kernel's memory. Nothing: they are not, or the
+/// file is of a kind whose opening may wait.
+pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, FileFacts)> {
     let looked_at = resolve_cached(path, OFlags::PATH | (flags & OFlags::NOFOLLOW)).ok()?;
-    let place = Place::of(looked_at.as_fd()).ok()?;
-    let waits = !matches!(place.kind, FileType::RegularFile | FileType::Directory)
-        || place.residence == Residence::Elsewhere;
+    let facts = FileFacts::of(looked_at.as_fd()).ok()?;
+    let waits = !matches!(facts.kind, FileType::RegularFile | FileType::Directory)
+        || facts.may_block == MayBlock::Always;
     if waits {
         return None;
     }
-    resolve_cached(path, flags).ok().map(|fd| (fd, place))
+    resolve_cached(path, flags).ok().map(|fd| (fd, facts))
 }
 
 /// Opens an fd that only names the path (`O_PATH`), for questions about it, if the path is in the
@@ -112,8 +110,8 @@ pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, Place)
 pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let fd = resolve_cached(path, OFlags::PATH | nofollow).ok()?;
-    let place = Place::of(fd.as_fd()).ok()?;
-    (place.residence != Residence::Elsewhere).then_some(fd)
+    let facts = FileFacts::of(fd.as_fd()).ok()?;
+    (facts.may_block != MayBlock::Always).then_some(fd)
 }
 
 fn resolve_cached(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
@@ -124,14 +122,14 @@ fn resolve_cached(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
 /// A directory's residence and device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Directory {
-    residence: Residence,
+    may_block: MayBlock,
     device: u64,
 }
 
 /// Returns the directory of the path's last name if it lives in memory. A call that concerns that
 /// name then does not wait.
 pub(super) fn in_memory(path: &Path) -> Option<Directory> {
-    directory_of(path).filter(|directory| directory.residence == Residence::Memory)
+    directory_of(path).filter(|directory| directory.may_block == MayBlock::Never)
 }
 
 fn directory_of(path: &Path) -> Option<Directory> {
@@ -148,8 +146,8 @@ fn directory_of(path: &Path) -> Option<Directory> {
     let fd = opened.ok()?;
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let found = rustix::fs::statx(&fd, c"", flags, WANTED).ok()?;
-    let residence = residence_of(&found, fd.as_fd());
-    let directory = Directory { residence, device: device(&found) };
+    let may_block = may_block_on(&found, fd.as_fd());
+    let directory = Directory { may_block, device: device(&found) };
     PARENTS.put(parent.into(), directory);
     Some(directory)
 }
@@ -171,22 +169,22 @@ fn device(found: &Statx) -> u64 {
     u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor)
 }
 
-fn residence_of(found: &Statx, fd: BorrowedFd<'_>) -> Residence {
+fn may_block_on(found: &Statx, fd: BorrowedFd<'_>) -> MayBlock {
     let device = device(found);
-    if let Some(residence) = DEVICES.get(&device) {
-        return residence;
+    if let Some(may_block) = DEVICES.get(&device) {
+        return may_block;
     }
-    // On a network file system this call contacts the server.
-    let residence = match waiting(|| rustix::fs::fstatfs(fd)) {
-        Ok(found) => residence_of_type(found.f_type as u64),
-        Err(_) => Residence::Elsewhere,
+    // A network file system asks its server.
+    let may_block = match waiting(|| rustix::fs::fstatfs(fd)) {
+        Ok(found) => may_block_by_type(found.f_type as u64),
+        Err(_) => MayBlock::Always,
     };
-    DEVICES.put(device, residence);
-    residence
+    DEVICES.put(device, may_block);
+    may_block
 }
 
-/// Returns the residence for a file system's magic number in the kernel's UAPI (`linux/magic.h`).
-fn residence_of_type(number: u64) -> Residence {
+/// By the numbers in the kernel's UAPI (`linux/magic.h`).
+fn may_block_by_type(number: u64) -> MayBlock {
     const TMPFS: u64 = 0x0102_1994;
     const RAMFS: u64 = 0x8584_58f6;
     const LOCAL: [u64; 11] = [
@@ -203,9 +201,9 @@ fn residence_of_type(number: u64) -> Residence {
         0x1cd1,      // devpts
     ];
     match number {
-        TMPFS | RAMFS => Residence::Memory,
-        number if LOCAL.contains(&number) => Residence::Device,
-        _ => Residence::Elsewhere,
+        TMPFS | RAMFS => MayBlock::Never,
+        number if LOCAL.contains(&number) => MayBlock::UnlessCached,
+        _ => MayBlock::Always,
     }
 }
 
@@ -214,15 +212,15 @@ fn waiting<T: Send>(call: impl FnOnce() -> T + Send) -> T {
     if in_task() { crate::sched::unblock(call) } else { call() }
 }
 
-static DEVICES: Memory<u64, Residence> = Memory::new();
-static PARENTS: Memory<Box<std::ffi::OsStr>, Directory> = Memory::new();
+static DEVICES: Cache<u64, MayBlock> = Cache::new();
+static PARENTS: Cache<Box<std::ffi::OsStr>, Directory> = Cache::new();
 
-/// A small cache whose entries expire.
-struct Memory<K, V>(RwLock<Vec<(K, V, Instant)>>);
+/// Recent answers.
+struct Cache<K, V>(RwLock<Vec<(K, V, Instant)>>);
 
-impl<K, V: Copy> Memory<K, V> {
-    const fn new() -> Memory<K, V> {
-        Memory(RwLock::new(Vec::new()))
+impl<K, V: Copy> Cache<K, V> {
+    const fn new() -> Cache<K, V> {
+        Cache(RwLock::new(Vec::new()))
     }
 
     fn get<Q>(&self, key: &Q) -> Option<V>
@@ -243,7 +241,7 @@ impl<K, V: Copy> Memory<K, V> {
         let entry = (key, value, clock::now());
         if let Some(own) = known.iter_mut().find(|(own, _, _)| *own == entry.0) {
             *own = entry;
-        } else if known.len() < MOST {
+        } else if known.len() < CACHED {
             known.push(entry);
         } else if let Some(oldest) = known.iter_mut().min_by_key(|(_, _, since)| *since) {
             *oldest = entry;
