@@ -17,7 +17,7 @@ use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
 use ecru::diag::TaskInfo;
 use ecru::net::TcpListener;
 use ecru::task::{Leave, SwitchHook, set_switch_hook};
-use ecru::{Cancelled, DriverKind, Placement, Runtime, RuntimeHandle};
+use ecru::{CancelHandle, Cancelled, DriverKind, Placement, Runtime, RuntimeHandle};
 
 thread_local! {
     /// The running task is one whose turns are counted.
@@ -26,6 +26,9 @@ thread_local! {
 
 /// How often a task that is counted has gone on after a wait.
 static TURNS: AtomicUsize = AtomicUsize::new(0);
+
+/// What is cancelled when a task that is counted goes on next, before it does.
+static CANCELLED_FIRST: Mutex<Option<CancelHandle>> = Mutex::new(None);
 
 /// One test at a time: they share the count.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -39,6 +42,9 @@ impl SwitchHook for Turns {
         COUNTED.set(kept.is_some());
         if kept.is_some() {
             TURNS.fetch_add(1, SeqCst);
+            if let Some(handle) = CANCELLED_FIRST.lock().unwrap().take() {
+                handle.cancel();
+            }
         }
     }
 
@@ -198,6 +204,47 @@ fn serve_15_no_connection_is_stranded_slow() {
                 until(|| served.load(SeqCst) == connected);
             }
         });
+    });
+}
+
+/// A task that is told of a connection and cancelled before it goes on does not take the news along.
+#[test]
+fn serve_15_no_connection_is_stranded_by_one_that_was_told() {
+    const ROUNDS: usize = 40;
+    on_each(3, || {
+        let (listener, address) = listen_together();
+        let (listener, apart) = (&listener, &Barrier::new(2));
+        let served = &AtomicUsize::new(0);
+        let over = || served.load(SeqCst) == ROUNDS;
+        ecru::scope(|s| {
+            s.spawn_daemon(move || {
+                apart.wait();
+                while listener.accept().is_ok() {
+                    served.fetch_add(1, SeqCst);
+                }
+            });
+            s.spawn_daemon(move || {
+                apart.wait();
+                COUNTED.set(true);
+                while !ecru::is_cancelled() {
+                    ecru::cancel_scope(|cancel| {
+                        *CANCELLED_FIRST.lock().unwrap() = Some(cancel.clone());
+                        let before = served.load(SeqCst);
+                        match listener.accept() {
+                            Ok(_) => _ = served.fetch_add(1, SeqCst),
+                            // It has left the connection to the other, which has to hear of it.
+                            Err(_) => until(|| served.load(SeqCst) > before || over()),
+                        }
+                    });
+                }
+            });
+            for round in 0..ROUNDS {
+                until_waiting(2);
+                let _client = StdStream::connect(address).unwrap();
+                until(|| served.load(SeqCst) > round);
+            }
+        });
+        CANCELLED_FIRST.lock().unwrap().take();
     });
 }
 

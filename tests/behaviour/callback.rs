@@ -399,7 +399,7 @@ fn callback_13_chain_of_subscriptions_slow() {
 
 /// A callback that subscribes again finds the next item, as long as there are any.
 #[test]
-fn callback_13_chain_subscribes_again_slow() {
+fn callback_13_chain_of_new_subscriptions_slow() {
     let (sender, receiver) = channel::unbounded();
     let sum = Arc::new(AtomicUsize::new(0));
     (0..100_000).for_each(|_| sender.send(1).unwrap());
