@@ -129,7 +129,7 @@ static HOST: Host = Host {
     may_listen: || false,
     listen: |_| {},
     leave: || {},
-    linger: || {},
+    trace_and_park: || {},
     yield_now: || {},
     out_of_budget: || {},
     blocks: |_| {},
