@@ -252,7 +252,7 @@ fn a_source_that_refuses_a_permit_does_not_keep_it_from_others() {
     behind_two_who_refuse(&semaphore, take, || semaphore.add_permits(1));
 }
 
-/// A coroutine is suspended while it initialises the value, and its task ends. Another task, which
+/// A coroutine is suspended while it initializes the value, and its task ends. Another task, which
 /// may reuse the task's memory, waits like any other.
 #[test]
 fn the_maker_of_a_value_is_not_mistaken_for_a_stranger() {

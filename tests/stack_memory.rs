@@ -6,7 +6,7 @@
 use ecru::coroutine::{Coroutine, StackPool, Yielder, remaining_stack};
 
 const PAGE: usize = 4096;
-/// The default of an optimised build. A stack of a debug build spans more page tables.
+/// The default of an optimized build. A stack of a debug build spans more page tables.
 const SIZE: usize = 192 * 1024;
 
 /// Returns the resident bytes of this process.

@@ -2,7 +2,7 @@
 //!
 //! It is one block so that the baton backend of [`crate::coroutine`] can lend it. That backend
 //! gives each coroutine an OS thread of its own, and lends the resumer's block to that thread.
-//! "Current task" then means the same on both backends. The block is const-initialised and has no
+//! "Current task" then means the same on both backends. The block is const-initialized and has no
 //! destructor, so destructors of a user's thread-locals may still call into ecru.
 //!
 //! Each slot belongs to one layer, which its comment names. The other layers do not access it. The
@@ -105,7 +105,7 @@ mod imp {
         // This goes through the address because `f` inside `LocalKey::with` would be compiled as a
         // separate function unless it is tiny.
         let block = LOCAL.with(ptr::from_ref);
-        // SAFETY: the block is const-initialised and has no destructor. It exists as long as its
+        // SAFETY: the block is const-initialized and has no destructor. It exists as long as its
         // thread, which runs this.
         f(unsafe { &*block })
     }

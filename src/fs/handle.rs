@@ -4,7 +4,7 @@
 //! finished with both (S3).
 //!
 //! # Transfers
-//! 1. Files in memory ([`Residence::Memory`]) are read and written by plain system calls of at most
+//! 1. Files in memory ([`MayBlock::Never`]) are read and written by plain system calls of at most
 //!    [`PIECE`] bytes, so that other tasks run in between.
 //! 2. Other regular files: data in the page cache is moved in the same way, with `RWF_NOWAIT`. The
 //!    rest is an op of the driver, or a call on a thread that may block. Each moves at most

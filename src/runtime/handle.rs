@@ -14,7 +14,7 @@ use crate::scope::JoinHandle;
 /// use std::thread;
 ///
 /// ecru::run(|| {
-///     let handle = ecru::Handle::current();
+///     let handle = ecru::RuntimeHandle::current();
 ///     let joined =
 ///         ecru::unblock(|| thread::spawn(move || handle.spawn(|| 5).unwrap().join()).join());
 ///     assert_eq!(joined.unwrap().unwrap(), 5);

@@ -101,7 +101,7 @@ fn run_28_deadlock_is_printed() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("ecru: deadlock: every task of the run waits"), "{said}");
-    // The optimiser decides which functions have frames, and lines of inlined functions depend on
+    // The optimizer decides which functions have frames, and lines of inlined functions depend on
     // the profile.
     let place = !cfg!(debug_assertions) || said.contains("src/scope/join.rs");
     assert!(said.contains("   0: ") && place, "no stack trace: {said}");

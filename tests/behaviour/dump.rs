@@ -207,7 +207,7 @@ fn run_23_dump_from_outside_shows_the_root() {
             });
             let (name, trace) = asker.join().unwrap();
             assert_eq!(name.as_deref(), Some("child"));
-            // An optimised function without lines may not have a name either.
+            // An optimized function without lines may not have a name either.
             let named = !cfg!(debug_assertions) || trace.contains("run_23_dump_from_outside");
             assert!(trace.contains("   0: ") && named, "{trace}");
         });

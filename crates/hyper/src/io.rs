@@ -109,7 +109,7 @@ impl Read for EcruIo {
         let room = buffer.initialize_unfilled();
         let count = ready!(self.poll_reading(context, |mut stream| stream.read(room)))?;
         // SAFETY: `Read` of a `TcpStream` returns the number of bytes that it has written to
-        // `room`, which is initialised throughout.
+        // `room`, which is initialized throughout.
         unsafe { buffer.advance(count) };
         Poll::Ready(Ok(()))
     }

@@ -15,7 +15,7 @@ const ROUNDS: usize = 4096;
 /// Computes for a while: most seeds take some ten microseconds, and one in sixteen takes 256 times
 /// as long.
 ///
-/// Each round reads what earlier rounds wrote, so no round can be optimised away. The table is on
+/// Each round reads what earlier rounds wrote, so no round can be optimized away. The table is on
 /// the heap, because it is larger than the stack of a task.
 pub fn compute(seed: u64) -> u8 {
     let mut table = vec![0_u8; TABLE];

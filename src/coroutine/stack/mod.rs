@@ -62,7 +62,7 @@ pub const STACK_FLOOR: usize = 16 * 1024;
 
 /// The default size of a stack in usable bytes: 192 KiB, or 960 KiB in a debug build.
 ///
-/// A debug build is one with `debug_assertions`. Code that is not optimised takes several times as
+/// A debug build is one with `debug_assertions`. Code that is not optimized takes several times as
 /// much stack. A guard of 64 KiB lies below each stack. So a stack takes 256 KiB of address space,
 /// or 1 MiB in a debug build. Memory is taken page by page, as the stack is used.
 pub const STACK_DEFAULT: usize =

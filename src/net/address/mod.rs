@@ -65,7 +65,7 @@ impl RawAddress {
 
     /// Converts the address to the type that rustix's calls take.
     pub(super) fn to_any(&self) -> SocketAddrAny {
-        // SAFETY: the storage is initialised, and holds an address of this length.
+        // SAFETY: the storage is initialized, and holds an address of this length.
         unsafe { SocketAddrAny::read((&raw const self.storage).cast(), self.length) }
     }
 
@@ -88,7 +88,7 @@ impl RawAddress {
     fn as_structure<T: Structure>(&self) -> T {
         const { assert!(size_of::<T>() <= size_of::<libc::sockaddr_storage>()) };
         const { assert!(align_of::<T>() <= align_of::<libc::sockaddr_storage>()) };
-        // SAFETY: the storage is large enough, aligned and initialised. A structure consists of
+        // SAFETY: the storage is large enough, aligned and initialized. A structure consists of
         // plain integers, for which any bits are valid.
         unsafe { (&raw const self.storage).cast::<T>().read() }
     }

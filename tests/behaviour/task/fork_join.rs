@@ -165,7 +165,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
 }
 
-/// How many times slower a budget is in this build than in an optimised one.
+/// How many times slower a budget is in this build than in an optimized one.
 const SLOWNESS: u64 = if cfg!(ecru_baton) {
     100
 } else if cfg!(debug_assertions) {

@@ -188,7 +188,7 @@ fn task_64_backtrace_without_own_frames() {
                 .iter()
                 .filter(|line| !called.iter().any(|end| line.trim_end().ends_with(end)))
                 .collect();
-            // This test does not check an optimiser's effect on frames.
+            // This test does not check an optimizer's effect on frames.
             assert!(inner.is_empty() || !cfg!(debug_assertions), "{inner:#?}\n{said}");
         } else {
             assert!(!own.is_empty(), "{said}");

@@ -75,7 +75,7 @@ fn layers_flate2_and_serde_json() {
 }
 
 /// serde_json refuses values nested deeper than 127 levels. A value that it accepts fits on a
-/// default stack, also without optimisation.
+/// default stack, also without optimization.
 #[test]
 fn layers_deep_value() {
     each_run(|| {
