@@ -51,8 +51,8 @@ pub(crate) enum Manner {
 /// [`Driver::submit`](super::Driver::submit).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// recv(2). Result: bytes, 0 at the end of the stream. `drained`: as far as known, the last one
-    /// left nothing behind.
+    /// recv(2). Result: bytes, 0 at the end of the stream. `drained` is true if the last receive
+    /// is known to have left nothing behind.
     Recv { fd: Descriptor, buf: *mut u8, len: u32, flags: i32, drained: bool },
     /// send(2). Result: bytes taken.
     Send { fd: Descriptor, buf: *const u8, len: u32, flags: i32 },

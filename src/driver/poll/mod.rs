@@ -416,16 +416,18 @@ impl Hasher for TokenHasher {
 fn explain(error: &io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EMFILE) => {
-            "this process has as many open files as it may, and each worker needs four for its driver: raise `ulimit -n`, or \
-             close some"
+            "this process has reached its limit of open files, and each worker needs four for its \
+             driver: raise `ulimit -n`, or close some"
         }
         Some(libc::ENFILE) => {
-            "the whole system has as many open files as it may: raise the sysctl fs.file-max, or close some"
+            "the whole system has reached its limit of open files: raise the sysctl fs.file-max, \
+             or close some"
         }
         Some(libc::ENOSPC) => {
-            "this user watches as many files as it may: raise the sysctl fs.epoll.max_user_watches"
+            "this user has reached the limit of watched files: raise the sysctl \
+             fs.epoll.max_user_watches"
         }
-        _ => "this is not a refusal that ecru knows; see epoll_create(2) and eventfd(2)",
+        _ => "ecru does not know this error; see epoll_create(2) and eventfd(2)",
     };
     io::Error::new(error.kind(), format!("the kernel refuses to open an epoll ({error}): {text}"))
 }
