@@ -1,39 +1,47 @@
-//! Acceptors: waits for connections to a listener that is shared, one of which is told of each connection.
+//! Acceptors: waits for connections to a shared listener. One of them is told of each connection.
 //!
-//! Several workers may wait for connections to one listener. If each of them polled it in the usual way, a single connection would wake them
-//! all, and all but one would wake for nothing. The kernel can choose one: of the polls that are *exclusive* (`EPOLLEXCLUSIVE`) it wakes one
-//! for each connection that arrives. Then nobody else hears of that connection, so the one that is woken must not keep the news to itself.
+//! Several workers may wait for connections to one listener. If each polled it in the usual way, a
+//! single connection would wake them all, and all but one in vain. The kernel can choose one: of
+//! several *exclusive* polls (`EPOLLEXCLUSIVE`) it wakes one for each connection that arrives. No
+//! other worker hears of that connection then, so the one that is woken must not keep the news to
+//! itself.
 //!
 //! # Words
-//! - An *acceptor* is an `Accept` in flight whose op says that its listener is shared. It waits in the line of its listener, oldest first.
-//!   The kernel has nothing of it, so it can be cancelled on the spot.
-//! - A driver *listens* while an exclusive poll of its own on the listener is in place.
+//! - An *acceptor* is an `Accept` in flight whose op is marked as shared. It waits in the line of
+//!   its listener, oldest first. The kernel has nothing of it, so it can be cancelled on the spot.
+//! - A driver *listens* while its own exclusive poll on the listener is in place.
 //! - An acceptor is *told* when its op completes with `RETRY`.
 //!
 //! # Protocol
-//! 1. A wake-up counts for a worker only if that sleeps and an acceptor waits there. `uring` puts its polls in place before it blocks, and
-//!    takes them away when it wakes, before anything else can run. `poll` keeps its registration while acceptors wait: epoll itself counts a
-//!    wake-up only if a thread sleeps in `epoll_wait`, and tells those that are awake besides.
+//! 1. A wake-up counts for a worker only if the worker sleeps and has an acceptor waiting. `uring`
+//!    puts its polls in place before it blocks, and takes them away when it wakes, before anything
+//!    else can run. `poll` keeps its registration while acceptors wait. epoll itself counts a
+//!    wake-up only if a thread sleeps in `epoll_wait`, and tells those that are awake in addition.
 //! 2. A poll that is put in place reports at once what has arrived before.
-//! 3. Each report tells one acceptor, the oldest, before any other completion of that `poll` is handed out. A report of an error or of the
-//!    end of the listener tells all.
-//! 4. An acceptor that is told makes an attempt, whatever has happened to it meanwhile: a cancellation or a deadline counts only if the attempt
-//!    finds nothing. (`sched::io` does that.)
-//! 5. If this attempt fails and not because nothing is there, the connection may still be in the queue: too many files are open, say. The
-//!    acceptor is leaving with its error, so it [passes the news on](Acceptors::pass_on): to the next in line, and to all other workers of the
-//!    process that have acceptors. Each of those tells its oldest ones. One that has failed does not wait any more, so this comes to an end.
-//! 6. A worker that does not sleep listens to nothing that counts. It looks by itself: `poll` hears of everything (1), and `uring` asks once in
-//!    [`LOOK_EVERY`].
+//! 3. Each report tells one acceptor, the oldest, before any other completion of that `poll` is
+//!    handed out. A report of an error or of the end of the listener tells all.
+//! 4. An acceptor that is told makes an attempt, whatever has happened to it meanwhile. A
+//!    cancellation or a deadline counts only if the attempt finds nothing. (`sched::io` does that.)
+//! 5. The attempt may fail for another reason than an empty queue, for instance because too many
+//!    files are open. Then the connection may still be in the queue. The acceptor leaves with its
+//!    error, so it [passes the news on](Acceptors::pass_on): to the next in its line, and to all
+//!    other workers of the process that have acceptors. Each of those tells the oldest acceptor of
+//!    each of its listeners. An acceptor that has failed waits no longer, so this comes to an end.
+//! 6. A worker that does not sleep does not listen in a way that counts. It looks by itself: `poll`
+//!    hears of everything (1), and `uring` looks once in [`LOOK_EVERY`].
 //!
 //! # Why no connection is left behind
-//! Claim: while an acceptor is listened for, there are not more connections in the queue than acceptors that have been told and have not made
-//! their attempt. It holds when a driver begins to listen (2). A connection that arrives makes one more of each (1, 3). An attempt ends one of the
-//! latter, and takes a connection if there is one (4); if it fails otherwise, others are told in its place (5). Attempts by tasks that were not
-//! told, by threads in poll(2) and by other processes only take connections away. Where nobody is listened for, the workers with acceptors are
-//! awake, and look (6).
+//! Claim: while an acceptor is listened for, the queue does not hold more connections than there
+//! are acceptors that have been told and have not made their attempt. The claim holds when a driver
+//! begins to listen (2). A connection that arrives adds one to both numbers (1, 3). An attempt
+//! takes one acceptor off, and takes a connection if there is one (4). If the attempt fails
+//! otherwise, others are told in its place (5). Attempts by tasks that were not told, by threads in
+//! poll(2) and by other processes only take connections away. If no acceptor is listened for, the
+//! workers with acceptors are awake, and look (6).
 //!
-//! A worker that is told and then computes for long before it comes to its acceptor would still hold up a connection. So acceptors come first
-//! (3): when a worker has slept, nothing is ready that could go before.
+//! A worker that is told, and then computes for long before it comes to its acceptor, would still
+//! hold up a connection. So acceptors come first (3): when a worker has slept, nothing that is
+//! ready could go before them.
 
 use super::descriptor::Descriptor;
 use super::{Completion, Token, Waker};
@@ -43,16 +51,16 @@ use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-/// How often a worker that does not sleep asks whether there is a connection for its acceptors.
+/// How often a worker that does not sleep looks for connections for its acceptors.
 pub(super) const LOOK_EVERY: Duration = Duration::from_micros(250);
 
 /// What other workers know of a worker's acceptors.
 #[derive(Debug)]
 struct Known {
     waker: Waker,
-    /// How many there are.
+    /// The number of the worker's acceptors.
     waiting: AtomicUsize,
-    /// News has been passed on, and the worker has not dealt with it yet.
+    /// Set if news has been passed on and the worker has not dealt with it yet.
     passed_on: AtomicBool,
 }
 
@@ -66,9 +74,9 @@ fn workers() -> MutexGuard<'static, Vec<Weak<Known>>> {
 /// The acceptors of one listener.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The name under which the kernel is asked.
+    /// The listener's fd, by which the kernel is asked.
     pub(super) fd: Descriptor,
-    /// A poll of the driver's is in place.
+    /// True if a poll of the driver is in place.
     pub(super) is_listened_to: bool,
     waiting: VecDeque<Token>,
 }
@@ -76,11 +84,11 @@ pub(super) struct Line {
 /// The acceptors of one driver.
 #[derive(Debug)]
 pub(super) struct Acceptors {
-    /// By the number of the listener's fd. That is open while acceptors wait (S3).
+    /// The lines by the number of the listener's fd, which is open while acceptors wait (S3).
     lines: BTreeMap<RawFd, Line>,
-    /// In which line each one waits.
+    /// The listener in whose line each acceptor waits.
     places: HashMap<Token, RawFd>,
-    /// There from the first one on.
+    /// Present from the first acceptor on.
     known: Option<Arc<Known>>,
 }
 
@@ -105,22 +113,23 @@ impl Acceptors {
         self.lines.get_mut(&fd)
     }
 
-    /// How many listeners have lines.
+    /// Returns the number of listeners that have lines.
     pub(super) fn count_lines(&self) -> usize {
         self.lines.len()
     }
 
-    /// Lets an acceptor wait. `waker`: the driver's own.
+    /// Puts an acceptor into its listener's line. `waker` is the driver's own.
     pub(super) fn add(&mut self, fd: Descriptor, token: Token, waker: &Waker) {
         self.known.get_or_insert_with(|| introduce(waker));
         let fresh = || Line { fd, is_listened_to: false, waiting: VecDeque::new() };
-        // Another name for a number that is waited for is one for the same file: see `poll`.
+        // If the number is waited for under another generation, that names the same file: see
+        // `poll`.
         self.lines.entry(fd.fd).or_insert_with(fresh).waiting.push_back(token);
         self.places.insert(token, fd.fd);
         self.note();
     }
 
-    /// The acceptor waits no more. Returns where it did.
+    /// Removes an acceptor from its line. Returns the listener of that line.
     pub(super) fn withdraw(&mut self, token: Token) -> Option<RawFd> {
         let fd = self.places.remove(&token)?;
         if let Some(line) = self.lines.get_mut(&fd) {
@@ -130,7 +139,7 @@ impl Acceptors {
         Some(fd)
     }
 
-    /// Tells up to so many acceptors of a listener.
+    /// Tells up to `most` acceptors of a listener, oldest first.
     pub(super) fn tell(&mut self, fd: RawFd, most: usize, done: &mut Vec<Completion>) {
         let Some(line) = self.lines.get_mut(&fd) else { return };
         for token in line.waiting.drain(..most.min(line.waiting.len())) {
@@ -140,10 +149,11 @@ impl Acceptors {
         self.note();
     }
 
-    /// Tells the oldest acceptor of each listener if another worker has passed news on. Returns these listeners.
+    /// If another worker has passed news on, tells the oldest acceptor of each listener. Returns
+    /// these listeners.
     pub(super) fn hear(&mut self, done: &mut Vec<Completion>) -> Vec<RawFd> {
         let mut told = Vec::new();
-        // Acquire: what the other worker knew is known here.
+        // Acquire: this worker sees what the other worker knew.
         if let Some(known) = &self.known
             && known.passed_on.load(Ordering::Relaxed)
             && known.passed_on.swap(false, Ordering::Acquire)
@@ -154,13 +164,14 @@ impl Acceptors {
         told
     }
 
-    /// An acceptor of this listener was told, and has left a connection where it was.
+    /// Tells others in place of an acceptor that was told and left a connection in the queue.
     pub(super) fn pass_on(&mut self, fd: RawFd, done: &mut Vec<Completion>) {
         self.tell(fd, 1, done);
         let own = self.known.as_ref().map_or(std::ptr::null(), Arc::as_ptr);
         let others: Vec<Arc<Known>> = workers().iter().filter_map(Weak::upgrade).collect();
         for other in others {
-            // A worker whose acceptor came later than this look listens later, too, and is told by that.
+            // A worker whose acceptor comes after this look also begins to listen after it, and is
+            // told then.
             let has_any = other.waiting.load(Ordering::SeqCst) > 0;
             if has_any
                 && !std::ptr::eq(Arc::as_ptr(&other), own)
@@ -171,7 +182,7 @@ impl Acceptors {
         }
     }
 
-    /// Forgets the line of a listener that has none and that is not listened to.
+    /// Forgets a line without acceptors, unless the driver listens for it.
     pub(super) fn forget_if_idle(&mut self, fd: RawFd) {
         let is_idle = |line: &Line| line.is_empty() && !line.is_listened_to;
         if self.lines.get(&fd).is_some_and(is_idle) {
@@ -179,7 +190,7 @@ impl Acceptors {
         }
     }
 
-    /// Forgets all; nobody will be told.
+    /// Forgets all acceptors without telling them.
     pub(super) fn clear(&mut self) {
         self.lines.clear();
         self.places.clear();

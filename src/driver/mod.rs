@@ -2,27 +2,39 @@
 //!
 //! # Words
 //! - An *op* ([`Op`]) is one request: plain data, a raw fd and raw pointers.
-//! - It is *submitted* under a [`Token`] and is then *in flight* until its [`Completion`] has been handed out.
-//! - A *driver* ([`Driver`]) carries the ops of one worker, on that worker's thread. It knows neither tasks nor sockets.
+//! - An op is *submitted* under a [`Token`]. It is then *in flight* until its [`Completion`] has
+//!   been handed out.
+//! - A *driver* ([`Driver`]) carries out the ops of one worker, on that worker's thread. It knows
+//!   neither tasks nor sockets.
 //!
 //! # Protocol
-//! 1. The caller tries the op at once ([`Op::attempt`]) unless the driver says that it is [not worth it](Driver::is_worth_attempting), and
-//!    tells the driver of a [success](Driver::observe); only an op that would wait is submitted. A `Connect` must have been tried: that begins it.
-//! 2. `submit` queues it. The kernel may hear of it then or at the next `poll`; the caller need not care which.
-//! 3. `poll` hands out completions. A result of [`Completion::RETRY`] says that what the op waited for has come, or that
-//!    the kernel gave up half way: attempt it again, and submit it again if it would wait again. A driver that only
-//!    knows readiness completes every op like this; `uring` does so for connects and accepts.
-//! 4. `cancel` asks for an early end. Its answer is not shown to anybody, because it proves nothing: the op may finish
-//!    with success all the same, and then the result stands. **Only the op's own completion ends it**, and until
-//!    then its memory belongs to the kernel (S3). Closing the fd or the driver is no substitute.
-//! 5. A completion with [`Completion::more`] set does not end the op: others will follow under the same token.
+//! 1. The caller first attempts the op itself ([`Op::attempt`]), unless the driver says that this
+//!    is [not worth it](Driver::is_worth_attempting). It tells the driver of a
+//!    [success](Driver::observe). It submits the op only if the op would have to wait. A `Connect`
+//!    must have been attempted, because the attempt begins it.
+//! 2. `submit` queues the op. The kernel may get it then or at the next `poll`. The caller need not
+//!    care which.
+//! 3. `poll` hands out completions. The result [`Completion::RETRY`] says that what the op waited
+//!    for has come, or that the kernel gave up half way. The caller then attempts the op again, and
+//!    submits it again if it would wait again. A driver that knows only readiness completes every
+//!    op like this. `uring` does so for sends, connects, accepts, and reads and writes of fds in
+//!    non-blocking mode.
+//! 4. `cancel` asks for an early end. Its answer is not handed out, because it proves nothing: the
+//!    op may still succeed, and then that result stands. **Only the op's own completion ends it**,
+//!    and until then its memory belongs to the kernel (S3). Closing the fd or the driver is no
+//!    substitute.
+//! 5. A completion with [`Completion::more`] set does not end the op. More will follow under the
+//!    same token.
 //!
-//! The caller chooses the token and may reuse one only after its final completion; the driver hands it back unread.
+//! The caller chooses the token, and may reuse it only after its final completion. The driver hands
+//! it back unread.
 //!
-//! Of several accepts on one listener that is said to be shared, one is told of each connection: see [`acceptors`]. Whoever submits such an op
-//! attempts it whenever it is told to, and [passes the news on](Driver::pass_on) if that fails.
+//! Of several accepts on one listener that are marked as shared, one is told of each connection:
+//! see [`acceptors`]. The caller that submits such an op attempts it whenever it is told to, and
+//! [passes the news on](Driver::pass_on) if that fails.
 //!
-//! `poll` may return early with nothing to show (a signal, an answer to a cancel): the caller looks at its own clock.
+//! `poll` may return early with nothing to report, after a signal or an answer to a cancel. So the
+//! caller looks at its own clock.
 
 mod acceptors;
 mod descriptor;
@@ -51,12 +63,13 @@ pub(crate) use {
     watch::Watch,
 };
 
-/// The caller's name for an op in flight. The topmost bit is the driver's and must be clear.
+/// The caller's name for an op in flight. The topmost bit is reserved for the driver and must be
+/// clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token(u64);
 
 impl Token {
-    /// How many low bits a token may use.
+    /// The number of low bits that a token may use.
     pub(crate) const BITS: u32 = 63;
 
     pub(crate) const fn new(value: u64) -> Token {
@@ -69,13 +82,13 @@ impl Token {
     }
 }
 
-/// What became of an op.
+/// The outcome of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
     pub(crate) token: Token,
-    /// What the system call would have returned, or a negated errno.
+    /// The value that the system call would have returned, or a negated errno.
     pub(crate) result: i32,
-    /// The op is still in flight and will complete again.
+    /// True if the op is still in flight and will complete again.
     pub(crate) more: bool,
 }
 
@@ -87,7 +100,8 @@ impl Completion {
     pub(crate) const CANCELLED: i32 = -libc::ECANCELED;
 
     #[cfg(test)]
-    /// The result as the system call would have given it. [`Completion::RETRY`] becomes `WouldBlock`.
+    /// Returns the result as the system call would have returned it. [`Completion::RETRY`] becomes
+    /// `WouldBlock`.
     pub(crate) fn into_result(self) -> io::Result<u32> {
         u32::try_from(self.result).map_err(|_| io::Error::from_raw_os_error(-self.result))
     }
@@ -96,55 +110,60 @@ impl Completion {
 /// How long [`Driver::poll`] may block when nothing has completed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// Not at all.
+    /// Does not block.
     Poll,
-    /// At most this long.
+    /// Blocks at most this long.
     For(Duration),
-    /// Until something happens.
+    /// Blocks until something happens.
     Forever,
 }
 
-/// One worker's access to the kernel. Used on the thread that opened it, and nowhere else.
+/// One worker's access to the kernel. It is used only on the thread that opened it.
 pub(crate) trait Driver {
-    /// Takes the op on. It never blocks and never loses one: what cannot be handed to the kernel now is kept, and what
-    /// the kernel refuses completes with the refusal.
+    /// Takes the op on. Never blocks, and never loses an op: one that cannot be handed to the
+    /// kernel now is kept, and one that the kernel refuses completes with the refusal.
     ///
     /// # Safety
-    /// - S3: everything that `op` points to stays valid, and is touched by nobody else, until the completion of `token`
-    ///   without [`Completion::more`] has been handed out. The fd stays open for as long.
+    /// - S3: everything that `op` points to stays valid, and no other code accesses it, until the
+    ///   completion of `token` without [`Completion::more`] has been handed out. The fd stays open
+    ///   for as long.
     /// - No other op with this token is in flight.
     #[expect(unsafe_code, reason = "declares an unsafe method")]
     unsafe fn submit(&mut self, op: &Op, token: Token);
 
-    /// Asks for the early end of an op. For one that has ended already nothing happens.
+    /// Asks for the early end of an op. Has no effect on an op that has already ended.
     fn cancel(&mut self, token: Token);
 
-    /// Submits what is queued, waits as allowed, and appends what has completed.
+    /// Submits what is queued, waits as `wait` allows, and appends what has completed.
     ///
     /// # Errors
-    /// The driver is broken and will not recover; ops in flight stay in flight. A time-out, a signal or a passing lack
-    /// of memory is none of these.
+    /// Returns an error if the driver is broken and will not recover. Ops in flight stay in flight.
+    /// A time-out, a signal or a passing lack of memory is not an error.
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()>;
 
-    /// A handle by which other threads make a `poll` in progress return, or else the next one that would block.
+    /// Returns a handle by which other threads end a `poll` in progress, or else the next one that
+    /// would block.
     fn waker(&self) -> Waker;
 
-    /// How many ops have been submitted and not had their final completion handed out.
+    /// Returns the number of ops that were submitted and whose final completion has not been handed
+    /// out.
     fn in_flight(&self) -> usize;
 
-    /// Whether to attempt the op before it is submitted. Where it is, the op must not be submitted without: a driver that is told of
-    /// changes only knows nothing of what has been there for long.
+    /// Returns whether to attempt the op before it is submitted. If this is true, the op must not
+    /// be submitted without an attempt: a driver that hears only of changes does not know what has
+    /// been there for long.
     fn is_worth_attempting(&self, op: &Op) -> bool;
 
-    /// An attempt of the op on this driver's thread has just succeeded with this result.
+    /// Tells the driver that an attempt of the op on its thread has just succeeded with this
+    /// result.
     fn observe(&mut self, op: &Op, result: u32);
 
-    /// An op that is [told alone](Op::is_told_alone) was told to make an attempt, and that has failed otherwise than by having to wait: others
-    /// are to be told in its place.
+    /// Tells others in place of an op that was [told alone](Op::is_told_alone). The op made its
+    /// attempt, and that failed for another reason than that it would have to wait.
     fn pass_on(&mut self, op: &Op);
 }
 
-/// Whichever driver was chosen. An enum and not a trait object, so that the calls can be inlined.
+/// The chosen driver. It is an enum instead of a trait object, so that the calls can be inlined.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -155,10 +174,12 @@ pub(crate) enum AnyDriver {
     Poll(poll::Poll),
 }
 
-/// Opens the driver that was [chosen](choose) for the calling thread; it watches `waker`, or one of its own.
+/// Opens the [chosen](choose) driver for the calling thread. It watches `waker`, or creates a
+/// waker.
 ///
 /// # Errors
-/// The kernel refuses. The text says what, the likely reason, and what to do.
+/// Returns an error if the kernel refuses. The text says what was refused, the likely reason, and
+/// what to do.
 pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDriver> {
     match choice.kind {
         DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
@@ -167,7 +188,7 @@ pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDrive
 }
 
 impl AnyDriver {
-    /// Whether the driver takes ops on files.
+    /// Returns whether the driver takes ops on files.
     pub(crate) fn carries_files(&self) -> bool {
         match self {
             AnyDriver::Uring(_) => true,
@@ -175,10 +196,11 @@ impl AnyDriver {
         }
     }
 
-    /// Takes on an op on a file, as [`Driver::submit`] does others; only for a driver that [carries files](AnyDriver::carries_files).
+    /// Takes on an op on a file, as [`Driver::submit`] does with other ops. The driver must
+    /// [carry files](AnyDriver::carries_files).
     ///
     /// # Safety
-    /// As [`Driver::submit`].
+    /// The conditions are those of [`Driver::submit`].
     #[expect(unsafe_code, reason = "forwards an unsafe method")]
     pub(crate) unsafe fn submit_file(&mut self, op: &FileOp, manner: FileManner, token: Token) {
         match self {
@@ -191,7 +213,7 @@ impl AnyDriver {
     }
 }
 
-/// Calls the same method of whichever it is.
+/// Calls the same method of the chosen driver.
 macro_rules! forward {
     ($self:ident, $driver:ident => $call:expr) => {
         match $self {

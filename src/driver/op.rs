@@ -1,4 +1,4 @@
-//! Ops: what can be asked of the kernel, as plain data, and how to do each without waiting.
+//! Ops: requests to the kernel as plain data, and how to carry each out without waiting.
 #![expect(unsafe_code, reason = "system calls on raw pointers")]
 
 use super::descriptor::Descriptor;
@@ -8,17 +8,17 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-/// What to wait for on an fd.
+/// What a wait for an fd waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// Something to read, a connection to accept, the end of the stream.
+    /// The fd has bytes to read, has a connection to accept, or is at the end of its stream.
     Read,
-    /// Room to write, the end of a connection attempt.
+    /// The fd has room to write, or its connection attempt has ended.
     Write,
 }
 
 impl Interest {
-    /// The bits of poll(2)'s `events`.
+    /// Returns the bits of poll(2)'s `events`.
     pub(super) fn events(self) -> i16 {
         match self {
             Interest::Read => libc::POLLIN,
@@ -34,22 +34,25 @@ impl Interest {
     }
 }
 
-/// How to read or write without waiting, on what is not a socket.
+/// How to read or write without waiting on an fd that is not a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// The fd is ours and in non-blocking mode.
+    /// The fd is ours alone and in non-blocking mode.
     Nonblocking,
-    /// Other processes may have the same open file, so its mode is theirs, and may change at any moment.
+    /// Other processes may have the same open file. They decide its mode, and may change it at any
+    /// moment.
     Shared,
-    /// A shared terminal: it can only be asked whether there is something, and somebody else may be faster then.
+    /// A shared terminal. The only way not to wait is to ask for readiness first, and another
+    /// process may take the input between the two calls.
     Terminal,
 }
 
-/// One request to the kernel. The pointers are the submitter's business: see [`Op::attempt`] and
+/// One request to the kernel. The submitter answers for the pointers: see [`Op::attempt`] and
 /// [`Driver::submit`](super::Driver::submit).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Op {
-    /// recv(2). Result: bytes, 0 at the end of the stream. `drained`: the last one left nothing behind, as far as known.
+    /// recv(2). Result: bytes, 0 at the end of the stream. `drained` is true if the last receive
+    /// is known to have left nothing behind.
     Recv { fd: Descriptor, buf: *mut u8, len: u32, flags: i32, drained: bool },
     /// send(2). Result: bytes taken.
     Send { fd: Descriptor, buf: *const u8, len: u32, flags: i32 },
@@ -57,8 +60,9 @@ pub(crate) enum Op {
     RecvMsg { fd: Descriptor, message: *mut libc::msghdr, flags: i32 },
     /// sendmsg(2). Result: bytes taken.
     SendMsg { fd: Descriptor, message: *const libc::msghdr, flags: i32 },
-    /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns. `shared`: others accept from the same
-    /// listener, and one of them is enough for each connection.
+    /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns.
+    /// `shared`: other tasks accept from the same listener, and telling one of them of each
+    /// connection is enough.
     Accept {
         fd: Descriptor,
         address: *mut libc::sockaddr_storage,
@@ -75,7 +79,8 @@ pub(crate) enum Op {
     Readiness { fd: Descriptor, interest: Interest },
 }
 
-/// The largest length that one op can carry, as the kernel's own limit for a single transfer (it cuts longer ones short).
+/// The largest length that one op can carry. It is the kernel's own limit for a single transfer, to
+/// which it cuts longer ones.
 const MAX_LENGTH: usize = 0x7fff_f000;
 
 /// Cuts a buffer's length to what one op can carry.
@@ -84,13 +89,15 @@ pub(crate) fn clamp_length(length: usize) -> u32 {
 }
 
 impl Op {
-    /// Does the op once, without waiting. Returns `WouldBlock` if it would have to wait; never `Interrupted`.
+    /// Carries the op out once, without waiting. Returns `WouldBlock` if it would have to wait, and
+    /// never returns `Interrupted`.
     ///
-    /// It may be repeated: a `Connect` that has begun goes on, and reports its end when it is attempted again.
-    /// On fds in blocking mode `Accept` and `Connect` do wait.
+    /// It may be repeated. A `Connect` that has begun continues, and reports its end when it is
+    /// attempted again. On fds in blocking mode, `Accept` and `Connect` do wait.
     ///
     /// # Safety
-    /// What the op points to is valid for the system call that it stands for, and touched by nobody else meanwhile.
+    /// Everything that the op points to is valid for the op's system call, and no other code
+    /// accesses it meanwhile.
     pub(crate) unsafe fn attempt(&self) -> io::Result<u32> {
         loop {
             // SAFETY: the caller's promise, passed on.
@@ -98,21 +105,21 @@ impl Op {
             let errno = outcome.as_ref().err().and_then(io::Error::raw_os_error);
             match errno {
                 Some(libc::EINTR) => {}
-                // Both mean that the attempt has begun and goes on without us.
+                // Both mean that the attempt has begun and continues by itself.
                 Some(libc::EINPROGRESS | libc::EALREADY) if matches!(self, Op::Connect { .. }) => {
                     return Err(io::Error::from_raw_os_error(libc::EAGAIN));
                 }
-                // Somebody saw the end of the attempt before us.
+                // An earlier call has already reported the end of the attempt.
                 Some(libc::EISCONN) if matches!(self, Op::Connect { .. }) => return Ok(0),
                 _ => return outcome,
             }
         }
     }
 
-    /// The system call itself.
+    /// Makes the system call.
     ///
     /// # Safety
-    /// As [`Op::attempt`].
+    /// The conditions are those of [`Op::attempt`].
     unsafe fn call(&self) -> io::Result<u32> {
         match *self {
             Op::Recv { fd, buf, len, flags, .. } => {
@@ -158,8 +165,9 @@ impl Op {
         }
     }
 
-    /// Whether to attempt the op before it is submitted. It is always right to, but a waste of a system call where it
-    /// cannot but find that it has to wait: measured, some 5% of the work for an echoed request.
+    /// Returns whether to attempt the op before it is submitted. An attempt is always correct, but
+    /// it wastes a system call if it is certain to find that the op has to wait. Measured, that is
+    /// some 5% of the work for an echoed request.
     pub(crate) fn is_worth_attempting(&self) -> bool {
         !matches!(
             self,
@@ -170,7 +178,8 @@ impl Op {
         )
     }
 
-    /// Whether somebody else may have put another file under the fd's number, and will not have told us.
+    /// Returns whether the fd's number may name another file by now, without this process having
+    /// been told.
     pub(super) fn may_be_of_another_file(&self) -> bool {
         matches!(
             self,
@@ -179,12 +188,13 @@ impl Op {
         )
     }
 
-    /// Whether the news for which this op waits is told to it alone, so that it has to make an attempt: see [`super::acceptors`].
+    /// Returns whether this op alone is told of the news it waits for, so that it has to make an
+    /// attempt: see [`super::acceptors`].
     pub(crate) fn is_told_alone(&self) -> bool {
         matches!(self, Op::Accept { shared: true, .. })
     }
 
-    /// What a wait for the op waits for, in words.
+    /// Describes what a wait for the op waits for.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Op::Recv { .. } | Op::RecvMsg { .. } | Op::Read { .. } => "bytes to read from",
@@ -196,7 +206,8 @@ impl Op {
         }
     }
 
-    /// What to wait for, by poll(2) or the like, before the op is worth attempting again.
+    /// Returns what to wait for, by poll(2) or a similar call, before the op is worth attempting
+    /// again.
     pub(crate) fn readiness(&self) -> (Descriptor, Interest) {
         match *self {
             Op::Recv { fd, .. }
@@ -211,10 +222,11 @@ impl Op {
         }
     }
 
-    /// Blocks the calling thread by poll(2) until the op is worth attempting again (true), or the time is up. May return early.
+    /// Blocks the calling thread by poll(2). Returns true once the op is worth attempting again,
+    /// and false if the time is up. May return false early.
     ///
     /// # Errors
-    /// Those of poll(2). Errors of the fd show when the op is attempted.
+    /// Returns the errors of poll(2). An attempt of the op shows the errors of the fd.
     ///
     /// # Safety
     /// The op's fd is open until this returns.
@@ -223,7 +235,7 @@ impl Op {
         // SAFETY: the caller promises that the fd is open.
         let fd = unsafe { BorrowedFd::borrow_raw(fd.fd) };
         let mut fds = [PollFd::from_borrowed_fd(fd, interest.poll_flags())];
-        // What does not fit is centuries away.
+        // A timeout that does not fit ends in centuries.
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         match rustix::event::poll(&mut fds, timeout.as_ref()) {
             Ok(ready) => Ok(ready > 0),
@@ -233,7 +245,7 @@ impl Op {
     }
 }
 
-/// Says how much room there is for an address.
+/// Writes the size of an address's storage to `length`.
 ///
 /// # Safety
 /// `length` is valid for a write.
@@ -243,7 +255,7 @@ unsafe fn reset_length(length: *mut libc::socklen_t) {
     unsafe { length.write(ROOM) };
 }
 
-/// The result of a system call that gives -1 and sets errno when it fails.
+/// Returns the result of a system call that returns -1 and sets errno when it fails.
 pub(super) fn check(result: isize) -> io::Result<u32> {
     u32::try_from(result).map_err(|_| io::Error::last_os_error())
 }

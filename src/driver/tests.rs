@@ -1,4 +1,5 @@
-//! What both drivers promise, against real sockets; and what their own tests share.
+//! Tests of what both drivers promise, with real sockets, and the helpers that the drivers' own
+//! tests share.
 #![expect(unsafe_code, reason = "submits ops on raw pointers")]
 
 use super::descriptor::Descriptor;
@@ -14,11 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Longer than any test takes; a test that runs into it fails instead of hanging.
+/// A limit longer than any test takes. A test that reaches it fails instead of hanging.
 pub(super) const GUARD: Duration = Duration::from_secs(60);
 
-/// Runs a test on each driver as a worker opens it, and on small rings in every mode that there is. io_uring last: the kernel takes a
-/// dropped ring apart later, and interrupts the thread's next wait for it.
+/// Runs a test on each driver as a worker opens it, and on small rings in every mode. io_uring
+/// comes last, because the kernel takes a dropped ring apart later, which interrupts the thread's
+/// next wait.
 fn on_each(mut test: impl FnMut(&mut AnyDriver)) {
     let opened = [DriverKind::Poll, DriverKind::Uring].into_iter().map(|kind| {
         let driver = open(&choose(kind).unwrap(), None).unwrap();
@@ -47,11 +49,12 @@ pub(super) fn recv(fd: Descriptor, buffer: &mut [u8]) -> Op {
 }
 
 pub(super) fn submit(driver: &mut impl Driver, op: &Op, token: u64) {
-    // SAFETY: S3: every test keeps its buffers and sockets until it has seen the completion, or dropped the driver.
+    // SAFETY: S3: every test keeps its buffers and sockets until it has seen the completion, or has
+    // dropped the driver.
     unsafe { driver.submit(op, Token::new(token)) };
 }
 
-/// Polls until so many completions have come.
+/// Polls until `count` completions have come.
 pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<Completion> {
     let end = Instant::now() + GUARD;
     let mut completions = Vec::new();
@@ -64,7 +67,8 @@ pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<C
     completions
 }
 
-/// Submits an op that has just been attempted in vain, and attempts it again for as long as it is told to.
+/// Submits an op that has just been attempted in vain, and attempts it again for as long as it is
+/// told to.
 fn finish(driver: &mut AnyDriver, op: &Op, token: u64) -> io::Result<u32> {
     submit(driver, op, token);
     let completion = collect(driver, 1)[0];
@@ -73,7 +77,7 @@ fn finish(driver: &mut AnyDriver, op: &Op, token: u64) -> io::Result<u32> {
     conclude(driver, op, completion)
 }
 
-/// What an op has come to, once it is attempted again if that is what it was told.
+/// Returns an op's result. If the completion says so, attempts the op again first.
 fn conclude(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
     match completion.result {
         Completion::RETRY => carry_out(driver, op),
@@ -81,13 +85,14 @@ fn conclude(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Resu
     }
 }
 
-/// The same of an op that io_uring carries out by itself, where the other driver says that it is worth an attempt.
+/// Returns the result of an op that io_uring carries out by itself. With the other driver, the
+/// completion must say that the op is worth an attempt.
 fn conclude_read(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
     assert_eq!(completion.result == Completion::RETRY, is_poll(driver), "{completion:?}");
     conclude(driver, op, completion)
 }
 
-/// What a worker does: try, submit, try again when told to.
+/// Carries out an op as a worker does: attempts it, submits it, and attempts it again when told to.
 fn carry_out(driver: &mut AnyDriver, op: &Op) -> io::Result<u32> {
     // SAFETY: S3: see `submit`.
     match unsafe { op.attempt() } {
@@ -96,7 +101,7 @@ fn carry_out(driver: &mut AnyDriver, op: &Op) -> io::Result<u32> {
     }
 }
 
-/// A wait that must be ended by a wake.
+/// Expects that a wake ends the wait.
 pub(super) fn expect_wake(driver: &mut impl Driver) {
     let start = Instant::now();
     driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
@@ -149,7 +154,8 @@ fn a_message_a_round_for_a_thousand_rounds_is_never_missed() {
         for round in 0..ROUNDS {
             (&ours).write_all(&round.to_ne_bytes()).unwrap();
             let mut word = [0; 4];
-            // Now and then with a poll between the attempt and the submit, which may take the edge away.
+            // In some rounds there is a poll between the attempt and the submit, which may take the
+            // edge away.
             let op = recv(fd, &mut word);
             // SAFETY: S3: see `submit`.
             if unsafe { op.attempt() }.is_err() {
@@ -188,7 +194,7 @@ fn connect_accept_and_send_work() {
             (client, all)
         });
         let fd = i32::try_from(carry_out(driver, &accept).unwrap()).unwrap();
-        // SAFETY: the result of an accept is a new fd, ours alone.
+        // SAFETY: the result of an accept is a new fd, which belongs to this test alone.
         let server = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let bytes = *b"fg";
         let fd = Descriptor::of(&server);
@@ -303,7 +309,8 @@ fn a_wake_that_came_before_ends_the_next_wait() {
 fn a_driver_takes_over_the_waker_of_one_that_went_before() {
     on_each(|driver| {
         let waker = driver.waker();
-        // Of each kind: runs on the same worker need not agree.
+        // The next driver may be of another kind, because the runs on one worker need not use the
+        // same.
         for kind in [DriverKind::Poll, DriverKind::Uring] {
             let mut next = open(&choose(kind).unwrap(), Some(waker.clone())).unwrap();
             waker.wake();
@@ -312,7 +319,7 @@ fn a_driver_takes_over_the_waker_of_one_that_went_before() {
     });
 }
 
-/// Another thread wakes the driver again and again.
+/// Lets another thread wake the driver again and again.
 pub(super) fn receive_wakes(driver: &mut impl Driver) {
     const WAKES: u64 = 2_000;
     let (news, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -323,7 +330,8 @@ pub(super) fn receive_wakes(driver: &mut impl Driver) {
             for number in 1..=WAKES {
                 news.store(number, Ordering::Relaxed);
                 waker.wake();
-                // Sometimes wait for the other side, so that wakes meet a driver in each of its states.
+                // In some rounds, waits for the other side, so that wakes meet a driver in each of
+                // its states.
                 while !number.is_multiple_of(3) && seen.load(Ordering::Relaxed) < number {
                     thread::yield_now();
                 }
@@ -447,7 +455,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
         assert!(in_time, "both outcomes must be met: {cancelled} and {told}");
         let mut buffer = Box::new([UNTOUCHED; 4]);
         let op = recv(fd, &mut buffer[..]);
-        // A ring need not be told only of what was attempted in vain.
+        // A ring may also be given ops that were not attempted before.
         let attempts = is_poll(driver) || random.bool();
         // SAFETY: S3: see `submit`.
         let at_once = attempts.then(|| unsafe { op.attempt() });
@@ -457,7 +465,8 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
             for _ in 0..random.u32(0..2_000) {
                 std::hint::spin_loop();
             }
-            // Where the machine lets the two take turns, the peer has its turn while a read is under way.
+            // If the threads run in turns on this machine, the peer gets its turn while a read is
+            // in progress.
             if round > rounds && told < 20 {
                 thread::sleep(Duration::from_micros(500));
             }
@@ -494,7 +503,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
         kept.push(buffer);
     }
     stop.store(true, Ordering::Relaxed);
-    // Drain, so that the peer is not stuck in a write, until it has hung up.
+    // Reads the rest until the peer has hung up, so that the peer is not stuck in a write.
     let mut byte = [0];
     while carry_out(driver, &recv(fd, &mut byte)).unwrap() == 1 {
         assert_eq!(byte[0], received as u8);
@@ -519,7 +528,7 @@ fn cancelling_reads_at_random_moments_loses_no_byte_and_writes_none_late() {
 #[test]
 fn a_signal_ends_a_wait_early_and_is_no_error() {
     extern "C" fn ignore(_: i32) {}
-    // SAFETY: zeroes are a valid action: no flags, SA_RESTART least of all, and an empty mask.
+    // SAFETY: zeroes are a valid action, with an empty mask and no flags, so without SA_RESTART.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = ignore as extern "C" fn(i32) as usize;
     // SAFETY: the handler does nothing.
@@ -528,9 +537,10 @@ fn a_signal_ends_a_wait_early_and_is_no_error() {
     assert_eq!(installed, 0);
     on_each(|driver| {
         for wait in [Wait::For(GUARD), Wait::Forever] {
-            // Arms the watch for wakes, so that the next system call has nothing to do and only the signal to report.
+            // Arms the watch for wakes, so that the next system call has nothing to do and can only
+            // report the signal.
             driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
-            // SAFETY: no precondition.
+            // SAFETY: the call has no precondition.
             let this = unsafe { libc::pthread_self() };
             let done = AtomicBool::new(false);
             thread::scope(|scope| {

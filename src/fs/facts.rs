@@ -76,7 +76,8 @@ fn facts(found: &Statx, may_block: MayBlock) -> FileFacts {
     FileFacts { may_block, kind, size: found.stx_size }
 }
 
-/// What a directory in memory has under the path's last name, not followed if it is a link, without waiting.
+/// Returns the facts about the path's last name in a directory in memory, without waiting. If the
+/// name is a link, the facts are those of the link.
 pub(super) fn look(path: &Path, directory: Directory) -> io::Result<FileFacts> {
     let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
     let found = rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED)?;
@@ -92,8 +93,8 @@ pub(super) fn is_folder_in_memory(path: &Path) -> bool {
     })
 }
 
-/// Opens a file for reading or writing what is there already, if it and the way to it are in the kernel's memory. Nothing: they are not, or the
-/// file is of a kind whose opening may wait.
+/// Opens an existing file for reading or writing, if the file and the way to it are in the kernel's
+/// memory. Returns `None` if they are not, or if the file is of a kind whose opening may wait.
 pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, FileFacts)> {
     let looked_at = resolve_cached(path, OFlags::PATH | (flags & OFlags::NOFOLLOW)).ok()?;
     let facts = FileFacts::of(looked_at.as_fd()).ok()?;

@@ -23,7 +23,8 @@ pub(super) fn on_blocking_thread<T: Send>(
     if in_task() { sched::unblock(call) } else { call() }
 }
 
-/// Makes a call about the last name of each path. It runs on the worker if the directories of these names are in memory.
+/// Makes a call about the last name of each path. The call runs on the worker if the directories of
+/// these names are in memory.
 pub(super) fn inline_if_in_memory<T: Send>(
     paths: &[&Path],
     call: impl FnOnce() -> io::Result<T> + Send,
@@ -224,7 +225,8 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
     if let Some(fd) = facts::name_cached(path, follow) {
         return Some(std::fs::File::from(fd).metadata());
     }
-    // That a name is missing is seldom remembered by the kernel, but in memory it is as good as known.
+    // The kernel seldom remembers that a name is missing. But a directory in memory answers without
+    // a wait.
     let error = facts::look(path, facts::in_memory(path)?).err()?;
     (error.kind() == io::ErrorKind::NotFound).then_some(Err(error))
 }

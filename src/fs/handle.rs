@@ -117,8 +117,8 @@ impl Handle {
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
         let (fd, list) = (self.raw(), buffers.as_mut_ptr().cast());
         let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
-        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns; an `IoSliceMut` has the layout of an
-        // iovec by its documentation.
+        // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
+        // An `IoSliceMut` is documented to have the layout of an iovec.
         unsafe { self.in_one_call(op, length) }
     }
 
@@ -347,8 +347,8 @@ impl Handle {
             {
                 return Err(error);
             }
-            // Others may be told that they are ready, whatever they are. And the call that follows may still block its thread, if somebody
-            // else is faster.
+            // Files of other kinds may always be reported as ready. And the call that follows may
+            // still block its thread, if another reader or writer is faster.
             if !matches!(facts.kind, FileType::Fifo | FileType::Socket) {
                 break;
             }

@@ -3,8 +3,8 @@
 //! `use ecru::io` replaces `use std::io`. The traits, buffers and errors are std's own; the types
 //! that wait are ecru's.
 //!
-//! - [`fn@stdin`], [`fn@stdout`], [`fn@stderr`] are the process's standard streams. Their buffers are
-//!   separate from std's, so a program that uses both on one stream must flush in between.
+//! - [`fn@stdin`], [`fn@stdout`], [`fn@stderr`] are the process's standard streams. Their buffers
+//!   are separate from std's, so a program that uses both on one stream must flush in between.
 //! - [`pipe()`] is a pipe of the system, like std's. It has two fds, and either end may be given to
 //!   another process.
 //! - [`fn@memory_pipe`] and [`fn@duplex`] stay within the process. They pass bytes between tasks or

@@ -99,7 +99,8 @@ impl Settings {
 }
 
 impl Accepting<'_> {
-    /// Whether other calls have been in progress on the socket or its clones at the same time, now or earlier.
+    /// Returns whether other calls are or were in progress on the socket or its clones at the same
+    /// time.
     pub(super) fn has_company(&self) -> bool {
         self.shared.accepting_together.load(Ordering::Relaxed)
     }

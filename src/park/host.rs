@@ -19,14 +19,15 @@ pub(crate) struct Host {
     /// Makes the owner of a claimed waiter runnable. Any thread may call it. The argument is the
     /// `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
-    /// Returns whether the running task may listen: whether that delays no other task.
+    /// Returns whether the running task may listen. It may if that delays no other work.
     pub(crate) may_listen: fn() -> bool,
-    /// Lets a waiter listen for a moment, if it may.
+    /// Lets the running task listen with its waiter for a moment, if it may.
     pub(crate) listen: fn(&Waiter),
     /// Switches away from a waiting root task, which runs on its thread's own stack and cannot
     /// switch by itself.
     pub(crate) leave: fn(),
-    /// For a task that was resumed without being unparked: captures its stack trace, and parks it again.
+    /// Captures the stack trace of a task that was resumed without being unparked, and parks it
+    /// again.
     pub(crate) trace_and_park: fn(),
     /// Lets the other tasks of the worker run.
     pub(crate) yield_now: fn(),

@@ -73,6 +73,30 @@
 //! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `park` |
 //! | `unpark` of a task from another thread | SeqCst push to its worker | that worker's Acquire |
 //! | `unpark` of a task from its own worker | none | the same thread continues the task |
+//! | `tell` of a listener | AcqRel, in its `Signal` | `has_heard` and `leave` |
+//! | `leave` of a listener | AcqRel, in its `Signal` | `tell` |
+//!
+//! # Listening
+//! A task may *listen* before it parks: its worker looks at the waiter's `Signal` for a few
+//! microseconds, and does nothing else. If the wait ends in that time, the task continues at once.
+//! This saves the way through the worker's inbox and two switches.
+//!
+//! ```text
+//!   owner                                       another thread that finds the waiter
+//!   ------------------------------------        --------------------------------------------
+//!   prepare_to_listen()    LISTENED_TO
+//!   register the waiter
+//!   listen(): looks at the signal               claim(outcome), write what the outcome promises
+//!     if it is raised: the wait is over         tell(waiter): LISTENED_TO -> RAISED, by one CAS
+//!     after a while:                              if it succeeds: the last access to the waiter
+//!       leave(): LISTENED_TO -> LEFT, by a CAS    if it fails: the listener has left, so
+//!       if it succeeds: park()                      unpark(waiter), as for any other task
+//!       if it fails: the wait is over
+//! ```
+//!
+//! One of the two CASes fails. So a listener either hears of the end of its wait, or is unparked,
+//! but never both. The claim of a listener is always a CAS: its `home` is its task, so
+//! [`Waiter::claim_in_line`] finds no worker there.
 
 mod gathering;
 mod host;

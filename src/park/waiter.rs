@@ -69,13 +69,15 @@ pub(crate) enum About {
 pub(crate) struct Waiter {
     /// The purpose. Only the owner accesses it.
     purpose: Cell<Purpose>,
-    /// The worker that the waiting task stays on; null: an OS thread, or nobody. Of a listener, its task.
+    /// The worker that the waiting task stays on. Null for an OS thread, and for a waiter without a
+    /// parked owner. For a listener, its task.
     home: *const (),
     unpark: unsafe fn(*const ()),
-    /// The waiting task as its host knows it; null: an OS thread, or a listener.
+    /// The argument of `unpark`: the waiting task as its host knows it, or the owner that the
+    /// waiter was created with. Null for an OS thread and for a listener.
     owner: *const (),
     claim: AtomicU32,
-    /// For an OS thread: what it sleeps on. For a listener: what it looks at.
+    /// For an OS thread, the object that it sleeps on. For a listener, the flag that it looks at.
     signal: Signal,
 }
 
@@ -143,9 +145,9 @@ impl Waiter {
         }
     }
 
-    /// Makes the waiter listen before it parks, if its worker hears from other cores. Returns
-    /// whether it does. The caller then calls [`Waiter::listen`] when it has registered the waiter,
-    /// and parks only if that returns `None`.
+    /// Makes the waiter listen before it parks, if the current thread's waits listen. Returns
+    /// whether it will. The caller then registers the waiter, calls [`Waiter::listen`], and parks
+    /// only if that returns `None`.
     #[inline(always)]
     pub(crate) fn prepare_to_listen(&mut self) -> bool {
         host::listens() && self.become_listener()
@@ -161,14 +163,14 @@ impl Waiter {
         true
     }
 
-    /// Returns whether a listener's wait is over and its claimer accesses it no more.
+    /// Returns whether a listener's wait is over and its claimer does not access it any more.
     #[inline]
     pub(crate) fn has_heard(&self) -> bool {
         self.signal.is_raised()
     }
 
-    /// Waits for a moment without leaving the core. Returns the outcome if the wait is over.
-    /// Otherwise the running task must park, as for any other waiter.
+    /// Listens for a moment, while the task keeps its core. Returns the outcome if the wait is
+    /// over. If this returns `None`, the running task must park, like that of any other waiter.
     #[inline]
     pub(crate) fn listen(&self) -> Option<u32> {
         if let Some(host) = host() {
@@ -177,13 +179,16 @@ impl Waiter {
         (!self.signal.leave()).then(|| self.outcome())
     }
 
-    /// Lets a listener go on if it still listens. If this returns false, the caller must unpark it.
+    /// Lets a listener continue if it still listens. Returns whether it does. If this returns
+    /// false, the caller must unpark the listener.
     ///
     /// # Safety
-    /// S4: as [`Waiter::unpark`]. If the result is true, this was the last access to the waiter.
+    /// S4: the conditions are those of [`Waiter::unpark`]. If the result is true, this was the last
+    /// access to the waiter.
     #[inline]
     pub(crate) unsafe fn tell(this: *const Waiter) -> bool {
-        // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been unparked.
+        // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been
+        // unparked.
         unsafe { &(*this).signal }.tell()
     }
 
@@ -242,10 +247,10 @@ impl Waiter {
         }
     }
 
-    /// Lets a thread or a listener go on.
+    /// Lets a thread or a listener continue.
     ///
     /// # Safety
-    /// S4: as [`Waiter::unpark`].
+    /// S4: the conditions are those of [`Waiter::unpark`].
     #[inline(never)]
     unsafe fn raise(this: *const Waiter) {
         // SAFETY: S4: as in `unpark`.
@@ -256,7 +261,8 @@ impl Waiter {
         let (task, unpark) = (waiter.home, waiter.unpark);
         // SAFETY: S4, the caller's promise.
         if !unsafe { Waiter::tell(this) } {
-            // SAFETY: P2: the task has parked, and is of the host that the function came from.
+            // SAFETY: P2: the task has parked, and it belongs to the host that the function came
+            // from.
             unsafe { unpark(task) };
         }
     }

@@ -136,17 +136,17 @@ impl<'scope, T> JoinHandle<'scope, T> {
         self.join_until(clock::now().checked_add(timeout))
     }
 
-    /// Waits as [`join`](JoinHandle::join) does, until `deadline` at the latest. Returns `None` if the task has not ended by then. The
-    /// handle stays good.
+    /// Waits until the task has ended, at the latest until `deadline`, and takes its result.
+    /// Returns `None` if the task has not ended by then. The handle can then be joined again.
     ///
     /// # Errors
-    /// As `join`.
+    /// The same as for [`join`](JoinHandle::join).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `join`.
+    /// The same as for [`join`](JoinHandle::join).
     ///
     /// # Examples
     /// ```

@@ -91,7 +91,8 @@ impl PanicPayload {
     }
 }
 
-/// Keeps the payload of a panic that was caught elsewhere, by [`std::panic::catch_unwind`] or [`std::thread::JoinHandle::join`].
+/// Keeps the payload of a panic that was caught elsewhere, by [`std::panic::catch_unwind`] or
+/// [`std::thread::JoinHandle::join`].
 ///
 /// # Examples
 /// ```

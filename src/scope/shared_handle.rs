@@ -97,16 +97,17 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
         self.join_until(clock::now().checked_add(timeout))
     }
 
-    /// Waits as [`join`](SharedHandle::join) does, until `deadline` at the latest. Returns `None` if the task has not ended by then.
+    /// Waits until the task has ended, at the latest until `deadline`, and returns a clone of its
+    /// result. Returns `None` if the task has not ended by then.
     ///
     /// # Errors
-    /// As `join`.
+    /// The same as for [`join`](SharedHandle::join).
     ///
     /// # Panics
-    /// Inside [`no_suspend`](crate::no_suspend).
+    /// Panics inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// As `join`.
+    /// The same as for [`join`](SharedHandle::join).
     #[track_caller]
     pub fn join_deadline(&self, deadline: Instant) -> Option<Result<T, JoinError>> {
         self.join_until(Some(deadline))

@@ -1,11 +1,13 @@
 //! Tasks that report when they are ready: [`Scope::start`].
 //!
 //! # Protocol
-//! The child has a [`Started`], its spawner waits for a value in the slot that both share, or for the child's end. The slot is
-//! `Empty`, then `Ready` or `Abandoned`, under its lock. A spawner that leaves abandons the slot. So a value that arrives before that is
-//! the spawner's, and one that arrives later is dropped by `ready`.
+//! The child has a [`Started`]. Its spawner waits for a value in the slot that both share, or for
+//! the child's end. Under its lock, the slot is first `Empty`, and then `Ready` or `Abandoned`. A
+//! spawner that leaves abandons the slot. So it receives a value that arrived before that, and
+//! `ready` drops a value that arrives later.
 //!
-//! A child that calls `ready` does so before it ends. So a spawner that sees the end looks into the slot once more.
+//! A child that calls `ready` does so before it ends. So a spawner that sees the end looks into the
+//! slot once more.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{error, fmt, mem};
@@ -21,20 +23,24 @@ use crate::task;
 
 /// The right of a task to report that it is ready. [`Scope::start`] passes it to the task.
 ///
-/// It may be sent to another task or thread. Dropping or forgetting it reports nothing: [`Scope::start`] then waits for the task's end.
+/// It may be sent to another task or thread. Dropping or forgetting it reports nothing.
+/// [`Scope::start`] then waits for the task's end.
 pub struct Started<T> {
     slot: Arc<ReadySlot<T>>,
 }
 
 impl<T> Started<T> {
-    /// Reports that the task is ready, with a value for the caller of [`start`](Scope::start). Never waits.
+    /// Reports that the task is ready, with a value for the caller of [`start`](Scope::start).
+    /// Never waits.
     ///
-    /// If that caller has stopped waiting, because it was cancelled or because the task has ended, the value is dropped.
+    /// If that caller has stopped waiting, because it was cancelled or because the task has ended,
+    /// the value is dropped.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
     pub fn ready(self, value: T) {
-        // What comes back is dropped here, without the lock: its destructor is user code.
+        // The value that comes back is dropped here, without the lock, because its destructor is
+        // user code.
         drop(self.slot.put(value));
         self.slot.list.notify_all();
     }
@@ -46,12 +52,12 @@ impl<T> fmt::Debug for Started<T> {
     }
 }
 
-/// Why [`Scope::start`] has no value.
+/// The reason why [`Scope::start`] has no value.
 #[derive(Debug)]
 pub enum StartError<U> {
-    /// The task returned this before it was ready.
+    /// The task returned this result before it was ready.
     Ended(U),
-    /// The task returned nothing, or the caller was cancelled.
+    /// The task has no result, or the caller was cancelled.
     Join(JoinError),
 }
 
@@ -76,20 +82,24 @@ impl<U: fmt::Debug> error::Error for StartError<U> {
 impl<'scope> Scope<'scope, '_> {
     /// Spawns a task and waits until it is ready.
     ///
-    /// The task calls [`Started::ready`] when it is, with a value for the caller, and goes on as any other task of the scope. Use it for
-    /// tasks that others depend on: a server returns its address this way, once it listens.
+    /// The task calls [`Started::ready`] when it is ready, with a value for the caller. It then
+    /// continues like any other task of the scope. Use this for tasks that others depend on. For
+    /// instance, a server returns its address this way once it listens.
     ///
     /// # Errors
-    /// - [`StartError::Ended`] with the task's result, if the task returned before it was ready.
-    /// - [`StartError::Join`] if the task has no result: it panicked, or was cancelled before it began. If the caller is cancelled, the
-    ///   error is [`JoinError::CallerCancelled`].
+    /// - Returns [`StartError::Ended`] with the task's result if the task returned before it was
+    ///   ready.
+    /// - Returns [`StartError::Join`] if the task has no result because it panicked or was
+    ///   cancelled before it began. If the caller is cancelled, the error is
+    ///   [`JoinError::CallerCancelled`].
     ///
     /// # Panics
-    /// On a thread that runs no tasks; inside [`no_suspend`](crate::no_suspend).
+    /// Panics on a thread that runs no tasks, and inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// This is a cancellation point. A caller that is cancelled before the call spawns nothing. A caller that is cancelled while it waits
-    /// cancels the task, waits for its end, and drops what the task returned. If the task was ready before the cancellation reached the
+    /// This is a cancellation point. If the caller is cancelled before the call, nothing is
+    /// spawned. If the caller is cancelled while it waits, it cancels the task, waits for its end,
+    /// and drops what the task returned. If the task was ready before the cancellation reached the
     /// wait, its value is returned.
     ///
     /// # Examples
@@ -128,17 +138,17 @@ impl<'scope> Scope<'scope, '_> {
 }
 
 impl<'scope, E: Send> TryScope<'scope, '_, E> {
-    /// Spawns a task and waits until it is ready; see [`Scope::start`].
+    /// Spawns a task and waits until it is ready: see [`Scope::start`].
     ///
     /// # Errors
-    /// Those of [`Scope::start`]. If the task returns `Err`, the scope fails with that error, and the caller gets
-    /// [`StartError::Join`].
+    /// Returns the errors of [`Scope::start`]. If the task returns `Err`, the scope fails with that
+    /// error, and the caller gets [`StartError::Join`].
     ///
     /// # Panics
-    /// On a thread that runs no tasks; inside [`no_suspend`](crate::no_suspend).
+    /// Panics on a thread that runs no tasks, and inside [`no_suspend`](crate::no_suspend).
     ///
     /// # Cancellation
-    /// That of [`Scope::start`].
+    /// Cancellation has the same effect as in [`Scope::start`].
     ///
     /// # Examples
     /// ```
@@ -168,7 +178,7 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
     }
 }
 
-/// What a task and the caller of `start` share.
+/// The slot that a task and the caller of `start` share.
 struct ReadySlot<T> {
     state: Mutex<ReadyState<T>>,
     list: WaitList,
@@ -182,7 +192,8 @@ enum ReadyState<T> {
 }
 
 impl<T> ReadySlot<T> {
-    /// Puts a value in. Returns what is to be dropped without the lock: the value itself, if the caller has left.
+    /// Stores a value. Returns what is to be dropped without the lock. That is the value itself if
+    /// the caller has left.
     fn put(&self, value: T) -> ReadyState<T> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match *state {
@@ -198,7 +209,7 @@ impl<T> ReadySlot<T> {
         self.leave(ReadyState::Empty)
     }
 
-    /// Takes the value out, if there is one, and refuses any other from now on.
+    /// Takes the value out, if there is one, and refuses any later one.
     fn abandon(&self) -> Option<T> {
         self.leave(ReadyState::Abandoned)
     }
@@ -213,7 +224,7 @@ impl<T> ReadySlot<T> {
     }
 }
 
-/// A source of the value, or of `None` when the task has ended without one.
+/// A source of the value. Its item is `None` if the task has ended without one.
 struct ReadyOrEnded<'a, 'scope, T, U> {
     slot: &'a ReadySlot<T>,
     handle: &'a JoinHandle<'scope, U>,
@@ -223,7 +234,7 @@ impl<T, U> Source for ReadyOrEnded<'_, '_, T, U> {
     type Item = Option<T>;
 
     fn try_take(&self) -> Option<Option<T>> {
-        // In this order: a task that is ready and then ends fills the slot first.
+        // The order matters: a task that is ready and then ends fills the slot first.
         let has_ended = self.handle.is_finished();
         let value = self.slot.take();
         (has_ended || value.is_some()).then_some(value)
@@ -235,7 +246,7 @@ impl<T, U> Source for ReadyOrEnded<'_, '_, T, U> {
     }
 }
 
-/// Makes the slot, unless the caller has been cancelled.
+/// Creates the slot. Fails if the caller has been cancelled.
 #[track_caller]
 fn begin<T, U>() -> Result<Arc<ReadySlot<T>>, StartError<U>> {
     task::begin_wait().map_err(|_| StartError::Join(JoinError::CallerCancelled))?;
@@ -249,7 +260,7 @@ fn wait_until_ready<'scope, T, U>(
 ) -> Result<(T, JoinHandle<'scope, U>), StartError<U>> {
     let waited = ReadyOrEnded { slot, handle: &handle }.wait();
     let is_cancelled = waited.is_err();
-    // A value that arrived while the wait ended otherwise is the caller's, too.
+    // A value that arrived while the wait ended for another reason belongs to the caller, too.
     let value = waited.unwrap_or_default().or_else(|| slot.abandon());
     if let Some(value) = value {
         return Ok((value, handle));

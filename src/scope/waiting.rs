@@ -1,10 +1,13 @@
-//! The tasks that wait for their items without a stack, for those who look at a run that is stuck.
+//! The tasks that wait for their items without a stack, listed for reports about a run that is
+//! stuck.
 //!
-//! Such a task is in no queue and on no worker, so no worker can tell of it. Its wait is in one of [`SHARDS`] lists of the process from
-//! before it starts until it queues the task. Any thread may look at the lists. The address of the wait says which list that is, so that
-//! workers that begin and end waits at the same time rarely want the same lock.
+//! Such a task is in no queue and on no worker, so no worker can report it. Its wait is in one of
+//! [`SHARDS`] lists of the process, from before it starts until it queues the task. Any thread may
+//! look at the lists. The address of the wait decides which list it is in. So workers that begin
+//! and end waits at the same time rarely need the same lock.
 //!
-//! While a shard is locked, no task that is in it can be queued. So each is there with its scope, and with the task that opened the scope.
+//! While a shard is locked, no task in it can be queued. So each task in it exists, and so do its
+//! scope and the task that opened the scope.
 #![expect(unsafe_code, reason = "keeps tasks in intrusive lists")]
 
 use std::ptr;
@@ -15,7 +18,7 @@ use crate::task::Header;
 
 const SHARDS: usize = 64;
 
-/// On a cache line of its own.
+/// One list, on a cache line of its own.
 #[repr(align(64))]
 struct Shard(Mutex<Members>);
 
@@ -26,16 +29,16 @@ unsafe impl Send for Members {}
 
 static LISTS: [Shard; SHARDS] = [const { Shard(Mutex::new(Members(Pile::new()))) }; SHARDS];
 
-/// A task that waits for its item. A part of the wait.
+/// A task that waits for its item. It is a part of the wait.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Entry {
-    /// First, so that a pointer to the link is one to all of it.
+    /// The first field, so that a pointer to the link is also one to the entry.
     link: Link,
     pub(super) task: *const Header,
-    /// Where the task is to run.
+    /// The pool that the task is to run on.
     pub(super) pool: *const (),
-    /// The type of what it waits for.
+    /// The type of the source that the task waits for.
     source: &'static str,
 }
 
@@ -54,7 +57,8 @@ impl Entry {
     /// Shows the task to [`each_waiting`].
     ///
     /// # Safety
-    /// L3: the entry is in no list, and stays where it is until [`Entry::leave`]. T1: the task is not queued before that.
+    /// L3: the entry is in no list, and stays where it is until [`Entry::leave`]. T1: the task is
+    /// not queued before that.
     pub(super) unsafe fn enter(&self) {
         // SAFETY: L3: the caller's promise; the shard is locked.
         unsafe { self.list().0.push(&raw const self.link) };
@@ -70,18 +74,19 @@ impl Entry {
     }
 }
 
-/// Calls `each` for the tasks of a pool that wait for their items, with the type of what they wait for. Under a lock: `each` must be short,
-/// and must neither wait nor run user code.
+/// Calls `each` for the tasks of a pool that wait for their items, with the type of the source.
+/// `each` runs under a lock: it must be short, and must neither wait nor run user code.
 pub(crate) fn each_waiting(pool: *const (), mut each: impl FnMut(&Header, &'static str)) {
     for shard in &LISTS {
         let members = shard.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut link = members.0.first();
         while !link.is_null() {
-            // SAFETY: L3: what is in the list is there, and the link is the first field of an entry.
+            // SAFETY: L3: an entry that is in the list exists, and the link is its first field.
             let entry = unsafe { &*link.cast::<Entry>() };
             link = entry.link.next();
             if ptr::eq(entry.pool, pool) {
-                // SAFETY: T1: the task is not queued before its entry has left the list, which is locked.
+                // SAFETY: T1: the task is not queued before its entry has left the list, which is
+                // locked.
                 each(unsafe { &*entry.task }, entry.source);
             }
         }

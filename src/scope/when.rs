@@ -1,17 +1,22 @@
-//! Tasks that begin when there is something for them: [`Scope::spawn_when`](crate::Scope::spawn_when).
+//! Tasks that begin when an item arrives for them: [`Scope::spawn_when`](crate::Scope::spawn_when).
 //!
 //! # Parts
-//! - The task: a box that its scope counts, like that of any child, and that is in no queue. Its body takes the item out of a slot.
-//! - The wait: for an item of the source, on the heap, without a parked task ([`Pending`]). It puts the item into the slot.
-//! - The hook: a node of the cancel tree below the task's own. A request to the task withdraws the wait.
-//! - The entry: shows the task to those who look at the run, see [`super::waiting`]. It is there before the wait starts, and leaves before
-//!   the task is queued.
+//! - The task is a box that its scope counts, like that of any child, but it is in no queue. Its
+//!   body takes the item out of a [`Slot`].
+//! - The wait for an item of the source is on the heap and parks no task ([`Pending`]). It puts the
+//!   item into the slot.
+//! - The hook is a node of the cancel tree below the task's own node. A request to cancel the task
+//!   withdraws the wait.
+//! - The entry shows the task in reports about the run: see [`super::waiting`]. It is entered
+//!   before the wait starts, and leaves before the task is queued.
 //!
 //! # Protocol
-//! The wait ends once, with an item, a panic, or because it was withdrawn. Then the source is dropped, the hook is taken out of the
-//! tree, and the task is queued. The task takes what is in the slot. If that is nothing it has been cancelled.
+//! The wait ends once: with an item, with a panic, or because it was withdrawn. Then the source is
+//! dropped, the hook is taken out of the tree, and the task is queued. The task takes what is in
+//! the slot. If the slot is empty, the task has been cancelled.
 //!
-//! A hook that a canceller has claimed is still in use by that thread, so the tree cannot be left before the hook has run:
+//! A hook that a canceller has claimed is still in use by that thread, so it cannot leave the tree
+//! before it has run:
 //!
 //! ```text
 //!   WAITING --- claimed by a canceller ---> RUNNING --- it has run ---> OVER
@@ -22,9 +27,10 @@
 //! ```
 //!
 //! # Soundness
-//! S5: source and body may borrow what lives as long as the scope. The wait has the source as a `'static` one. The scope does not
-//! end before the task, the task is queued after the source was dropped, and only the end of the wait queues it. What then
-//! remains of the wait owns nothing of the user's.
+//! S5: source and body may borrow what lives as long as the scope. The wait keeps the source as if
+//! it were `'static`. The scope does not end before the task. The task is queued only by the end of
+//! the wait, after the source was dropped. What then remains of the wait owns nothing that belongs
+//! to the user.
 #![expect(unsafe_code, reason = "erases the lifetime of a source that a scope outlives")]
 
 use std::any::{self, Any};
@@ -46,10 +52,10 @@ use crate::task::{self, Body, Failure, Header};
 /// The wait has ended while the hook was running. The thread that runs the hook queues the task.
 const LEFT: u32 = 3;
 
-/// What the wait has brought.
+/// The result of the wait: an item, or the payload of a panic.
 type Brought<T> = Result<T, Box<dyn Any + Send>>;
 
-/// Where the wait puts it for the task.
+/// The place where the wait stores its result for the task.
 struct Slot<T>(Mutex<Option<Brought<T>>>);
 
 impl<T> Slot<T> {
@@ -98,16 +104,17 @@ impl<T, B: Body, M: FnOnce(T) -> B> Body for WhenBody<T, M> {
 /// A task that waits for its item.
 #[repr(C)]
 struct When {
-    /// First, so that a pointer to the hook's node is one to all of it.
+    /// The first field, so that a pointer to the hook's node is also one to the `When`.
     hook: HookNode,
-    /// Has the queue's reference to the task.
+    /// The entry, which has the queue's reference to the task.
     entry: Entry,
     remote: Remote,
     wait: OnceLock<Pending>,
     slot: *const dyn PutPanic,
 }
 
-// SAFETY: S5/T1: the task and the slot stay until the task has been queued; both are used by one thread at a time, by the protocol.
+// SAFETY: S5/T1: the task and the slot stay until the task has been queued. By the protocol, one
+// thread at a time uses them.
 unsafe impl Send for When {}
 // SAFETY: S5/T1, as above.
 unsafe impl Sync for When {}
@@ -116,22 +123,23 @@ impl When {
     /// Queues the task.
     ///
     /// # Safety
-    /// T1: once, after the wait has ended and its source was dropped, while no hook runs and none can be started.
+    /// T1: this is called once, after the wait has ended and its source was dropped, while no hook
+    /// runs and none can be started.
     unsafe fn queue(&self) {
-        // SAFETY: L3: it was entered before the wait could end, and leaves once.
+        // SAFETY: L3: the entry was entered before the wait could end, and leaves once.
         unsafe { self.entry.leave() };
-        // K1: the task has not ended, so the parent of the node is there.
+        // K1: the task has not ended, so the node's parent exists.
         cancel::unlink(&self.hook.node);
         let task = self.entry.task;
-        // SAFETY: T1: it was in no queue until now.
+        // SAFETY: T1: the task was in no queue until now.
         if !unsafe { sched::spawn(task, self.entry.pool) } {
-            // SAFETY: T1: as above. Its scope waits for it, and the run for its scope.
+            // SAFETY: T1, as above. The task's scope waits for it, and the run waits for the scope.
             unsafe { self.remote.spawn(task) };
         }
     }
 }
 
-/// What is done when the wait has ended.
+/// The code that runs when the wait has ended.
 struct Deliver(Arc<When>);
 
 impl Finish<()> for Deliver {
@@ -146,7 +154,7 @@ impl Finish<()> for Deliver {
             state.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
         };
         if !end(HookNode::WAITING, HookNode::OVER) && end(HookNode::RUNNING, LEFT) {
-            // The hook has this reference now.
+            // The hook owns this reference now.
             let _reference = Arc::into_raw(self.0);
             return;
         }
@@ -177,14 +185,15 @@ unsafe fn run_hook(node: *const HookNode) {
             return;
         }
     }
-    // SAFETY: K3: left by `Deliver`, with its reference.
+    // SAFETY: K3: `Deliver` left this reference for the hook.
     let when = unsafe { Arc::from_raw(when) };
     // SAFETY: T1: the wait has ended, its source is gone, and the hook has run.
     unsafe { when.queue() };
 }
 
 impl ScopeCore {
-    /// Makes a task of what `make` makes of an item of `source`, which is queued when there is one.
+    /// Spawns a task that is queued once `source` has an item. It runs what `make` makes of the
+    /// item.
     #[track_caller]
     pub(super) fn spawn_when<'scope, S, B, M>(
         &self,
@@ -201,20 +210,21 @@ impl ScopeCore {
         let taken = Arc::clone(&slot);
         let source = source.map(move |item| taken.put(Ok(item)));
         let slot_of_panics: *const Slot<S::Item> = Arc::as_ptr(&slot);
-        // It begins even if it is cancelled, so that an item that was taken is not lost.
+        // The task begins even if it is cancelled, so that an item that was taken is not lost.
         let options = Options { always_begins: true, ..Options::default() };
         let task = self.allocate(WhenBody { slot, make }, options, Location::caller());
-        // SAFETY: T1: a new task. S5: the source is `Send`, lives as long as the scope, and the slot belongs to the task.
+        // SAFETY: T1: the task is new. S5: the source is `Send` and lives as long as the scope, and
+        // the slot belongs to the task.
         unsafe { self.begin_when(task, Box::new(source), slot_of_panics, any::type_name::<S>()) };
-        // SAFETY: T2: the handle's reference.
+        // SAFETY: T2: this is the handle's reference.
         unsafe { JoinHandle::new(task) }
     }
 
-    /// The part that does not depend on the types.
+    /// Does the part of `spawn_when` that does not depend on the types.
     ///
     /// # Safety
-    /// T1: the task is new, always begins, and its queue's reference is given away. S5: the source lives as long as the scope, and
-    /// the slot as long as the task's body.
+    /// T1: the task is new, always begins, and its queue's reference is given away. S5: the source
+    /// lives as long as the scope, and the slot as long as the task's body.
     unsafe fn begin_when<'scope>(
         &self,
         task: *const Header,
@@ -228,14 +238,15 @@ impl ScopeCore {
             task::drop_quietly(source);
             refuse_to_spawn(task, Start::Anywhere);
         };
-        // SAFETY: S5: dropped before the task is queued, for which the scope waits.
+        // SAFETY: S5: the source is dropped before the task is queued, and the scope waits for the
+        // task.
         let source = unsafe {
             mem::transmute::<
                 Box<dyn Source<Item = ()> + Send + 'scope>,
                 Box<dyn Source<Item = ()> + Send>,
             >(source)
         };
-        // SAFETY: S5: used before the task is queued.
+        // SAFETY: S5: the slot is used before the task is queued.
         let slot =
             unsafe { mem::transmute::<*const (dyn PutPanic + 'scope), *const dyn PutPanic>(slot) };
         // SAFETY: T1: the task lives until it has been queued.
@@ -248,11 +259,12 @@ impl ScopeCore {
             slot,
         });
         let wait = when.wait.get_or_init(|| Pending::new(source, Deliver(Arc::clone(&when))));
-        // SAFETY: L3: it stays in its place in `when` until `queue`, which makes it leave before it queues the task.
+        // SAFETY: L3: the entry stays in its place in `when` until `queue`, which makes it leave
+        // before it queues the task.
         unsafe { when.entry.enter() };
-        // From now on a request runs the hook. One that has come already runs it here.
-        // SAFETY: K1: the node stays in its place in `when` until `queue` unlinks it, and its parent is the task's, which is there
-        // when it is linked and until it is unlinked.
+        // From now on a request runs the hook. If a request has already come, the hook runs here.
+        // SAFETY: K1: the node stays in its place in `when` until `queue` unlinks it. Its parent is
+        // the node of the task, which exists when this one is linked and until it is unlinked.
         unsafe { cancel::hang(&when.hook.node, node) };
         wait.start();
     }

@@ -1,23 +1,26 @@
-//! Callbacks: what is to be done with an item when there is one.
+//! Callbacks: functions that are called with an item when there is one.
 //!
 //! # Protocol
-//! A subscription, whoever ends its wait, and whoever set that up may come at the same time, from three threads. Each *pokes*: it
-//! adds one to `pokes`. Who finds it at zero is at work until he has taken off all that came meanwhile; everybody else leaves the
-//! work to him. So one thread at a time has the source and the callback, nobody waits, and what there is to do is found out by
-//! looking: has it been withdrawn, has it rung?
+//! Three threads may come at the same time: the one that drops the subscription, the one that ends
+//! the wait, and the one that sets the wait up. Each *pokes*: it adds one to `pokes`. The thread
+//! that finds `pokes` at zero is *at work* until it has taken off all pokes that came meanwhile.
+//! The other threads leave the work to it. So one thread at a time has the source and the callback,
+//! and no thread waits. It finds out what to do by looking: has the wait been withdrawn, and has
+//! its bell rung?
 //!
 //! # Callbacks in callbacks
-//! A callback may end other waits, by a send for instance, and may subscribe and withdraw. If each such call ran the next callback, a
-//! chain of callbacks would be as deep on the stack as it is long. So only the outermost poke of a thread (its [`Nest`]) runs user code:
+//! A callback may end other waits, for instance by a send, and may subscribe and withdraw. If each
+//! such call ran the next callback, a chain of callbacks would be as deep on the stack as it is
+//! long. So only the outermost poke of a thread (its [`Nest`]) runs user code:
 //!
-//! | call in a nest | at once | when the running user code has returned, in the outermost call |
+//! | call in a nest | at once | in the outermost call, once user code has returned |
 //! |---|---|---|
 //! | the bell rings | nothing | the whole poke |
 //! | `start` | looks for an item, or registers | the callback, if there was an item |
-//! | `withdraw` | takes the registrations out of their lists | the source and the callback are dropped |
+//! | `withdraw` | takes the registrations out of their lists | drops the source and the callback |
 //!
-//! What is put off stays at work (its `pokes` are not zero), so pokes from other threads leave it alone. The outermost call returns when
-//! its list is empty.
+//! A wait with a callback that is put off stays at work: its `pokes` are not zero, so pokes from
+//! other threads leave it alone. The outermost call returns when its list is empty.
 #![expect(unsafe_code, reason = "one thread at a time has what is in it")]
 
 use std::any::Any;
@@ -37,19 +40,21 @@ use crate::coroutine::OpenFrame;
 use crate::park::no_suspend;
 use crate::task::drop_quietly;
 
-/// A callback that waits for an item: from [`Source::on_ready`]. Dropping it withdraws the callback.
+/// A callback that waits for an item, from [`Source::on_ready`]. Dropping this value withdraws the
+/// callback.
 ///
-/// If the callback is running, on another thread or further out on this one, it runs to its end, and dropping does not wait for that.
-/// The same holds for one that has its item, and runs when the callback in which this is dropped has returned.
-/// Otherwise it never runs, and nothing has been taken. Forgetting the value leaves the callback in place; so does
-/// [`detach`](Subscription::detach), without leaking anything.
+/// If the callback is already running, on another thread or further out on this one, it runs to its
+/// end, and the drop does not wait for that. A callback that has its item, and waits only for the
+/// callback in which this value is dropped to return, also runs. In all other cases a withdrawn
+/// callback never runs, and nothing has been taken. Forgetting the value leaves the callback in
+/// place. [`detach`](Subscription::detach) does the same without a leak.
 #[must_use = "dropping it withdraws the callback; use `detach` to leave it in place"]
 pub struct Subscription {
     shared: Option<Arc<dyn Withdraw>>,
 }
 
 impl Subscription {
-    /// Leaves the callback in place: it runs when there is an item.
+    /// Leaves the callback in place. It runs when there is an item.
     ///
     /// # Examples
     /// ```
@@ -80,18 +85,18 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// How a wait without a parked task has ended.
+/// The end of a wait without a parked task.
 pub(crate) enum End<T> {
     Item(T),
-    /// A function of the user's that the wait called has panicked.
+    /// A user's function that the wait called has panicked.
     Panicked(Box<dyn Any + Send>),
     Withdrawn,
 }
 
-/// What is done when such a wait has ended.
+/// The code that runs when such a wait has ended.
 pub(crate) trait Finish<T>: Send + 'static {
-    /// Called once, under `no_suspend`, on the thread that has ended the wait. `drop_source` drops the source, which is dropped
-    /// afterwards in any case. A panic goes no further.
+    /// Called once, under `no_suspend`, on the thread that has ended the wait. `drop_source` drops
+    /// the source. If it is not called, the source is dropped afterwards. A panic is caught.
     fn finish(self, end: End<T>, drop_source: &mut dyn FnMut());
 }
 
@@ -111,11 +116,11 @@ impl<T, F: FnOnce(T) + Send + 'static> Finish<T> for Callback<F> {
 trait Withdraw: Send + Sync {
     fn start(self: Arc<Self>);
     fn withdraw(self: Arc<Self>);
-    /// Does the work of a poke. Only in a nest, when no user code of the nest runs.
+    /// Does the work of a poke. Called only in a nest, while no user code of the nest runs.
     fn poke_put_off(self: Arc<Self>);
 }
 
-/// What the outermost poke of a thread still has to do, when the user code that it runs has returned.
+/// The work that the outermost poke of a thread does once the running user code has returned.
 #[derive(Default)]
 struct Nest {
     put_off: Cell<VecDeque<PutOff>>,
@@ -128,12 +133,12 @@ enum PutOff {
 }
 
 impl Nest {
-    /// The nest of the outermost poke that this thread is in.
+    /// Returns the nest of the outermost poke that this thread is in.
     ///
     /// # Safety
-    /// A2: the result is not used any more when the caller returns.
+    /// A2: the result is not used after the caller returns.
     unsafe fn current<'a>() -> Option<&'a Nest> {
-        // SAFETY: A2: the cell names a frame of this thread that is open.
+        // SAFETY: A2: the cell points to an open frame of this thread.
         unsafe { local::with(|local| local.poking.get()).cast::<Nest>().as_ref() }
     }
 
@@ -143,7 +148,7 @@ impl Nest {
         self.put_off.set(put_off);
     }
 
-    /// Runs `poke` as the outermost one, and then what was put off meanwhile.
+    /// Runs `poke` as the outermost poke, and then what was put off meanwhile.
     fn open(poke: impl FnOnce()) {
         struct Leave;
         impl Drop for Leave {
@@ -152,7 +157,8 @@ impl Nest {
             }
         }
         let nest = Nest::default();
-        // A coroutine must not be left in the middle of this: its thread would go on with a nest that nobody works off.
+        // A coroutine must not be left in the middle of this. Its thread would continue with a nest
+        // whose work is never done.
         let _frame = OpenFrame::enter();
         let _leave = Leave;
         local::with(|local| local.poking.set((&raw const nest).cast()));
@@ -170,7 +176,8 @@ impl Nest {
     }
 }
 
-/// A wait without a parked task. It ends with an item, or when it is withdrawn, whichever comes first.
+/// A wait without a parked task. It ends with an item, or when it is withdrawn, whichever comes
+/// first.
 pub(crate) struct Pending(Arc<dyn Withdraw>);
 
 impl Pending {
@@ -193,7 +200,8 @@ impl Pending {
         Arc::clone(&self.0).start();
     }
 
-    /// Ends the wait. If it has ended already, or another thread is about to end it, this does nothing and does not wait.
+    /// Ends the wait. Does nothing, and does not wait, if the wait has already ended or another
+    /// thread is about to end it.
     pub(crate) fn withdraw(&self) {
         Arc::clone(&self.0).withdraw();
     }
@@ -202,13 +210,14 @@ impl Pending {
 struct Shared<S, F> {
     pokes: AtomicUsize,
     withdrawn: AtomicBool,
-    /// None: it is over. Not touched but by shared reference until then: registrations may name lists in it.
+    /// `None` once the wait is over. Until then it is accessed only by shared reference, because
+    /// registrations may name lists in it.
     source: UnsafeCell<Option<S>>,
     f: Cell<Option<F>>,
     standing: Cell<Option<Standing<Poke<S, F>>>>,
 }
 
-// SAFETY: A1: whoever is at work has what is in it alone, and all of it may be sent there.
+// SAFETY: A1: the thread at work has the contents alone, and all of them may be sent there.
 unsafe impl<S: Send, F: Send> Sync for Shared<S, F> {}
 // SAFETY: A1: as above.
 unsafe impl<S: Send, F: Send> Send for Shared<S, F> {}
@@ -222,7 +231,7 @@ where
     F: Finish<S::Item>,
 {
     fn ring(&self) {
-        // SAFETY: A2: not used after this.
+        // SAFETY: A2: the result is not used after this.
         match unsafe { Nest::current() } {
             Some(nest) => nest.put_off(PutOff::Poke(Arc::clone(&self.0) as Arc<dyn Withdraw>)),
             None => Shared::poke(&self.0),
@@ -250,7 +259,7 @@ where
     }
 
     fn withdraw(self: Arc<Self>) {
-        // Release: seen by whoever is at work and sees the poke.
+        // Release: the thread at work sees this when it sees the poke.
         self.withdrawn.store(true, Ordering::Release);
         Shared::poke(&self);
     }
@@ -268,10 +277,11 @@ where
     S: Source + Send + 'static,
     F: Finish<S::Item>,
 {
-    /// Something has happened. AcqRel: who is at work next sees what was done by who was before.
+    /// Reports that something has happened. AcqRel: the next thread at work sees what the thread
+    /// before it did.
     ///
-    /// The work takes the locks of the source's lists, and may drop a predicate. If this thread runs a predicate, it works when that has returned and
-    /// its channel is unlocked.
+    /// The work takes the locks of the source's lists, and may drop a predicate. If this thread is
+    /// running a predicate, it does the work once that has returned and its channel is unlocked.
     fn poke(this: &Arc<Self>) {
         if is_asking_anything() {
             let this = Arc::clone(this);
@@ -281,15 +291,16 @@ where
         if this.pokes.fetch_add(1, Ordering::AcqRel) != 0 {
             return;
         }
-        // SAFETY: A2: the nest is that of a frame further out, which stays open until this has returned.
+        // SAFETY: A2: the nest is that of a frame further out, which stays open until this returns.
         match unsafe { Nest::current() } {
             None => Nest::open(|| Shared::toil(this, 1, None)),
             inside => Shared::toil(this, 1, inside),
         }
     }
 
-    /// Works until there is nothing left to do. `seen`: the pokes that have come so far. `inside`: user code of this nest is running, so the
-    /// end of the wait is put off.
+    /// Works until there is nothing left to do. `seen` is the number of pokes that have come so
+    /// far. `inside` is present while user code of this nest runs. Then the end of the wait is put
+    /// off.
     fn toil(this: &Arc<Self>, mut seen: usize, inside: Option<&Nest>) {
         loop {
             if let Some(end) = Shared::work(this) {
@@ -297,7 +308,7 @@ where
                     let this = Arc::clone(this);
                     return nest.put_off(PutOff::End(Box::new(move || {
                         no_suspend(|| this.end(end));
-                        // The source is gone: this takes the pokes off.
+                        // The source is gone, so this only takes the pokes off.
                         Shared::toil(&this, seen, None);
                         drop_quietly(this);
                     })));
@@ -312,17 +323,18 @@ where
         }
     }
 
-    /// Does what there is to do. Returns how the wait has ended, if it has: then [`Shared::end`] is to be called.
+    /// Does what there is to do. If the wait has ended, returns how. The caller then calls
+    /// [`Shared::end`].
     fn work(this: &Arc<Self>) -> Option<End<S::Item>> {
-        // SAFETY: A1: this thread is at work; it is written in `end` only.
+        // SAFETY: A1: this thread is at work, and only `end` writes the source.
         let source = unsafe { &*this.source.get() }.as_ref()?;
         if this.withdrawn.load(Ordering::Acquire) {
-            // This may be the thread of whoever rang meanwhile, who has others to wake.
+            // This may be the thread that rang meanwhile, which has other waiters to wake.
             let given_up = || no_suspend(|| this.standing.take().map(|own| own.give_up(source)));
             drop_quietly(panic::catch_unwind(AssertUnwindSafe(given_up)));
             Some(End::Withdrawn)
         } else {
-            // What of this is the user's may panic.
+            // The parts of this that are user code may panic.
             let advanced = || no_suspend(|| Shared::advance(this, source));
             match panic::catch_unwind(AssertUnwindSafe(advanced)) {
                 Ok(item) => item.map(End::Item),
@@ -331,7 +343,7 @@ where
         }
     }
 
-    /// Fetches an item if there is one, and otherwise sees to it that the wait stands.
+    /// Takes an item if there is one. Otherwise makes sure that the wait is registered.
     fn advance(this: &Arc<Self>, source: &S) -> Option<S::Item> {
         if let Some(standing) = this.standing.take() {
             if !standing.has_rung() {
@@ -343,7 +355,8 @@ where
                 return item;
             }
         }
-        // SAFETY: N1: the source stays in its place on the heap until `end`, before which the wait is finished or given up.
+        // SAFETY: N1: the source stays in its place on the heap until `end`. Before that, the wait
+        // is finished or given up.
         match unsafe { set_up(source, false, || Poke(Arc::clone(this))) } {
             SetUp::Ready(item) => Some(item),
             SetUp::Waits(standing) => {
@@ -353,10 +366,11 @@ where
         }
     }
 
-    /// It is over: the source and the callback go now, whoever still has a reference.
+    /// Drops the source and the callback, even if other references to this value remain.
     fn end(&self, end: End<S::Item>) {
         let mut drop_source = || {
-            // SAFETY: A1: this thread is at work, no wait stands, and its callers do not use the source after this.
+            // SAFETY: A1: this thread is at work, no wait is registered, and its callers do not use
+            // the source after this.
             let source = unsafe { &mut *self.source.get() }.take();
             drop_quietly(source);
         };

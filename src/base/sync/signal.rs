@@ -65,8 +65,8 @@ impl Signal {
         matches!(self.raised.load(Ordering::Relaxed), LISTENED_TO | LEFT)
     }
 
-    /// Raises a flag that has a listener. Returns false if the listener had left. If it returns true,
-    /// this was the last access to the flag.
+    /// Raises a flag that has a listener. Returns false if the listener had left. If it returns
+    /// true, this was the last access to the flag.
     #[inline]
     pub(crate) fn tell(&self) -> bool {
         // Release: pairs with `is_raised`. Acquire: pairs with `leave`.

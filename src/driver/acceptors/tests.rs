@@ -1,4 +1,4 @@
-//! Who is told of a connection, on both drivers.
+//! Tests, on both drivers, of which acceptor is told of a connection.
 #![expect(unsafe_code, reason = "attempts ops on raw pointers")]
 
 use crate::driver::descriptor::Descriptor;
@@ -13,8 +13,8 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Runs a test with a function that opens drivers, of one kind and mode after the other. One test at a time: news is passed on to all drivers
-/// of the process.
+/// Runs a test with a function that opens drivers, for each kind and mode in turn. Tests run one at
+/// a time, because news is passed on to all drivers of the process.
 fn on_each(test: impl Fn(&(dyn Fn() -> AnyDriver + Sync))) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -33,7 +33,7 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Room for what an accept writes.
+/// The memory that an accept writes to.
 struct Room {
     address: libc::sockaddr_storage,
     length: libc::socklen_t,
@@ -55,11 +55,11 @@ impl Room {
 fn take(op: &Op) -> Option<TcpStream> {
     // SAFETY: S3: see `submit`.
     let fd = unsafe { op.attempt() }.ok()?.cast_signed();
-    // SAFETY: the result of an accept is a new fd, ours alone.
+    // SAFETY: the result of an accept is a new fd, which belongs to this caller alone.
     Some(TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
-/// The tokens of what completes next, all with this result.
+/// Collects the next completions, which all have this result, and returns their tokens.
 fn told(driver: &mut AnyDriver, count: usize, result: i32) -> Vec<u64> {
     let completions = collect(driver, count);
     assert!(completions.iter().all(|completion| completion.result == result), "{completions:?}");
@@ -113,7 +113,7 @@ fn a_cancelled_acceptor_leaves_the_line() {
         assert_eq!(told(&mut driver, 1, Completion::RETRY), [2]);
         driver.cancel(Token::new(2));
         assert!(take(&op).is_some());
-        // The last one takes the poll along, and the next one brings it back.
+        // The last acceptor takes the poll away, and the next one puts it in place again.
         submit(&mut driver, &op, 3);
         expect_nothing(&mut driver);
         driver.cancel(Token::new(3));
@@ -136,7 +136,7 @@ fn the_end_of_a_listener_is_told_to_all() {
     });
 }
 
-/// As on a listener of which the first to accept did not know that it would be shared.
+/// Tests a listener whose first acceptor did not know that the listener would be shared.
 #[test]
 fn acceptors_that_know_of_each_other_and_one_that_does_not() {
     on_each(|open| {
@@ -148,7 +148,8 @@ fn acceptors_that_know_of_each_other_and_one_that_does_not() {
         submit(&mut driver, &shared, 2);
         let mut completions = Vec::new();
         driver.poll(Wait::For(Duration::from_millis(2)), &mut completions).unwrap();
-        // The first may have been told to look, because the listener is registered in another way from now on.
+        // The first acceptor may have been told to look, because the listener is registered in
+        // another way from now on.
         for completion in completions.drain(..) {
             assert_eq!((completion.token, completion.result), (Token::new(1), Completion::RETRY));
             submit(&mut driver, &alone, 1);
@@ -168,7 +169,7 @@ fn acceptors_that_know_of_each_other_and_one_that_does_not() {
     });
 }
 
-/// Ends the threads of [`workers`], also if the test fails.
+/// Ends the threads of [`workers`], even if the test fails.
 struct End<'e> {
     over: &'e AtomicBool,
     wakers: Vec<Waker>,
@@ -181,7 +182,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Threads that wait for connections as workers do, until they are told that it is over. Returns how often each was told.
+/// Runs threads that wait for connections as workers do, until the test is over. Returns how often
+/// they were told in total.
 fn workers(
     open: &(dyn Fn() -> AnyDriver + Sync),
     listener: &TcpListener,
@@ -233,7 +235,8 @@ fn of_many_workers_that_sleep_one_is_told_of_each_connection() {
                 taken.recv_timeout(GUARD).expect("nobody takes it");
             }
         });
-        // A worker that is awake may take several at a time. All workers for each connection would be eight times as many.
+        // A worker that is awake may take several at a time. If all workers were told of each
+        // connection, the number would be eight times as large.
         assert!(turns <= 3 * CONNECTIONS, "{turns} turns");
     });
 }
@@ -247,7 +250,7 @@ fn a_worker_that_does_not_sleep_keeps_no_connection_from_those_that_do() {
         submit(&mut driver, &op, 9);
         workers(open, &listener, 1, |taken, _| {
             for _ in 0..50 {
-                // This one has slept, is woken by something else, and computes from now on.
+                // This driver has slept, is woken by something else, and computes from now on.
                 driver.waker().wake();
                 let mut completions = Vec::new();
                 driver.poll(Wait::For(GUARD), &mut completions).unwrap();
@@ -290,7 +293,7 @@ fn news_is_passed_on_to_the_next_in_line_and_to_other_workers() {
         [1, 2].into_iter().for_each(|token| submit(&mut driver, &op, token));
         let _client = TcpStream::connect(address).unwrap();
         assert_eq!(told(&mut driver, 1, Completion::RETRY), [1]);
-        // As if there were no descriptor to be had.
+        // Acts as if no descriptor were available.
         driver.pass_on(&op);
         assert_eq!(told(&mut driver, 1, Completion::RETRY), [2]);
         workers(open, &listener, 1, |taken, turns| {
@@ -301,7 +304,7 @@ fn news_is_passed_on_to_the_next_in_line_and_to_other_workers() {
             let (before, end) = (turns.load(Ordering::Relaxed), Instant::now() + GUARD);
             while turns.load(Ordering::Relaxed) == before {
                 assert!(Instant::now() < end, "the other one is not told");
-                // It may just have been awake, without an acceptor.
+                // The other worker may just have been awake, without an acceptor.
                 driver.pass_on(&op);
                 thread::yield_now();
             }

@@ -1,17 +1,20 @@
-//! The `poll` driver: tells when an fd is ready, and leaves the rest to the caller's next attempt. Needs nothing that a container
-//! forbids.
+//! The `poll` driver: tells when an fd is ready, and leaves the rest to the caller's next attempt.
+//! It needs nothing that a container forbids.
 //!
 //! # Words
-//! - A *side* of an fd is what can be waited for on it: something to read, or room to write. Errors and hang-ups are news for both.
-//! - An fd is *registered* once for each worker that waits on it, for both sides and *by edges*: the kernel reports when something has
-//!   come, not that it is still there. So a wait is no system call by itself; tens of thousands of them share one `epoll_wait`.
+//! - A *side* of an fd is what an op can wait for: something to read, or room to write. Errors and
+//!   hang-ups are news for both sides.
+//! - An fd is *registered* once for each worker that waits on it, for both sides and *by edges*:
+//!   the kernel reports that something has come, not that it is still there. So a wait needs no
+//!   system call by itself, and tens of thousands of waits share one `epoll_wait`.
+//! - *News* is what an event reports: that a side of an fd may be ready.
 //!
 //! # Protocol
-//! A side is in one of three states. All are the worker's own: nobody else touches them.
+//! A side is in one of three states. Only its worker accesses the state.
 //!
 //! ```text
 //!              submit                        event
-//!   quiet ----------------> waited for ------------------> quiet     (all who wait complete with RETRY)
+//!   quiet ----------------> waited for ------------------> quiet     (all complete with RETRY)
 //!     |                        ^  |
 //!     | event                  |  | cancel of the last one
 //!     v             event      |  v
@@ -22,45 +25,59 @@
 //!   quiet
 //! ```
 //!
-//! 1. Whoever submits has attempted its op before, in vain, or has been told that it is empty (see below). So what is there to be read at the submit
-//!    came later than that, and made an edge.
-//! 2. No wake-up is lost. An edge is reported by the first poll after it. If that poll comes after the submit, it finds the op waiting; if it came
-//!    before, between the attempt and the submit, it has left the side ready. An edge that came before the attempt leaves it ready
-//!    too: then the op is attempted once in vain, and submitted again.
-//! 3. The first submit for an fd registers it, and the kernel reports at once what is there already.
-//! 4. All who wait for a side are told: one of them may be cancelled before it attempts anything, and must not take the news with it.
+//! 1. The caller that submits an op has attempted it in vain before, or has been told that the fd
+//!    is empty (see below). So whatever can be read at the submit came after that, and made an
+//!    edge.
+//! 2. No wake-up is lost. An edge is reported by the first poll after it. If that poll comes after
+//!    the submit, it finds the op waiting. If it comes between the attempt and the submit, it
+//!    leaves the side ready. An edge from before the attempt leaves the side ready, too. Then the
+//!    op is attempted once in vain, and submitted again.
+//! 3. The first submit for an fd registers it, and the kernel reports at once what is already
+//!    there.
+//! 4. All ops that wait for a side are told. One of them may be cancelled before it attempts
+//!    anything, and must not take the news with it.
 //!
 //! # Empty
-//! A server that has read a whole request would attempt the next read in vain, at the price of a system call. So a read on a TCP
-//! connection that did not fill its buffer makes the fd *empty*: what comes later makes an edge, and any edge ends it, whether somebody was
-//! waiting or not. This is known by each worker for itself, which is what makes it true: it has made the read, and its own set gets
-//! every edge after that. Two things would make it false, because a read stops short of them and they may have come with the same edge
-//! as the bytes before: the end of the stream, and urgent bytes. An event that tells of either, or of an error, puts an end to such conclusions for this
-//! fd for good.
+//! A server that has read a whole request would attempt the next read in vain, at the price of a
+//! system call. So a read on a TCP connection that does not fill its buffer makes the fd *empty*.
+//! What comes later makes an edge, and any edge ends this state, whether or not an op waits. Each
+//! worker concludes this only for itself, and that makes it reliable: the worker has made the read,
+//! and its own set gets every edge after that. There are two exceptions: the end of the stream, and
+//! urgent bytes. A read stops short of them, and they may have come with the same edge as the bytes
+//! before them. After an event that reports either of them, or an error, no such conclusion is
+//! drawn for this fd any more.
 //!
 //! # Which fd
-//! A closed file leaves the kernel's set by itself, and its number goes to the next one. So what is remembered about a number holds for one
-//! [generation](super::descriptor) of it; a submit with another registers it anew. The key that events carry has the generation's
-//! lower half: a duplicate keeps a closed file's registration alive, whose events are then told from its successor's. If a number of the
-//! same file comes back while its old registration is still there, that one is changed (`EEXIST`). While ops wait on an fd it is open
-//! (S3), so another generation that turns up meanwhile is the same file under a second name, and joins them.
+//! The kernel removes a closed file from the set, and the file's number goes to the next file. So
+//! what is remembered about a number holds for one [generation](super::descriptor) of it. A submit
+//! with another generation registers the fd anew. The key that events carry has the lower half of
+//! the generation. A duplicate of an fd keeps a closed file's registration alive, and the key
+//! distinguishes events of that file from those of its successor. If a number comes back to the
+//! same file while the old registration is still there, that registration is changed (`EEXIST`). An
+//! fd is open while ops wait on it (S3). So another generation that turns up meanwhile is a second
+//! name of the same file, and joins them.
 //!
-//! A shared fd, a standard stream above all, can be made to name another file at any moment, by dup2(2), which leaves its generation as it was.
-//! So that is registered for each wait anew, and whoever still waits for the file before looks at this one.
+//! A shared fd, above all a standard stream, can be made to name another file at any moment by
+//! dup2(2), which does not change its generation. So such an fd is registered anew for each wait.
+//! An op that still waits for the earlier file then waits for the new one, too.
 //!
-//! A regular file cannot be registered (`EPERM`): it is always ready.
+//! A regular file cannot be registered (`EPERM`). It is always ready.
 //!
 //! # Several workers
-//! Each has a set of its own, and an fd that is used on several is in several. Each of them gets each edge, so who finds out is again
-//! decided by the attempt.
+//! Each worker has its own set, and an fd that is used on several workers is in several sets. Each
+//! set gets each edge, so again the attempt decides which worker gets what has come.
 //!
-//! A listener from which several workers accept is the exception: see [`acceptors`](super::acceptors). Its registration is exclusive and
-//! reports the state and not edges, so that each poll tells one acceptor until no connection is left. It is made by the first poll after
-//! an acceptor has come, and ends when the last one is told or cancelled, while the fd is certain to be open: an exclusive registration without
-//! acceptors would swallow what is meant for other workers. The next one is made at the end of the kernel's list, so the workers take turns.
+//! A listener from which several workers accept is the exception: see
+//! [`acceptors`](super::acceptors). Its registration is exclusive and reports the state instead of
+//! edges, so each poll tells one acceptor until no connection is left. The first poll after an
+//! acceptor has come makes the registration. It ends when the last acceptor is told or cancelled,
+//! while the fd is certain to be open: an exclusive registration without acceptors would swallow
+//! wake-ups that are meant for other workers. The next registration is made at the end of the
+//! kernel's list, so the workers take turns.
 //!
 //! # Wakes
-//! The eventfd of the [`Waker`] is registered by edges too: every write to it is one, so it is never read.
+//! The eventfd of the [`Waker`] is registered by edges, too. Every write to it is an edge, so it is
+//! never read.
 #![expect(unsafe_code, reason = "implements an unsafe method, and names fds by their numbers")]
 
 mod set;
@@ -81,22 +98,22 @@ use std::time::Duration;
 use std::{fmt, io};
 use table::{Entry, Table};
 
-/// The key of the waker's eventfd. No fd's: those have a clear bit 31.
+/// The key of the waker's eventfd. No fd has this key, because bit 31 of an fd is clear.
 const WAKER: usize = usize::MAX - 1;
 
-/// A set of fds, and who waits for them.
+/// A set of fds, and the ops that wait for them.
 pub(crate) struct Poll {
     set: Set,
     table: Table,
-    /// Where each op waits.
+    /// The fd and the side that each op waits for.
     waiting: HashMap<Token, (RawFd, Interest), BuildHasherDefault<TokenHasher>>,
     acceptors: Acceptors,
-    /// To be handed out by the next poll.
+    /// Completions that the next poll hands out.
     done: Vec<Completion>,
-    /// The same of acceptors, which come first.
+    /// Completions of acceptors, which the next poll hands out before the others.
     told: Vec<Completion>,
     waker: Waker,
-    /// Registrations made or changed, for the tests.
+    /// The number of registrations made or changed, for the tests.
     #[cfg(test)]
     registrations: usize,
     /// D1: the driver stays on the thread that opened it.
@@ -110,7 +127,8 @@ impl Poll {
             Some(waker) => waker,
             None => Waker::new().map_err(|error| explain(&error))?,
         };
-        // SAFETY: the waker's eventfd is open for as long as the waker is there, and that is in this very struct.
+        // SAFETY: the waker's eventfd is open for as long as the waker exists, and this struct
+        // keeps the waker.
         unsafe { set.register_reading(waker.fd(), WAKER) }.map_err(|error| explain(&error))?;
         Ok(Poll {
             set,
@@ -126,7 +144,7 @@ impl Poll {
         })
     }
 
-    /// Makes the wait known; false: it is over already.
+    /// Registers the wait. Returns false if it is already over.
     ///
     /// # Safety
     /// The fd is open.
@@ -148,7 +166,7 @@ impl Poll {
         Ok(entry.wait(side, token))
     }
 
-    /// An fd, or the waker, has made news.
+    /// Handles news of an fd or of the waker.
     fn tell(&mut self, news: News) {
         if news.key == WAKER {
             return self.waker.acknowledge();
@@ -178,26 +196,28 @@ impl Poll {
         line.is_some_and(|line| line.is_listened_to && line.fd.generation as u32 == tag)
     }
 
-    /// Tells up to so many acceptors of a listener.
+    /// Tells up to `most` acceptors of a listener.
     fn tell_acceptors(&mut self, fd: RawFd, most: usize) {
         self.acceptors.tell(fd, most, &mut self.told);
         self.leave_if_idle(fd);
     }
 
-    /// Tells acceptors to which another worker has passed news on.
+    /// Tells acceptors of the news that another worker has passed on.
     fn hear(&mut self) {
         for fd in self.acceptors.hear(&mut self.told) {
             self.leave_if_idle(fd);
         }
     }
 
-    /// Ends the registration of a listener that has no acceptors any more, before their completions are handed out: the fd is still open (S3).
+    /// Ends the registration of a listener without acceptors. This happens before their completions
+    /// are handed out, so the fd is still open (S3).
     fn leave_if_idle(&mut self, fd: RawFd) {
         if let Some(line) = self.acceptors.line(fd)
             && line.is_empty()
         {
             if std::mem::take(&mut line.is_listened_to) {
-                // SAFETY: S3: the completion of the last acceptor has not been handed out, so the fd is open.
+                // SAFETY: S3: the completion of the last acceptor has not been handed out, so the
+                // fd is open.
                 unsafe { self.set.stop_listening(fd) };
             }
             self.acceptors.forget_if_idle(fd);
@@ -235,32 +255,33 @@ impl Poll {
         }
     }
 
-    /// What is known of this very file.
+    /// Returns the entry of the fd's number, if it is about this very file.
     fn known(&self, fd: Descriptor) -> Option<&Entry> {
         let entry = self.table.get(usize::try_from(fd.fd).ok()?)?;
         entry.is_known(fd.generation).then_some(entry)
     }
 }
 
-/// Whether the fd is a TCP connection, of which a read that does not fill its buffer has left nothing behind. Others end reads for
-/// other reasons: at the end of a datagram, or where a Unix socket's peer has sent an fd.
+/// Returns whether the fd is a TCP connection. There, a read that does not fill its buffer has left
+/// nothing behind. Reads on other fds end short for other reasons: at the end of a datagram, or
+/// where the peer of a Unix socket has sent an fd.
 ///
 /// # Safety
 /// The fd is open.
 unsafe fn is_tcp(fd: RawFd) -> bool {
     let (mut protocol, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
     let (value, room) = ((&raw mut protocol).cast(), &raw mut length);
-    // SAFETY: there is room for the value and its length says how much.
+    // SAFETY: there is room for the value, and `length` says how much.
     let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, value, room) };
     asked == 0 && protocol == libc::IPPROTO_TCP
 }
 
-/// What events of this fd carry: 31 bits of its number, 32 of its generation.
+/// Returns the key that events of this fd carry: 31 bits of its number, 32 of its generation.
 fn key(fd: Descriptor) -> usize {
     (fd.generation as u32 as usize) << 32 | fd.fd.cast_unsigned() as usize
 }
 
-/// The number, and the generation's lower half.
+/// Splits a key into the fd's number and the lower half of its generation.
 fn split(key: usize) -> (usize, u32) {
     (key & u32::MAX as usize, (key >> 32) as u32)
 }
@@ -310,8 +331,8 @@ impl Driver for Poll {
             Wait::For(limit) => Some(limit),
             Wait::Forever => None,
         };
-        // Even where there is something to hand out: if every wait were cancelled at once, nobody would ever hear of the news that ends
-        // what is known to be empty.
+        // The set is asked even if there is something to hand out. If every wait were cancelled at
+        // once, no poll would otherwise fetch the news that ends the state *empty*.
         let count = self.set.wait(limit)?;
         for index in 0..count {
             self.tell(self.set.event(index));
@@ -331,7 +352,8 @@ impl Driver for Poll {
 
     fn is_worth_attempting(&self, op: &Op) -> bool {
         match *op {
-            // What the op's maker believes is of no use: it may have been read on another worker.
+            // The flag in the op is of no use here, because the fd may have been read on another
+            // worker.
             Op::Recv { fd, .. } => !self.known(fd).is_some_and(Entry::is_empty),
             _ => true,
         }
@@ -346,7 +368,7 @@ impl Driver for Poll {
         if let Some(entry) =
             self.table.existing(number).filter(|entry| entry.is_known(fd.generation))
         {
-            // SAFETY: S3: a read of it has just succeeded, and its owner waits for what we say.
+            // SAFETY: S3: a read of the fd has just succeeded, and its owner waits for the result.
             entry.note_empty(|| unsafe { is_tcp(fd.fd) });
         }
     }
@@ -367,7 +389,8 @@ impl fmt::Debug for Poll {
     }
 }
 
-/// Tokens come from the caller's own table, so nobody needs to be kept from choosing ones that collide.
+/// A hasher for tokens. They come from the caller's own table, so it need not resist chosen
+/// collisions.
 #[derive(Default)]
 struct TokenHasher(u64);
 
@@ -379,7 +402,8 @@ impl Hasher for TokenHasher {
     }
 
     fn write_u64(&mut self, value: u64) {
-        // The golden ratio's bits; the upper half is the well mixed one, and the table looks at both ends.
+        // The golden ratio's bits. The upper half is the well mixed one, and the table uses both
+        // ends.
         self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 
@@ -388,20 +412,22 @@ impl Hasher for TokenHasher {
     }
 }
 
-/// Says what was refused, and what to do.
+/// Returns an error that says what was refused, and what to do.
 fn explain(error: &io::Error) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EMFILE) => {
-            "this process has as many open files as it may, and each worker needs four for its driver: raise `ulimit -n`, or \
-             close some"
+            "this process has reached its limit of open files, and each worker needs four for its \
+             driver: raise `ulimit -n`, or close some"
         }
         Some(libc::ENFILE) => {
-            "the whole system has as many open files as it may: raise the sysctl fs.file-max, or close some"
+            "the whole system has reached its limit of open files: raise the sysctl fs.file-max, \
+             or close some"
         }
         Some(libc::ENOSPC) => {
-            "this user watches as many files as it may: raise the sysctl fs.epoll.max_user_watches"
+            "this user has reached the limit of watched files: raise the sysctl \
+             fs.epoll.max_user_watches"
         }
-        _ => "this is not a refusal that ecru knows; see epoll_create(2) and eventfd(2)",
+        _ => "ecru does not know this error; see epoll_create(2) and eventfd(2)",
     };
     io::Error::new(error.kind(), format!("the kernel refuses to open an epoll ({error}): {text}"))
 }

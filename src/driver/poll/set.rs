@@ -1,8 +1,10 @@
 //! The kernel's set of registered fds, by the `polling` crate, and the wait for one of them.
 //!
-//! The wait goes to the set's own fd and not through `polling`, whose wait is five system calls: it sets a timer and arms it before,
-//! empties and arms its notifier afterwards. Ours is one. It also tells what `polling` does not report: that the peer has shut its writing side
-//! (`EPOLLRDHUP`), for which registrations are made here. See `doc/decisions/0008-polling-without-its-wait.md`.
+//! The wait uses the set's own fd instead of `polling`, because `polling` needs five system calls
+//! for a wait: it sets a timer and arms it before, and empties and arms its notifier afterwards.
+//! This wait is one call. It also reports what `polling` does not: that the peer has shut its
+//! writing side (`EPOLLRDHUP`). Registrations are made here for the same purpose. See
+//! `doc/decisions/0008-polling-without-its-wait.md`.
 #![expect(unsafe_code, reason = "system calls on raw pointers and fd numbers")]
 
 use polling::{Event, PollMode, Poller};
@@ -10,19 +12,19 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-/// How many events one wait fetches. What is left over comes with the next.
+/// The number of events that one wait fetches. The next wait fetches what is left over.
 const BATCH: usize = 256;
 
-/// What registering an fd has come to.
+/// The outcome of registering an fd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// The kernel reports every edge.
     Edges,
-    /// It is of a kind for which there is nothing to report: reads and writes never wait.
+    /// The fd is of a kind for which there is nothing to report. Reads and writes never wait.
     AlwaysReady,
 }
 
-/// What an event says, and what is asked for.
+/// The bits that events report and registrations ask for.
 const READ: i32 = libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDHUP;
 const WRITE: i32 = libc::EPOLLOUT;
 const BOTH: i32 = libc::EPOLLERR | libc::EPOLLHUP;
@@ -31,22 +33,23 @@ const EDGES: i32 = libc::EPOLLET;
 /// One event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct News {
-    /// Of the fd that it is about.
+    /// The key of the fd that the event is about.
     pub(super) key: usize,
     pub(super) read: bool,
     pub(super) write: bool,
-    /// There may be bytes to read, and nothing else: no end, no error, nothing urgent.
+    /// True if there may be bytes to read and nothing else: no end, no error, no urgent bytes.
     pub(super) plain: bool,
-    /// An error, or the end of both sides.
+    /// True after an error, or the end of both sides.
     pub(super) ended: bool,
 }
 
-/// See the module.
+/// The set; see the module.
 pub(super) struct Set {
     poller: Poller,
-    /// As many as the last wait has fetched are filled.
+    /// The buffer for events. The last wait has filled its first elements.
     events: Vec<libc::epoll_event>,
-    /// The kernel knows time-outs finer than a millisecond (Linux 5.11) and no filter forbids them.
+    /// True if the kernel knows time-outs finer than a millisecond (Linux 5.11) and no filter
+    /// forbids them.
     fine: bool,
 }
 
@@ -56,7 +59,7 @@ impl Set {
         Ok(Set { poller: Poller::new()?, events, fine: true })
     }
 
-    /// Reports what can be read from the fd from now on, under this key.
+    /// Makes the set report under this key that the fd can be read.
     ///
     /// # Safety
     /// The fd is open.
@@ -65,7 +68,8 @@ impl Set {
         unsafe { self.poller.add_with_mode(fd, Event::readable(key), PollMode::Edge) }
     }
 
-    /// Reports both sides of the fd from now on, and the end of the stream, under this key, beginning with what is there already.
+    /// Makes the set report both sides of the fd and the end of the stream under this key,
+    /// beginning with what is already there.
     ///
     /// # Safety
     /// The fd is open.
@@ -73,13 +77,14 @@ impl Set {
         let events = (EDGES | READ | WRITE | BOTH).cast_unsigned();
         let mut asked = libc::epoll_event { events, u64: key as u64 };
         let set = self.poller.as_raw_fd();
-        // Not by polling's own call, which cannot ask for the end of a stream: the registration would have to be widened by a second one.
+        // The call of `polling` is not used because it cannot ask for the end of a stream. The
+        // registration would have to be widened by a second call.
         // SAFETY: the description of the event is valid and outlives the call.
         let mut control =
             |how| count(i64::from(unsafe { libc::epoll_ctl(set, how, fd, &raw mut asked) }));
         match control(libc::EPOLL_CTL_ADD) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => Ok(Reach::AlwaysReady),
-            // Under a key of its predecessor's.
+            // The fd is registered under an earlier key.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 control(libc::EPOLL_CTL_MOD).map(|_| Reach::Edges)
             }
@@ -87,8 +92,9 @@ impl Set {
         }
     }
 
-    /// Reports, for as long as there is one, that a connection waits at a listener; to one of the sets whose threads sleep. Returns whether the
-    /// fd had been registered otherwise, which it is not any more.
+    /// Makes the set report a waiting connection at a listener, for as long as there is one. The
+    /// kernel tells one of the sets whose threads sleep. Returns whether the fd was registered in
+    /// another way, which this call has ended.
     ///
     /// # Safety
     /// The fd is open.
@@ -102,7 +108,7 @@ impl Set {
             count(i64::from(added))
         };
         match add() {
-            // What is registered cannot become exclusive.
+            // An existing registration cannot become exclusive.
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
                 // SAFETY: the caller's promise.
                 unsafe { self.stop_listening(fd) };
@@ -118,11 +124,12 @@ impl Set {
     /// The fd is open, and has been since it was registered.
     pub(super) unsafe fn stop_listening(&self, fd: RawFd) {
         let set = self.poller.as_raw_fd();
-        // SAFETY: there is no description to point to. It cannot fail for a file that is in the set.
+        // SAFETY: this operation needs no description to point to. It cannot fail for a file in the
+        // set.
         unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_DEL, fd, std::ptr::null_mut()) };
     }
 
-    /// Waits for news, and says how much there is. A time-out or a signal is none.
+    /// Waits for news, and returns the number of events. Returns 0 after a time-out or a signal.
     pub(super) fn wait(&mut self, limit: Option<Duration>) -> io::Result<usize> {
         let outcome = match limit {
             None => self.wait_coarsely(-1),
@@ -135,7 +142,7 @@ impl Set {
         }
     }
 
-    /// One of the events fetched last.
+    /// Returns one of the events that were fetched last.
     pub(super) fn event(&self, index: usize) -> News {
         let libc::epoll_event { events, u64: key } = self.events[index];
         let has = |flags: i32| events & flags.cast_unsigned() != 0;
@@ -150,12 +157,13 @@ impl Set {
 
     fn wait_coarsely(&mut self, milliseconds: i32) -> io::Result<usize> {
         let (set, room) = (self.poller.as_raw_fd(), self.events.as_mut_ptr());
-        // SAFETY: there is room for so many events.
+        // SAFETY: there is room for `BATCH` events.
         count(i64::from(unsafe { libc::epoll_wait(set, room, BATCH as i32, milliseconds) }))
     }
 
     fn wait_finely(&mut self, limit: Duration) -> io::Result<usize> {
-        // A wait for longer than the kernel can count is cut short, which a caller that looks at its own clock does not notice.
+        // A wait for longer than the kernel can count is cut short. The caller does not notice,
+        // because it looks at its own clock.
         let seconds = limit.as_secs().min(1 << 30).cast_signed();
         let limit = libc::timespec {
             tv_sec: seconds,
@@ -164,7 +172,8 @@ impl Set {
         if self.fine {
             let no_mask = std::ptr::null::<libc::sigset_t>();
             let (set, room) = (self.poller.as_raw_fd(), self.events.as_mut_ptr());
-            // SAFETY: there is room for so many events; the limit outlives the call; without a mask its size is not looked at.
+            // SAFETY: there is room for `BATCH` events, and the limit outlives the call. The kernel
+            // ignores the size of a mask that is null.
             let found = count(unsafe {
                 libc::syscall(
                     libc::SYS_epoll_pwait2,
@@ -181,7 +190,7 @@ impl Set {
                 _ => return found,
             }
         }
-        // The set is itself an fd that becomes readable.
+        // The set is itself an fd, which becomes readable.
         let mut asked =
             libc::pollfd { fd: self.poller.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one valid pollfd and a limit, which outlive the call.
@@ -193,14 +202,14 @@ impl Set {
         }
     }
 
-    /// As if the kernel were older than Linux 5.11.
+    /// Behaves from now on as on a kernel older than Linux 5.11.
     #[cfg(test)]
     pub(super) fn grow_old(&mut self) {
         self.fine = false;
     }
 }
 
-/// The result of a system call that gives -1 and sets errno when it fails.
+/// Returns the result of a system call that returns -1 and sets errno when it fails.
 fn count(result: i64) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

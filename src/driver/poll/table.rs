@@ -1,36 +1,39 @@
 //! What is known of each fd, by its number.
 //!
-//! Numbers are small and dense, since the kernel gives out the lowest free one; but a program may have chosen a high one, so the
-//! table is made of pieces that come when they are needed. An entry outlives its file, and is taken over by the next of that number.
+//! Numbers are small and dense, because the kernel assigns the lowest free one. But a program may
+//! have chosen a high one, so the table consists of pieces that are added when they are needed. An
+//! entry outlives its file, and the next file with that number takes it over.
 
 use crate::driver::Token;
 use crate::driver::op::Interest;
 
-/// Entries of one piece.
+/// The number of entries in one piece.
 const PIECE: usize = 64;
 
-/// See the module.
+/// The table; see the module.
 #[derive(Default)]
 pub(super) struct Table {
     pieces: Vec<Option<Box<[Entry; PIECE]>>>,
 }
 
-/// An fd's registration, and who waits. See the protocol of the driver.
+/// An fd's registration, and the ops that wait for it. See the protocol of the driver.
 #[derive(Default)]
 pub(super) struct Entry {
-    /// Of the file that is registered; none: none has been.
+    /// The generation of the registered file, or `None` if no file has been registered.
     generation: Option<u64>,
-    /// It is not registered, because it cannot be: its reads and writes never wait.
+    /// True if the file is not registered because it cannot be. Its reads and writes never wait.
     always_ready: bool,
-    /// A read has left nothing behind, and no news has come since.
+    /// True if a read has left nothing behind, and no news has come since.
     empty: bool,
-    /// Besides bytes something else has come, an end say, or may come: reads say nothing about what they leave behind.
+    /// `Some(true)` if something besides bytes has come or may come, for instance an end. Then a
+    /// read says nothing about what it leaves behind. `None` if this is not known yet.
     doubtful: Option<bool>,
     read: Side,
     write: Side,
 }
 
-/// Who waits for one side. Never both: an event is either told or remembered.
+/// The state of one side. It never has waiting ops and is ready at the same time: an event is
+/// either told or remembered.
 #[derive(Default)]
 struct Side {
     waiting: Vec<Token>,
@@ -38,7 +41,7 @@ struct Side {
 }
 
 impl Table {
-    /// The entry of this number, an empty one if there was none.
+    /// Returns the entry of this number. Adds an empty one if there is none.
     pub(super) fn entry(&mut self, fd: usize) -> &mut Entry {
         let (piece, place) = (fd / PIECE, fd % PIECE);
         if self.pieces.get(piece).is_none_or(Option::is_none) {
@@ -47,7 +50,8 @@ impl Table {
         &mut self.pieces[piece].as_mut().expect("added above")[place]
     }
 
-    /// Out of the way, and made where it is to stay: this runs on the stack of a task that waits, which is to do with one page.
+    /// Adds a piece. This is a separate function, and it makes the entries directly on the heap,
+    /// because it runs on the stack of a waiting task, which should need only one page.
     #[cold]
     #[inline(never)]
     fn add(&mut self, piece: usize) {
@@ -72,7 +76,7 @@ impl Entry {
         self.generation == Some(generation)
     }
 
-    /// Whether an event's key, of which this is the generation's part, is about the file that is registered.
+    /// Returns whether `tag`, the generation's part of an event's key, means the registered file.
     pub(super) fn has_tag(&self, tag: u32) -> bool {
         self.generation.is_some_and(|generation| generation as u32 == tag)
     }
@@ -81,7 +85,8 @@ impl Entry {
         !self.read.waiting.is_empty() || !self.write.waiting.is_empty()
     }
 
-    /// Another file has been registered under this number. Whoever waits goes on waiting, for this one.
+    /// Notes that another file has been registered under this number. Ops that wait continue to
+    /// wait, for this file.
     pub(super) fn renew(&mut self, generation: u64, always_ready: bool) {
         self.generation = Some(generation);
         self.always_ready = always_ready;
@@ -91,7 +96,8 @@ impl Entry {
         self.write.ready = false;
     }
 
-    /// The file is not registered any more. Tells all who wait, so that they look.
+    /// Notes that the file is no longer registered. Tells all waiting ops, so that they are
+    /// attempted.
     pub(super) fn forget(&mut self, mut tell: impl FnMut(Token)) {
         self.generation = None;
         for side in [&mut self.read, &mut self.write] {
@@ -100,18 +106,19 @@ impl Entry {
         }
     }
 
-    /// Whether there is nothing to read.
+    /// Returns whether there is nothing to read.
     pub(super) fn is_empty(&self) -> bool {
         self.empty && self.doubtful == Some(false)
     }
 
-    /// A read has left nothing behind; `is_plain` says whether that can be relied on, for files of this kind.
+    /// Notes that a read has left nothing behind. `is_plain` returns whether this is reliable for
+    /// files of this kind.
     pub(super) fn note_empty(&mut self, is_plain: impl FnOnce() -> bool) {
         self.doubtful.get_or_insert_with(|| !is_plain());
         self.empty = true;
     }
 
-    /// News has come; `plain`: of bytes, and nothing else.
+    /// Notes that news has come. `plain` says that it is about bytes and nothing else.
     pub(super) fn note_news(&mut self, plain: bool) {
         self.empty = false;
         if !plain {
@@ -119,7 +126,8 @@ impl Entry {
         }
     }
 
-    /// Lets the op wait, or uses up what has been remembered for it; whether it waits.
+    /// Lets the op wait, and returns true. If the side is ready, uses that up instead and returns
+    /// false.
     pub(super) fn wait(&mut self, side: Interest, token: Token) -> bool {
         if self.always_ready {
             return false;
@@ -132,16 +140,17 @@ impl Entry {
         true
     }
 
-    /// Tells all who wait, or remembers that there was something to tell.
+    /// Tells all waiting ops, or remembers the news if there are none.
     pub(super) fn wake(&mut self, side: Interest, tell: impl FnMut(Token)) {
         let side = self.side(side);
         side.ready = side.waiting.is_empty();
         side.waiting.drain(..).for_each(tell);
     }
 
-    /// The op waits no more.
+    /// Removes an op from its side.
     pub(super) fn withdraw(&mut self, side: Interest, token: Token) {
-        // Not by swapping with the last: they are told in the order in which they came.
+        // `swap_remove` would not keep the order in which the ops came, which is the order in which
+        // they are told.
         self.side(side).waiting.retain(|waiting| *waiting != token);
     }
 

@@ -1,4 +1,5 @@
-//! What is peculiar to this driver: what it remembers about fds. What it has in common with the other is in `driver::tests`.
+//! Tests of what only this driver does: what it remembers about fds. The tests that both drivers
+//! share are in `driver::tests`.
 
 use super::*;
 use crate::driver::tests::{GUARD, pair};
@@ -8,11 +9,12 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 fn wait_for(driver: &mut Poll, fd: Descriptor, interest: Interest, token: u64) {
-    // SAFETY: S3: there is no memory, and every test keeps its fds until it has seen the completion.
+    // SAFETY: S3: the op has no memory, and every test keeps its fds until it has seen the
+    // completion.
     unsafe { driver.submit(&Op::Readiness { fd, interest }, Token::new(token)) };
 }
 
-/// Everything that is over within this time: tokens and results, in order.
+/// Returns everything that completes within this time: tokens and results, in order.
 fn over(driver: &mut Poll, within: Duration) -> Vec<(u64, i32)> {
     let mut completions = Vec::new();
     driver.poll(Wait::For(within), &mut completions).unwrap();
@@ -47,13 +49,14 @@ fn news_that_finds_nobody_is_kept_for_the_next_who_comes() {
     nothing(&mut driver);
     driver.cancel(Token::new(0));
     assert_eq!(over(&mut driver, GUARD), [(0, Completion::CANCELLED)]);
-    // Somebody has attempted a read in vain; before it is submitted the edge comes and is reported.
+    // A read has been attempted in vain. The edge comes and is reported before the read is
+    // submitted.
     theirs.write_all(b"x").unwrap();
     driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
     wait_for(&mut driver, fd, Interest::Read, 1);
     assert_eq!(driver.in_flight(), 1);
     assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
-    // Once.
+    // The news was kept for one wait only.
     assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
     wait_for(&mut driver, fd, Interest::Read, 2);
     nothing(&mut driver);
@@ -97,14 +100,14 @@ fn all_who_wait_are_told_in_order_and_only_for_their_side() {
     assert_eq!(driver.registrations, 1);
 }
 
-/// Another file under the number of this one, which is closed by it.
+/// Makes the number of `old` name the file `by`. This closes the old file.
 fn replace(old: UnixStream, by: &impl AsFd) -> OwnedFd {
     let number = old.as_raw_fd();
     // SAFETY: both numbers are open; the one that is closed belongs to `old`, which forgets it.
     let made =
         unsafe { libc::dup2(by.as_fd().as_raw_fd(), std::os::fd::IntoRawFd::into_raw_fd(old)) };
     assert_eq!(made, number);
-    // SAFETY: the number names a file of ours, and nobody else owns it.
+    // SAFETY: the number names a file of this test, and nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
@@ -116,7 +119,7 @@ fn a_number_that_is_used_again_is_registered_again() {
     wait_for(&mut driver, old, Interest::Read, 1);
     first_peer.write_all(b"x").unwrap();
     assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
-    // News that nobody has asked for; it is the old file's and not the new one's.
+    // News for which no op waits. It belongs to the old file, not to the new one.
     first_peer.write_all(b"x").unwrap();
     driver.tell(News { key: key(old), read: true, write: true, plain: true, ended: false });
     let (second, mut second_peer) = pair();
@@ -158,7 +161,7 @@ fn a_number_that_comes_back_to_its_own_file_changes_the_registration() {
     assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
     let again = replace(first, &kept);
     wait_for(&mut driver, Descriptor::of(&again), Interest::Read, 2);
-    // What is there already is reported to the new one.
+    // What is already there is reported for the new registration.
     assert_eq!(over(&mut driver, GUARD), [(2, Completion::RETRY)]);
     assert_eq!(driver.registrations, 2);
 }
@@ -178,11 +181,12 @@ fn two_names_of_one_open_fd_share_its_registration_while_somebody_waits() {
 fn wait_to_read_shared(driver: &mut Poll, fd: Descriptor, buffer: &mut [u8], token: u64) {
     let (buf, len) = (buffer.as_mut_ptr(), buffer.len() as u32);
     let op = Op::Read { fd, buf, len, manner: crate::driver::Manner::Shared };
-    // SAFETY: S3: this driver does not touch the buffer, and every test keeps its fds until it has seen the completion.
+    // SAFETY: S3: this driver does not touch the buffer, and every test keeps its fds until it has
+    // seen the completion.
     unsafe { driver.submit(&op, Token::new(token)) };
 }
 
-/// As a program does that redirects its standard input: the name that we have of it stays the same.
+/// Does what a program does that redirects its standard input: the `Descriptor` stays the same.
 #[test]
 fn a_shared_number_under_which_another_file_has_come_is_registered_again() {
     let mut driver = Poll::open(None).unwrap();
@@ -199,7 +203,7 @@ fn a_shared_number_under_which_another_file_has_come_is_registered_again() {
     nothing(&mut driver);
     second_peer.write_all(b"x").unwrap();
     assert_eq!(over(&mut driver, Duration::from_secs(1)), [(2, Completion::RETRY)]);
-    // And while somebody waits for the old one, who has to look at the new one, too.
+    // The same while an op waits for the old file. That op has to look at the new file, too.
     assert_eq!((&second).read(&mut buffer).unwrap(), 1);
     wait_to_read_shared(&mut driver, fd, &mut buffer, 3);
     nothing(&mut driver);
@@ -232,7 +236,7 @@ fn high_and_low_numbers_are_told_apart() {
     // SAFETY: the number is open.
     let high = unsafe { libc::fcntl(low.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 900) };
     assert!(high >= 900);
-    // SAFETY: the number is new, and ours.
+    // SAFETY: the number is new, and belongs to this test.
     let high = unsafe { OwnedFd::from_raw_fd(high) };
     wait_for(&mut driver, Descriptor::of(&low), Interest::Read, 1);
     wait_for(&mut driver, Descriptor::of(&high), Interest::Read, 2);
@@ -262,7 +266,8 @@ fn more_events_than_one_wait_fetches_are_all_told() {
     assert!(told.into_iter().eq((0..FDS).map(|token| (token, Completion::RETRY))));
 }
 
-/// The latest of some waits, of which some may have met a busy machine: the best of ten is what the driver can do.
+/// Returns the smallest lateness of ten waits. A busy machine may delay some of them, so the best
+/// shows what the driver can do.
 fn best_lateness(driver: &mut Poll, limit: Duration) -> Duration {
     let late = |driver: &mut Poll| {
         let start = Instant::now();
@@ -290,14 +295,14 @@ fn a_wait_is_exact_to_less_than_a_millisecond_on_old_kernels_too() {
     }
 }
 
-/// What a worker does for a read: asks, attempts, reports.
+/// Does what a worker does for a read: asks the driver, attempts, reports.
 fn read(driver: &mut Poll, fd: Descriptor, buffer: &mut [u8]) -> Option<u32> {
     let (buf, len) = (buffer.as_mut_ptr(), buffer.len() as u32);
     let op = Op::Recv { fd, buf, len, flags: 0, drained: true };
     if !driver.is_worth_attempting(&op) {
         return None;
     }
-    // SAFETY: the buffer is there until the call has returned.
+    // SAFETY: the buffer exists until the call has returned.
     let count = unsafe { op.attempt() }.ok()?;
     driver.observe(&op, count);
     Some(count)
@@ -331,12 +336,12 @@ fn a_short_read_saves_the_next_attempt_until_there_is_news() {
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(4));
         assert!(is_empty(&driver, fd));
     }
-    // News that finds nobody ends it as well.
+    // News for which no op waits ends the state as well.
     theirs.write_all(b"ef").unwrap();
     wait_for(&mut driver, Descriptor::of(&theirs), Interest::Read, 7);
     driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
     assert!(!is_empty(&driver, fd));
-    // A full buffer says nothing.
+    // A read that fills its buffer proves nothing.
     assert_eq!(read(&mut driver, fd, &mut buffer[..2]), Some(2));
     assert!(!is_empty(&driver, fd));
     driver.cancel(Token::new(7));
@@ -353,7 +358,7 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
         nothing(&mut driver);
         theirs.write_all(b"abcd").unwrap();
         if urgent {
-            // SAFETY: the byte is there for the length of the call.
+            // SAFETY: the byte exists until the call has returned.
             let sent =
                 unsafe { libc::send(theirs.as_raw_fd(), b"!".as_ptr().cast(), 1, libc::MSG_OOB) };
             assert_eq!(sent, 1);
@@ -362,7 +367,7 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
         }
         assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
-        // In one edge with what has been read.
+        // The end or the urgent byte came in one edge with the bytes that were read.
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(4));
         assert!(!is_empty(&driver, fd));
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(if urgent { 3 } else { 0 }));

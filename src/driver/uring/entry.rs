@@ -1,4 +1,4 @@
-//! From an [`Op`] to a submission queue entry.
+//! The conversion of an [`Op`] to a submission queue entry.
 
 use crate::driver::file::{FileManner, FileOp};
 use crate::driver::op::{Interest, Manner, Op};
@@ -7,12 +7,13 @@ use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags};
 
-/// "Do not try first, wait for readiness at once": the caller has just tried, or knows better. From the kernel's UAPI;
-/// Linux 5.19. What is ready already is noticed all the same.
+/// Tells the kernel to wait for readiness at once, without an attempt of its own: the caller has
+/// just made one, or knows that it would fail. The value is from the kernel's UAPI, since Linux
+/// 5.19. The kernel still notices what is already ready.
 const RECVSEND_POLL_FIRST: u16 = 1;
 
-/// The entry for an op, its user data still unset. `poll_first`: whether the kernel knows [`RECVSEND_POLL_FIRST`];
-/// `readiness_only`: what [`stands_for_readiness`] said.
+/// Returns the entry for an op, without its user data. `poll_first` says whether the kernel knows
+/// [`RECVSEND_POLL_FIRST`]. `readiness_only` is the result of [`stands_for_readiness`].
 pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
     let how = if poll_first { RECVSEND_POLL_FIRST } else { 0 };
     if readiness_only {
@@ -30,7 +31,7 @@ pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
         Op::Accept { .. } | Op::Connect { .. } | Op::Send { .. } | Op::SendMsg { .. } => {
             unreachable!("stand for readiness")
         }
-        // At the file's own position, of which a stream has none.
+        // This reads at the file's own position. A stream has none.
         Op::Read { fd, buf, len, .. } => {
             opcode::Read::new(Fd(fd.fd), buf, len).offset(u64::MAX).build()
         }
@@ -41,7 +42,7 @@ pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
     }
 }
 
-/// The entry for an op on a file, its user data still unset.
+/// Returns the entry for an op on a file, without its user data.
 pub(super) fn of_file(op: &FileOp, manner: FileManner) -> Entry {
     let entry = match *op {
         FileOp::Read { fd, buf, len, offset } => {
@@ -67,20 +68,23 @@ pub(super) fn of_file(op: &FileOp, manner: FileManner) -> Entry {
     }
 }
 
-/// Whether the completion of this op's entry only says that it is time to attempt it again.
+/// Returns whether the completion of this op's entry says only that it is time to attempt the op
+/// again.
 pub(super) fn stands_for_readiness(op: &Op) -> bool {
     match op {
-        // The attempt that came before has begun to connect. A connect of the kernel's own would fail with EALREADY, so
-        // this waits for the end, and the caller's next attempt fetches the outcome.
+        // The earlier attempt has begun to connect. A connect by the kernel would fail with
+        // EALREADY. So this waits for the end, and the caller's next attempt fetches the outcome.
         Op::Connect { .. } => true,
-        // Done by the kernel, a send that has to wait a second time goes on behind the bytes that it read the first time: a Unix datagram whose receiver was full
-        // arrived empty (seen on Linux 6.18).
+        // If the kernel carries out a send and has to wait a second time, it continues after the
+        // bytes that it read the first time. A Unix datagram whose receiver was full arrived empty
+        // (seen on Linux 6.18).
         Op::Send { .. } | Op::SendMsg { .. } => true,
-        // Of all accepts in rings, the kernel would give a connection to one, whose worker may have begun to compute since it asked while
-        // another has nothing to do. Readiness is told to all, and the first to make an attempt has the connection. (Where several
-        // workers accept from one listener, `acceptors` tells one that sleeps.)
+        // Of all accepts in rings, the kernel would give a connection to one. The worker of that
+        // one may have begun to compute since it asked, while another worker has nothing to do.
+        // Readiness is told to all, and the first to make an attempt has the connection. (If
+        // several workers accept from one listener, `acceptors` tells one that sleeps.)
         Op::Accept { .. } => true,
-        // In non-blocking mode the kernel does not wait for these: it fails with EAGAIN at once.
+        // In non-blocking mode the kernel does not wait for these. It fails with EAGAIN at once.
         Op::Read { fd, manner, .. } | Op::Write { fd, manner, .. } => match manner {
             Manner::Nonblocking => true,
             Manner::Shared | Manner::Terminal => is_in_nonblocking_mode(fd.fd),
@@ -89,18 +93,19 @@ pub(super) fn stands_for_readiness(op: &Op) -> bool {
     }
 }
 
-/// An entry that completes whenever the fd becomes readable, until it is cancelled.
+/// Returns an entry that completes whenever the fd becomes readable, until it is cancelled.
 pub(super) fn watch(fd: std::os::fd::RawFd) -> Entry {
     opcode::PollAdd::new(Fd(fd), events(Interest::Read)).multi(true).build()
 }
 
-/// An entry that completes once the fd is readable. Of several such polls, in whichever rings, one completes for each connection.
+/// Returns an entry that completes once the fd is readable. Of several such polls, in any rings,
+/// one completes for each connection.
 pub(super) fn listen(fd: std::os::fd::RawFd) -> Entry {
     let events = events(Interest::Read) | libc::EPOLLEXCLUSIVE.cast_unsigned();
     opcode::PollAdd::new(Fd(fd), events).build()
 }
 
-/// An entry that takes a poll away. Only a failure of its own is reported.
+/// Returns an entry that removes a poll. It completes only if the removal fails.
 pub(super) fn stop_listening(user_data: u64) -> Entry {
     opcode::PollRemove::new(user_data).build().flags(Flags::SKIP_SUCCESS)
 }

@@ -1,30 +1,33 @@
 //! The `uring` driver: ops are handed to the kernel by io_uring.
 //!
-//! One ring per worker, opened, entered and dropped on the worker's own thread (D1). A poll is one `io_uring_enter`, which
-//! submits, waits and lets the kernel post completions; where there is nothing to submit, to wait for or to fetch, it is
-//! none at all.
+//! Each worker has one ring, which is opened, entered and dropped on the worker's own thread (D1).
+//! A poll is one `io_uring_enter`, which submits, waits and lets the kernel post completions. If
+//! there is nothing to submit, to wait for or to fetch, a poll makes no system call.
 //!
 //! # User data
-//! A token is its op's user data. The topmost bit marks entries of the driver's own: the watch on the eventfd of the
-//! [`Waker`], and answers to cancels.
+//! A token is the user data of its op. The topmost bit marks the driver's own entries: the watch on
+//! the eventfd of the [`Waker`], answers to cancels, and polls on shared listeners.
 //!
 //! # The watch
-//! is one poll request that fires again and again. It is armed before the first wait, and armed anew whenever a completion
-//! says that no more will follow. The eventfd is never read: every write to it fires the watch, and a watch that is armed
-//! late fires at once.
+//! The watch is one poll request that fires again and again. It is armed before the first wait, and
+//! again whenever a completion says that no more will follow. The eventfd is never read: every
+//! write to it fires the watch, and a watch that is armed late fires at once.
 //!
 //! # Listeners
-//! A poll on a shared listener is in place only while the worker sleeps, see [`acceptors`](super::acceptors). It is queued with the
-//! submission that blocks. If something else has woken the worker, one more submission takes it away, and poll(2) tells whether a
+//! A poll on a shared listener is in place only while the worker sleeps: see
+//! [`acceptors`](super::acceptors). It is queued with the submission that blocks. If something else
+//! has woken the worker, one more submission removes the poll, and poll(2) tells whether a
 //! connection has come meanwhile. A worker that does not sleep asks poll(2) once in a while.
 //!
-//! Each of these polls costs a worker two entries whenever it sleeps. So only [`LISTENERS_MAX`] listeners are treated like this, and accepts
-//! on further ones are polls that all workers have in place, and that all complete.
+//! Each of these polls costs a worker two entries whenever it sleeps. So only [`LISTENERS_MAX`]
+//! listeners are treated like this. Accepts on further listeners are polls that all workers keep in
+//! place, and that all complete.
 //!
-//! # What is full
-//! A full submission queue is flushed; if the kernel will not take entries (it is short of memory, or completions have
-//! overflown and must be fetched first) they stay in a backlog of ours. Completions that overflow are kept by the kernel and
-//! fetched in the same poll.
+//! # Full queues
+//! A full submission queue is flushed. The kernel may refuse entries because it is short of memory,
+//! or because completions have overflowed and must be fetched first. Then the entries stay in a
+//! backlog of the driver. The kernel keeps completions that overflow, and the same poll fetches
+//! them.
 #![expect(unsafe_code, reason = "hands memory to the kernel")]
 
 mod entry;
@@ -45,71 +48,75 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
-/// Marks the user data of the driver's own entries.
+/// The bit that marks the user data of the driver's own entries.
 const OWN: u64 = 1 << Token::BITS;
-/// The watch on the waker's eventfd.
+/// The user data of the watch on the waker's eventfd.
 const WATCH: u64 = OWN;
-/// The answer to a cancel.
+/// The user data of the answer to a cancel.
 const CANCEL: u64 = OWN | 1;
-/// The answer to the cancel of everything.
+/// The user data of the answer to the cancel of everything.
 const CANCEL_ALL: u64 = OWN | 2;
 
-/// A poll on a shared listener; the lower half is its number.
+/// The user data of a poll on a shared listener. The lower half is the listener's number.
 const LISTEN: u64 = OWN | 1 << 32;
 
-/// The most shared listeners that a worker listens to exclusively.
+/// The largest number of shared listeners that a worker listens to exclusively.
 const LISTENERS_MAX: usize = 16;
-/// How often taking the polls away is tried before the worker goes on with them in place. Once is enough unless memory is short.
+/// How often the worker tries to remove the polls before it continues with them in place. One
+/// attempt is enough unless memory is short.
 const ROUNDS_MAX: u32 = 8;
 
-/// A longer wait than this is cut short, which a caller that looks at its own clock does not notice.
+/// The longest wait. A longer one is cut short, which the caller does not notice because it looks
+/// at its own clock.
 const LONGEST_WAIT: Duration = Duration::from_secs(1 << 30);
 
-/// A ring, and what is in it.
+/// A ring and its state.
 pub(crate) struct Uring {
     ring: IoUring,
     mode: Mode,
     waker: Waker,
-    /// The watch is queued or armed.
+    /// True if the watch is queued or armed.
     watching: bool,
-    /// Ops whose final completion has not been handed out.
+    /// The number of ops whose final completion has not been handed out.
     in_flight: usize,
-    /// Entries that the submission queue had no room for, oldest first.
+    /// Entries for which the submission queue had no room, oldest first.
     backlog: VecDeque<squeue::Entry>,
-    /// Ops in flight whose completion only says "attempt it again".
+    /// Tokens of the ops in flight whose completion says only "attempt it again".
     retrying: HashSet<u64>,
-    /// Ops in flight of which the kernel has nothing.
+    /// Ops in flight that the kernel does not know of.
     acceptors: Acceptors,
-    /// Completions of these, to be handed out by the next poll. They still count as in flight.
+    /// Completions of acceptors, which the next poll hands out. They still count as in flight.
     done: Vec<Completion>,
-    /// When the worker has slept last, or looked at its listeners.
+    /// The time when the worker last slept or looked at its listeners.
     looked_at: Option<Instant>,
-    /// For questions to poll(2), so that they allocate nothing.
+    /// The argument of poll(2), kept so that no call allocates.
     asked: Vec<libc::pollfd>,
-    /// System calls made, for the tests.
+    /// The number of system calls, for the tests.
     #[cfg(test)]
     enters: usize,
-    /// Watches armed, for the tests.
+    /// The number of times that the watch was armed, for the tests.
     #[cfg(test)]
     watches: usize,
-    /// Times that completions did not fit, for the tests.
+    /// How often completions did not fit, for the tests.
     #[cfg(test)]
     overflows: usize,
     /// D1: the driver stays on the thread that opened it.
     _pinned: PhantomData<*const ()>,
 }
 
-/// What a look at the completion queue found.
+/// The result of a look at the completion queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Something that the caller should know about: a completion handed out, or a wake.
+    /// True if there is something for the caller: a completion that was handed out, or a wake.
     news: bool,
 }
 
-/// Tries whether the kernel lets a ring be opened and entered, and knows every operation that the driver needs.
+/// Checks that the kernel lets a ring be opened and entered, and knows every operation that the
+/// driver needs.
 ///
 /// # Errors
-/// It does not. The text says what is refused, why that is likely, and what to do.
+/// Returns an error if it does not. The text says what is refused, the likely reason, and what to
+/// do.
 pub(super) fn probe() -> io::Result<()> {
     let (ring, _) = setup::open(1, Mode::BEST)?;
     setup::probe(ring)
@@ -148,16 +155,16 @@ impl Uring {
         })
     }
 
-    /// See [`AnyDriver::submit_file`](super::AnyDriver::submit_file).
+    /// Submits an op on a file: see [`AnyDriver::submit_file`](super::AnyDriver::submit_file).
     ///
     /// # Safety
-    /// As [`Driver::submit`].
+    /// The conditions are those of [`Driver::submit`].
     pub(super) unsafe fn submit_file(&mut self, op: &FileOp, manner: FileManner, token: Token) {
         self.in_flight += 1;
         self.queue(entry::of_file(op, manner).user_data(token.value()));
     }
 
-    /// Puts an entry into the submission queue, or into the backlog behind those already there.
+    /// Puts an entry into the submission queue, or into the backlog if there are entries already.
     fn queue(&mut self, entry: squeue::Entry) {
         if !self.backlog.is_empty() || !self.push(&entry) {
             self.backlog.push_back(entry);
@@ -165,10 +172,10 @@ impl Uring {
         }
     }
 
-    /// Puts an entry into the submission queue if it has room.
+    /// Puts an entry into the submission queue if there is room.
     fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: S3: whoever submitted the op promised that its memory is valid until its completion. Entries of the
-        // driver's own name no memory.
+        // SAFETY: S3: the code that submitted the op promised that its memory is valid until its
+        // completion. The driver's own entries name no memory.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
@@ -184,7 +191,7 @@ impl Uring {
         }
     }
 
-    /// Moves entries from the backlog into the submission queue; tells whether any were.
+    /// Moves entries from the backlog into the submission queue. Returns whether any were moved.
     fn refill(&mut self) -> bool {
         let before = self.backlog.len();
         while let Some(entry) = self.backlog.pop_front() {
@@ -212,7 +219,8 @@ impl Uring {
         }
     }
 
-    /// The one system call. What passes by itself (a time-out, a signal, a shortage) is no error: the caller comes again.
+    /// Makes the system call. A condition that passes by itself (a time-out, a signal, a shortage)
+    /// is not an error, because the caller will poll again.
     fn enter(
         &mut self,
         submit: u32,
@@ -231,7 +239,7 @@ impl Uring {
         }
         let flags = (flags | EnterFlags::EXT_ARG).bits();
         // SAFETY:
-        // - the argument is what EXT_ARG announces, and it and the time in it outlive the call;
+        // - The argument is what EXT_ARG announces. It and the time in it outlive the call.
         // - S3: entries to be submitted name memory that is valid, as `push` says.
         match unsafe { self.ring.submitter().enter(submit, want, flags, Some(&arguments)) } {
             Ok(_) => Ok(()),
@@ -245,12 +253,12 @@ impl Uring {
         }
     }
 
-    /// Hands out what is in the completion queue, and lets the kernel move over what did not fit.
+    /// Hands out what is in the completion queue, and lets the kernel add what did not fit.
     fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<Seen> {
         let mut seen = Seen::default();
         loop {
-            // One at a time, because `settle` needs the whole driver; the shared head moves with each, which is a plain
-            // store.
+            // Entries are taken one at a time, because `settle` needs the whole driver. Each moves
+            // the shared head, which is a plain store.
             while let Some(entry) = self.next_entry() {
                 seen.news |= self.settle(&entry, completions)?;
             }
@@ -269,7 +277,7 @@ impl Uring {
         self.ring.completion().next()
     }
 
-    /// Deals with one completion; tells whether the caller should hear of it.
+    /// Handles one completion. Returns whether there is something for the caller.
     fn settle(
         &mut self,
         entry: &cqueue::Entry,
@@ -281,12 +289,12 @@ impl Uring {
                 self.watching = more;
                 self.waker.acknowledge();
                 match entry.result() {
-                    // Cancelled is what a test or the drop of the driver does.
+                    // A test or the drop of the driver cancels the watch.
                     result if result >= 0 || result == Completion::CANCELLED => Ok(true),
                     result => Err(io::Error::from_raw_os_error(-result)),
                 }
             }
-            // The kernel is older than 5.19 and cannot.
+            // The kernel is older than 5.19 and cannot do that.
             CANCEL_ALL if entry.result() == -libc::EINVAL => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL))
             }
@@ -294,7 +302,7 @@ impl Uring {
                 self.hear_of_listener(listen as u32 as RawFd, entry.result());
                 Ok(!self.done.is_empty())
             }
-            // It proves nothing: see the protocol of `driver`.
+            // The answer to a cancel proves nothing: see the protocol of `driver`.
             own if own & OWN != 0 => Ok(false),
             value => {
                 let mut result = entry.result();
@@ -311,14 +319,14 @@ impl Uring {
         }
     }
 
-    /// A poll on a listener has ended.
+    /// Handles the end of a poll on a listener.
     fn hear_of_listener(&mut self, fd: RawFd, result: i32) {
         if let Some(line) = self.acceptors.line(fd) {
             line.is_listened_to = false;
         }
         let most = match u32::try_from(result) {
             Ok(events) if events & ENDED == 0 => 1,
-            // The attempts will show what has happened.
+            // The attempts will find out what has happened.
             Ok(_) => usize::MAX,
             Err(_) if result == Completion::CANCELLED => 0,
             Err(_) => usize::MAX,
@@ -327,7 +335,7 @@ impl Uring {
         self.acceptors.forget_if_idle(fd);
     }
 
-    /// Queues a poll for each listener. False: one of an earlier time has not been taken away yet.
+    /// Queues a poll for each listener. Returns false if an earlier one has not been removed yet.
     fn listen(&mut self) -> bool {
         if self.acceptors.lines().any(|line| line.is_listened_to) {
             return false;
@@ -343,10 +351,12 @@ impl Uring {
         true
     }
 
-    /// Takes away the polls on listeners that are still in place.
+    /// Removes the polls on listeners that are still in place.
     ///
-    /// A removal is refused while a wake-up is being dealt with, after which the poll may be in place again, because somebody else has taken the
-    /// connection. And a wake-up that comes during a removal is lost in it. So this tries again until all polls are gone, and then asks.
+    /// The kernel refuses a removal while it handles a wake-up. After that the poll may be in place
+    /// again, because another worker has taken the connection. And a wake-up that comes during a
+    /// removal is lost. So this function repeats the removal until all polls are gone, and then
+    /// asks poll(2).
     fn stop_listening(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
         for _ in 0..ROUNDS_MAX {
             let mut fds = [const { None }; LISTENERS_MAX];
@@ -362,7 +372,7 @@ impl Uring {
             }
             self.flush();
             let queued = self.queued();
-            // All of it is done in the call itself: there is nothing to wait for.
+            // The call itself does all of it, so there is nothing to wait for.
             self.enter(queued, EnterFlags::GETEVENTS, 0, None)?;
             self.reap(completions)?;
         }
@@ -370,7 +380,7 @@ impl Uring {
         Ok(())
     }
 
-    /// For a worker that has not slept for a while: asks whether there are connections.
+    /// Asks whether there are connections, if the worker has not slept for a while.
     fn look_at_listeners(&mut self) {
         let now = clock::now();
         let last = *self.looked_at.get_or_insert(now);
@@ -394,7 +404,8 @@ impl Uring {
             return;
         }
         let count = self.asked.len() as libc::nfds_t;
-        // SAFETY: so many entries are there. (If it fails, nothing is said of any, and another look will come.)
+        // SAFETY: `asked` has `count` entries. (If the call fails, no entry reports anything, and
+        // another look will come.)
         unsafe { libc::poll(self.asked.as_mut_ptr(), count, 0) };
         for asked in self.asked.iter().filter(|asked| asked.revents != 0) {
             self.acceptors.tell(asked.fd, 1, &mut self.done);
@@ -402,13 +413,13 @@ impl Uring {
         }
     }
 
-    /// Hands out what has ended without the kernel, before what has come since `start`.
+    /// Hands out what has ended without the kernel, before the completions from `start` on.
     fn hand_out_done(&mut self, completions: &mut Vec<Completion>, start: usize) {
         self.in_flight -= self.done.len();
         completions.splice(start..start, self.done.drain(..));
     }
 
-    /// Cancels everything and waits for it, throwing the completions away.
+    /// Cancels everything and waits for it. Discards the completions.
     fn drain(&mut self) -> io::Result<()> {
         self.in_flight -= self.acceptors.len() + self.done.len();
         self.acceptors.clear();
@@ -425,11 +436,11 @@ impl Uring {
         Ok(())
     }
 
-    /// Whether the kernel has completions that only an enter brings.
+    /// Returns whether the kernel has completions that only a system call delivers.
     fn has_deferred_work(&mut self) -> bool {
         match self.mode {
             Mode::Deferred | Mode::Cooperative => self.ring.submission().taskrun(),
-            // Without the flag they come by themselves.
+            // In this mode the kernel posts completions by itself.
             Mode::Plain => false,
         }
     }
@@ -458,7 +469,7 @@ impl Driver for Uring {
             self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
             return;
         }
-        // Order is kept all the way, so the op gets there before its cancel.
+        // Entries stay in order on the whole way, so the kernel gets the op before its cancel.
         self.queue(opcode::AsyncCancel::new(token.value()).build().user_data(CANCEL));
     }
 
@@ -488,7 +499,7 @@ impl Driver for Uring {
             blocks = !listens || self.listen();
         }
         self.flush();
-        // Not while there are ops that the kernel has not heard of.
+        // The worker does not block while there are ops that the kernel has not received.
         blocks &= self.backlog.is_empty();
         let queued = self.queued();
         if blocks || queued > 0 || self.has_deferred_work() {
@@ -526,20 +537,21 @@ impl Driver for Uring {
     }
 }
 
-/// Events after which there is nothing to wait for on a listener.
+/// Events after which a wait for the listener is useless.
 const ENDED: u32 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u32;
 
-/// The user data of the poll on a listener.
+/// Returns the user data of the poll on a listener.
 fn listening(fd: RawFd) -> u64 {
     LISTEN | u64::from(fd.cast_unsigned())
 }
 
-/// Whoever drops a driver with ops in flight gets them cancelled and waits for them: the kernel may write to their memory
-/// until then, whatever happens to the ring.
+/// Cancels the ops in flight and waits for them: until then the kernel may write to their memory,
+/// whatever happens to the ring.
 impl Drop for Uring {
     fn drop(&mut self) {
         if let Err(error) = self.drain() {
-            // Going on would let the kernel write to memory that has another owner by now (S3).
+            // If the program continued, the kernel might write to memory that has another owner by
+            // then (S3).
             report::last_words(format!(
                 "ecru: operations are in flight and the io_uring driver is broken ({error}): aborting"
             ));

@@ -167,15 +167,17 @@ pub(super) fn explain(error: &io::Error) -> io::Error {
         ),
         Some(libc::EMFILE) => (
             io::ErrorKind::Other,
-            "this process has as many open files as it may, and each worker needs two for its driver: raise \
-             `ulimit -n`, or close some"
+            "this process has reached its limit of open files, and each worker needs two for its \
+             driver: raise `ulimit -n`, or close some"
                 .to_owned(),
         ),
         Some(libc::ENFILE) => (
             io::ErrorKind::Other,
-            "the whole system has as many open files as it may: raise the sysctl fs.file-max, or close some".to_owned(),
+            "the whole system has reached its limit of open files: raise the sysctl fs.file-max, \
+             or close some"
+                .to_owned(),
         ),
-        _ => (error.kind(), "this is not a refusal that ecru knows; see io_uring_setup(2)".to_owned()),
+        _ => (error.kind(), "ecru does not know this error; see io_uring_setup(2)".to_owned()),
     };
     io::Error::new(kind, format!("the kernel refuses io_uring ({error}): {text}"))
 }

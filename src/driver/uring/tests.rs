@@ -1,4 +1,4 @@
-//! The driver against real sockets, in every mode that a ring can be opened in.
+//! Tests of the driver with real sockets, in every mode that a ring can be opened in.
 
 use super::*;
 use crate::driver::descriptor::Descriptor;
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 const MODES: [Mode; 3] = [Mode::Deferred, Mode::Cooperative, Mode::Plain];
 
-/// Rings of eight in each mode, one after the other, each certain to be an io_uring in that mode.
+/// Opens rings of eight entries, one in each mode. Each is certain to be an io_uring in that mode.
 pub(in crate::driver) fn small_rings() -> impl Iterator<Item = Uring> {
     MODES.into_iter().map(|mode| {
         let driver =
@@ -77,7 +77,7 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
         assert_eq!(collect_one(driver, 1), Completion::RETRY);
         // SAFETY: S3: the address and its length are on this stack.
         let fd = unsafe { accept.attempt() }.unwrap().cast_signed();
-        // SAFETY: the result of an accept is a new fd, ours alone.
+        // SAFETY: the result of an accept is a new fd, which belongs to this test alone.
         let server = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
         assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
         assert_eq!((i32::from(address.ss_family), length), (libc::AF_INET, 16));
@@ -129,7 +129,7 @@ fn connect_accept_and_vectored_transfers_work_through_the_ring() {
     });
 }
 
-/// A socket to connect to the listener, and the listener's address.
+/// Returns a socket to connect to the listener, and the listener's address.
 fn unconnected(listener: &TcpListener) -> (OwnedFd, libc::sockaddr_storage) {
     let flags = rustix::net::SocketFlags::NONBLOCK;
     let (family, kind) = (rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM);
@@ -150,7 +150,7 @@ fn unconnected(listener: &TcpListener) -> (OwnedFd, libc::sockaddr_storage) {
 #[test]
 fn a_connect_without_an_answer_stays_in_flight_until_it_is_cancelled() {
     in_each_mode(|driver| {
-        // A listener whose queue is full leaves further attempts unanswered.
+        // Further connection attempts to a listener with a full queue get no answer.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let _fills_the_queue = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -174,7 +174,7 @@ fn what_waits_in_the_backlog_is_not_overtaken() {
     in_each_mode(|driver| {
         let (ours, _theirs) = pair();
         let mut buffer = [0; 8];
-        // As if the kernel had refused to take it.
+        // Acts as if the kernel had refused the entry.
         let entry = entry::of(&recv(Descriptor::of(&ours), &mut buffer), false, false).user_data(5);
         driver.in_flight += 1;
         driver.backlog.push_back(entry);
@@ -256,7 +256,7 @@ fn a_watch_that_ends_is_armed_anew() {
         let waker = driver.waker();
         waker.wake();
         expect_wake(driver);
-        // Its last completion carries no F_MORE.
+        // The last completion of the watch carries no F_MORE.
         driver.queue(opcode::AsyncCancel::new(WATCH).build().user_data(CANCEL));
         let end = Instant::now() + GUARD;
         while driver.watching {
@@ -291,7 +291,8 @@ fn what_a_small_queue_had_no_room_for_is_with_the_kernel_after_a_poll() {
 #[test]
 fn completions_that_overflow_are_fetched_in_the_same_poll() {
     const OPS: usize = 1_000;
-    // Without deferral the kernel posts completions while nobody fetches them, so that they overflow a queue of 64.
+    // Without deferral the kernel posts completions although they are not fetched, so that they
+    // overflow a queue of 64.
     let mut driver = Uring::open_with(8, Mode::Plain, None).unwrap();
     let mut buffer = vec![0; OPS];
     let (ours, mut theirs) = pair();
@@ -362,7 +363,8 @@ fn the_ring_is_not_inherited() {
     });
 }
 
-/// Makes the kernel refuse io_uring to the calling thread, and to nobody else, for as long as the thread lives.
+/// Makes the kernel refuse io_uring to the calling thread, and to no other, for as long as the
+/// thread lives.
 fn forbid_io_uring(errno: i32) {
     const RETURN_ERRNO: u32 = 0x0005_0000;
     const RETURN_ALLOW: u32 = 0x7fff_0000;
@@ -379,7 +381,7 @@ fn forbid_io_uring(errno: i32) {
         step(give, 0, RETURN_ALLOW),
     ];
     let program = libc::sock_fprog { len: 4, filter: filter.as_mut_ptr() };
-    // SAFETY: plain integers.
+    // SAFETY: the arguments are plain integers.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
     // SAFETY: the program is valid and is copied by the call.
     let outcome =

@@ -148,7 +148,7 @@ impl Socket {
         // `self`.
         let fd = unsafe { self.transfer(op, Direction::Read)? };
         let fd = RawFd::try_from(fd).expect("the kernel's fds are non-negative ints");
-        // SAFETY: the op's result is a new fd that nobody else owns.
+        // SAFETY: the op's result is a new fd, which nothing else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok((Socket::new(fd, Settings::default()), A::from_raw(&address)?))
     }

@@ -1,5 +1,5 @@
-//! Models of the waits of threads: which claim wins, what the winner may touch, and when the frame
-//! may be left.
+//! Models of the waits of threads and of listeners: which claim wins, what the winner may touch,
+//! and when the frame may be left.
 
 use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
@@ -11,7 +11,7 @@ use crate::base::local;
 use crate::base::sync::{Signal, SpinLock};
 use crate::park::host::{Host, enter_host};
 
-/// A frame with a wait, and the list in which others find it.
+/// A frame with a wait, and the list in which other threads find it.
 struct Shared {
     found: SpinLock<*const Waiter>,
     gift: UnsafeCell<u32>,
@@ -135,8 +135,8 @@ static HOST: Host = Host {
     blocks: |_| {},
 };
 
-/// A wait of a task that listens. The model gets the signal that says that the task is runnable, and returns its other thread, which may
-/// end after the frame.
+/// Runs a model of a task that listens. The model gets the signal that is raised when the task is
+/// runnable. It returns its other thread, which may end after the frame.
 fn listening(model: impl FnOnce(&Waiter, &Signal, Arc<Shared>) -> JoinHandle<()>) {
     let _host = enter_host(&HOST);
     let task = Box::new(Signal::new());
@@ -180,7 +180,7 @@ fn a_listener_that_has_parked_may_be_cancelled() {
         listening(|waiter, task, shared| {
             let other = Arc::clone(&shared);
             let other = thread::spawn(move || wake(&other, 1));
-            // A cancellation is the own worker's claim, which needs no message.
+            // A cancellation is a claim by the task's own worker, which needs no message.
             let parked = waiter.listen().is_none();
             if parked && waiter.claim(CANCELLED) {
                 *shared.found.lock() = std::ptr::null();
