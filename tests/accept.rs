@@ -1,6 +1,7 @@
-//! Who is woken by a connection: rows of `doc/behaviour/serve.md`.
+//! Rows of `doc/behaviour/serve.md`: which acceptor a connection wakes.
 //!
-//! They count how often tasks go on, by the hook at switches, of which a process has one. So they are a program of their own.
+//! The tests count the turns of tasks with the hook at switches. A process has one such hook, so
+//! these tests are a program of their own.
 
 mod common;
 
@@ -20,17 +21,17 @@ use ecru::task::{Leave, SwitchHook, set_switch_hook};
 use ecru::{CancelHandle, Cancelled, DriverKind, Placement, Runtime, RuntimeHandle};
 
 thread_local! {
-    /// The running task is one whose turns are counted.
+    /// Whether the turns of the running task are counted.
     static COUNTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How often a task that is counted has gone on after a wait.
+/// The number of times that a counted task has continued after a wait.
 static TURNS: AtomicUsize = AtomicUsize::new(0);
 
-/// What is cancelled when a task that is counted goes on next, before it does.
+/// A handle that is cancelled when a counted task continues for the next time, before it does so.
 static CANCELLED_FIRST: Mutex<Option<CancelHandle>> = Mutex::new(None);
 
-/// One test at a time: they share the count.
+/// The tests run one at a time, because they share the counter.
 static ALONE: Mutex<()> = Mutex::new(());
 
 struct Turns;
@@ -54,7 +55,7 @@ impl SwitchHook for Turns {
     }
 }
 
-/// Runs a test on each driver, with so many workers.
+/// Runs a test on each driver, with this number of workers.
 fn on_each(workers: usize, test: impl Fn()) {
     static ONCE: Once = Once::new();
     let _alone = ALONE.lock();
@@ -66,14 +67,15 @@ fn on_each(workers: usize, test: impl Fn()) {
     }
 }
 
-/// A client that is served: it gets a byte. Not on a worker.
+/// Connects as a client and returns the byte that the acceptor sends. This runs outside the
+/// workers.
 fn be_served(address: SocketAddr) -> u8 {
     let mut byte = [0];
     StdStream::connect(address).unwrap().read_exact(&mut byte).unwrap();
     byte[0]
 }
 
-/// Accepts until it is cancelled, and gives each connection the byte.
+/// Accepts until the task is cancelled, and sends `byte` on each connection.
 fn serve(listener: &TcpListener, byte: u8) {
     COUNTED.set(true);
     loop {
@@ -87,13 +89,14 @@ fn serve(listener: &TcpListener, byte: u8) {
     }
 }
 
-/// Waits until so many tasks wait for connections.
+/// Waits until `count` tasks wait for connections.
 fn until_waiting(count: usize) {
     let waits = |task: &&TaskInfo| task.waits_on().is_some_and(|wait| wait.fd().is_some());
     until(|| RuntimeHandle::current().dump().tasks().filter(waits).count() == count);
 }
 
-/// A listener that is known to be shared, because two tasks have waited at once.
+/// Returns a listener that is known to be shared, because two tasks have already waited on it at
+/// once.
 fn listen_together() -> (TcpListener, SocketAddr) {
     let (listener, address) = listen();
     ecru::scope(|s| {
@@ -105,14 +108,15 @@ fn listen_together() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// So many connections one after another, for so many acceptors that all wait at first; how many turns they took, and who has served.
+/// Makes `connections` connections one after another, for `acceptors` tasks that all wait at first.
+/// Returns the number of turns that the tasks took, and the bytes of the acceptors that served.
 fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usize, Vec<u8>) {
     until_waiting(acceptors);
     let before = TURNS.load(SeqCst);
     let serve_one = |_| {
         let client = thread::spawn(move || be_served(address));
         until(|| client.is_finished());
-        // The acceptor waits again.
+        // The acceptor waits again by now.
         settle();
         client.join().unwrap()
     };
@@ -120,7 +124,7 @@ fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usiz
     (TURNS.load(SeqCst) - before, served)
 }
 
-/// On as many workers as there are acceptors.
+/// Each acceptor has a worker of its own.
 #[test]
 fn serve_13_one_wake_up_for_each_connection_slow() {
     const ACCEPTORS: usize = 8;
@@ -132,20 +136,21 @@ fn serve_13_one_wake_up_for_each_connection_slow() {
             for n in 0..ACCEPTORS {
                 let (listener, barrier) = (&listener, &each_on_its_own);
                 s.spawn_daemon(move || {
-                    // Blocks the worker, so that no two are on one.
+                    // This blocks the worker, so that each acceptor gets a worker of its own.
                     barrier.wait();
                     serve(listener, n as u8);
                 });
             }
             let (turns, served) = turns_for(address, ACCEPTORS, CONNECTIONS);
             assert_eq!(served.len(), CONNECTIONS);
-            // All of them for each would be eight times as many as there are connections.
+            // If each connection woke all acceptors, the turns would be eight times the
+            // connections.
             assert!(turns <= 3 * CONNECTIONS, "{turns} turns for {CONNECTIONS} connections");
         });
     });
 }
 
-/// On one worker they are served in the order in which they came.
+/// The acceptors of one worker are served in the order in which they began to wait.
 #[test]
 fn serve_14_acceptors_of_one_worker_take_turns() {
     const ACCEPTORS: usize = 8;
@@ -166,7 +171,7 @@ fn serve_14_acceptors_of_one_worker_take_turns() {
     });
 }
 
-/// Cancelled acceptors take no news along.
+/// If a cancelled acceptor was woken for a connection, another acceptor is told of it.
 #[test]
 fn serve_15_no_connection_is_stranded_slow() {
     on_each(4, || {
@@ -196,7 +201,7 @@ fn serve_15_no_connection_is_stranded_slow() {
                     victims.iter().for_each(|victim| victim.cancel());
                 });
                 for victim in victims {
-                    // It may have been cancelled before it began.
+                    // The task may have been cancelled before it began.
                     if matches!(victim.join(), Ok(true)) {
                         served.fetch_add(1, SeqCst);
                     }
@@ -207,7 +212,8 @@ fn serve_15_no_connection_is_stranded_slow() {
     });
 }
 
-/// A task that is told of a connection and cancelled before it goes on does not take the news along.
+/// If a task is woken for a connection and cancelled before it continues, another acceptor is told
+/// of the connection.
 #[test]
 fn serve_15_no_connection_is_stranded_by_one_that_was_told() {
     const ROUNDS: usize = 40;
@@ -232,7 +238,8 @@ fn serve_15_no_connection_is_stranded_by_one_that_was_told() {
                         let before = served.load(SeqCst);
                         match listener.accept() {
                             Ok(_) => _ = served.fetch_add(1, SeqCst),
-                            // It has left the connection to the other, which has to hear of it.
+                            // This task has left the connection to the other acceptor, which must
+                            // be told of it.
                             Err(_) => until(|| served.load(SeqCst) > before || over()),
                         }
                     });
@@ -252,7 +259,7 @@ const IDLE: usize = 0;
 const COMPUTES: usize = 1;
 const ENOUGH: usize = 2;
 
-/// A worker that was asleep with an acceptor, and computes now, keeps no connection from the others.
+/// If a worker that slept with an acceptor computes now, other acceptors serve the connections.
 #[test]
 fn serve_16_a_worker_that_computes_holds_none_up() {
     on_each(3, || {
@@ -282,10 +289,10 @@ fn serve_16_a_worker_that_computes_holds_none_up() {
             });
             until_waiting(2);
             let rounds = || {
-                // Whatever happens here, the worker is not left computing.
+                // On every exit from here, the worker stops computing.
                 let _over = OnDrop(|| state.store(ENOUGH, SeqCst));
                 for _ in 0..20 {
-                    // Both are waiting by now, and their workers sleep.
+                    // Both acceptors wait by now, and their workers sleep.
                     thread::sleep(ms(1));
                     go.send(()).unwrap();
                     until(|| state.load(SeqCst) == COMPUTES);
@@ -294,7 +301,8 @@ fn serve_16_a_worker_that_computes_holds_none_up() {
                     until(|| state.load(SeqCst) == IDLE);
                 }
             };
-            // From a thread of its own: the worker that computes may be the root's.
+            // The rounds run on a separate thread, because the worker that computes may be that of
+            // the root task.
             thread::scope(|threads| {
                 let rounds = threads.spawn(rounds);
                 until(|| rounds.is_finished());
@@ -305,7 +313,8 @@ fn serve_16_a_worker_that_computes_holds_none_up() {
     });
 }
 
-/// An acceptor that fails because of something else than the connection leaves it to the others, who learn of it.
+/// If an acceptor fails for a reason other than the connection, the other acceptors are told of the
+/// connection.
 #[test]
 fn serve_17_a_failure_is_passed_on() {
     const ACCEPTORS: usize = 6;
@@ -331,7 +340,7 @@ fn serve_17_a_failure_is_passed_on() {
     });
 }
 
-/// A socket that is made, and what connects it later.
+/// Creates a socket, and returns a function that connects it.
 fn prepared(address: SocketAddr) -> impl FnOnce() -> OwnedFd {
     let family = rustix::net::AddressFamily::INET;
     let socket = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).unwrap();
@@ -341,7 +350,7 @@ fn prepared(address: SocketAddr) -> impl FnOnce() -> OwnedFd {
     }
 }
 
-/// Runs `body` while the process can open no file.
+/// Runs `body` while the process cannot open any file.
 fn without_descriptors(body: impl FnOnce()) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Nofile);

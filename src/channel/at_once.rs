@@ -1,5 +1,7 @@
-//! What most sends and receives are, in a few instructions each: a value goes into the buffer, out of it, or from one who waits to one who
-//! does not. Where anything else may have to be done they do nothing, and [`core`](super::core) knows the rest.
+//! The fast paths of sending and receiving. A value goes into the buffer, out of it, or directly
+//! from one side to a waiter on the other side, in a few instructions. If anything else might be
+//! necessary, a fast path changes nothing, and the caller uses the general path in
+//! [`core`](super::core).
 #![expect(unsafe_code, reason = "values move between stacks")]
 
 use super::core::Locked;
@@ -7,7 +9,7 @@ use super::state::{Overflow, State};
 use crate::park::{Queue, Role};
 
 impl<T> Locked<'_, T> {
-    /// Sends where that is all there is to it: there is room, and nobody waits. What most sends are, in a few instructions.
+    /// Puts the value into the buffer if there is room and no receiver waits. Otherwise returns it.
     #[inline(always)]
     pub(super) fn offer_at_once(&mut self, value: T) -> Result<(), T> {
         let state = &mut *self.state;
@@ -18,7 +20,7 @@ impl<T> Locked<'_, T> {
         Err(value)
     }
 
-    /// Receives where that is all there is to it: there is a value, and nobody waits.
+    /// Takes a value out of the buffer, if there is one and neither side has waiters.
     #[inline(always)]
     pub(super) fn take_at_once(&mut self) -> Option<T> {
         let state = &mut *self.state;
@@ -28,7 +30,8 @@ impl<T> Locked<'_, T> {
         None
     }
 
-    /// Gives a value to the receiver whose turn it is, where that is one like most: it takes any value, and none is in front.
+    /// Gives a value to the first waiting receiver, if it accepts any value and no other value is
+    /// in front. Otherwise returns the value.
     #[inline(always)]
     pub(super) fn hand_over_at_once(&mut self, value: T) -> Result<(), T> {
         let Locked { queue, state, woken } = self;
@@ -40,7 +43,8 @@ impl<T> Locked<'_, T> {
         {
             queue.remove(node);
             if node.claim() {
-                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
+                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim gives
+                // this thread access to it.
                 unsafe { node.data.cast::<T>().write(value) };
                 woken.push(node);
                 return Ok(());
@@ -49,8 +53,8 @@ impl<T> Locked<'_, T> {
         Err(value)
     }
 
-    /// Receives from the sender whose turn it is, where there is no buffer and that is one like most: it has its value with it, and
-    /// none is in front that had been given back.
+    /// Receives the value of the first waiting sender on a rendezvous channel, if the sender has
+    /// made it already and no value that was given back is in front.
     #[inline(always)]
     pub(super) fn take_over_at_once(&mut self) -> Option<T> {
         let Locked { state, woken, .. } = self;
@@ -65,17 +69,18 @@ impl<T> Locked<'_, T> {
             return None;
         }
         woken.push(node);
-        // SAFETY: N2: claimed, hence ours to move out.
+        // SAFETY: N2: the node has been claimed, so this thread may move the value out.
         Some(unsafe { node.data.cast::<T>().read() })
     }
 
-    /// Whether there is plainly nothing to receive. No: `take` knows.
+    /// Returns whether there is certainly nothing to receive. If this returns `false`, `take`
+    /// decides.
     #[inline(always)]
     pub(super) fn is_plainly_empty(&self) -> bool {
         self.state.is_plain && self.state.buffer.is_empty() && self.state.senders.is_empty()
     }
 
-    /// Whether there is plainly no room. No: `offer` knows.
+    /// Returns whether there is certainly no room. If this returns `false`, `offer` decides.
     #[inline(always)]
     pub(super) fn is_plainly_full(&self) -> bool {
         let state = &*self.state;

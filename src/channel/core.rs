@@ -1,20 +1,30 @@
-//! What all flavours have in common: the buffer, those who wait on both sides, and who meets whom.
+//! The core of all kinds of channels: the buffer, the waiters on both sides, and how a sender and a
+//! receiver meet.
 //!
 //! # State
-//! One lock, that of the line of waiting receivers, guards everything in a channel's [`State`]. What runs under it is a handful of moves, and
-//! of user code nothing but predicates (see [`Source::filter`](crate::Source::filter)).
+//! One lock guards everything in a channel's [`State`]: the lock of the line of waiting receivers.
+//! It is held for a few moves only. The only user code that runs under it is predicates (see
+//! [`Source::filter`](crate::Source::filter)).
 //!
-//! Between two holders of the lock this is so:
-//! 1. Senders wait only while there is no room: `buffer.len() + reserved == capacity`, unless the policy makes room.
-//! 2. Receivers wait only while there is nothing for them: the buffer is empty, or they have refused what is at its front;
-//!    where there is no buffer, they have refused what each waiting sender holds.
-//! 3. Who finds that one of these is not so any more because of what it did, makes it so before it unlocks: [`Locked::settle`].
+//! Whenever the lock is free, these invariants hold:
+//! 1. Senders wait only while there is no room: `buffer.len() + reserved == capacity`, unless the
+//!    policy makes room.
+//! 2. Receivers wait only while there is nothing for them: the buffer is empty, or they have
+//!    refused the value at its front. On a rendezvous channel, they have refused the value of each
+//!    waiting sender.
+//! 3. A lock holder that breaks one of these restores it before it unlocks, by [`Locked::settle`].
 //!
 //! # Meeting
-//! A sender that finds a waiting receiver claims it and gives it the value: into its frame (`Slot`), or, where the receiver waits
-//! for other things too, into `handed` under the address of its node (`Take`), to be fetched. One that is only to be
-//! notified (`Notify`) looks into the buffer itself. A receiver that makes room moves the value of the sender who has waited
-//! longest (`Value`) into the buffer, or promises the room to it (`Offer`): see [`super::reservation`].
+//! A sender that finds a waiting receiver claims it and hands the value over. The role of the
+//! receiver's node decides how:
+//! - `Slot`: the sender writes the value into the receiver's frame.
+//! - `Take`: the receiver waits for other things too. The value goes into `handed`, under the
+//!   address of the receiver's node, and the receiver fetches it from there.
+//! - `Notify`: the receiver is only notified, and looks into the buffer itself.
+//!
+//! A receiver that makes room serves the sender that has waited longest. It moves the value of a
+//! `Value` node into the buffer. It reserves the room for an `Offer` node: see
+//! [`super::reservation`].
 #![expect(unsafe_code, reason = "the list's lock guards the state; values move between stacks")]
 
 use super::state::{Handed, Overflow, ROOMY, State};
@@ -32,16 +42,17 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-/// A wait ends because nobody will ever come.
+/// The outcome of a wait that ended because the channel is disconnected.
 pub(super) const DISCONNECTED: u32 = u32::MAX - 1;
 
-/// What changes with each value comes first: the lock, the buffer's ends and the lines of those who wait, in one cache line.
+/// A channel. The fields that change with each value come first, so that they share a cache line:
+/// the lock, the buffer's ends and the lines of waiters.
 #[repr(C, align(64))]
 pub(super) struct Channel<T> {
-    /// Those who wait to receive. Its lock guards `state`.
+    /// The line of waiting receivers. Its lock guards `state`.
     receivers: WaitList,
     state: UnsafeCell<State<T>>,
-    /// `Sender`s and `Receiver`s that exist.
+    /// The number of existing `Sender`s and `Receiver`s.
     pub(super) sender_count: AtomicUsize,
     pub(super) receiver_count: AtomicUsize,
 }
@@ -51,16 +62,17 @@ unsafe impl<T: Send> Sync for Channel<T> {}
 // SAFETY: H1, as above.
 unsafe impl<T: Send> Send for Channel<T> {}
 
-/// What became of a value.
+/// The result of an attempt to send.
 pub(super) enum Offered<T> {
     Accepted,
-    /// Accepted, and this one, which is to be dropped without the lock, had to go.
+    /// The value was accepted and displaced this one. The caller drops it after it has released the
+    /// lock.
     Evicted(T),
     Full(T),
     Disconnected(T),
 }
 
-/// What a look for a value found.
+/// The result of an attempt to receive.
 pub(super) enum Taken<T> {
     Value(T),
     Empty,
@@ -69,7 +81,8 @@ pub(super) enum Taken<T> {
 
 impl<T> Channel<T> {
     pub(super) fn new(state: State<T>) -> Channel<T> {
-        // Where little fits, each side waits for the other anyway, and a pause would only delay both.
+        // With a small buffer, each side has to wait for the other anyway. A burst would only delay
+        // both.
         let in_bursts = state.capacity >= ROOMY;
         Channel {
             receivers: if in_bursts { WaitList::for_bursts() } else { WaitList::new() },
@@ -79,7 +92,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Does what a destructor has to do. If this thread runs a predicate under the channel's lock, it is done when the lock has been released.
+    /// Calls `work`, for a destructor. If this thread is running a predicate under the channel's
+    /// lock, the call is made after the lock has been released.
     #[inline]
     pub(super) fn do_unlocked<A: 'static>(&self, with: A, work: fn(&Channel<T>, A)) {
         if self.receivers.is_asking() {
@@ -93,15 +107,15 @@ impl<T> Channel<T> {
     fn do_later<A: 'static>(&self, with: A, work: fn(&Channel<T>, A)) {
         let channel = ptr::from_ref(self);
         let quietly = move || {
-            // SAFETY: L5: lent to the lock holder.
+            // SAFETY: L5: the channel is lent to the lock holder.
             let channel = unsafe { &*channel };
             drop_quietly(panic::catch_unwind(AssertUnwindSafe(|| work(channel, with))));
         };
-        // SAFETY: L5: the work uses the lock holder's channel, and what it owns.
+        // SAFETY: L5: the work uses only the lock holder's channel and what the closure owns.
         unsafe { self.receivers.put_off(quietly) };
     }
 
-    /// The list that is notified when there is something to receive.
+    /// Returns the list that is notified when there is something to receive.
     pub(super) fn list(&self) -> &WaitList {
         &self.receivers
     }
@@ -111,7 +125,7 @@ impl<T> Channel<T> {
         self.locked(self.receivers.lock())
     }
 
-    /// The same with the list's lock, which has been taken.
+    /// Returns the locked channel. The caller has already taken the list's lock.
     #[inline(always)]
     pub(super) fn locked<'a>(&'a self, queue: BiasedGuard<'a, Queue>) -> Locked<'a, T> {
         let state = NonNull::new(self.state.get()).expect("a cell's place is not null");
@@ -121,7 +135,8 @@ impl<T> Channel<T> {
 
 impl<T: Send> Ring for Channel<T> {
     fn ring(&self) {
-        // All: whoever finds nothing waits again, and so says that there is to be another alarm.
+        // All waiters are woken. Each one that finds nothing waits again, and so sets the next
+        // alarm.
         self.receivers.notify_all();
     }
 }
@@ -141,15 +156,17 @@ impl<T> fmt::Debug for Channel<T> {
     }
 }
 
-/// The channel while its lock is held. Those who have been served are let go on when it no longer is.
+/// A channel whose lock is held. The waiters that were served under the lock are unparked after it
+/// has been released.
 pub(super) struct Locked<'a, T> {
-    // The order of the fields is that in which they are dropped: unlocked first.
+    // The fields are dropped in this order, so the lock is released first.
     pub(super) queue: BiasedGuard<'a, Queue>,
     pub(super) state: Held<'a, T>,
     pub(super) woken: Woken,
 }
 
-/// The state of a channel whose lock is held. Not a `&mut`: a function that is given one may rely on it until it returns, but those that are given a [`Locked`] unlock it
+/// The state of a channel whose lock is held. It is not a `&mut`, because a function with a `&mut`
+/// parameter may rely on it until it returns. Functions that are given a [`Locked`] unlock it
 /// before they wait.
 pub(super) struct Held<'a, T> {
     state: NonNull<State<T>>,
@@ -161,7 +178,7 @@ impl<T> Deref for Held<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &State<T> {
-        // SAFETY: H1: the lock is held for as long as this is there.
+        // SAFETY: H1: the lock is held as long as this value exists.
         unsafe { self.state.as_ref() }
     }
 }
@@ -169,7 +186,8 @@ impl<T> Deref for Held<'_, T> {
 impl<T> DerefMut for Held<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut State<T> {
-        // SAFETY: H1, as above; borrowed mutably, so nothing else is made of it meanwhile.
+        // SAFETY: H1, as above. The mutable borrow of `self` excludes any other reference to the
+        // state.
         unsafe { self.state.as_mut() }
     }
 }
@@ -207,7 +225,7 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Sends where there is room.
+    /// Puts a value into the channel. The caller has made sure that there is room.
     pub(super) fn put(&mut self, value: T) {
         let back = if self.state.buffer.is_empty() { self.hand_over(value) } else { Some(value) };
         if let Some(value) = back {
@@ -217,17 +235,18 @@ impl<T> Locked<'_, T> {
         self.settle();
     }
 
-    /// A value has gone in.
+    /// Ends a send after the value has been accepted.
     #[inline]
     fn sent(&mut self) {
         if self.state.once {
             self.close();
-            // Those who waited, because the one place was reserved, came too late.
+            // These senders waited for the only place, which was reserved. It has been used now.
             claim_all(&self.state.senders, Role::Value, &mut self.woken);
         }
     }
 
-    /// Gives a value to the waiting receiver whose turn it is; back: none of them wants it.
+    /// Gives a value to the first waiting receiver that accepts it. Returns the value if there is
+    /// no such receiver.
     pub(super) fn hand_over(&mut self, value: T) -> Option<T> {
         let Locked { queue: guard, state, woken } = self;
         let mut value = Some(value);
@@ -247,7 +266,8 @@ impl<T> Locked<'_, T> {
                     Ok(false) => return None,
                     Err(payload) => {
                         queue.remove(node);
-                        // Also where the wait has ended meanwhile: the owner, who still has to come by for this lock, drops it without.
+                        // The payload is stored even if the wait has ended meanwhile. The owner
+                        // still has to take this lock, and drops the payload after releasing it.
                         node.panic.set(Some(payload));
                         if node.claim() {
                             woken.push(node);
@@ -257,7 +277,8 @@ impl<T> Locked<'_, T> {
                 }
             }
             if matches!(node.role(), Role::Notify | Role::Peek) && state.capacity == 0 {
-                // There is nowhere to put the value for it; its turn comes when the sender waits.
+                // There is no buffer to which the value could go. This node is notified when the
+                // sender waits.
                 return None;
             }
             queue.remove(node);
@@ -266,19 +287,21 @@ impl<T> Locked<'_, T> {
             }
             woken.push(node);
             match (node.role(), value.take()) {
-                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim makes it ours.
+                // SAFETY: N2: a receiver's node points to a place for a `T`, and the claim gives
+                // this thread access to it.
                 (Role::Slot | Role::Meet, Some(value)) => unsafe {
                     node.data.cast::<T>().write(value);
                 },
                 (Role::Take, Some(value)) => {
                     state.handed.push(Handed { ticket: node.ticket(), value })
                 }
-                // Whether it wants it will be seen; until then it is for others.
+                // The waiter has yet to decide whether it wants the value. Until then the value is
+                // offered to other waiters.
                 (Role::Look | Role::Peek, back) => {
                     value = back;
                     return None;
                 }
-                // It looks into the buffer, where the value goes.
+                // This waiter looks into the buffer, to which the value goes.
                 (_, back) => value = back,
             }
             Some(())
@@ -300,7 +323,7 @@ impl<T> Locked<'_, T> {
         self.take_elsewhere(None)
     }
 
-    /// The same, if `accepts` says yes.
+    /// Receives without waiting, if `accepts` returns true for the next value.
     pub(super) fn take_if(&mut self, accepts: &dyn Fn(&T) -> bool) -> Taken<T> {
         let Some(front) = self.state.buffer.front() else {
             return self.take_elsewhere(Some(accepts));
@@ -316,7 +339,7 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// The buffer is empty.
+    /// Receives when the buffer is empty: from a waiting sender or from the clockwork.
     fn take_elsewhere(&mut self, accepts: Option<&dyn Fn(&T) -> bool>) -> Taken<T> {
         if self.state.capacity == 0
             && let Some(value) = self.take_from_sender(accepts)
@@ -329,7 +352,7 @@ impl<T> Locked<'_, T> {
         if self.is_drained() { Taken::Disconnected } else { Taken::Empty }
     }
 
-    /// Where there is no buffer: the value of a waiting sender.
+    /// Receives the value of a waiting sender, on a rendezvous channel.
     fn take_from_sender(&mut self, accepts: Option<&dyn Fn(&T) -> bool>) -> Option<T> {
         let senders = &self.state.senders;
         let value = senders.seek(|node| {
@@ -337,7 +360,8 @@ impl<T> Locked<'_, T> {
                 return None;
             }
             if let Some(accepts) = accepts {
-                // SAFETY: N2: a sender's node points to its value, which stays where it is while the lock is held.
+                // SAFETY: N2: a sender's node points to its value, which stays in place while the
+                // lock is held.
                 let value = unsafe { &*node.data.cast::<T>() };
                 match ask(&self.queue, &mut self.woken, || accepts(value)) {
                     Ok(true) => {}
@@ -350,7 +374,7 @@ impl<T> Locked<'_, T> {
                 return None;
             }
             self.woken.push(node);
-            // SAFETY: N2: claimed, hence ours to move out.
+            // SAFETY: N2: the node has been claimed, so this thread may move the value out.
             Some(unsafe { node.data.cast::<T>().read() })
         })?;
         self.disconnect_if_drained();
@@ -372,14 +396,15 @@ impl<T> Locked<'_, T> {
             }
         }
         match clockwork.period {
-            // The next pause begins now if this one was fetched late: no burst.
+            // The next period begins now if this value was fetched late, so there is no burst of
+            // missed values.
             Some(period) => match now.max(due).checked_add(period) {
                 Some(next) => clockwork.next = next,
                 None => self.state.clockwork = None,
             },
             None => self.state.clockwork = None,
         }
-        // Who refused this one does not know when the next is due.
+        // A waiter that refused this value does not know when the next one is due.
         let picky =
             |node: &Node| (node.predicate().is_some() || node.role() == Role::Look).then_some(());
         if self.queue.seek(picky).is_some() {
@@ -388,7 +413,7 @@ impl<T> Locked<'_, T> {
         Taken::Value(value)
     }
 
-    /// A value has left the buffer.
+    /// Restores the invariants after a value has left the buffer.
     #[inline]
     fn took(&mut self) {
         if !self.state.senders.is_empty() || !self.queue.is_empty() || self.state.closed {
@@ -396,7 +421,7 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Makes the rules of the module so again.
+    /// Restores the invariants of this module.
     pub(super) fn settle(&mut self) {
         loop {
             while self.state.has_room() && self.admit_sender() {
@@ -417,13 +442,14 @@ impl<T> Locked<'_, T> {
             && self.state.buffer.is_empty()
             && !self.state.senders.is_empty()
         {
-            // A value that had been given back was in front of theirs: who refused it has not seen them.
+            // A value that was given back was in front of the senders' values. A receiver that
+            // refused it has not seen theirs yet.
             self.queue.look_again(&mut self.woken);
         }
         self.disconnect_if_drained();
     }
 
-    /// Lets the sender in who has waited longest.
+    /// Lets the sender in that has waited longest. Returns whether there was one.
     fn admit_sender(&mut self) -> bool {
         let State { senders, buffer, reserved, .. } = &mut *self.state;
         let senders: &Queue = senders;
@@ -438,9 +464,9 @@ impl<T> Locked<'_, T> {
                     *reserved += 1;
                     node.reserved.set(ROOM);
                 }
-                // SAFETY: N2: claimed, hence ours to move out.
+                // SAFETY: N2: the node has been claimed, so this thread may move the value out.
                 Role::Value => buffer.push_back(unsafe { node.data.cast::<T>().read() }),
-                // It only looks, and may not use the room.
+                // This waiter only looks, and does not use the room.
                 _ => return None,
             }
             Some(())
@@ -448,11 +474,11 @@ impl<T> Locked<'_, T> {
         admitted.is_some()
     }
 
-    /// Whether nothing will ever come any more.
+    /// Returns whether no value can be received any more.
     pub(super) fn is_drained(&self) -> bool {
         let state = &*self.state;
-        // What is reserved comes to nothing where nothing is delivered any more.
-        // So does what has been handed over and is given back.
+        // After `close_now`, reservations deliver nothing. Neither does a value that was handed
+        // over and is given back.
         let undecided =
             state.reserved != 0 || !state.senders.is_empty() || !state.handed.is_empty();
         let over = state.discards || !undecided;
@@ -461,18 +487,18 @@ impl<T> Locked<'_, T> {
 
     pub(super) fn disconnect_if_drained(&mut self) {
         if self.is_drained() {
-            // Who can fetch a value finds that there will be none.
+            // The waiters that can fetch a value find out themselves that there will be none.
             claim_all(&self.queue, Role::Slot, &mut self.woken);
         }
     }
 
-    /// No new sends; what is there is delivered.
+    /// Rejects new sends. Values that are already in the channel are still delivered.
     pub(super) fn close(&mut self) {
         self.state.closed = true;
         self.state.is_plain = false;
         let senders = &self.state.senders;
         senders.seek(|node| -> Option<()> {
-            // Those who have no value yet have nothing to be delivered.
+            // A sender that has not made its value yet has nothing to deliver.
             if node.role() != Role::Value || node.is_dead() {
                 senders.remove(node);
                 if node.claim() {
@@ -484,7 +510,8 @@ impl<T> Locked<'_, T> {
         self.disconnect_if_drained();
     }
 
-    /// Nothing is delivered any more: waiting senders keep their values. The buffer's are for the caller to drop without the lock.
+    /// Rejects new sends and delivers nothing any more. Waiting senders keep their values. Returns
+    /// the values of the buffer, which the caller drops after it has released the lock.
     #[must_use]
     pub(super) fn close_now(&mut self) -> VecDeque<T> {
         self.state.closed = true;
@@ -497,12 +524,14 @@ impl<T> Locked<'_, T> {
         dropped
     }
 
-    /// A sender has come to wait: the first of those who were to be notified sees it, and all who only look on.
+    /// Tells receivers that a sender has started to wait: the first `Notify` node, and all `Peek`
+    /// nodes before it.
     pub(super) fn notify_receiver(&mut self) {
         notify(&self.queue, &mut self.woken);
     }
 
-    /// A select has come to send: all receivers that only look on see it. Others that are notified take what is there, and there is nothing.
+    /// Tells all `Peek` nodes that a select waits to send. `Notify` nodes are not told: they take a
+    /// value, and the select has not made one.
     pub(super) fn notify_onlookers(&mut self) {
         let Locked { queue, woken, .. } = self;
         let queue: &Queue = queue;
@@ -518,7 +547,7 @@ impl<T> Locked<'_, T> {
     }
 }
 
-/// Wakes the first in a line of those who were to be notified, and before it all who only look on.
+/// Wakes the first `Notify` node in a line, and all `Peek` nodes before it.
 fn notify(queue: &Queue, woken: &mut Woken) {
     queue.seek(|node| {
         if !matches!(node.role(), Role::Notify | Role::Peek) {
@@ -533,7 +562,8 @@ fn notify(queue: &Queue, woken: &mut Woken) {
     });
 }
 
-/// Ends the waits of everybody in a line; of those with the given role as disconnected, since they look at nothing else.
+/// Ends all waits in a line. Nodes with the role `blind`, and `Meet` nodes, are claimed as
+/// disconnected, because their owners do not look again.
 fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     queue.seek(|node| -> Option<()> {
         queue.remove(node);
@@ -546,12 +576,13 @@ fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     });
 }
 
-/// In a node's `reserved`: what was reserved for it is room in the buffer.
+/// In a node's `reserved`: room in the buffer has been reserved for the node.
 pub(super) const ROOM: usize = usize::MAX;
 
 pub(super) type Panic = Box<dyn std::any::Any + Send>;
 
-/// Asks a predicate, which is user code, with the channel locked. What it has dropped, and needs the lock, goes when the lock is free.
+/// Calls a predicate, which is user code, while the channel is locked. Destructors in it that need
+/// the lock are put off until the lock is free.
 pub(super) fn ask(
     queue: &BiasedGuard<'_, Queue>,
     woken: &mut Woken,

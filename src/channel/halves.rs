@@ -1,7 +1,7 @@
-//! Sending and receiving without a deadline, which tasks do most: at once where that is possible, else as a wait in two halves (see
-//! [`task::away`]).
+//! Sends and receives without a deadline, the most frequent operations of tasks. Each tries the
+//! fast path first, and otherwise waits in two halves (see [`task::away`]).
 //!
-//! Only what is done at once and the switch become a part of the user's function.
+//! Only the fast path and the switch are inlined into the user's function.
 #![expect(unsafe_code, reason = "registers waits on the user's stack")]
 
 use std::mem::MaybeUninit;
@@ -13,10 +13,10 @@ use crate::park::{self, Queue};
 use crate::task;
 use crate::task::away::{self, Away};
 
-/// What the first half came to.
+/// The result of the first half.
 pub(super) enum Begun<R> {
     Done(R),
-    /// The caller is to go away, and to call the second half then.
+    /// The caller must switch away, and then call the second half.
     Away(Away),
 }
 
@@ -39,7 +39,8 @@ impl<T> Channel<T> {
         };
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
-        // SAFETY: N1: this frame stays until the second half has returned, and nobody else is given the place.
+        // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
+        // the place.
         match unsafe { self.begin_send(guard, value, at) } {
             Begun::Done(result) => result,
             Begun::Away(away) => {
@@ -50,10 +51,12 @@ impl<T> Channel<T> {
         }
     }
 
-    /// The first half: sends, or waits in line. Who comes with the lock has found that a send at once is not possible.
+    /// The first half of a send: sends, or registers the wait. A caller that passes the lock has
+    /// already tried the fast path in vain.
     ///
     /// # Safety
-    /// N1: the place at `at` stays until the second half has returned, which is called after going away.
+    /// N1: the place at `at` stays until the second half has returned. The caller switches away and
+    /// then calls the second half.
     #[inline(never)]
     #[track_caller]
     unsafe fn begin_send<'a>(
@@ -95,10 +98,11 @@ impl<T> Channel<T> {
         }
     }
 
-    /// The second half.
+    /// The second half of a send.
     ///
     /// # Safety
-    /// N1: as [`Channel::begin_send`], which has begun a wait there, and the caller has been away since.
+    /// N1: [`Channel::begin_send`] has begun a wait at `at`, and the caller has switched away
+    /// since. The promise of `begin_send` still holds.
     #[inline(never)]
     unsafe fn end_send(&self, at: *mut Waiting<T>) -> Result<(), NotSent<T>> {
         // SAFETY: N1, the caller's promise.
@@ -125,7 +129,8 @@ impl<T> Channel<T> {
         };
         let mut waiting = MaybeUninit::uninit();
         let at = waiting.as_mut_ptr();
-        // SAFETY: N1: this frame stays until the second half has returned, and nobody else is given the place.
+        // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
+        // the place.
         let received = match unsafe { self.begin_recv(guard, at) } {
             Begun::Done(received) => received,
             Begun::Away(away) => {
@@ -134,11 +139,12 @@ impl<T> Channel<T> {
                 unsafe { self.end_recv(at) }
             }
         };
-        // SAFETY: N2: both halves leave the value there.
+        // SAFETY: N2: if either half succeeds, it leaves the value there.
         received.map(|()| unsafe { Waiting::take(at) })
     }
 
-    /// The first half: receives, or waits in line. With the lock as above.
+    /// The first half of a receive: receives, or registers the wait. A caller that passes the lock
+    /// has already tried the fast path in vain.
     ///
     /// # Safety
     /// N1: as [`Channel::begin_send`].
@@ -193,10 +199,11 @@ impl<T> Channel<T> {
         Begun::Done(unsafe { Waiting::leave(at, received) })
     }
 
-    /// The second half.
+    /// The second half of a receive.
     ///
     /// # Safety
-    /// N1: as [`Channel::begin_recv`], which has begun a wait there, and the caller has been away since.
+    /// N1: [`Channel::begin_recv`] has begun a wait at `at`, and the caller has switched away
+    /// since. The promise of `begin_recv` still holds.
     #[inline(never)]
     #[track_caller]
     unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
@@ -216,7 +223,7 @@ impl<T> Channel<T> {
             Ok(()) => Ok(()),
             Err(locked) => {
                 let received = self.recv_after(locked, outcome);
-                // SAFETY: N1: the wait is over, and out of its line.
+                // SAFETY: N1: the wait is over, and its node is out of the line.
                 unsafe { Waiting::leave(at, received) }
             }
         }

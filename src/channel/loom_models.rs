@@ -1,7 +1,9 @@
-//! Channels between threads, in every interleaving: nothing is lost, nothing comes twice, nobody waits for ever.
+//! Models of channels between threads: in every interleaving no value is lost or received twice,
+//! and no wait lasts for ever.
 //!
-//! A deadline stands for a cancellation too: for a channel both are a claim by somebody else, after which the owner leaves the line. In a
-//! model every deadline has passed by the time somebody sleeps on it.
+//! A deadline also stands for a cancellation. For a channel, both are a claim by another party,
+//! after which the owner leaves the line. In a model, every deadline has passed as soon as a thread
+//! sleeps on it.
 
 use loom::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,7 +12,8 @@ use super::{Receiver, RecvError, Select, Sender, bounded, dropping, oneshot, sli
 use crate::source::{Source, race};
 use crate::{select, select_biased};
 
-/// Three threads that all wait take minutes with more preemptions.
+/// The bound on preemptions is small, because models with three waiting threads take minutes with
+/// more.
 fn check(body: fn()) {
     check_with(2, body);
 }
@@ -21,7 +24,7 @@ fn check_with(preemptions: usize, body: fn()) {
     model.check(body);
 }
 
-/// Late enough to begin a wait, and over as soon as it sleeps.
+/// A deadline that is late enough to begin a wait and has passed as soon as the thread sleeps.
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
@@ -288,7 +291,7 @@ fn a_default_is_not_taken_while_one_of_two_has_a_value() {
             two.send(2).unwrap();
             let _ = first_elsewhere.try_recv();
         });
-        // In this order, and not by chance.
+        // The arms are tried in this order, not in a random one.
         select_biased! {
             recv(second) -> got => assert_eq!(got, Ok(2)),
             recv(first) -> got => assert_eq!(got, Ok(1)),
@@ -340,10 +343,11 @@ fn a_poll_ends_when_the_value_does_not_come() {
         let thread = thread::spawn(move || {
             let mut select = Select::new();
             select.send(&sender);
-            // What was reserved is given back, and in the end the channel closed.
+            // The reservation is given back, and the channel is disconnected at the end.
             drop(select.select());
         });
-        // It may find the offer, or come too early; then the other waits for this receiver to come or to go.
+        // The poll may find the offer, or it may come too early. In the second case the select
+        // waits until this receiver arrives or is dropped.
         assert!(receiver.try_recv().is_err());
         drop(receiver);
         thread.join().unwrap();
@@ -379,7 +383,8 @@ fn a_send_with_a_default_whose_receiver_leaves_loses_nothing() {
     });
 }
 
-/// One peer that waits in `recv`, and nobody else: what `ready` names succeeds at the first attempt.
+/// If the only peer waits in `recv`, the operation that `ready` names succeeds at the first
+/// attempt.
 #[test]
 fn what_ready_names_can_be_sent_to_the_only_receiver() {
     check_with(3, || {
@@ -394,7 +399,8 @@ fn what_ready_names_can_be_sent_to_the_only_receiver() {
     });
 }
 
-/// The same for a peer that waits in `send`.
+/// If the only peer waits in `send`, the operation that `ready` names succeeds at the first
+/// attempt.
 #[test]
 fn what_ready_names_can_be_received_from_the_only_sender() {
     check_with(3, || {

@@ -1,9 +1,12 @@
-//! Polls where there is no buffer: a `try_recv`, or a select that does not wait, finds a select that would send.
+//! Polls of a rendezvous channel that find a select that waits to send. A poll is a `try_recv`, or
+//! a select that does not wait.
 //!
-//! The select's value does not exist yet, and is made only for a receiver. If a poll passed such a select over, a receiver that only polls would never
-//! get its value. So the poll becomes that receiver: see the protocol of [`reservation`](super::reservation). It waits while the value is being
-//! made, but not longer than [`PATIENCE`]: the value may wait for something that only the poller would do. Then it leaves, as a receiver with a
-//! deadline does, and the value goes to the next receiver.
+//! The select's value does not exist yet, because it is made only for a receiver. If polls ignored
+//! such a select, a receiver that only polls would never get its value. So the poll becomes that
+//! receiver: see the protocol of [`reservation`](super::reservation). It waits while the value is
+//! being made, but not longer than [`PATIENCE`], because making the value may wait for something
+//! that only the poller would do. After that it leaves like a receiver with a deadline, and the
+//! value goes to the next receiver.
 #![expect(unsafe_code, reason = "registers waits in frames")]
 
 use std::mem::MaybeUninit;
@@ -15,12 +18,12 @@ use crate::base::clock;
 use crate::park::{self, Mode};
 use crate::task;
 
-/// How long a poll waits for values that selects make for it: long enough for another worker or thread to be woken and to evaluate an expression
-/// that does not wait.
+/// The time for which a poll waits for the values that selects make for it. It is long enough to
+/// wake another worker or thread and to evaluate an expression that does not wait.
 const PATIENCE: Duration = Duration::from_millis(5);
 
 impl<T> Channel<T> {
-    /// Receives without waiting for a sender to come.
+    /// Receives without waiting for a sender to arrive.
     #[inline]
     #[track_caller]
     pub(super) fn poll(&self) -> Taken<T> {
@@ -31,7 +34,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// There is no value, but somebody would make one.
+    /// Receives the value that a select offers to make, when there is no other value.
     #[cold]
     #[track_caller]
     pub(super) fn meet<'a>(&'a self, mut locked: Locked<'a, T>) -> Taken<T> {
@@ -50,13 +53,14 @@ impl<T> Channel<T> {
             // SAFETY: N1: written just now.
             let waiter = unsafe { Waiting::waiter(at) };
             let outcome = task::wait(waiter, Some(until), Mode::Uninterruptible);
-            // SAFETY: N1: over.
+            // SAFETY: N1: the wait is over.
             locked = match unsafe { self.received(at, outcome) } {
-                // SAFETY: N2: it is in its place.
+                // SAFETY: N2: the value is in its place.
                 Ok(()) => return Taken::Value(unsafe { Waiting::take(at) }),
                 Err(locked) => locked,
             };
-            // The value did not come. The next offer is another select's, or made anew.
+            // The value did not come. If there is still an offer, it is a new one or that of
+            // another select.
             match locked.take() {
                 Taken::Empty if locked.has_offer() && clock::now() < until => {}
                 taken => return taken,

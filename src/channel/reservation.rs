@@ -1,18 +1,24 @@
-//! The right to send one value, before there is one: what a select's `send` arm gets.
+//! The right to send one value that has not been made yet. The `send` arm of a select gets one.
 //!
 //! # Protocol
-//! - Where there is a buffer, a reservation is room in it, counted in `reserved`.
-//! - Where there is none, it is a waiting receiver, whose node carries the reservation's number. It goes on waiting in its place,
-//!   passed over by others. It may still leave (its deadline, a cancellation, another arm); then the value goes to somebody else, or
-//!   its sender waits as any other does.
-//! - A select that waits to send (`Offer`) is claimed by whoever brings the one or the other: a receiver that makes room promises
-//!   it the room; one that comes to wait itself is reserved for it. The offer's node then carries [`ROOM`], or the number.
-//! - A poll (`try_recv`, or a select that does not wait) that finds an offer and no value claims the offer and waits in line as [`Role::Meet`],
-//!   reserved from the beginning, until the value has been made or the reservation is given back. Nothing else ends this wait but the end of
-//!   the channel and a short time limit: not a cancellation, nor another sender's value.
-//! - If the receiver has left, or refuses the value, a select that may wait lines up as a sender. One with a `default` leaves the value in the
-//!   channel for the next receiver.
-//! - What is reserved and not used is given back: room lets the next sender in; a receiver is free again, in its old place.
+//! - On a channel with a buffer, a reservation is room in the buffer, counted in `reserved`.
+//! - On a rendezvous channel, it is a waiting receiver, whose node carries the reservation's
+//!   number. The receiver keeps its place in the line, and other senders pass it over. It may still
+//!   leave: by its deadline, a cancellation or another arm. The value then goes to another
+//!   receiver, or its sender waits like any other.
+//! - A select that waits to send has an `Offer` node. The receiver that makes a send possible
+//!   claims it. A receiver that makes room reserves the room for the offer. A receiver that starts
+//!   to wait is itself reserved for the offer. The offer's node then carries [`ROOM`] or the
+//!   number.
+//! - A poll is a `try_recv`, or a select that does not wait. If it finds an offer but no value, it
+//!   claims the offer and waits in line as [`Role::Meet`], reserved from the beginning. The wait
+//!   ends when the value has been made or the reservation is given back. Otherwise only the end of
+//!   the channel and a short time limit end it. A cancellation does not, and neither does the value
+//!   of another sender.
+//! - If the receiver has left or refuses the value, a select that may wait lines up as a sender. A
+//!   select with a `default` leaves the value in the channel for the next receiver.
+//! - An unused reservation is given back. Room goes to the next sender. A receiver is free again,
+//!   and keeps its place.
 
 use std::fmt;
 use std::mem;
@@ -23,7 +29,7 @@ use super::waits::NotSent;
 use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
 use crate::task;
 
-/// Gives itself back when it is dropped.
+/// A reservation, which is given back when it is dropped.
 pub(crate) struct Reservation<'a, T> {
     channel: &'a Channel<T>,
     what: What,
@@ -34,7 +40,7 @@ enum What {
     Room,
     /// The receiver whose node carries this number.
     Receiver(usize),
-    /// Nothing need be reserved: values are dropped, or nobody will ever receive.
+    /// There was nothing to reserve: the channel is closed, or it never makes a sender wait.
     Nothing,
 }
 
@@ -44,19 +50,20 @@ impl<T> Channel<T> {
         self.try_reserve_from(true)
     }
 
-    /// The same; not `picky`: without receivers that may refuse the value.
+    /// Reserves without waiting. If `picky` is false, receivers that may refuse the value are
+    /// passed over.
     pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
         let what = self.lock().reserve(picky)?;
         Some(Reservation { channel: self, what })
     }
 
-    /// What whoever claimed an offer has reserved for it.
+    /// Returns the reservation that the claimer of an offer has made for it.
     pub(super) fn reserved_for(&self, offer: &Node) -> Option<Reservation<'_, T>> {
         let what = match offer.reserved.get() {
-            // The channel has been closed: its owner finds that out.
+            // The channel has been closed. The owner of the offer finds that out itself.
             0 => return None,
             ROOM => What::Room,
-            // If the receiver has left again, the select goes on with all its arms.
+            // If the receiver has left again, the select continues with all its arms.
             number if !self.lock().still_waits(number) => return None,
             number => What::Receiver(number),
         };
@@ -64,7 +71,7 @@ impl<T> Channel<T> {
     }
 }
 
-/// Whether the node's wait would receive a value that came to it.
+/// Returns whether the node's wait would receive a value that is handed to it.
 fn would_receive(node: &Node) -> bool {
     !matches!(node.role(), Role::Notify | Role::Peek)
 }
@@ -90,12 +97,13 @@ impl<T> Locked<'_, T> {
         None
     }
 
-    /// Whether [`Locked::reserve`] would give something.
+    /// Returns whether [`Locked::reserve`] would succeed.
     pub(super) fn can_reserve(&self) -> bool {
         self.can_reserve_but(|_| false)
     }
 
-    /// The same, without receivers that are one's own.
+    /// Returns whether [`Locked::reserve`] would succeed without the receivers that are the
+    /// caller's `own`.
     pub(super) fn can_reserve_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let state = &*self.state;
         if state.closed || state.overflow != Overflow::Wait {
@@ -112,18 +120,18 @@ impl<T> Locked<'_, T> {
     }
 
     pub(super) fn next_number(&mut self) -> usize {
-        // Neither 0 nor `ROOM`.
+        // The number is neither 0 nor `ROOM`.
         self.state.last_number = self.state.last_number % (ROOM - 1) + 1;
         self.state.last_number
     }
 
-    /// Whether somebody waits to make a value for whoever waits for it.
+    /// Returns whether a select waits to make a value for a receiver, on a rendezvous channel.
     #[inline]
     pub(super) fn has_offer(&self) -> bool {
         self.has_offer_but(|_| false)
     }
 
-    /// The same, without offers that are one's own.
+    /// Does the same as [`Locked::has_offer`], without the offers that are the caller's `own`.
     #[inline]
     pub(super) fn has_offer_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let offer = |node: &Node| {
@@ -134,7 +142,8 @@ impl<T> Locked<'_, T> {
             && self.state.senders.seek(offer).is_some()
     }
 
-    /// A receiver has come to wait. Where there is no buffer, the offer that has waited longest is for it. Whether there was one.
+    /// Pairs a receiver that starts to wait with the offer that has waited longest, on a rendezvous
+    /// channel. Returns whether there was one.
     pub(super) fn pair(&mut self, receiver: &Node) -> bool {
         if self.state.capacity != 0 || self.state.senders.is_empty() {
             return false;
@@ -142,7 +151,7 @@ impl<T> Locked<'_, T> {
         let number = self.next_number();
         let senders = &self.state.senders;
         let paired = senders.seek(|offer| {
-            // A select that would both send and receive here must not be its own peer.
+            // A select that would both send and receive here must not become its own peer.
             if offer.role() == Role::Value || offer.is_of_same_wait(receiver) {
                 return None;
             }
@@ -151,7 +160,7 @@ impl<T> Locked<'_, T> {
                 return None;
             }
             if offer.role() != Role::Offer {
-                // It only looks.
+                // This waiter only looks.
                 self.woken.push(offer);
                 return None;
             }
@@ -168,15 +177,16 @@ impl<T> Locked<'_, T> {
         self.queue.seek(waits).is_some()
     }
 
-    /// Puts a value where the next receiver finds it, although there may be no room.
+    /// Puts a value where the next receiver finds it, even if there is no room.
     pub(super) fn keep_for_the_next(&mut self, value: T) {
         self.state.buffer.push_back(value);
         self.settle();
-        // Settling passes over those who only look on, where there is no buffer.
+        // On a rendezvous channel, `settle` passes over waiters that only look.
         self.notify_receiver();
     }
 
-    /// A value has been sent, and an older receiver may have got it instead of the poll that it was made for: then the poll ends.
+    /// Ends a poll whose value has been sent, if it did not get the value itself. An older receiver
+    /// may have received it.
     fn dismiss_poll(&mut self) {
         let Locked { queue, woken, .. } = self;
         let queue: &Queue = queue;
@@ -191,7 +201,8 @@ impl<T> Locked<'_, T> {
         });
     }
 
-    /// The receiver that a number was given to is free again, in its place.
+    /// Makes the receiver with this number free again. It keeps its place in the line, unless it has
+    /// to look again.
     fn release_receiver(&mut self, number: usize) {
         let queue: &Queue = &self.queue;
         queue.seek(|node| {
@@ -199,8 +210,10 @@ impl<T> Locked<'_, T> {
                 return None;
             }
             node.reserved.set(0);
-            // A poll does not wait for anyone else. Others may have come to send meanwhile and passed a receiver over. Neither side can be claimed for the other by a third, so it
-            // looks again itself. So does a select: it may have left its other arms alone for this one.
+            // Other senders may have started to wait meanwhile, and have passed this receiver over.
+            // A third party cannot claim both sides for each other, so the receiver looks again
+            // itself. A poll does so too, because it does not wait for another sender. So does a
+            // select, because it may have ignored its other arms for this one.
             if !self.state.senders.is_empty() || node.role() != Role::Slot {
                 queue.remove(node);
                 let claimed = match node.role() {
@@ -217,7 +230,8 @@ impl<T> Locked<'_, T> {
 }
 
 impl<'a, T> Reservation<'a, T> {
-    /// Makes a number of it, which stands for it until [`Reservation::from_number`] makes one of that. Nothing is given back.
+    /// Converts the reservation into a number. It is not given back. [`Reservation::from_number`]
+    /// converts the number into a reservation again.
     pub(super) fn into_number(mut self) -> usize {
         match mem::replace(&mut self.what, What::Nothing) {
             What::Nothing => 0,
@@ -226,7 +240,7 @@ impl<'a, T> Reservation<'a, T> {
         }
     }
 
-    /// The reservation that the number stands for.
+    /// Returns the reservation that the number stands for.
     pub(super) fn from_number(channel: &'a Channel<T>, number: usize) -> Reservation<'a, T> {
         let what = match number {
             0 => What::Nothing,
@@ -236,7 +250,8 @@ impl<'a, T> Reservation<'a, T> {
         Reservation { channel, what }
     }
 
-    /// Sends the value for which this was reserved. Waits only where the receiver has left meanwhile.
+    /// Sends the value for which this reservation was made. Waits only if the receiver has left
+    /// meanwhile or refuses the value.
     pub(super) fn send(mut self, value: T) -> Result<(), NotSent<T>> {
         let channel = self.channel;
         let (locked, offered) = self.use_up(value);
@@ -253,8 +268,8 @@ impl<'a, T> Reservation<'a, T> {
         sent(offered)
     }
 
-    /// The same, and never waits: if the receiver has left meanwhile, or refuses the value, the next receiver gets it, as if the first had
-    /// taken it and given it back.
+    /// Sends the value without waiting. If the receiver has left meanwhile or refuses the value,
+    /// the next receiver gets the value, as if the first had taken it and given it back.
     pub(super) fn send_at_once(mut self, value: T) -> Result<(), NotSent<T>> {
         let (mut locked, offered) = self.use_up(value);
         if let Offered::Full(value) = offered {
@@ -273,7 +288,7 @@ impl<'a, T> Reservation<'a, T> {
                 if locked.state.discards {
                     Offered::Disconnected(value)
                 } else {
-                    // There is room, whatever has happened since, and even if the channel has been closed.
+                    // There is room, even if the channel has been closed meanwhile.
                     locked.put(value);
                     Offered::Accepted
                 }
@@ -292,7 +307,8 @@ impl<'a, T> Reservation<'a, T> {
     }
 }
 
-/// What came of a send that did not wait. What it evicts is dropped here: without the lock.
+/// Returns the result of a send that did not wait. An evicted value is dropped here, without the
+/// lock.
 fn sent<T>(offered: Offered<T>) -> Result<(), NotSent<T>> {
     match offered {
         Offered::Accepted | Offered::Evicted(_) => Ok(()),

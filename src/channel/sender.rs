@@ -129,14 +129,17 @@ impl<T> Sender<T> {
 
     /// Sends a value without waiting, even if the channel is full.
     ///
-    /// A full channel then holds more values than its capacity. It accepts no others by [`send`](Sender::send) until it holds fewer than its
-    /// capacity again. A channel without a buffer keeps the value for the next receiver. The value comes before those of senders that wait.
+    /// A full channel then holds more values than its capacity. A [`send`](Sender::send) must then
+    /// wait until it holds fewer values than its capacity again. A channel without a buffer keeps
+    /// the value for the next receiver. The value is received before those of waiting senders.
     ///
-    /// Use it for values that must go in and were not counted on, such as the last outputs of a stage that is closed.
+    /// Use it for unplanned values that must not be lost or wait, such as the last outputs of a
+    /// stage that is closed.
     ///
     /// # Errors
-    /// [`SendError::Disconnected`] with the value if the channel is closed or has no receiver left. So does a
-    /// [`oneshot`](super::oneshot()) channel that has no room, because it never has again.
+    /// Returns [`SendError::Disconnected`] with the value if the channel is closed or has no
+    /// receiver left. A [`oneshot`](super::oneshot()) channel without room returns it too, because
+    /// it never has room again.
     ///
     /// # Cancellation
     /// This is not a cancellation point.

@@ -1,5 +1,5 @@
-//! What a channel's lock guards: the buffer, the line of those who wait to send, and what has been promised. [`core`](super::core) says what is so
-//! between two holders of the lock.
+//! The state of a channel, which its lock guards: the buffer, the line of waiting senders and the
+//! reservations. The invariants are in [`core`](super::core).
 
 use std::collections::VecDeque;
 use std::sync::Weak;
@@ -10,66 +10,67 @@ use smallvec::SmallVec;
 use crate::base::alarm::{Alarm, Ring};
 use crate::park::Queue;
 
-/// What happens to a value for which there is no room.
+/// The policy for a value for which there is no space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Overflow {
-    /// Its sender waits.
+    /// The sender waits.
     Wait,
-    /// It is dropped.
+    /// The new value is dropped.
     DropNewest,
-    /// The oldest value is dropped.
+    /// The oldest value in the buffer is dropped.
     DropOldest,
 }
 
-/// Values that come by themselves.
+/// The generator of timed values: `after`, `at` and `tick`.
 pub(super) struct Clockwork<T> {
     pub(super) next: Instant,
-    /// None: once.
+    /// `None` if there is only one value.
     pub(super) period: Option<Duration>,
     pub(super) make: fn(Instant) -> T,
-    /// The channel itself, for alarms.
+    /// The channel itself, for its alarms.
     pub(super) channel: Weak<dyn Ring>,
 }
 
 #[repr(C)]
 pub(super) struct State<T> {
     pub(super) buffer: VecDeque<T>,
-    /// Those who wait to send.
+    /// The line of waiting senders.
     pub(super) senders: Queue,
     pub(super) overflow: Overflow,
-    /// The first value is the last.
+    /// The channel closes itself after the first value.
     pub(super) once: bool,
-    /// No new sends.
+    /// No new sends are accepted.
     pub(super) closed: bool,
-    /// Neither `once` nor `closed`, and nothing comes by itself: a value goes in, and nothing follows from it.
+    /// `once` and `closed` are false and there is no clockwork. A value that is sent then has no
+    /// further effect on the channel.
     pub(super) is_plain: bool,
-    /// Nothing is delivered any more.
+    /// Values are no longer delivered.
     pub(super) discards: bool,
-    /// Nobody sends, nor ever did: all such channels are the same one.
+    /// The channel comes from `never()` and never has a sender. All such channels count as one.
     pub(super) is_never: bool,
-    /// Values that fit; `usize::MAX`: any number.
+    /// The number of values that fit. `usize::MAX` means that there is no limit.
     pub(super) capacity: usize,
-    /// Room that has been promised.
+    /// The number of places in the buffer that are reserved.
     pub(super) reserved: usize,
-    /// Numbers have been given out up to this one.
+    /// The reservation number that was given out last.
     pub(super) last_number: usize,
-    /// Values that have been given to somebody who has yet to fetch them.
+    /// Values that have been handed to a waiter, which has not fetched them yet.
     pub(super) handed: SmallVec<[Handed<T>; 1]>,
     pub(super) clockwork: Option<Clockwork<T>>,
-    /// For those who wait and do not know of the clockwork.
+    /// The alarm for waiters that do not know the clockwork's next time.
     pub(super) alarm: Option<Alarm>,
 }
 
-/// A value that has been received, but not fetched.
+/// A value that has been handed over, but has not been fetched.
 pub(super) struct Handed<T> {
     pub(super) ticket: usize,
     pub(super) value: T,
 }
 
-/// Room for so many values is made at once; for more when they come.
+/// The largest number of values for which a new channel allocates space in advance.
 const ROOM_AT_ONCE: usize = 256;
 
-/// A buffer in which a moment's worth of values fits.
+/// The capacity from which a buffer holds the values of a short burst.
 pub(super) const ROOMY: usize = 32;
 
 impl<T> State<T> {
@@ -93,12 +94,12 @@ impl<T> State<T> {
         }
     }
 
-    /// For one value.
+    /// Creates the state of a channel for a single value.
     pub(super) fn once() -> State<T> {
         State { once: true, is_plain: false, ..State::new(1) }
     }
 
-    /// With values that come by themselves.
+    /// Creates the state of a channel with timed values.
     pub(super) fn with_clockwork(clockwork: Clockwork<T>) -> State<T> {
         State { clockwork: Some(clockwork), is_plain: false, ..State::new(1) }
     }

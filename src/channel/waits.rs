@@ -1,5 +1,5 @@
-//! Waiting in line for room or for a value; and sends and receives that may do so until a deadline, or on a plain thread. Those without a
-//! deadline begin in [`halves`](super::halves).
+//! Waits in line for room or for a value. Sends and receives with a deadline, and those of plain
+//! threads, are here too. Those of tasks without a deadline begin in [`halves`](super::halves).
 #![expect(unsafe_code, reason = "registers waits in frames")]
 
 use std::mem::MaybeUninit;
@@ -14,21 +14,23 @@ use crate::park::{
 };
 use crate::task;
 
-/// So many times a plain thread looks again before it waits in line.
+/// The number of times that a plain thread looks again before it waits in line.
 const LOOKS: u32 = 16;
 
-/// What lies between two of these looks: long enough for the other side to move a hundred values, so that the two do not meet at each.
-/// Measured as the locks' bursts were: 75 ns for a value with 1.5 µs, 61 with 3, 74 with 6.
+/// The pause between two of these looks. In this time the other side can move a hundred values, so
+/// the two sides do not contend for each value. Measured in the same way as the bursts of the
+/// locks: 75 ns for a value with 1.5 µs, 61 with 3, 74 with 6.
 const MOMENT: Duration = Duration::from_micros(3);
 
-/// The same for a task that would listen, see [`park`], and whose worker has nothing else to do. Measured on an AMD EPYC beside Go's
-/// 29 ns, with bursts of 1 µs: 26 ns with 1 µs, 24 with 1.5, 27 with 2, 35 with 3. With room for 32 values: 56 with 1 µs, 78 with 2.
+/// The number of looks of a task that would listen (see [`park`]) and whose worker has nothing else
+/// to do. Measured on an AMD EPYC, where Go takes 29 ns, with bursts of 1 µs: 26 ns with a pause of
+/// 1 µs, 24 with 1.5, 27 with 2, 35 with 3. With room for 32 values: 56 with 1 µs, 78 with 2.
 const LOOKS_OF_A_TASK: u32 = 3;
 const MOMENT_OF_A_TASK: Duration = Duration::from_micros(1);
 
 impl<T> Locked<'_, T> {
-    /// How often to look again before waiting in line: the other side is likely to move many values in the time that it takes to put this
-    /// thread to sleep and wake it.
+    /// Returns how often to look again before waiting in line. The other side is likely to move
+    /// many values in the time that it takes to put this thread to sleep and wake it.
     #[cold]
     fn looks(&self) -> u32 {
         let bounded_and_roomy = (ROOMY..usize::MAX).contains(&self.state.capacity);
@@ -43,7 +45,8 @@ impl<T> Locked<'_, T> {
     }
 }
 
-/// Keeps away from the channel for a moment. Returns whether there is nothing else that this thread could do meanwhile.
+/// Stays away from the channel for a moment. Returns whether this thread has nothing else to do
+/// meanwhile.
 fn pass_a_moment() -> bool {
     match host() {
         None => {
@@ -60,7 +63,7 @@ fn pass_a_moment() -> bool {
     }
 }
 
-/// Why a send came to nothing.
+/// The reason why a send failed.
 pub(super) enum NotSent<T> {
     Disconnected(T),
     TimedOut(T),
@@ -68,7 +71,7 @@ pub(super) enum NotSent<T> {
 }
 
 impl<T> NotSent<T> {
-    /// A sender's wait has ended like this.
+    /// Returns the error for a sender's wait that ended with `outcome`.
     fn after(outcome: u32, value: T) -> NotSent<T> {
         match outcome {
             DISCONNECTED => NotSent::Disconnected(value),
@@ -82,7 +85,7 @@ impl<T> NotSent<T> {
     }
 }
 
-/// Why a receive came to nothing.
+/// The reason why a receive failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotReceived {
     Disconnected,
@@ -90,31 +93,33 @@ pub(super) enum NotReceived {
     Cancelled,
 }
 
-/// A wait in line, where it is found by whoever ends it: in the frame of the function that switches away. Laid out for another core. What it
-/// touches of a listener is in one cache line if the value is a word: the end of the waiter, the value, and the beginning of the node.
+/// A wait in line. It is in the frame of the function that switches away, where the claimer finds
+/// it. The layout serves a claimer on another core. If the value is a word, all that the claimer
+/// accesses of a listener is in one cache line: the end of the waiter, the value, and the beginning
+/// of the node.
 #[repr(C, align(64))]
 pub(super) struct Waiting<T> {
     waiter: Waiter,
-    /// What is to be sent; the place for what is to be received.
+    /// The value that is to be sent, or the place for the value that is to be received.
     value: MaybeUninit<T>,
     node: Node,
 }
 
 impl<T> Waiting<T> {
-    /// Puts a wait to `at`, with a node that is in no line.
+    /// Writes a wait to `at`. Its node is in no line yet.
     ///
     /// # Safety
-    /// N1: the place at `at` is the caller's alone, and what is there is not used any more.
+    /// N1: only the caller uses the place at `at`, and its previous content is not used any more.
     #[inline(always)]
     #[track_caller]
     unsafe fn put(at: *mut Waiting<T>, role: Role, what: &'static str, value: MaybeUninit<T>) {
         let waiter = Waiter::new();
         waiter.set_purpose(what, About::Nothing);
-        // SAFETY: N1: of a place that is there, the parts are.
+        // SAFETY: N1: the place exists, and so do its parts.
         let its_waiter = unsafe { &raw const (*at).waiter };
         // SAFETY: N1, as above.
         let its_value = unsafe { Waiting::place(at) };
-        // Nodes have something to drop only where there is a predicate: nobody does that here.
+        // A node needs to be dropped only if it has a predicate, which this one never has.
         let node = Node::only(its_waiter, role, its_value.cast());
         // SAFETY: N1, the caller's promise.
         unsafe { at.write(Waiting { node, value, waiter }) };
@@ -129,7 +134,7 @@ impl<T> Waiting<T> {
     }
 
     /// # Safety
-    /// N1: there is a wait at `at`, for as long as the result is used.
+    /// N1: there is a wait at `at` as long as the result is used.
     #[inline(always)]
     pub(super) unsafe fn waiter<'w>(at: *mut Waiting<T>) -> &'w Waiter {
         // SAFETY: N1, the caller's promise.
@@ -150,13 +155,13 @@ impl<T> Waiting<T> {
     /// N1: there is a wait at `at`, whose node has not been in a line.
     #[inline(always)]
     unsafe fn prepare_to_listen(at: *mut Waiting<T>) {
-        // SAFETY: N1, the caller's promise: nobody else knows it yet.
+        // SAFETY: N1, the caller's promise: no other thread knows the wait yet.
         let waiting = unsafe { &mut *at };
         let listens = waiting.waiter.prepare_to_listen();
         waiting.node.set_listens(listens);
     }
 
-    /// Listens, if the wait was prepared for that, and then parks.
+    /// Listens if the wait was prepared for that. Then parks if the wait is not over yet.
     ///
     /// # Safety
     /// N1: as [`Waiting::waiter`].
@@ -174,10 +179,10 @@ impl<T> Waiting<T> {
         task::wait(waiter, deadline, Mode::Cancellable)
     }
 
-    /// Leaves a value that has been received in the place for it.
+    /// Writes a received value to its place.
     ///
     /// # Safety
-    /// N1: the place at `at` is the caller's alone.
+    /// N1: only the caller uses the place at `at`.
     #[inline(always)]
     pub(super) unsafe fn leave(
         at: *mut Waiting<T>,
@@ -189,10 +194,10 @@ impl<T> Waiting<T> {
         received.map(|value| unsafe { place.write(MaybeUninit::new(value)) })
     }
 
-    /// Moves the value out of the place for it.
+    /// Moves the value out of its place.
     ///
     /// # Safety
-    /// N2: it is there, and nobody else moves it out.
+    /// N2: the value is there, and only this call moves it out.
     #[inline(always)]
     pub(super) unsafe fn take(at: *mut Waiting<T>) -> T {
         // SAFETY: N2, the caller's promise.
@@ -202,17 +207,17 @@ impl<T> Waiting<T> {
     }
 }
 
-/// What the owner of a wait does when it has lined up.
+/// The first action of a wait's owner after it has registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Patience {
-    /// It parks.
+    /// The owner parks.
     Parks,
-    /// It listens before it parks, where that helps.
+    /// The owner listens before it parks, where that helps.
     Listens,
 }
 
 impl<T> Channel<T> {
-    /// There was no room: puts the value in line.
+    /// Registers a send for which there was no room, with its value.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::sent`] has returned.
@@ -235,19 +240,19 @@ impl<T> Channel<T> {
         // SAFETY: N1, as above.
         unsafe { locked.state.senders.push(node) };
         if locked.state.capacity == 0 {
-            // Those who only look are told that there is something to see.
+            // Waiters that only look are told that there is a value to see.
             locked.notify_receiver();
         }
     }
 
-    /// What came of that.
+    /// Returns the result of a send that has waited.
     ///
     /// # Safety
     /// N1: the wait at `at` is over.
     #[inline(always)]
     pub(super) unsafe fn sent(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotSent<T>> {
         if outcome == WOKEN {
-            // Whoever claimed has moved the value out.
+            // The claimer has moved the value out.
             return Ok(());
         }
         // SAFETY: N1, the caller's promise.
@@ -263,11 +268,11 @@ impl<T> Channel<T> {
         locked.state.senders.remove(unsafe { Waiting::node(at) });
         locked.disconnect_if_drained();
         drop(locked);
-        // SAFETY: N2: nobody has moved it out, and nobody finds it any more.
+        // SAFETY: N2: the value has not been moved out, and no other thread can find it any more.
         NotSent::after(outcome, unsafe { Waiting::take(at) })
     }
 
-    /// There was nothing: puts the place for a value in line.
+    /// Registers a receive that found nothing, with the place for its value.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
@@ -291,8 +296,8 @@ impl<T> Channel<T> {
         locked.pair(node);
     }
 
-    /// There was nothing but an offer: puts the place for its value in line, and claims the offer. False: there is no such offer any more, and
-    /// nothing is in line.
+    /// Registers a receive that found nothing but an offer, and claims the offer. Returns `false`
+    /// if the offer is gone. Then nothing is registered.
     ///
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
@@ -313,7 +318,8 @@ impl<T> Channel<T> {
         paired
     }
 
-    /// What came of that: a value, which is in its place; or the wait is over without one, and the node out of the line.
+    /// Returns `Ok` if the wait has received a value, which is in its place. Otherwise takes the
+    /// node out of the line and returns the locked channel.
     ///
     /// # Safety
     /// N1: the wait at `at` is over.
@@ -324,7 +330,7 @@ impl<T> Channel<T> {
         outcome: u32,
     ) -> Result<(), Locked<'_, T>> {
         if outcome == WOKEN {
-            // Whoever claimed has written the value.
+            // The claimer has written the value.
             return Ok(());
         }
         let locked = self.lock();
@@ -333,8 +339,9 @@ impl<T> Channel<T> {
         Err(locked)
     }
 
-    /// Ends the send of a task that must not wait. One that unwinds still sends where that needs no wait, so that a destructor can
-    /// report what happened; an error there would often become a second panic.
+    /// Ends the send of a task that must not wait. A task that unwinds still sends if that needs no
+    /// wait, so that a destructor can report what happened. An error there would often become a
+    /// second panic.
     #[cold]
     pub(super) fn send_without_a_wait(&self, value: T) -> Result<(), NotSent<T>> {
         if !task::is_unwinding() {
@@ -348,7 +355,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Sends, waiting until the deadline.
+    /// Sends, and waits until the deadline if there is no room.
     #[track_caller]
     pub(super) fn send_until(&self, value: T, deadline: Option<Instant>) -> Result<(), NotSent<T>> {
         if task::begin_wait().is_err() {
@@ -359,7 +366,7 @@ impl<T> Channel<T> {
         self.send_offered(locked, offered, deadline)
     }
 
-    /// What a send does with what came of its offer.
+    /// Completes a send, given the result of its offer. Waits if there was no room.
     #[track_caller]
     pub(super) fn send_offered(
         &self,
@@ -388,7 +395,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// There was no room, the lock is still held: waits in line.
+    /// Waits in line for room, of which there was none. The caller passes the lock.
     #[track_caller]
     pub(super) fn send_in_line(
         &self,
@@ -407,11 +414,11 @@ impl<T> Channel<T> {
         drop(locked);
         // SAFETY: N1: written just now.
         let outcome = unsafe { Waiting::wait_patiently(at, deadline) };
-        // SAFETY: N1: over.
+        // SAFETY: N1: the wait is over.
         unsafe { self.sent(at, outcome) }
     }
 
-    /// Receives, waiting until the deadline.
+    /// Receives, and waits until the deadline if there is nothing.
     #[track_caller]
     pub(super) fn recv_until(&self, deadline: Option<Instant>) -> Result<T, NotReceived> {
         if task::begin_wait().is_err() {
@@ -420,7 +427,7 @@ impl<T> Channel<T> {
         self.recv_now_or_until(self.lock(), deadline)
     }
 
-    /// The same, begun and locked already.
+    /// Receives like [`Channel::recv_until`]. The caller has begun the wait and taken the lock.
     #[track_caller]
     fn recv_now_or_until(
         &self,
@@ -434,7 +441,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// There was nothing, the lock is still held.
+    /// Waits for a value, of which there was none. The caller passes the lock.
     #[track_caller]
     pub(super) fn recv_later(
         &self,
@@ -450,7 +457,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// A receiver without a deadline has waited, and has been given nothing.
+    /// Completes a receive without a deadline after its wait ended without a value.
     #[cold]
     #[track_caller]
     pub(super) fn recv_after(&self, locked: Locked<'_, T>, outcome: u32) -> Result<T, NotReceived> {
@@ -460,7 +467,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// On a plain thread: looks again a few times before it waits in line.
+    /// Looks again for room a few times before it waits in line.
     #[cold]
     #[track_caller]
     fn send_after_a_moment(
@@ -473,7 +480,7 @@ impl<T> Channel<T> {
             let is_last = !pass_a_moment() || look == looks;
             let mut locked = self.lock();
             value = match locked.offer(value) {
-                // A channel that makes room is never full.
+                // `Evicted` does not occur: a channel that was full makes senders wait.
                 Offered::Accepted | Offered::Evicted(_) => return Ok(()),
                 Offered::Full(value) if is_last => {
                     return self.send_in_line(locked, value, deadline);
@@ -488,7 +495,7 @@ impl<T> Channel<T> {
         unreachable!("the last look returns")
     }
 
-    /// The same for a receiver.
+    /// Looks again for a value a few times before it waits in line.
     #[cold]
     #[track_caller]
     fn recv_after_a_moment(&self, deadline: Option<Instant>, looks: u32) -> Result<T, NotReceived> {
@@ -505,7 +512,7 @@ impl<T> Channel<T> {
         unreachable!("the last look returns")
     }
 
-    /// There was nothing, the lock is still held: waits in line.
+    /// Waits in line for a value, of which there was none. The caller passes the lock.
     #[track_caller]
     fn recv_in_line<'a>(
         &'a self,
@@ -528,9 +535,9 @@ impl<T> Channel<T> {
             drop(locked);
             // SAFETY: N1: written just now.
             let outcome = unsafe { Waiting::wait_patiently(at, until) };
-            // SAFETY: N1: over.
+            // SAFETY: N1: the wait is over.
             let back = match unsafe { self.received(at, outcome) } {
-                // SAFETY: N2: it is in its place.
+                // SAFETY: N2: the value is in its place.
                 Ok(()) => return Ok(unsafe { Waiting::take(at) }),
                 Err(back) => back,
             };
@@ -550,7 +557,7 @@ impl<T> Channel<T> {
     }
 }
 
-/// How a receiver's wait has ended that was given nothing.
+/// The end of a receiver's wait that got no value.
 enum Ended<'a, T> {
     Otherwise(NotReceived),
     ToLookAgain(Locked<'a, T>),

@@ -94,17 +94,21 @@ where
     .collect()
 }
 
-/// Calls `f` for every item, all at once, each in a task of its own, until `deadline`. Returns the results in the order of the items.
+/// Calls `f` for every item until `deadline`, each in its own task, all concurrently. Returns the
+/// results in the order of the items.
 ///
-/// At the deadline, `f` is not called for any further item, and the waits of calls that are running fail, with the reason
-/// [`Deadline`](crate::CancelReason::Deadline). Running calls are awaited. An item has `None` if its call never began, or if the deadline
-/// interrupted one of its waits, or a task of a scope inside it. A call that has only computed keeps its result, however late.
+/// At the deadline, no further call of `f` begins. The waits of running calls fail with the reason
+/// [`Deadline`](crate::CancelReason::Deadline), and the calls are awaited. The result of an item is
+/// `None` if its call never began. It is also `None` if the deadline interrupted a wait of the
+/// call, or a task of a scope inside it. A call that has only computed keeps its result, even if it
+/// ends late.
 ///
 /// # Panics
-/// As [`map`].
+/// Panics in the same cases as [`map`].
 ///
 /// # Cancellation
-/// This is not a cancellation point. A cancellation of the caller reaches the calls: their waits fail, and what they return is kept.
+/// The call itself is not a cancellation point, like [`map`]. A cancellation reaches the items:
+/// their waits fail, and their results are kept.
 ///
 /// # Examples
 /// ```

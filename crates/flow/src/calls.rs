@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use ecru::channel::{Receiver, RecvError, SendError, Sender, unbounded};
 
-/// Makes the value of a failed send the value in hand.
+/// Converts the error of a send, so that its value is the value in hand.
 pub(crate) fn in_hand<T>(error: SendError<T>) -> SendError<Option<T>> {
     match error {
         SendError::Disconnected(value) => SendError::Disconnected(Some(value)),
@@ -24,8 +24,9 @@ pub(crate) fn next<T, U>(from: &Receiver<T>) -> Result<Option<T>, SendError<Opti
 /// Moves values from one channel to another until the first one ends.
 ///
 /// # Errors
-/// [`SendError::Disconnected`] if `to` is closed, [`SendError::Cancelled`] if a wait is cancelled. Both hold the value that has been
-/// received and not sent, if there is one. If `to` is closed from the start, nothing is received.
+/// Returns [`SendError::Disconnected`] if `to` is closed, and [`SendError::Cancelled`] if a wait is
+/// cancelled. Both hold the value that has been received and not sent, if there is one. If `to` is
+/// closed from the start, nothing is received.
 ///
 /// # Cancellation
 /// This is a cancellation point. Nothing is lost: the error holds the value in hand.
@@ -54,14 +55,17 @@ pub fn pipe<T>(
     }
 }
 
-/// Moves the values for which `accepts` returns true into one channel, and the others into another, until `from` ends. A slow reader of
-/// either channel holds up both.
+/// Moves the values for which `accepts` returns true into one channel, and the others into another,
+/// until `from` ends.
+///
+/// A slow reader of either channel holds up both.
 ///
 /// # Errors
-/// As [`pipe`], if either of the two is closed.
+/// Returns the errors of [`pipe`]. Here `SendError::Disconnected` means that either of the two
+/// channels is closed.
 ///
 /// # Cancellation
-/// As [`pipe`].
+/// This is a cancellation point. Nothing is lost: the error holds the value in hand.
 ///
 /// # Examples
 /// ```
@@ -91,10 +95,12 @@ pub fn partition<T>(
     }
 }
 
-/// Sends all items of an iterator. The iterator may be endless. Pass `&mut iterator` to continue with it after an error.
+/// Sends all items of an iterator, which may be endless. Pass `&mut iterator` to continue with it
+/// after an error.
 ///
 /// # Errors
-/// As [`Sender::send`], with the item that was not sent. No further item has been taken from the iterator.
+/// Returns the errors of [`Sender::send`], with the item that was not sent. No further item has
+/// been taken from the iterator.
 ///
 /// # Cancellation
 /// Each send is a cancellation point.
@@ -119,8 +125,10 @@ pub fn send_all<I: IntoIterator>(
     items.into_iter().try_for_each(|item| to.send(item))
 }
 
-/// Returns the receiver of a closed channel that holds all items of an iterator. The call takes all items from the iterator. If there are
-/// endlessly many, or too many to keep, spawn a task that calls [`send_all`].
+/// Returns the receiver of a closed channel that holds all items of an iterator.
+///
+/// The call takes all items from the iterator. If the iterator is endless, or its items are too
+/// many to keep, spawn a task that calls [`send_all`] instead.
 ///
 /// # Examples
 /// ```

@@ -1,4 +1,4 @@
-//! From one channel to several, in lockstep.
+//! A hub from one channel to several, in lockstep.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -11,10 +11,11 @@ use crate::pending::{Event, PendingSends, next_event};
 
 /// A hub that sends each value of a channel to all its taps.
 ///
-/// The next value is sent when *every* tap has accepted this one, so a slow tap stalls all. Without taps, values are dropped. A tap whose
-/// channel is closed is removed.
+/// A value is sent only after *every* tap has accepted the previous one, so a slow tap stalls all.
+/// Without taps, values are dropped. A tap whose channel is closed is removed.
 ///
-/// When the source ends, the channels of the taps are closed. A tap that is added later is closed at once.
+/// When the source ends, the channels of the taps are closed. A tap that is added later is closed
+/// at once.
 ///
 /// # Examples
 /// ```
@@ -50,7 +51,7 @@ struct Tap<T> {
 }
 
 impl<T> Tap<T> {
-    /// Called after the last value.
+    /// Ends the tap after the last value.
     fn end(self) {
         if !self.stays_open {
             self.to.close();
@@ -65,7 +66,7 @@ impl<T> Borrow<Sender<T>> for Tap<T> {
 }
 
 struct State<T> {
-    /// `None` after its end.
+    /// `None` after the source has ended.
     source: Option<Receiver<T>>,
     taps: Vec<Tap<T>>,
     pending: PendingSends<T>,
@@ -85,13 +86,15 @@ impl<T> Fanout<T> {
         }
     }
 
-    /// Adds a tap, from the next value on. When the source ends, the tap's channel is [closed](Sender::close), even if it has other
+    /// Adds a tap, which receives all values from the next one on.
+    ///
+    /// When the source ends, the tap's channel is [closed](Sender::close), even if it has other
     /// senders. A channel that is a tap already is not added again.
     pub fn tap(&self, to: Sender<T>) {
         self.add(Tap { to, stays_open: false });
     }
 
-    /// Adds a tap as [`tap`](Fanout::tap) does. Its channel is not closed when the source ends.
+    /// Adds a tap as [`tap`](Fanout::tap) does, but its channel stays open when the source ends.
     ///
     /// # Examples
     /// ```
@@ -109,8 +112,8 @@ impl<T> Fanout<T> {
         self.add(Tap { to, stays_open: true });
     }
 
-    /// Removes a tap and leaves its channel open. A value that is pending for the tap is dropped. If the channel is not a tap, nothing
-    /// happens.
+    /// Removes a tap and leaves its channel open. A value that is pending for the tap is dropped.
+    /// If the channel is not a tap, nothing happens.
     ///
     /// # Examples
     /// ```
@@ -137,14 +140,15 @@ impl<T> Fanout<T> {
     /// Runs the hub until the source has ended and every tap has accepted every value.
     ///
     /// # Errors
-    /// [`Cancelled`] if a wait is cancelled.
+    /// Returns [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// - If another call of `run` is running.
-    /// - If `T`'s `clone` panics. Some taps then lack a value.
+    /// - Panics if another call of `run` is running.
+    /// - Panics if `T`'s `clone` panics. Some taps then lack a value.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending
+    /// sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where
@@ -164,7 +168,8 @@ impl<T> Fanout<T> {
                 Event::Gone(gone, _) => state.taps.retain(|other| !other.to.same_channel(&gone)),
             }
         }
-        // From here on, `tap` closes the channel. Those that were added before are closed here.
+        // From here on, `tap` itself closes the channels that it is given. Those of earlier
+        // requests are closed here.
         self.mailbox.close();
         self.mailbox.requests.try_iter().for_each(|request| state.handle(request));
         state.taps.drain(..).for_each(Tap::end);

@@ -1,4 +1,4 @@
-//! Receiving everything into one value.
+//! Calls that receive all values of a channel and combine them into one.
 
 use std::borrow::Borrow;
 use std::ops::ControlFlow;
@@ -9,7 +9,8 @@ use ecru::channel::Receiver;
 /// Receives until the channel ends, and folds all values into one, starting with `initial`.
 ///
 /// # Errors
-/// [`Cancelled`] if a wait is cancelled. The result so far is dropped. To keep it, store it outside and let `f` change it there.
+/// Returns [`Cancelled`] if a wait is cancelled. The result so far is dropped. To keep it, store it
+/// outside and let `f` change it there.
 ///
 /// # Cancellation
 /// Each receive is a cancellation point.
@@ -30,21 +31,22 @@ pub fn fold<T, B>(
     Ok(made)
 }
 
-/// Folds as [`fold`] does, until `f` returns `Break`. Receives nothing after that.
+/// Folds as [`fold`] does, but stops when `f` returns `Break`. No value is received after that.
 ///
 /// # Errors
-/// As [`fold`].
+/// Returns the errors of [`fold`].
 ///
 /// # Cancellation
-/// As [`fold`].
+/// Each receive is a cancellation point.
 ///
 /// # Examples
 /// ```
 /// use std::ops::ControlFlow::{Break, Continue};
 ///
 /// let numbers = ecru_flow::from_iter(1..=100);
-/// let first_above_ten =
-///     ecru_flow::try_fold(&numbers, 0, |sum, n| if sum > 10 { Break(sum) } else { Continue(sum + n) });
+/// let first_above_ten = ecru_flow::try_fold(&numbers, 0, |sum, n| {
+///     if sum > 10 { Break(sum) } else { Continue(sum + n) }
+/// });
 /// assert_eq!(first_above_ten, Ok(Break(15)));
 /// assert_eq!(numbers.recv(), Ok(7));
 /// ```
@@ -67,7 +69,8 @@ pub fn try_fold<T, B, C>(
 /// Receives until the channel ends, and returns all values.
 ///
 /// # Errors
-/// [`Cancelled`] if a wait is cancelled. The values so far are dropped. To keep them, use [`Receiver::results`].
+/// Returns [`Cancelled`] if a wait is cancelled. The values so far are dropped. To keep them, use
+/// [`Receiver::results`].
 ///
 /// # Cancellation
 /// Each receive is a cancellation point.

@@ -9,22 +9,28 @@
 //! | distribute values | [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`] |
 //!
 //! # Views, calls and hubs
-//! Nothing here runs by itself, and nothing starts a task that outlives a call. Each item is one of three things:
-//! - A *view* receives when it is read: [`fn@merge`], [`fn@zip_with`] and [`fn@take`]. Values that are not read stay in their channels.
-//! - A *call* runs in the calling task until there is no more to do: [`pipe`], [`partition`], [`send_all`], [`fn@fold`], [`collect`]. So does
-//!   [`fn@pipeline`], whose own tasks have ended when it returns. To run a call beside other work, spawn a task for it. To stop it, cancel
-//!   that task.
-//! - A *hub* is a value that several tasks use at once: [`Multiplexer`], [`Fanout`], [`Mixer`], [`PubSub`]. One task calls its `run`, which
-//!   is a call as above. Requests of the other tasks, such as a new subscriber, are handled before any value, even while a slow reader
-//!   holds the hub up.
+//! Nothing here runs in the background, and no call starts a task that outlives it. Each item is
+//! one of three things:
+//! - A *view* receives when it is read: [`fn@merge`], [`fn@zip_with`] and [`fn@take`]. Values that
+//!   are not read stay in their channels.
+//! - A *call* runs in the calling task until its work is done: [`pipe`], [`partition`],
+//!   [`send_all`], [`fn@fold`], [`collect`]. [`fn@pipeline`] is one too. It starts tasks, which
+//!   have ended when it returns. To run a call beside other work, spawn a task for it. To stop it,
+//!   cancel that task.
+//! - A *hub* is a value that several tasks use at once: [`Multiplexer`], [`Fanout`], [`Mixer`],
+//!   [`PubSub`]. One task calls `run`, which is a call in the sense above. Other tasks make
+//!   requests, such as adding a subscriber. Requests are handled before any value, even while a
+//!   slow reader holds up the hub.
 //!
 //! A [`fn@transformed`] channel needs no task: its senders do the work.
 //!
 //! # Senders by value or by reference
-//! Calls take receivers and senders by value or by reference. A sender that is passed by value is dropped when the call returns. If it was
-//! the last one, its channel is disconnected. A sender that is passed by reference stays open.
+//! Calls take receivers and senders by value or by reference. A sender that is passed by value is
+//! dropped when the call returns. If it was the last one, its channel is disconnected. A sender
+//! that is passed by reference stays open.
 //!
-//! If the target of a call closes, or the call is cancelled, the error holds the value that has been received and not sent.
+//! If the target of a call closes, or the call is cancelled, the error holds the value that has
+//! been received and not sent.
 //!
 //! # Examples
 //! ```

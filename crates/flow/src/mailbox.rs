@@ -9,7 +9,7 @@ use ecru::channel::{Receiver, Sender, unbounded};
 pub(crate) struct Mailbox<C, S> {
     sender: Sender<C>,
     pub(crate) requests: Receiver<C>,
-    /// `None` while a `run` holds it. Locked to move it in or out, and never while other code runs.
+    /// `None` while a `run` holds the state. The lock is held only to move the state in or out.
     state: Mutex<Option<S>>,
 }
 
@@ -29,7 +29,8 @@ impl<C, S> Mailbox<C, S> {
         self.sender.clone()
     }
 
-    /// Accepts no more requests. Those that have been posted are still read.
+    /// Closes the mailbox, which then accepts no more requests. Those that have been posted are
+    /// still read.
     pub(crate) fn close(&self) {
         self.sender.close();
     }

@@ -1,7 +1,8 @@
-//! Several receivers as one.
+//! A view of several receivers as one.
 //!
-//! A receiver that has ended is left out. For each place, `next` says where the next receiver is that has not ended, in the manner of a
-//! union-find forest. Its numbers only grow, so readers need no lock.
+//! Receivers that have ended are skipped. For each index, `next` leads to the next receiver that
+//! has not ended, like the parent links of a union-find forest. The numbers in it only grow, so
+//! readers need no lock.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -12,20 +13,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ecru::channel::{Receiver, RecvError, TryRecvError};
 use ecru::source::{self, Source, WaitList};
 
-/// A view of several channels as one, which [`merge`] returns. It is a [`Source`] of `Result<T, RecvError>`, as a receiver is.
+/// A view of several channels as one, which [`merge`] returns. Like a receiver, it is a [`Source`]
+/// of `Result<T, RecvError>`.
 ///
-/// As one of several sources, in a `select!` for instance, it is notified and then tries to receive. It does not wait in line with other
-/// receivers. [`recv`](Merge::recv) does.
+/// As one of several sources, for instance in a `select!`, it is notified and then tries to
+/// receive. It has no place in the line of waiting receivers, unlike a call of
+/// [`recv`](Merge::recv).
 pub struct Merge<T> {
     receivers: Box<[Receiver<T>]>,
-    /// At each place the place itself, or, if that receiver has ended, a later place before which all have ended.
+    /// For each index, the index itself if that receiver has not ended. Otherwise a later index:
+    /// all receivers before that one have ended.
     next: Box<[AtomicUsize]>,
 }
 
-/// Returns a view of several channels as one. It receives a value of any of them. If several have one, chance picks the channel. Values
-/// of one channel keep their order.
+/// Returns a view of several channels as one.
 ///
-/// A channel that has ended is left out. When all have ended, so has the view. A view of no channels has ended from the start.
+/// The view receives values from all of them. If several channels have a value, one is picked at
+/// random. The values of one channel keep their order.
+///
+/// A channel that has ended is skipped. The view ends when all channels have ended. A view of no
+/// channels has ended from the start.
 ///
 /// # Examples
 /// ```
@@ -47,7 +54,8 @@ impl<T> Merge<T> {
     /// Waits for a value of any of the channels.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] if all of them have ended, [`RecvError::Cancelled`] if the wait is cancelled.
+    /// Returns [`RecvError::Disconnected`] if all of them have ended, and [`RecvError::Cancelled`]
+    /// if the wait is cancelled.
     ///
     /// # Cancellation
     /// This is a cancellation point. A cancelled call has received nothing.
@@ -77,7 +85,8 @@ impl<T> Merge<T> {
     /// Receives a value if that needs no wait.
     ///
     /// # Errors
-    /// [`TryRecvError::Empty`] if there is none, [`TryRecvError::Disconnected`] if all channels have ended.
+    /// Returns [`TryRecvError::Empty`] if there is none, and [`TryRecvError::Disconnected`] if all
+    /// channels have ended.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
@@ -97,13 +106,14 @@ impl<T> Merge<T> {
         }
     }
 
-    /// Returns an iterator over the values. It waits for each, and ends when all channels have ended or a wait is cancelled.
+    /// Returns an iterator over the values. It waits for each, and ends when all channels have
+    /// ended or a wait is cancelled.
     #[must_use]
     pub fn iter(&self) -> MergeIter<T, &Merge<T>> {
         MergeIter::new(self)
     }
 
-    /// Returns the first place from `at` on whose receiver has not ended.
+    /// Returns the first index from `at` on whose receiver has not ended.
     fn live(&self, mut at: usize) -> usize {
         let end = self.next.len();
         while at < end {
@@ -112,14 +122,15 @@ impl<T> Merge<T> {
                 break;
             }
             let further = if next < end { self.next[next].load(Ordering::Relaxed) } else { end };
-            // Halves the path for later calls. The number that a racing call stores instead is as true.
+            // This halves the path for later calls. A racing call may store another number, which
+            // is correct too.
             self.next[at].store(further, Ordering::Relaxed);
             at = further;
         }
         at
     }
 
-    /// Returns the places from `from` to before `to` whose receivers have not ended.
+    /// Returns the indices in `from..to` whose receivers have not ended.
     fn among(&self, from: usize, to: usize) -> impl Iterator<Item = usize> {
         let first = self.live(from);
         std::iter::successors(Some(first), |at| Some(self.live(at + 1)))
@@ -142,7 +153,7 @@ impl<T> Source for Merge<T> {
         let count = self.receivers.len();
         let start = if count < 2 { 0 } else { fastrand::usize(..count) };
         for at in self.among(start, count).chain(self.among(0, start)) {
-            // A select that would send is found by `try_recv` alone.
+            // Only `try_recv` finds a select that waits to send.
             match self.receivers[at].try_recv() {
                 Ok(value) => return Some(Ok(value)),
                 Err(TryRecvError::Disconnected) => self.retire(at),

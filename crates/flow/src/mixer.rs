@@ -1,4 +1,4 @@
-//! From several channels to one, with switches.
+//! A hub from several channels to one, with switches for each input.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -19,7 +19,7 @@ pub enum SoloMode {
     Pause,
 }
 
-/// A change of an input's switches; `None` leaves one as it is.
+/// A change of an input's switches. `None` leaves a switch as it is.
 ///
 /// # Examples
 /// ```
@@ -30,18 +30,19 @@ pub enum SoloMode {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Toggle {
-    /// Whether its values are received and dropped.
+    /// Whether the values of the input are received and dropped.
     pub mute: Option<bool>,
-    /// Whether its values stay in its channel.
+    /// Whether the values of the input stay in its channel.
     pub pause: Option<bool>,
-    /// Whether it is sent on while the other inputs are not: see [`SoloMode`]. A soloed input is neither muted nor paused.
+    /// Whether the input is sent on while inputs that are not soloed are not: see [`SoloMode`]. A
+    /// soloed input is neither muted nor paused.
     pub solo: Option<bool>,
 }
 
-/// A hub that sends the values of several inputs to one output, with switches.
+/// A hub that sends the values of several inputs to one output, with switches for each input.
 ///
-/// Inputs can be added and removed at any time. Each can be muted, paused and soloed. An input whose channel ends is removed. The mixer
-/// does not close its output.
+/// Inputs can be added and removed at any time. Each can be muted, paused and soloed. An input
+/// whose channel ends is removed. The mixer does not close its output.
 ///
 /// # Examples
 /// ```
@@ -69,7 +70,7 @@ pub struct Mixer<T> {
 }
 
 enum Request<T> {
-    /// Several inputs in one request, so that no value is read between the changes.
+    /// The changes of several inputs are one request, so that no value is read between the changes.
     Toggle(Vec<(Receiver<T>, Toggle)>),
     Remove(Receiver<T>),
     RemoveAll,
@@ -88,7 +89,7 @@ struct State<T> {
     inputs: Vec<Input<T>>,
     solo_mode: SoloMode,
     pending: PendingSends<T>,
-    /// Whether an input or a switch has changed since `reading` was made.
+    /// Whether an input or a switch has changed since `reading` was computed.
     changed: bool,
     /// The inputs that are read, and for each whether its values are sent on.
     reading: Vec<Receiver<T>>,
@@ -116,12 +117,14 @@ impl<T> Mixer<T> {
         let _ = self.mailbox.post(request);
     }
 
-    /// Adds an input with all its switches off. A channel that is an input already keeps its switches.
+    /// Adds an input with all its switches off. A channel that is an input already keeps its
+    /// switches.
     pub fn add(&self, input: Receiver<T>) {
         self.post(Request::Toggle(vec![(input, Toggle::default())]));
     }
 
-    /// Removes an input. Its values stay in its channel. If the channel is not an input, nothing happens.
+    /// Removes an input. Its values stay in its channel. If the channel is not an input, nothing
+    /// happens.
     pub fn remove(&self, input: impl Borrow<Receiver<T>>) {
         self.post(Request::Remove(input.borrow().clone()));
     }
@@ -131,7 +134,8 @@ impl<T> Mixer<T> {
         self.post(Request::RemoveAll);
     }
 
-    /// Changes switches of several inputs at once. No value is read between the changes. A channel that is not an input is added.
+    /// Changes switches of several inputs at once. No value is read between the changes. A channel
+    /// that is not an input is added.
     ///
     /// # Examples
     /// ```
@@ -141,7 +145,10 @@ impl<T> Mixer<T> {
     /// let (out, heard) = channel::unbounded();
     /// let mixer = Mixer::new(out);
     /// let (loud, quiet) = (ecru_flow::from_iter([1]), ecru_flow::from_iter([2]));
-    /// mixer.toggle([(&loud, Toggle { mute: Some(true), ..Toggle::default() }), (&quiet, Toggle::default())]);
+    /// mixer.toggle([
+    ///     (&loud, Toggle { mute: Some(true), ..Toggle::default() }),
+    ///     (&quiet, Toggle::default()),
+    /// ]);
     /// std::thread::scope(|s| {
     ///     s.spawn(|| mixer.run());
     ///     assert_eq!(heard.recv(), Ok(2));
@@ -153,17 +160,20 @@ impl<T> Mixer<T> {
         self.post(Request::Toggle(changes.collect()));
     }
 
-    /// Mutes or unmutes an input. The values of a muted input are received and dropped. A channel that is not an input is added.
+    /// Mutes or unmutes an input. The values of a muted input are received and dropped. A channel
+    /// that is not an input is added.
     pub fn mute(&self, input: impl Borrow<Receiver<T>>, mute: bool) {
         self.toggle([(input, Toggle { mute: Some(mute), ..Toggle::default() })]);
     }
 
-    /// Pauses or resumes an input. The values of a paused input stay in its channel. A channel that is not an input is added.
+    /// Pauses or resumes an input. The values of a paused input stay in its channel. A channel that
+    /// is not an input is added.
     pub fn pause(&self, input: impl Borrow<Receiver<T>>, pause: bool) {
         self.toggle([(input, Toggle { pause: Some(pause), ..Toggle::default() })]);
     }
 
-    /// Solos an input, or ends its solo. While inputs are soloed, only they are sent on. A channel that is not an input is added.
+    /// Solos an input, or ends its solo. While inputs are soloed, only they are sent on. A channel
+    /// that is not an input is added.
     pub fn solo(&self, input: impl Borrow<Receiver<T>>, solo: bool) {
         self.toggle([(input, Toggle { solo: Some(solo), ..Toggle::default() })]);
     }
@@ -192,22 +202,25 @@ impl<T> Mixer<T> {
         self.post(Request::SoloMode(mode));
     }
 
-    /// Closes the mixer. A value that has been received is sent, and then [`run`](Mixer::run) returns. Closing it again changes nothing.
+    /// Closes the mixer. Closing it again changes nothing.
+    ///
+    /// A value that has already been received is sent. Then [`run`](Mixer::run) returns.
     pub fn close(&self) {
         self.mailbox.close();
     }
 
-    /// Runs the hub until the mixer or its output is closed. If the output is closed, a value that is pending for it is dropped. Without
-    /// inputs, `run` waits for one.
+    /// Runs the hub until the mixer or its output is closed. If the output is closed, a value that
+    /// is pending for it is dropped. Without inputs, `run` waits for one to be added.
     ///
     /// # Errors
-    /// [`Cancelled`] if a wait is cancelled.
+    /// Returns [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// If another call of `run` is running.
+    /// Panics if another call of `run` is running.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending
+    /// sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where

@@ -1,4 +1,4 @@
-//! From any number of channels to any number of channels.
+//! A hub from any number of channels to any number of channels.
 
 use std::borrow::Borrow;
 use std::{error, fmt};
@@ -21,12 +21,13 @@ impl fmt::Display for Closed {
 
 impl error::Error for Closed {}
 
-/// A hub that sends each value of its publishers to all of its subscribers, in the same order to each.
+/// A hub that sends each value of all publishers to all subscribers, in the same order to each.
 ///
-/// The next value is sent when every subscriber has accepted this one, so a slow subscriber stalls all.
+/// A value is sent only after every subscriber has accepted the previous one, so a slow subscriber
+/// stalls all.
 ///
-/// Publishers and subscribers can be added and removed at any time, also while a subscriber stalls. Those whose channels have ended are
-/// removed. The multiplexer closes no channel.
+/// Publishers and subscribers can be added and removed at any time, even while a subscriber stalls.
+/// They are removed when their channels end. The multiplexer closes no channel.
 ///
 /// # Examples
 /// ```
@@ -72,7 +73,7 @@ struct State<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
     No,
-    /// The pending sends come first.
+    /// `close` was called. The pending sends are completed first.
     Asked,
     /// `Err(Closed)` is being sent to the subscribers.
     Told,
@@ -96,10 +97,11 @@ impl<T> Multiplexer<T> {
         self.mailbox.post(request).map_err(|_| Closed)
     }
 
-    /// Adds a channel to read. A channel that is a publisher already is not added again.
+    /// Adds a channel from which values are read. A channel that is a publisher already is not
+    /// added again.
     ///
     /// # Errors
-    /// [`Closed`] after [`close`](Multiplexer::close).
+    /// Returns [`Closed`] after [`close`](Multiplexer::close).
     ///
     /// # Examples
     /// ```
@@ -114,27 +116,29 @@ impl<T> Multiplexer<T> {
         self.post(Request::AddPublisher(publisher))
     }
 
-    /// Removes a publisher. Its values stay in its channel. If the channel is not a publisher, nothing happens.
+    /// Removes a publisher. Its values stay in its channel. If the channel is not a publisher,
+    /// nothing happens.
     ///
     /// # Errors
-    /// As [`add_publisher`](Multiplexer::add_publisher).
+    /// Returns the errors of [`add_publisher`](Multiplexer::add_publisher).
     pub fn remove_publisher(&self, publisher: impl Borrow<Receiver<T>>) -> Result<(), Closed> {
         self.post(Request::RemovePublisher(publisher.borrow().clone()))
     }
 
-    /// Adds a channel to send to. It receives each value as `Ok`, and one `Err` when the multiplexer is closed. A channel that is a
-    /// subscriber already is not added again.
+    /// Adds a channel to which values are sent. It receives each value as `Ok`, and one `Err` when
+    /// the multiplexer is closed. A channel that is a subscriber already is not added again.
     ///
     /// # Errors
-    /// As [`add_publisher`](Multiplexer::add_publisher).
+    /// Returns the errors of [`add_publisher`](Multiplexer::add_publisher).
     pub fn add_subscriber(&self, subscriber: Sender<Result<T, Closed>>) -> Result<(), Closed> {
         self.post(Request::AddSubscriber(subscriber))
     }
 
-    /// Removes a subscriber. A value that is pending for it is dropped. If the channel is not a subscriber, nothing happens.
+    /// Removes a subscriber. A value that is pending for it is dropped. If the channel is not a
+    /// subscriber, nothing happens.
     ///
     /// # Errors
-    /// As [`add_publisher`](Multiplexer::add_publisher).
+    /// Returns the errors of [`add_publisher`](Multiplexer::add_publisher).
     pub fn remove_subscriber(
         &self,
         subscriber: impl Borrow<Sender<Result<T, Closed>>>,
@@ -142,8 +146,10 @@ impl<T> Multiplexer<T> {
         self.post(Request::RemoveSubscriber(subscriber.borrow().clone()))
     }
 
-    /// Closes the multiplexer. It reads nothing more, completes its pending sends, sends `Err(`[`Closed`]`)` to each subscriber, and then
-    /// [`run`](Multiplexer::run) returns. Closing it again changes nothing.
+    /// Closes the multiplexer. Closing it again changes nothing.
+    ///
+    /// It reads no more values, completes the pending sends, and sends `Err(`[`Closed`]`)` to each
+    /// subscriber. Then [`run`](Multiplexer::run) returns.
     ///
     /// # Examples
     /// ```
@@ -167,17 +173,19 @@ impl<T> Multiplexer<T> {
         self.mailbox.is_closed()
     }
 
-    /// Runs the hub until it is closed. Without publishers it waits for one. Without subscribers, values are dropped.
+    /// Runs the hub until it is closed. Without publishers, it waits for one to be added. Without
+    /// subscribers, values are dropped.
     ///
     /// # Errors
-    /// [`Cancelled`] if a wait is cancelled.
+    /// Returns [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// - If another call of `run` is running.
-    /// - If `T`'s `clone` panics. Some subscribers then lack a value.
+    /// - Panics if another call of `run` is running.
+    /// - Panics if `T`'s `clone` panics. Some subscribers then lack a value.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending
+    /// sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where

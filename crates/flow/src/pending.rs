@@ -1,8 +1,9 @@
 //! Pending sends, and the one wait of all hubs.
 //!
-//! A *pending send* is a value for a channel that had no room. A hub waits for one event at a time: a request, room for one of the
-//! pending sends, or a value of an input. All of them are registered at once, so none waits for another. Requests come first, then pending
-//! sends, then the inputs, among which chance decides.
+//! A *pending send* is a value for a channel that had no room for it. A hub waits for one event at
+//! a time: a request, room for one of the pending sends, or a value of an input. All of them are
+//! registered in one wait, so none holds up another. Requests come first, then pending sends, then
+//! the inputs, whose order is random.
 
 use std::borrow::Borrow;
 use std::cell::Cell;
@@ -16,7 +17,7 @@ struct PendingSend<U> {
     to: Sender<U>,
     /// `None` only while it is being sent.
     value: Cell<Option<U>>,
-    /// The hub's own number for sends that belong together.
+    /// A number, chosen by the hub, for sends that belong together.
     group: u64,
 }
 
@@ -38,7 +39,8 @@ impl<U> PendingSends<U> {
         self.sends.len()
     }
 
-    /// Sends a value, later if there is no room. Returns `false` if the channel is closed.
+    /// Sends a value, or keeps it as a pending send if there is no room. Returns `false` if the
+    /// channel is closed.
     pub(crate) fn send(&mut self, to: &Sender<U>, value: U, group: u64) -> bool {
         match to.try_send(value) {
             Ok(()) => true,
@@ -67,7 +69,7 @@ impl<U> PendingSends<U> {
         });
     }
 
-    /// Drops the values that are pending for a channel. Returns how many they were.
+    /// Drops the values that are pending for a channel, and returns their number.
     pub(crate) fn withdraw(&mut self, to: &Sender<U>) -> usize {
         let before = self.sends.len();
         self.sends.retain(|send| !send.to.same_channel(to));
@@ -79,7 +81,7 @@ impl<U> PendingSends<U> {
     }
 }
 
-/// What a hub has waited for.
+/// An event that ends the wait of a hub.
 pub(crate) enum Event<C, T, U> {
     /// A user of the hub has posted a request.
     Request(C),
@@ -108,7 +110,7 @@ pub(crate) fn next_event<C: Send, T: Send, U: Send>(
     wait_for_event(requests, pending, inputs, first_input)
 }
 
-/// Takes an event that needs no wait. The order is that of the wait.
+/// Takes an event that needs no wait, in the same order as `wait_for_event`.
 fn event_at_hand<C, T, U>(
     requests: Option<&Receiver<C>>,
     pending: &mut PendingSends<U>,
@@ -153,7 +155,8 @@ fn wait_for_event<C: Send, T: Send, U: Send>(
     for input in after.iter().chain(before) {
         select.recv(input);
     }
-    // With a limit, a selected send never waits. If its receiver has left meanwhile, the next receiver gets the value.
+    // A send that a select with a time limit has picked never waits. If its receiver has left
+    // meanwhile, the next receiver gets the value.
     let selected = loop {
         match select.select_timeout(Duration::MAX) {
             Ok(selected) => break selected,
@@ -191,7 +194,7 @@ fn wait_for_event<C: Send, T: Send, U: Send>(
     }
 }
 
-/// The cancellation of the current task, which a wait has just reported.
+/// Returns the cancellation of the current task, which a wait has just reported.
 fn cancelled() -> Cancelled {
     Cancelled::find(&io::Error::from(RecvError::Cancelled)).expect("made of a cancellation")
 }

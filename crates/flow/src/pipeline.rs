@@ -1,11 +1,12 @@
-//! Several tasks that process the values of a channel.
+//! Pipelines: several tasks that process the values of a channel.
 //!
 //! # The ordered pipeline
-//! A feeder receives the values. For each value it makes a channel with room for one output, puts that channel's receiver into a queue of
-//! `n` places, and passes the value and the channel's sender to a free worker. The caller reads the queue from its front: all outputs of
-//! the first value, then those of the second. So at most `n + 2` values have been received and not finished: `n` in the queue, one
-//! with the feeder, and one that the caller reads. A value may have endlessly many outputs, because its worker waits for room in the
-//! value's channel.
+//! A feeder task receives the values. For each value it creates a channel with room for one output.
+//! It puts that channel's receiver into a queue of `n` places, and passes the value and the
+//! channel's sender to a free worker. The caller reads the queue from its front: first all outputs
+//! of the first value, then those of the second. So at most `n + 2` values have been received and
+//! not finished: `n` in the queue, one with the feeder, and one that the caller reads. The number
+//! of outputs of a value is not limited, because its worker waits for room in the value's channel.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,14 +17,14 @@ use ecru::{PanicPayload, try_scope};
 
 use crate::calls::{in_hand, next};
 
-/// The treatment of a panic while a value is processed: [`NoHandler`], or a closure.
+/// The handler of panics that happen while a value is processed: [`NoHandler`], or a closure.
 pub trait OnPanic<U>: Sync {
-    /// Returns an output to send instead, if any, or resumes the panic.
+    /// Returns an output that is sent instead, if any, or resumes the panic.
     #[doc(hidden)]
     fn instead(&self, payload: PanicPayload) -> Option<U>;
 }
 
-/// The default: the panic ends the call.
+/// The default handler, with which a panic ends the call.
 #[derive(Clone, Copy, Debug)]
 pub struct NoHandler;
 
@@ -53,11 +54,14 @@ pub struct PipelineUnordered<F, H = NoHandler> {
     inner: Pipeline<F, H>,
 }
 
-/// Creates a pipeline of `n` tasks. [`run`](Pipeline::run) calls `f` with each value, up to `n` values at a time, and sends the outputs of
-/// each call in the order of the values. A call may have any number of outputs. `f` may wait.
+/// Creates a pipeline of `n` tasks.
+///
+/// [`run`](Pipeline::run) calls `f` with each value, up to `n` values at a time, and sends the
+/// outputs of each call in the order of the values. A call may have any number of outputs. `f` may
+/// wait.
 ///
 /// # Panics
-/// If `n` is 0.
+/// Panics if `n` is 0.
 ///
 /// # Examples
 /// ```
@@ -71,7 +75,9 @@ pub struct PipelineUnordered<F, H = NoHandler> {
 ///
 ///     // A word may have no output, one, or several.
 ///     let (sender, letters) = channel::unbounded();
-///     pipeline(2, |word: &'static str| word.chars()).run(from_iter(["ec", "", "ru"]), sender).unwrap();
+///     pipeline(2, |word: &'static str| word.chars())
+///         .run(from_iter(["ec", "", "ru"]), sender)
+///         .unwrap();
 ///     assert_eq!(letters.iter().collect::<String>(), "ecru");
 /// });
 /// ```
@@ -85,11 +91,13 @@ where
     Pipeline { workers: n, f, on_panic: NoHandler }
 }
 
-/// Creates a pipeline of `n` tasks as [`pipeline`] does, without the order. An output is sent as soon as there is room for it, so a slow
-/// value does not hold up the others. At most `n` values have been received whose outputs have not all been sent.
+/// Creates a pipeline of `n` tasks as [`pipeline`] does, but without keeping the order.
+///
+/// An output is sent as soon as there is room for it, so a slow value does not hold up the others.
+/// At any moment, there are at most `n` received values whose outputs have not all been sent.
 ///
 /// # Panics
-/// If `n` is 0.
+/// Panics if `n` is 0.
 ///
 /// # Examples
 /// ```
@@ -112,8 +120,10 @@ where
 }
 
 impl<F> Pipeline<F> {
-    /// Sets a handler for panics of `f` and of the iterators that it returns. The output that the handler returns, if any, is sent at the
-    /// place of the value, and the pipeline continues. Without a handler, a panic ends [`run`](Pipeline::run).
+    /// Sets a handler for panics of `f` and of the iterators that it returns.
+    ///
+    /// The output that the handler returns, if any, is sent in place of the outputs that are
+    /// missing, and the pipeline continues. Without a handler, a panic ends [`run`](Pipeline::run).
     ///
     /// # Examples
     /// ```
@@ -141,12 +151,13 @@ impl<F, H> Pipeline<F, H> {
     /// Runs the pipeline until `from` has ended and all outputs have been sent.
     ///
     /// # Errors
-    /// [`SendError::Disconnected`] if `to` is closed, [`SendError::Cancelled`] if a wait is cancelled. Both hold the output in hand, if
-    /// there is one. All tasks have ended by then, and values that were received ahead are dropped.
+    /// Returns [`SendError::Disconnected`] if `to` is closed, and [`SendError::Cancelled`] if a
+    /// wait is cancelled. Both hold the output in hand, if there is one. All tasks have ended by
+    /// then, and values that were received ahead are dropped.
     ///
     /// # Panics
-    /// - With a panic of `f`, after all tasks have ended.
-    /// - Outside a run, and inside [`no_suspend`](ecru::no_suspend).
+    /// - Panics if `f` panics, after all tasks have ended.
+    /// - Panics outside a run and inside [`no_suspend`](ecru::no_suspend).
     ///
     /// # Cancellation
     /// This is a cancellation point. The waits of `f` are cancelled, too.
@@ -171,7 +182,7 @@ impl<F, H> Pipeline<F, H> {
                 let work = work.clone();
                 s.spawn(move || {
                     for (value, output) in &work {
-                        // The caller stops reading only when it stops altogether.
+                        // This fails only if the caller has stopped the whole pipeline.
                         let _ = self.process(value, &output);
                     }
                     Ok(())
@@ -223,7 +234,7 @@ fn feed<T, U>(from: &Receiver<T>, queue: &Sender<Receiver<U>>, jobs: &Sender<(T,
 fn forward<U>(result: &Receiver<U>, to: &Sender<U>) -> Result<(), SendError<Option<U>>> {
     loop {
         if to.is_closed() {
-            // Checked even if no value ever has an output.
+            // This is checked here, so that it is noticed even if no value has an output.
             return Err(SendError::Disconnected(None));
         }
         match result.recv() {
@@ -248,13 +259,13 @@ impl<F, H> PipelineUnordered<F, H> {
     /// Runs the pipeline until `from` has ended and all outputs have been sent.
     ///
     /// # Errors
-    /// As [`Pipeline::run`].
+    /// Returns the errors of [`Pipeline::run`].
     ///
     /// # Panics
-    /// As [`Pipeline::run`].
+    /// Panics in the same cases as [`Pipeline::run`].
     ///
     /// # Cancellation
-    /// As [`Pipeline::run`].
+    /// This is a cancellation point. The waits of `f` are cancelled, too.
     #[track_caller]
     pub fn run<T, I, U>(
         &self,

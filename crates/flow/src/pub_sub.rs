@@ -1,8 +1,9 @@
-//! From one channel to the subscribers of each value's topic.
+//! A hub from one channel to the subscribers of each value's topic.
 //!
-//! A topic exists while it has subscribers. One of its values at a time is sent to them, in lockstep. The next ones wait in the topic's
-//! buffer. A value whose topic has no room is kept in hand, and no further value is read. So without buffers one slow subscriber stalls
-//! all topics, and with buffers only its own.
+//! A topic exists as long as it has subscribers. The values of a topic are sent to its subscribers
+//! in lockstep, one at a time. Further values wait in the topic's buffer. If that is full, the hub
+//! keeps the value in hand and reads no further value. So one slow subscriber stalls all topics if
+//! its topic has no buffer or the buffer is full.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, VecDeque};
@@ -18,11 +19,14 @@ use ecru::channel::{Receiver, Sender, bounded};
 use crate::mailbox::Mailbox;
 use crate::pending::{Event, PendingSends, next_event};
 
-/// A hub that sends each value of a channel to the subscribers of its topic. A value whose topic has no subscribers is dropped.
+/// A hub that sends each value of a channel to the subscribers of its topic. A value whose topic
+/// has no subscribers is dropped.
 ///
-/// Within a topic, every subscriber receives every value in order. The next value is sent when all of them have accepted this one. A topic's
-/// [buffer](PubSub::with_buffers) keeps its slow subscribers from stalling other topics, until the buffer is full. When the source ends,
-/// the subscribers of each topic receive what is left in its buffer, and then `Disconnected`.
+/// Within a topic, every subscriber receives every value in order. A value is sent only after all
+/// of them have accepted the previous one. A topic's [buffer](PubSub::with_buffers) keeps its slow
+/// subscribers from stalling other topics, until the buffer is full. When the source ends, the
+/// subscribers of each topic receive the values that are left in the topic's buffer, and then
+/// `Disconnected`.
 ///
 /// # Examples
 /// ```
@@ -59,7 +63,7 @@ impl<T> Borrow<Sender<T>> for Subscriber<T> {
 }
 
 struct Topic<T, K> {
-    /// Shared with the key in `numbers`.
+    /// The name of the topic, which is shared with the key in `numbers`.
     name: Arc<K>,
     subscribers: Vec<Subscriber<T>>,
     /// Empty unless sends of this topic are pending.
@@ -70,7 +74,7 @@ struct Topic<T, K> {
 }
 
 struct State<'a, T, K> {
-    /// `None` after its end.
+    /// `None` after the source has ended.
     source: Option<Receiver<T>>,
     topic_of: Box<dyn FnMut(&T) -> K + Send + 'a>,
     buffer_of: Box<dyn FnMut(&K) -> usize + Send + 'a>,
@@ -86,14 +90,15 @@ struct State<'a, T, K> {
 }
 
 impl<'a, T, K> PubSub<'a, T, K> {
-    /// Creates a hub for the values of `source`. `topic_of` returns the topic of a value. Topics have no buffers.
+    /// Creates a hub for the values of `source`. `topic_of` returns the topic of a value. Topics
+    /// have no buffers.
     #[must_use]
     pub fn new(source: Receiver<T>, topic_of: impl FnMut(&T) -> K + Send + 'a) -> PubSub<'a, T, K> {
         PubSub::with_buffers(source, topic_of, |_| 0)
     }
 
-    /// Creates a hub whose topics have buffers. `buffer_of` returns the number of values that a topic's buffer holds. It is called when the
-    /// topic gets its first subscriber.
+    /// Creates a hub whose topics have buffers. `buffer_of` returns the number of values that a
+    /// topic's buffer holds. It is called when the topic gets its first subscriber.
     ///
     /// # Examples
     /// ```
@@ -130,8 +135,9 @@ impl<'a, T, K> PubSub<'a, T, K> {
         PubSub { mailbox: Mailbox::new(state), last_subscription: AtomicU64::new(0) }
     }
 
-    /// Subscribes to a topic, from the next value on, until the subscription is dropped. After the end of the source, the subscription
-    /// receives `Disconnected`.
+    /// Subscribes to a topic, from the next value on, until the subscription is dropped.
+    ///
+    /// After the source has ended, the subscription receives `Disconnected`.
     ///
     /// # Examples
     /// ```
@@ -152,7 +158,8 @@ impl<'a, T, K> PubSub<'a, T, K> {
         self.subscribe_buffered(topic, 0)
     }
 
-    /// Subscribes as [`subscribe`](PubSub::subscribe) does. The subscription's own channel has room for `capacity` values.
+    /// Subscribes as [`subscribe`](PubSub::subscribe) does, but the subscription's own channel has
+    /// room for `capacity` values.
     pub fn subscribe_buffered(&self, topic: K, capacity: usize) -> Subscription<T, K> {
         let (to, receiver) = bounded(capacity);
         let id = self.last_subscription.fetch_add(1, Ordering::Relaxed) + 1;
@@ -161,18 +168,20 @@ impl<'a, T, K> PubSub<'a, T, K> {
         Subscription { receiver, id, mailbox: self.mailbox.sender() }
     }
 
-    /// Runs the hub until the source has ended and every subscriber has accepted every value of its topic.
+    /// Runs the hub until the source has ended and every subscriber has accepted every value of its
+    /// topic.
     ///
     /// # Errors
-    /// [`Cancelled`] if a wait is cancelled.
+    /// Returns [`Cancelled`] if a wait is cancelled.
     ///
     /// # Panics
-    /// - If another call of `run` is running.
-    /// - If the function that returns topics panics. Its value is dropped.
-    /// - If `T`'s `clone` panics. Some subscribers then lack a value.
+    /// - Panics if another call of `run` is running.
+    /// - Panics if the function that returns topics panics. Its value is dropped.
+    /// - Panics if `T`'s `clone` panics. Some subscribers then lack a value.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Nothing is lost: the next call continues with the pending sends.
+    /// This is a cancellation point. Nothing is lost: the next call continues with the pending
+    /// sends.
     #[track_caller]
     pub fn run(&self) -> Result<(), Cancelled>
     where
@@ -204,7 +213,7 @@ impl<'a, T, K> PubSub<'a, T, K> {
 impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
     fn handle(&mut self, request: Request<T, K>) {
         match request {
-            // Too late: the sender is dropped, which ends the subscription.
+            // The source has ended. Dropping the sender ends the subscription.
             Request::Subscribe { .. } if self.source.is_none() => {}
             Request::Subscribe { topic, subscriber } => {
                 let number = self.numbers.get(&topic).copied();
@@ -258,7 +267,8 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
         }
     }
 
-    /// Counts off pending sends of a topic, and continues with its next value.
+    /// Subtracts completed sends from those of a topic. When none is left, continues with the
+    /// topic's next value.
     fn has_left(&mut self, number: u64, sends: usize) {
         if let Some(topic) = self.topics.get_mut(&number) {
             topic.underway -= sends;
@@ -312,7 +322,8 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
     }
 }
 
-/// A [`Receiver`] of a topic's values, which [`PubSub::subscribe`] returns. Dropping it unsubscribes.
+/// A [`Receiver`] of a topic's values, which [`PubSub::subscribe`] returns. Dropping it
+/// unsubscribes.
 #[must_use = "dropping it unsubscribes"]
 pub struct Subscription<T, K> {
     receiver: Receiver<T>,

@@ -12,8 +12,9 @@ pub struct Take<T> {
     left: usize,
 }
 
-/// Returns a view of a channel that ends after `count` values, or with the channel. It receives a value when it is read, and never more
-/// than `count`.
+/// Returns a view of a channel that ends after `count` values, or with the channel.
+///
+/// The view receives a value only when it is read, and never more than `count` values.
 ///
 /// # Examples
 /// ```
@@ -30,10 +31,12 @@ impl<T> Take<T> {
     /// Waits for the next value.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] after the last value, [`RecvError::Cancelled`] if the wait is cancelled.
+    /// Returns [`RecvError::Disconnected`] after the last value, and [`RecvError::Cancelled`] if
+    /// the wait is cancelled.
     ///
     /// # Cancellation
-    /// This is a cancellation point, except after the last value. A cancelled call has received nothing.
+    /// This is a cancellation point, except after the last value. A cancelled call has received
+    /// nothing.
     ///
     /// # Examples
     /// ```

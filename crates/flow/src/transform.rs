@@ -1,8 +1,9 @@
-//! Transforms of values on their way into a channel: [`Transform`] and its adaptors, in the manner of iterator adaptors. See
-//! [`transformed`](fn@crate::transformed).
+//! Transforms of values on their way into a channel: [`Transform`] and its adaptors, which resemble
+//! those of iterators. See [`transformed`](fn@crate::transformed).
 //!
-//! An iterator is asked for items. A transform is passed values, and *emits* any number of outputs for each. After the last value it is
-//! *finished*, and emits the outputs that it has kept.
+//! A caller takes items from an iterator, but passes values to a transform. The transform *emits*
+//! any number of outputs for each value. After the last value it is *finished*, and emits the
+//! outputs that it has kept.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +12,8 @@ use std::panic::{self, AssertUnwindSafe};
 
 use ecru::PanicPayload;
 
-/// A step on the way into a channel, which makes outputs of inputs. Start with [`values`] and add adaptors, or implement this trait.
+/// A step on the way into a channel, which turns inputs into outputs. Start with [`values`] and add
+/// adaptors, or implement this trait.
 ///
 /// # Examples
 /// ```
@@ -40,15 +42,15 @@ use ecru::PanicPayload;
 /// assert_eq!(sums.try_iter().collect::<Vec<_>>(), [6, 10]);
 /// ```
 pub trait Transform {
-    /// The type of the values that it is passed.
+    /// The type of the values that are passed to the transform.
     type Input;
-    /// The type of its outputs.
+    /// The type of the outputs.
     type Output;
 
     /// Takes a value, and emits its outputs. Returns `Break` if the transform wants no more values.
     fn step(&mut self, value: Self::Input, emit: &mut dyn FnMut(Self::Output)) -> ControlFlow<()>;
 
-    /// Emits the outputs that have been kept. Called once, after the last value.
+    /// Emits the outputs that have been kept. This is called once, after the last value.
     fn finish(&mut self, emit: &mut dyn FnMut(Self::Output)) {
         let _ = emit;
     }
@@ -130,7 +132,7 @@ pub trait Transform {
     /// Collects the outputs in vectors of `size`. The last vector may be shorter.
     ///
     /// # Panics
-    /// If `size` is 0.
+    /// Panics if `size` is 0.
     ///
     /// # Examples
     /// ```
@@ -152,8 +154,8 @@ pub trait Transform {
         Chunks { inner: self, size, chunk: Vec::new() }
     }
 
-    /// Calls `handler` when a part above this one panics, and emits the output that it returns, if any. Without a handler, the panic is
-    /// passed to the sender.
+    /// Calls `handler` when an earlier step of the chain panics, and emits the output that it
+    /// returns, if any. Without a handler, the panic is passed to the sender.
     ///
     /// # Examples
     /// ```
@@ -370,7 +372,8 @@ pub struct CatchPanic<X, H> {
 }
 
 impl<X: Transform, H: FnMut(PanicPayload) -> Option<X::Output>> CatchPanic<X, H> {
-    /// Emits the outputs after `run` has returned, so that a panic further down is not caught here.
+    /// Calls `run` and catches a panic in it. Emits the outputs after `run` has returned, so that a
+    /// panic of a later step is not caught here.
     fn caught<R>(
         &mut self,
         emit: &mut dyn FnMut(X::Output),

@@ -1,13 +1,16 @@
 //! A channel whose values are transformed on their way in.
 //!
 //! # Protocol
-//! - The transform is itself a value in a channel with one place, `turn`. A sender that receives it may use it, and puts it back. So the
-//!   transform, which is user code, runs under no lock, and senders take turns in the order in which they came.
-//! - A sender that has the turn waits for room for one output. Only then does the transform see the value. The first output goes into that
-//!   room, and further outputs beyond the capacity. The next sender waits until there is room again.
-//! - `pending` counts the senders that have been admitted and have not left. Closing the channel admits no more senders. The last admitted
-//!   sender to leave, or the closer if there is none, finishes the transform and closes the channel behind its outputs. That happens
-//!   once: `finished`.
+//! - The transform is itself a value in a channel with one place, `turn`. A sender that has
+//!   received it may use it, and then puts it back. So the transform, which is user code, runs
+//!   under no lock, and senders take turns in the order in which they arrived.
+//! - A sender that has the turn waits for room for one output. Only then is the value passed to the
+//!   transform. The first output goes into that room. Further outputs may exceed the capacity. The
+//!   next sender waits until there is room again.
+//! - `pending` counts the senders that have been admitted and have not left. Closing the channel
+//!   admits no more senders. The admitted sender that leaves last finishes the transform, and
+//!   closes the channel behind the last outputs. If no sender is admitted, the closer does so. The
+//!   flag `finished` makes sure that this happens once.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -20,7 +23,8 @@ use ecru::no_suspend;
 
 use crate::transform::Transform;
 
-/// The sending end of a [`transformed`] channel. When its last clone is dropped, the channel is closed.
+/// The sending end of a [`transformed`] channel. When its last clone is dropped, the channel is
+/// closed.
 pub struct TransformSender<X: Transform> {
     shared: Arc<Shared<X>>,
 }
@@ -36,26 +40,30 @@ struct Shared<X: Transform> {
 struct Life {
     /// No further sender is admitted.
     closed: bool,
-    /// The transform wants no more values. Those of senders that have been admitted are dropped.
+    /// The transform wants no more values. The values of senders that have been admitted are
+    /// dropped.
     satisfied: bool,
     pending: usize,
     finished: bool,
 }
 
-/// Creates a channel with room for `capacity` values that holds the outputs of `transform`. The senders run the transform, one value after
-/// another, before the outputs go in.
+/// Creates a channel with room for `capacity` outputs of `transform`. The senders run the
+/// transform, one value after another, before the outputs go in.
 ///
-/// - If a value has several outputs, they may overfill the channel. No further value is accepted until there is room again.
-/// - [`close`](TransformSender::close), or dropping the last sender, finishes the transform after the senders that already wait. The
-///   outputs of that go in, too.
-/// - A transform that wants no more values closes the channel. Senders that already wait succeed, and their values are dropped.
-/// - A panic in the transform is passed to the sender, whose value is lost. See also [`on_panic`](Transform::on_panic).
+/// - If a value has several outputs, they may overfill the channel. No further value is accepted
+///   until there is room again.
+/// - [`close`](TransformSender::close), or dropping the last sender, finishes the transform after
+///   the senders that already wait. Its last outputs go in, too.
+/// - A transform that wants no more values closes the channel. Senders that already wait succeed,
+///   and their values are dropped.
+/// - A panic in the transform is passed to the sender, whose value is lost. See also
+///   [`on_panic`](Transform::on_panic).
 /// - If the *receiver* closes the channel, the outputs that have not gone in are dropped.
 ///
 /// The transform runs inside [`no_suspend`], so it cannot wait.
 ///
 /// # Panics
-/// If the capacity is 0. The outputs need a place.
+/// Panics if `capacity` is 0, because the outputs need a place.
 ///
 /// # Examples
 /// ```
@@ -90,14 +98,15 @@ impl<X: Transform> TransformSender<X> {
     /// Sends the outputs of a value. Waits until there is room for the first.
     ///
     /// # Errors
-    /// [`SendError::Disconnected`] if the channel is closed, [`SendError::Cancelled`] if the wait is cancelled. Both hold the value, which
-    /// the transform has not seen.
+    /// Returns [`SendError::Disconnected`] if the channel is closed, and [`SendError::Cancelled`]
+    /// if the wait is cancelled. Both hold the value, which the transform has not seen.
     ///
     /// # Panics
-    /// With a panic of the transform, and inside [`no_suspend`].
+    /// Panics if the transform panics, and inside [`no_suspend`].
     ///
     /// # Cancellation
-    /// This is a cancellation point. A cancelled call returns the value, which the transform has not seen.
+    /// This is a cancellation point. A cancelled call returns the value, which the transform has
+    /// not seen.
     #[track_caller]
     pub fn send(&self, value: X::Input) -> Result<(), SendError<X::Input>> {
         self.shared.send(value)
@@ -106,11 +115,12 @@ impl<X: Transform> TransformSender<X> {
     /// Sends the outputs of a value if that needs no wait.
     ///
     /// # Errors
-    /// [`TrySendError::Full`] if there is no room, or another sender uses the transform; [`TrySendError::Disconnected`] if the channel is
-    /// closed. Both hold the value, which the transform has not seen.
+    /// Returns [`TrySendError::Full`] if there is no room, or another sender uses the transform,
+    /// and [`TrySendError::Disconnected`] if the channel is closed. Both hold the value, which the
+    /// transform has not seen.
     ///
     /// # Panics
-    /// With a panic of the transform.
+    /// Panics if the transform panics.
     ///
     /// # Cancellation
     /// This is not a cancellation point.
@@ -118,12 +128,14 @@ impl<X: Transform> TransformSender<X> {
         self.shared.try_send(value)
     }
 
-    /// Closes the channel for further values. Senders that already wait send theirs. Then the transform is finished, and its last outputs go
-    /// in, even beyond the capacity. Closing the channel again changes nothing.
+    /// Closes the channel for further values. Closing it again changes nothing.
+    ///
+    /// Senders that already wait still send their values. Then the transform is finished, and its
+    /// last outputs go in, even beyond the capacity.
     ///
     /// # Panics
-    /// With a panic of the transform, after the channel has been closed. If the channel is closed by dropping the last sender, that panic
-    /// is dropped.
+    /// Panics if the transform panics. The channel is closed by then. If dropping the last sender
+    /// closes the channel, the panic is dropped instead.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -148,7 +160,7 @@ impl<X: Transform> Shared<X> {
         admitted
     }
 
-    /// An admitted sender leaves.
+    /// Ends the admission of a sender.
     fn leave(&self) {
         let mut life = self.life();
         life.pending -= 1;
@@ -167,7 +179,7 @@ impl<X: Transform> Shared<X> {
         }
         life.finished = true;
         drop(life);
-        // No sender is admitted, so the transform is in its place.
+        // No sender is admitted, so the transform is in the channel `turn`.
         let Ok(mut transform) = self.turn.try_recv() else { return };
         self.finish(&mut transform);
     }
@@ -204,7 +216,7 @@ impl<X: Transform> Shared<X> {
             }
             let rest;
             ecru::select! {
-                // Evaluated when the room has been reserved.
+                // The expression is evaluated when the room has been reserved.
                 send(self.to, match turn.step(value) {
                     Step::Outputs(first, others) => {
                         rest = others;
@@ -253,15 +265,16 @@ impl<X: Transform> Shared<X> {
         })
     }
 
-    /// Runs the part of a send that an admitted sender does. The sender leaves in any case, and not while it unwinds, because its leaving
-    /// may run the transform.
+    /// Runs the part of a send after the admission, and ends the admission in any case. That is not
+    /// done during unwinding, because it may run the transform.
     fn inside<R>(&self, body: impl FnOnce() -> R) -> R {
         let result = panic::catch_unwind(AssertUnwindSafe(body));
         self.leave();
         result.unwrap_or_else(|payload| panic::resume_unwind(payload))
     }
 
-    /// Sends an output even if there is no room. It is dropped if the receiver has closed the channel.
+    /// Sends an output even if there is no room. It is dropped if the receiver has closed the
+    /// channel.
     fn overfill(&self, output: X::Output) {
         drop(self.to.overfill(output));
     }
@@ -274,7 +287,7 @@ impl<X: Transform> Drop for Shared<X> {
     }
 }
 
-/// What the transform has made of a value.
+/// The result of passing a value to the transform.
 enum Step<X: Transform> {
     /// The first output, which has room, and the rest.
     Outputs(X::Output, Rest<X>),
@@ -283,7 +296,7 @@ enum Step<X: Transform> {
     Closed(X::Input),
 }
 
-/// The outputs beyond the first, and how the step ended.
+/// The outputs beyond the first, and the way in which the step ended.
 struct Rest<X: Transform> {
     outputs: Vec<X::Output>,
     end: thread::Result<ControlFlow<()>>,
@@ -316,7 +329,8 @@ impl<X: Transform> Turn<'_, X> {
         }
     }
 
-    /// Sends the outputs beyond the first, finishes a transform that wants no more values, and passes on a panic.
+    /// Sends the outputs beyond the first, finishes a transform that wants no more values, and
+    /// passes on a panic.
     fn complete(&mut self, rest: Rest<X>) {
         rest.outputs.into_iter().for_each(|output| self.shared.overfill(output));
         match rest.end {

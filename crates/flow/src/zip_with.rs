@@ -1,4 +1,4 @@
-//! Several channels in lockstep. One value of each makes a row.
+//! A view of several channels in lockstep. One value of each channel makes a row.
 
 use std::cell::Cell;
 use std::fmt;
@@ -33,8 +33,8 @@ impl<T> IntoReceiver for &Receiver<T> {
     }
 }
 
-/// Receivers that [`zip_with`] can read in lockstep. The rows of tuples of up to eight receivers are tuples. The rows of vectors and arrays
-/// are vectors.
+/// Receivers that [`zip_with`] can read in lockstep. The rows of tuples of up to eight receivers
+/// are tuples. The rows of vectors and arrays are vectors.
 pub trait Lockstep {
     /// One value of each receiver.
     type Row;
@@ -52,7 +52,7 @@ pub trait Columns {
 
     fn each<'a>(&'a self, visit: &mut dyn FnMut(&'a dyn Column));
 
-    /// Takes a row. Every column is full.
+    /// Takes a row. The caller has made sure that every column is full.
     fn row(&self) -> Self::Row;
 }
 
@@ -132,11 +132,13 @@ pub struct ZipWith<C, F> {
     ended: bool,
 }
 
-/// Returns a view of several channels in lockstep. It receives one value of each channel, calls `f` with the row, and then begins the next
+/// Returns a view of several channels in lockstep.
+///
+/// The view receives one value of each channel, calls `f` with the row, and then begins the next
 /// row. It waits for all missing values of a row at once.
 ///
-/// The view ends when one of the channels ends. The values that were received for an unfinished row are then dropped. A view of no channels
-/// has ended from the start.
+/// The view ends when one of the channels ends. The values that were received for an unfinished row
+/// are then dropped. A view of no channels has ended from the start.
 ///
 /// # Examples
 /// ```
@@ -144,7 +146,8 @@ pub struct ZipWith<C, F> {
 ///
 /// let names = from_iter(["Ada", "Emmy"]);
 /// let years = from_iter([1815, 1882, 1906]);
-/// let lines: Vec<_> = zip_with((&names, &years), |(name, year)| format!("{name} {year}")).collect();
+/// let lines: Vec<_> =
+///     zip_with((&names, &years), |(name, year)| format!("{name} {year}")).collect();
 /// assert_eq!(lines, ["Ada 1815", "Emmy 1882"]);
 ///
 /// let many: Vec<_> = (0..4).map(|n| from_iter(n..n + 3)).collect();
@@ -163,13 +166,15 @@ where
 }
 
 impl<C: Columns, F: FnMut(C::Row) -> R, R> ZipWith<C, F> {
-    /// Waits for a row, and returns the result of `f`.
+    /// Waits for a row, and returns the result of `f` for it.
     ///
     /// # Errors
-    /// [`RecvError::Disconnected`] if one of the channels has ended, [`RecvError::Cancelled`] if the wait is cancelled.
+    /// Returns [`RecvError::Disconnected`] if one of the channels has ended, and
+    /// [`RecvError::Cancelled`] if the wait is cancelled.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Values that were received for the row are kept for the next call.
+    /// This is a cancellation point. Values that were received for the row are kept for the next
+    /// call.
     ///
     /// # Examples
     /// ```
@@ -203,7 +208,8 @@ impl<C: Columns, F: FnMut(C::Row) -> R, R> ZipWith<C, F> {
         });
     }
 
-    /// Fills as many columns as possible without a wait.
+    /// Fills as many columns as possible without a wait. Returns `None` if no column could be
+    /// filled.
     fn fill_at_once(&self) -> Option<Filled> {
         let mut filled = None;
         self.each_missing(|column| {
@@ -229,7 +235,8 @@ impl<C: Columns, F: FnMut(C::Row) -> R, R> ZipWith<C, F> {
     }
 }
 
-/// Ends when one of the channels has ended, and when a wait is cancelled. [`ZipWith::recv`] tells the two apart.
+/// Ends when one of the channels has ended, and when a wait is cancelled. [`ZipWith::recv`] tells
+/// the two apart.
 impl<C: Columns, F: FnMut(C::Row) -> R, R> Iterator for ZipWith<C, F> {
     type Item = R;
 

@@ -33,7 +33,8 @@
 //!     let (stream, _) = listener.accept()?;
 //!     ecru::scope(|s| {
 //!         s.spawn(|| {
-//!             let connection = http1::Builder::new().serve_connection(EcruIo::new(stream)?, service_fn(greet));
+//!             let connection = http1::Builder::new()
+//!                 .serve_connection(EcruIo::new(stream)?, service_fn(greet));
 //!             ecru::block_on(connection)?.map_err(std::io::Error::other)
 //!         });
 //!         client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;

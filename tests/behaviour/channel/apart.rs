@@ -1,4 +1,4 @@
-//! A sender and a receiver on two workers, which listen for each other before they park.
+//! A sender and a receiver on two workers. They listen for each other before they park.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::support::{HOUR, ms, run_placed};
 use ecru::channel::{self, Receiver, RecvError, RecvTimeoutError, Sender};
 use ecru::{JoinHandle, Placement, Scope};
 
-/// Enough for both to have learnt that the other answers soon.
+/// The number of values after which both sides have learnt that the other answers soon.
 const TALK: u64 = 3_000;
 
 fn run_apart<T>(body: impl FnOnce() -> T) -> T {
@@ -53,7 +53,7 @@ fn channel_61_a_pair_that_has_talked_is_cancelled_like_any_other() {
                 sends.join().unwrap();
                 receives.cancel();
                 assert_eq!(receives.join().unwrap(), Err(RecvError::Cancelled), "{name}");
-                // Nothing is left of the wait.
+                // No trace of the wait is left in the channel.
                 let sends = s.spawn(|| sender.send(7));
                 assert_eq!(receiver.recv(), Ok(7), "{name}");
                 sends.join().unwrap().unwrap();
@@ -84,7 +84,7 @@ fn channel_59_a_pair_that_has_talked_keeps_its_time_limits() {
     });
 }
 
-/// A pair that sends one value after another until it is told to stop.
+/// Starts a pair of tasks that passes one value after another until it is told to stop.
 fn babble<'scope>(
     s: &'scope Scope<'scope, '_>,
     stop: &'scope AtomicBool,
@@ -113,7 +113,7 @@ fn channel_60_a_pair_that_talks_on_leaves_its_workers_to_others() {
                 (AtomicBool::new(false), AtomicU64::new(0), AtomicBool::new(false));
             ecru::scope(|s| {
                 let beside = || {
-                    // On the receiver's worker.
+                    // These two tasks run on the receiver's worker.
                     s.builder().near().spawn(|| {
                         (0..1_000).for_each(|_| {
                             ecru::yield_now().unwrap();
@@ -126,7 +126,7 @@ fn channel_60_a_pair_that_talks_on_leaves_its_workers_to_others() {
                     });
                 };
                 let talks = babble(s, &stop, sender, receiver, beside);
-                // A message from outside of the pair.
+                // This task is not part of the pair either. It wakes up again and again.
                 let waits = s.spawn(|| {
                     while ticks.load(SeqCst) < 1_000 || !slept.load(SeqCst) {
                         ecru::sleep(ms(1)).unwrap();

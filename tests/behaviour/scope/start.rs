@@ -13,12 +13,12 @@ use crate::support::{
     Counted, OnDrop, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
 };
 
-/// What `start` said of a caller that was cancelled.
+/// Returns whether `start` reported that the caller was cancelled.
 fn is_caller_cancelled<T, U>(started: &Result<T, StartError<U>>) -> bool {
     matches!(started, Err(StartError::Join(JoinError::CallerCancelled)))
 }
 
-/// The value comes first, the result later; both may borrow.
+/// The value comes first and the result later. Both may borrow.
 #[test]
 fn start_01_ready() {
     each_run(|| {
@@ -35,14 +35,14 @@ fn start_01_ready() {
             assert!(!task.is_finished());
             release.store(true, SeqCst);
             assert_eq!(task.join().unwrap(), 5);
-            // Both at once.
+            // The task becomes ready and ends at once.
             let (value, task) = s.start(|started| started.ready(1)).unwrap();
             assert_eq!((value, task.join().unwrap()), (1, ()));
         });
     });
 }
 
-/// A task that ends without having been ready says what it returned.
+/// If a task ends before it is ready, `start` returns the task's result.
 #[test]
 fn start_02_ended_first() {
     each_run(|| {
@@ -68,7 +68,7 @@ fn start_02_ended_first() {
     });
 }
 
-/// A panic before is the error of `start`, one after is that of `join`.
+/// A panic before `ready` is the error of `start`. A panic after it is the error of `join`.
 #[test]
 fn start_03_panics_first() {
     each_run(|| {
@@ -90,7 +90,7 @@ fn start_03_panics_first() {
     });
 }
 
-/// Whoever has the `Started` may call it, at any time.
+/// Any task or thread that has the `Started` may call `ready`, at any time.
 #[test]
 fn start_04_sent_elsewhere() {
     each_run(|| {
@@ -106,7 +106,7 @@ fn start_04_sent_elsewhere() {
             assert_eq!(value, "from a sibling");
             task.cancel();
             assert_eq!(task.join().unwrap(), CancelReason::Explicit);
-            // The child waits for the thread, so it has not ended before.
+            // The child waits for the thread, so it ends after `ready` was called.
             let (value, _) = s
                 .start(|started| {
                     ecru::unblock(|| {
@@ -118,7 +118,7 @@ fn start_04_sent_elsewhere() {
                 .unwrap();
             assert_eq!(value, "from a thread");
         });
-        // Beyond the scope there is nobody to hear of it.
+        // After the scope, the value of a late `ready` is dropped.
         let dropped = AtomicUsize::new(0);
         let kept = Mutex::new(None);
         ecru::scope(|s| {
@@ -133,7 +133,7 @@ fn start_04_sent_elsewhere() {
     });
 }
 
-/// In the places where nothing may wait.
+/// `ready` may be called in places where waiting is not allowed.
 #[test]
 fn start_05_ready_never_waits() {
     each_run(|| {
@@ -185,7 +185,7 @@ fn start_05_ready_never_waits() {
     });
 }
 
-/// The child of a caller that was cancelled has ended when `start` returns.
+/// If the caller is cancelled, the child has ended when `start` returns.
 #[test]
 fn start_06_caller_cancelled() {
     each_run(|| {
@@ -198,7 +198,7 @@ fn start_06_caller_cancelled() {
                     let result = both;
                     parked.store(true, SeqCst);
                     assert_eq!(forever().reason(), CancelReason::Explicit);
-                    // Too late: the caller has left.
+                    // The caller has left, so the value is dropped.
                     started.ready(Counted(dropped));
                     assert_eq!(dropped.load(SeqCst), 1);
                     ecru::shield(|| ecru::sleep(ms(2))).unwrap();
@@ -216,7 +216,7 @@ fn start_06_caller_cancelled() {
     });
 }
 
-/// Nothing is spawned for a caller that has been cancelled.
+/// A caller that has been cancelled spawns nothing.
 #[test]
 fn start_07_cancelled_before() {
     each_run(|| {
@@ -232,7 +232,7 @@ fn start_07_cancelled_before() {
                 let started: Result<_, StartError<()>> = started;
                 assert!(is_caller_cancelled(&started));
                 assert_eq!(dropped.load(SeqCst), 1);
-                // In a shield it is as if there were no request.
+                // Inside a shield the request has no effect.
                 let (value, _) = ecru::shield(|| s.start(|started| started.ready(1))).unwrap();
                 assert_eq!(value, 1);
             });
@@ -240,7 +240,7 @@ fn start_07_cancelled_before() {
     });
 }
 
-/// A time limit is a cancellation, and is the error of the `timeout`.
+/// A time limit acts as a cancellation, and `timeout` reports it.
 #[test]
 fn start_08_time_limit() {
     each_run(|| {
@@ -248,7 +248,8 @@ fn start_08_time_limit() {
         ecru::scope(|s| {
             let limited = ecru::timeout(ms(2), || {
                 let started = s.start(|_: Started<u8>| {
-                    // Not the limit's: the child belongs to a scope outside.
+                    // The reason is not the time limit, because the child belongs to a scope
+                    // outside the limit.
                     let reason = forever().reason();
                     ended.store(true, SeqCst);
                     reason
@@ -257,20 +258,20 @@ fn start_08_time_limit() {
             });
             assert!(limited.is_err());
             assert!(ended.load(SeqCst));
-            // The scope goes on.
+            // The scope continues.
             assert_eq!(s.start(|started| started.ready(1)).unwrap().0, 1);
         });
     });
 }
 
-/// `s.cancel()` reaches the child, and not the body that waits for it.
+/// `s.cancel()` reaches the child, but not the body that waits for it.
 #[test]
 fn start_09_scope_cancelled() {
     each_run(|| {
         for ready_at_last in [false, true] {
             let parked = AtomicBool::new(false);
             ecru::scope(|s| {
-                // Cancels from outside of the scope.
+                // The cancelling task is outside the scope.
                 let other = ecru::scope(|outer| {
                     let _cancel = outer.spawn(|| {
                         until(|| parked.load(SeqCst));
@@ -297,7 +298,7 @@ fn start_09_scope_cancelled() {
                     Err(other) => panic!("{other:?}"),
                 }
                 assert!(!ecru::is_cancelled());
-                // It is sticky.
+                // The cancellation also applies to tasks that are started later.
                 let unbegun = s.start(|_: Started<u8>| -> u8 { unreachable!() });
                 assert!(matches!(unbegun, Err(StartError::Join(JoinError::Cancelled))));
             });
@@ -305,7 +306,7 @@ fn start_09_scope_cancelled() {
     });
 }
 
-/// A child that a daemon started is a child like any other.
+/// A child that a daemon has started is an ordinary child.
 #[test]
 fn start_10_scope_ends() {
     each_run(|| {
@@ -318,7 +319,7 @@ fn start_10_scope_ends() {
                     until(|| over.load(SeqCst));
                     started.ready(7);
                 });
-                // The child may have ended by now, and this daemon have been cancelled.
+                // By now the child may have ended, and this daemon may have been cancelled.
                 got.store(started.unwrap().0, SeqCst);
                 forever();
                 let late = s.start(|_: Started<u8>| unreachable!());
@@ -332,7 +333,7 @@ fn start_10_scope_ends() {
     });
 }
 
-/// Whoever is first: the value is given to one of them, once.
+/// `ready` competes with a cancellation. In either case the value is dropped exactly once.
 #[test]
 fn start_11_ready_meets_cancel() {
     run_on(2, || {
@@ -355,7 +356,7 @@ fn start_11_ready_meets_cancel() {
                         Ok((value, task)) => {
                             assert_eq!(dropped.load(SeqCst), 0);
                             drop(value);
-                            // Nobody but its caller would have cancelled it.
+                            // Only its caller would have cancelled the child.
                             assert!(!ecru::shield(|| task.join()).unwrap());
                             true
                         }
@@ -380,7 +381,7 @@ fn start_11_ready_meets_cancel() {
     });
 }
 
-/// In a `try_scope` a failure is the scope's.
+/// If the child returns an error, the `try_scope` fails with it.
 #[test]
 fn start_12_try_scope() {
     each_run(|| {
@@ -405,7 +406,7 @@ fn start_12_try_scope() {
     });
 }
 
-/// Where `spawn` panics, or a wait does, so does `start`.
+/// `start` panics in the cases in which `spawn` or a wait panics.
 #[test]
 fn start_13_needs_a_task() {
     each_run(|| {
@@ -431,7 +432,7 @@ fn start_13_needs_a_task() {
     });
 }
 
-/// A panic is not lost, whoever was cancelled.
+/// A panic of the child is reported even if the caller was cancelled.
 #[test]
 fn start_14_panics_when_cancelled() {
     each_run(|| {

@@ -37,7 +37,8 @@ fn when_01_begins_with_its_item() {
     });
 }
 
-/// An item that is already there, a source at its end, a handle, a time.
+/// Sources of several kinds: an item that is already there, a task's handle, a time, a closed
+/// channel.
 #[test]
 fn when_02_sources_of_each_kind() {
     each_run(|| {
@@ -61,8 +62,8 @@ fn when_02_sources_of_each_kind() {
     });
 }
 
-/// If the task is cancelled before there is an item, the function is dropped unrun, and the item is
-/// for others.
+/// If the task is cancelled before there is an item, its function is dropped without being called.
+/// The item is left to other receivers.
 #[test]
 fn when_03_cancelled_before() {
     each_run(|| {
@@ -88,7 +89,8 @@ fn when_03_cancelled_before() {
     });
 }
 
-/// The same holds for requests from outside: a limit, a panic of the body, a failure of a sibling.
+/// The same holds for requests from outside: a time limit, a panic of the body, a failure of a
+/// sibling.
 #[test]
 fn when_04_cancelled_from_further_out() {
     each_run(|| {
@@ -132,7 +134,7 @@ fn when_05_an_item_that_was_taken_is_not_lost() {
     });
 }
 
-/// A panic of a predicate, and one of the function.
+/// A panic of a predicate or of the function is the panic of the task.
 #[test]
 fn when_06_panics_are_the_tasks() {
     each_run(|| {
@@ -187,7 +189,7 @@ fn when_07_the_source_is_dropped_first() {
     });
 }
 
-/// An item from a plain thread, and one from a callback.
+/// An item may come from a plain thread or from a callback.
 #[test]
 fn when_08_from_outside() {
     each_run(|| {
@@ -211,8 +213,8 @@ fn when_08_from_outside() {
     });
 }
 
-/// A request competes with an item, repeatedly: either the task has the item, or another receiver
-/// has it.
+/// A request competes with an item, repeatedly. Either the task gets the item, or it is left to
+/// another receiver.
 #[test]
 fn when_09_request_against_item() {
     let rounds = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
@@ -237,7 +239,7 @@ fn when_09_request_against_item() {
     });
 }
 
-/// As above, with a scope that is cancelled and many tasks. Nothing is lost.
+/// A cancellation of the scope competes with the items of many tasks. No item is lost.
 #[test]
 fn when_10_scope_against_items() {
     run_placed(2, Placement::Auto, || {
@@ -287,8 +289,8 @@ fn resident() -> usize {
     pages * rustix::param::page_size()
 }
 
-/// Without a run it panics as `spawn` does. A wait that never ends holds its scope until the scope
-/// is cancelled.
+/// Outside a run, `spawn_when` panics as `spawn` does. A wait that never ends keeps its scope open
+/// until the scope is cancelled.
 #[test]
 fn when_12_refused() {
     run_on(1, || {
@@ -314,7 +316,7 @@ fn when_12_refused() {
     });
 }
 
-/// A task that waits for its item has a line of its own, until it has the item.
+/// A dump has a separate line for a task that waits for its item, until the task has the item.
 #[test]
 fn when_13_shown_in_dumps() {
     each_run(|| {
@@ -336,7 +338,7 @@ fn when_13_shown_in_dumps() {
             let text = tree.to_string();
             assert!(text.contains(": waits for its item (spawn_when) from "), "{text}");
             assert!(text.contains("Receiver<u8>"), "{text}");
-            // It looks the same from outside, and below a shield.
+            // The dump looks the same from outside the run and below a shield.
             let handle = RuntimeHandle::current();
             let from_outside = || {
                 let tree = thread::scope(|threads| {
@@ -367,7 +369,7 @@ fn when_13_shown_in_dumps() {
     });
 }
 
-/// There may be more than anybody wants to read of.
+/// A dump leaves out tasks beyond a limit and reports their number.
 #[test]
 fn when_13_shown_in_dumps_up_to_a_number_slow() {
     run_on(1, || {
@@ -383,7 +385,7 @@ fn when_13_shown_in_dumps_up_to_a_number_slow() {
     });
 }
 
-/// A run that is stuck because of them says so.
+/// The deadlock report names tasks that wait for their items.
 #[test]
 fn when_14_deadlock_names_them() {
     for workers in [1, 2] {

@@ -116,7 +116,7 @@ fn transform_06_no_output_needs_no_room_for_long() {
     let (sender, receiver) = flow::transformed(1, transform::values().filter(|n: &u32| *n > 9));
     send_all(&sender, [1, 2, 3, 10]);
     assert_eq!(receiver.len(), 1);
-    // It is not known beforehand that 4 would need no room.
+    // The channel cannot know beforehand that 4 would need no room.
     assert!(sender.try_send(4).unwrap_err().is_full());
     assert_eq!(receiver.recv(), Ok(10));
     sender.try_send(4).unwrap();
@@ -134,7 +134,7 @@ fn transform_07_wants_no_more() {
         assert_eq!(sender.send(3), Err(SendError::Disconnected(3)));
         assert_eq!(flow::collect(&receiver), Ok(vec![vec![1, 2]]));
 
-        // Those who already wait succeed, and their values are dropped.
+        // Senders that already wait succeed, and their values are dropped.
         let (sender, receiver) = flow::transformed(1, transform::values().take(2));
         sender.send(1).unwrap();
         ecru::scope(|s| {
@@ -177,7 +177,7 @@ fn transform_09_handler() {
     assert_eq!(outputs(instead, 0..4), [0, 1000, 2, 1000]);
     let nothing = transform::values().map(odd).on_panic(|_| None);
     assert_eq!(outputs(nothing, 0..4), [0, 2]);
-    // A panic further down does not concern it.
+    // The handler does not catch a panic of a later step.
     let below = transform::values().on_panic(|_| None).map(odd);
     let (sender, _receiver) = flow::transformed(9, below);
     assert_eq!(panic_text(|| sender.send(1)), "odd");
@@ -340,7 +340,7 @@ fn transform_15_many_senders() {
             }
             drop(sender);
             let mut all = flow::collect(&receiver).unwrap();
-            // What comes of one value stands together.
+            // The outputs of one value stay together.
             assert!(all.chunks(2).all(|two| two[0] == two[1]));
             all.sort_unstable();
             assert!(all.into_iter().eq((0..4000).flat_map(|n| [n, n])));

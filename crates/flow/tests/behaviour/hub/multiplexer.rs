@@ -182,7 +182,7 @@ fn hub_08_what_was_told_comes_first() {
         let multiplexer = Multiplexer::new();
         let ((first, one), (second, two)) = (channel::unbounded(), channel::unbounded());
         let removed = flow::from_iter([0]);
-        // All of this before a value is read, however many there are.
+        // All of these requests are handled before a value is read.
         multiplexer.add_publisher(flow::from_iter(1..=100)).unwrap();
         multiplexer.add_publisher(removed.clone()).unwrap();
         multiplexer.add_subscriber(first).unwrap();

@@ -115,7 +115,7 @@ fn hub_32_news_end() {
         assert_eq!(news.subscribe("all").recv(), Err(RecvError::Disconnected));
         assert_eq!(news.run(), Ok(()));
 
-        // Each topic by itself: nobody reads the odd ones before the even ones have ended.
+        // Each topic ends by itself: the odd values are read after the even ones have ended.
         let news = PubSub::with_buffers(flow::from_iter(0..8), |n: &u32| n % 2, |_| 8);
         let (even, odd) = (news.subscribe(0), news.subscribe(1));
         ecru::scope(|s| {
