@@ -201,8 +201,8 @@ impl<T> Locked<'_, T> {
         });
     }
 
-    /// Makes the receiver with this number free again. It keeps its place in the line, unless it has
-    /// to look again.
+    /// Makes the receiver with this number free again. It keeps its place in the line, unless it
+    /// has to look again.
     fn release_receiver(&mut self, number: usize) {
         let queue: &Queue = &self.queue;
         queue.seek(|node| {

@@ -6,8 +6,9 @@ use std::fmt;
 
 /// A queue of closures that runs when its owner says so.
 ///
-/// For programs that have a loop of their own, such as the frames of a game or the events of a user interface, and want coroutines and
-/// callbacks to go on from there. It needs no runtime, starts no thread, and stays on the thread that made it.
+/// For programs that have a loop of their own, such as the frames of a game or the events of a user
+/// interface, and want coroutines and callbacks to go on from there. It needs no runtime, starts no
+/// thread, and stays on the thread that made it.
 ///
 /// # Examples
 /// ```
@@ -47,7 +48,8 @@ impl Executor {
         self.queue.borrow_mut().push_back(Box::new(closure));
     }
 
-    /// Runs the closures that were queued before this call, in the order of queueing. Closures that they queue wait for the next tick.
+    /// Runs the closures that were queued before this call, in the order of queueing. Closures that
+    /// they queue wait for the next tick.
     ///
     /// Returns whether the queue held a closure.
     ///

@@ -1,6 +1,6 @@
 //! What happens to a run that is stuck: see
-//! [`RuntimeBuilder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). If the program has not
-//! decided about that setting, a debug build prints one note that the run seems to be stuck
+//! [`RuntimeBuilder::detect_deadlock`](crate::RuntimeBuilder::detect_deadlock). If the program has
+//! not decided about that setting, a debug build prints one note that the run seems to be stuck
 //! ([`noticed`]).
 //!
 //! ```text

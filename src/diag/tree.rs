@@ -197,8 +197,8 @@ impl BusyTask {
         BusyTask { seen }
     }
 
-    /// Returns the name that was given to the task by [`TaskBuilder::name`](crate::TaskBuilder::name), if
-    /// any.
+    /// Returns the name that was given to the task by
+    /// [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.seen.name.as_deref()
@@ -330,8 +330,8 @@ impl TaskInfo {
         self.label.id
     }
 
-    /// Returns the name that was given to the task by [`TaskBuilder::name`](crate::TaskBuilder::name), if
-    /// any.
+    /// Returns the name that was given to the task by
+    /// [`TaskBuilder::name`](crate::TaskBuilder::name), if any.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.label.name.as_deref()

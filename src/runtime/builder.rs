@@ -128,7 +128,8 @@ impl RuntimeBuilder {
     }
 
     /// Sets whether SIGTERM cancels the root of a run, as
-    /// [`cancel_on_ctrl_c`](RuntimeBuilder::cancel_on_ctrl_c) does for SIGINT. The default is false.
+    /// [`cancel_on_ctrl_c`](RuntimeBuilder::cancel_on_ctrl_c) does for SIGINT. The default is
+    /// false.
     ///
     /// SIGTERM is what service managers, containers and kill(1) send to a program that has to end.
     /// The two settings are independent of each other. The second delivery of either signal during

@@ -1,8 +1,9 @@
 //! The root task, and the end of a run.
 //!
-//! A run is a scope around the root task. `ecru::spawn` and [`RuntimeHandle::spawn`](super::RuntimeHandle::spawn)
-//! put their tasks into that scope. The runtime publishes the scope as long as tasks may be added.
-//! It is withdrawn under a lock, and only when the scope's count shows that no task is left.
+//! A run is a scope around the root task. `ecru::spawn` and
+//! [`RuntimeHandle::spawn`](super::RuntimeHandle::spawn) put their tasks into that scope. The
+//! runtime publishes the scope as long as tasks may be added. It is withdrawn under a lock, and
+//! only when the scope's count shows that no task is left.
 #![expect(unsafe_code, reason = "publishes a scope that lives on the stack of `run`")]
 
 use std::io;

@@ -27,7 +27,8 @@ const AFTER_ALARM: Duration = Duration::from_millis(1);
 /// hundred times the cost of sleeping and being woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
-/// How often a task checks whether its wait is over before it parks: about three microseconds in all.
+/// How often a task checks whether its wait is over before it parks: about three microseconds in
+/// all.
 const LOOKS_BEFORE_PARK: u32 = 128;
 
 /// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance
@@ -305,9 +306,9 @@ impl Worker {
         may
     }
 
-    /// Listens for the end of the running task's wait for a few microseconds, which the worker would
-    /// otherwise spend in [`Worker::listens`]. A task that continues at once saves the way through
-    /// the inbox and two switches.
+    /// Listens for the end of the running task's wait for a few microseconds, which the worker
+    /// would otherwise spend in [`Worker::listens`]. A task that continues at once saves the way
+    /// through the inbox and two switches.
     pub(super) fn listen_for(&self, waiter: &Waiter) {
         if !self.may_listen() {
             return;

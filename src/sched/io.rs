@@ -1,13 +1,14 @@
 //! Kernel operations as waits. An operation is attempted at once, and then handed to the worker's
 //! driver. On a plain thread it is attempted again whenever poll(2) reports readiness.
 //!
-//! # The drain rule
-//! The buffer of an operation in flight belongs to the kernel until the operation's own completion has come (S3). So a
-//! cancellation, or a deadline, asks the driver to cancel the operation and goes on waiting; if the operation succeeded
-//! meanwhile, that result stands, and the next wait sees the cancellation.
+//! # The drain rule The buffer of an operation in flight belongs to the kernel until the
+//! operation's own completion has come (S3). So a cancellation, or a deadline, asks the driver to
+//! cancel the operation and goes on waiting; if the operation succeeded meanwhile, that result
+//! stands, and the next wait sees the cancellation.
 //!
-//! One of several accepts on a shared listener is told of each connection (see `driver`). What it was told concerns the others if it does not
-//! take the connection. So it makes its attempt even if it has been cancelled meanwhile, and passes the news on if the attempt fails.
+//! One of several accepts on a shared listener is told of each connection (see `driver`). What it
+//! was told concerns the others if it does not take the connection. So it makes its attempt even if
+//! it has been cancelled meanwhile, and passes the news on if the attempt fails.
 #![expect(unsafe_code, reason = "operations carry raw pointers")]
 
 use std::cell::Cell;
@@ -99,7 +100,8 @@ pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Re
             }
         }?;
         if result == Completion::RETRY {
-            // What the operation waited for is there, or the driver only knows readiness: once more.
+            // What the operation waited for is there, or the driver only knows readiness: once
+            // more.
             told_alone = op.is_told_alone();
             continue;
         }

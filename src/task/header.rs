@@ -560,8 +560,8 @@ impl Header {
         self.state.fetch_and(!TAKEN, Ordering::Release);
     }
 
-    /// Marks the task's failure as unwanted. If the task is not joined, its panic does not reach the
-    /// scope, and its `Err` is not reported. A join still returns the panic.
+    /// Marks the task's failure as unwanted. If the task is not joined, its panic does not reach
+    /// the scope, and its `Err` is not reported. A join still returns the panic.
     pub(crate) fn hush(&self) {
         self.state.fetch_or(HUSHED, Ordering::Relaxed);
     }

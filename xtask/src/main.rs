@@ -5,6 +5,7 @@
 
 mod behaviour;
 mod drivers;
+mod language;
 mod layers;
 mod numbers;
 mod outcome;
@@ -34,6 +35,7 @@ cargo xtask <check>
   layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
   unsafe      every unsafe block cites an invariant of doc/unsafe.md
   behaviour   every row under doc/behaviour/ has its test, and every such test its row
+  language    comments and documents without the words that they keep out
   seeds       doc/seeds.md: every link and every test that it names is there
   examples    every example ends by itself and well
   ecosystem   the same for those with other people's crates, and real servers
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         ["layers"] => vec![("layers", layers::check(&tree))],
         ["unsafe"] => vec![("unsafe", unsafety::check(&tree))],
         ["behaviour"] => vec![("behaviour", behaviour::check(&tree))],
+        ["language"] => vec![("language", language::check(&tree))],
         ["seeds"] => vec![("seeds", seeds::check(&tree))],
         ["twins"] => vec![("twins", twins::check(root, false, false))],
         ["twins", "--write"] => vec![("twins", twins::check(root, true, false))],
@@ -105,6 +108,7 @@ fn check(root: &Path, tree: &Tree) -> Vec<(&'static str, Outcome)> {
         ("layers", layers::check(tree)),
         ("unsafe", unsafety::check(tree)),
         ("behaviour", behaviour::check(tree)),
+        ("language", language::check(tree)),
         ("seeds", seeds::check(tree)),
         ("numbers", numbers::check(root, false)),
     ];

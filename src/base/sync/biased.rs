@@ -99,9 +99,9 @@ const UNNUMBERED: u16 = 0;
 /// After this many times in a row, a thread becomes the owner.
 const STEADY: u8 = 64;
 /// How long a burst of operations lasts. Measured between two cores with a channel of capacity 128.
-/// Threads on an Intel Xeon need 103 ns for a value with a burst of 0.4 µs, 73 ns with 0.7 µs, 61 ns
-/// with 1.5 µs, and 68 ns with 2.9 µs. [kanal](https://docs.rs/kanal) takes 60 ns. Tasks on an AMD
-/// EPYC need 23 ns with 0.7 µs, 26 ns with 1 µs, and 31 ns with 1.5 µs. Go takes 29 ns.
+/// Threads on an Intel Xeon need 103 ns for a value with a burst of 0.4 µs, 73 ns with 0.7 µs, 61
+/// ns with 1.5 µs, and 68 ns with 2.9 µs. [kanal](https://docs.rs/kanal) takes 60 ns. Tasks on an
+/// AMD EPYC need 23 ns with 0.7 µs, 26 ns with 1 µs, and 31 ns with 1.5 µs. Go takes 29 ns.
 const BURST: Duration = Duration::from_nanos(1000);
 /// The streak of a lock that has been biased before, or must never be biased.
 const NEVER: u8 = u8::MAX;
