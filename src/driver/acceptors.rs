@@ -97,10 +97,12 @@ impl Acceptors {
         Acceptors { lines: BTreeMap::new(), places: HashMap::new(), known: None }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -147,6 +149,12 @@ impl Acceptors {
             done.push(Completion { token, result: Completion::RETRY, more: false });
         }
         self.note();
+    }
+
+    /// Returns whether another worker has passed news on.
+    #[inline]
+    pub(super) fn has_news(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| known.passed_on.load(Ordering::Relaxed))
     }
 
     /// If another worker has passed news on, tells the oldest acceptor of each listener. Returns

@@ -169,6 +169,7 @@ static HOST: Host = Host {
 
 /// Tells the pool that the current thread is about to block in one of this library's waits
 /// (`begins`), or that it goes on. Does nothing on other threads. See the module.
+#[inline]
 pub(super) fn blocks(begins: bool) {
     let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
     // SAFETY: U2: set by `State::work`, for as long as the thread works.

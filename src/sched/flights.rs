@@ -22,26 +22,31 @@ impl Io {
         Io { driver: None, slots: Slots::default(), completions: Vec::new() }
     }
 
+    #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.driver.is_some()
     }
 
     /// Returns the number of operations that the kernel has.
+    #[inline]
     pub(super) fn in_flight(&self) -> usize {
         self.driver.as_ref().map_or(0, Driver::in_flight)
     }
 
     /// Returns whether to attempt an op before it is submitted.
+    #[inline]
     pub(super) fn is_worth_attempting(&self, op: &Op) -> bool {
         self.driver.as_ref().is_none_or(|driver| driver.is_worth_attempting(op))
     }
 
+    #[inline]
     pub(super) fn observe(&mut self, op: &Op, result: u32) {
         if let Some(driver) = &mut self.driver {
             driver.observe(op, result);
         }
     }
 
+    #[inline]
     pub(super) fn open(
         &mut self,
         pool: &Pool,
@@ -60,6 +65,7 @@ impl Io {
 
     /// Hands queued operations to the kernel, waits as `wait` allows, and wakes the tasks whose
     /// operations are complete.
+    #[inline]
     pub(super) fn poll(&mut self, wait: Wait) {
         let Some(driver) = &mut self.driver else { return };
         if wait == Wait::Poll && driver.in_flight() == 0 {
@@ -106,6 +112,7 @@ struct Slot {
 }
 
 impl Slots {
+    #[inline]
     pub(super) fn put(&mut self, flight: *const Flight) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Slot { generation: 0, flight: std::ptr::null() });
@@ -118,6 +125,7 @@ impl Slots {
 
     /// Returns the frame of a token and forgets it. Returns `None` if the token is not, or no
     /// longer, in use.
+    #[inline]
     fn take(&mut self, token: Token) -> Option<*const Flight> {
         let index = (token.value() & u64::from(u32::MAX)) as u32;
         let generation = (token.value() >> 32) as u32;

@@ -34,11 +34,13 @@ impl Worker {
     }
 
     /// Queues the tasks that other workers have placed here.
+    #[inline]
     pub(super) fn receive_inbound(&self) {
         self.shared.take_inbound(|task| self.queue(task));
     }
 
     /// Queues an unstarted task here.
+    #[inline]
     pub(super) fn queue(&self, task: *const Header) {
         // SAFETY: T1: it was taken out of an inbox just now, with its reference.
         let header = unsafe { &*task };
@@ -47,6 +49,7 @@ impl Worker {
     }
 
     /// Empties the inboxes.
+    #[inline]
     pub(super) fn receive(&self) {
         self.receive_inbound();
         self.shared.receive_woken(|task| {

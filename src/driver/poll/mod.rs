@@ -172,7 +172,7 @@ impl Poll {
             return self.waker.acknowledge();
         }
         let (fd, tag) = split(news.key);
-        if self.is_listening(fd, tag) {
+        if !self.acceptors.is_empty() && self.is_listening(fd, tag) {
             return self.tell_acceptors(fd as RawFd, if news.ended { usize::MAX } else { 1 });
         }
         let Some(entry) = self.table.existing(fd).filter(|entry| entry.has_tag(tag)) else {
@@ -337,7 +337,9 @@ impl Driver for Poll {
         for index in 0..count {
             self.tell(self.set.event(index));
         }
-        completions.append(&mut self.told);
+        if !self.told.is_empty() {
+            completions.append(&mut self.told);
+        }
         completions.append(&mut self.done);
         Ok(())
     }

@@ -484,8 +484,10 @@ impl Driver for Uring {
         if !blocks && self.in_flight == 0 && self.backlog.is_empty() && self.queued() == 0 {
             return Ok(());
         }
-        for fd in self.acceptors.hear(&mut self.done) {
-            self.acceptors.forget_if_idle(fd);
+        if self.acceptors.has_news() {
+            for fd in self.acceptors.hear(&mut self.done) {
+                self.acceptors.forget_if_idle(fd);
+            }
         }
         if self.reap(completions)?.news || !self.done.is_empty() {
             blocks = false;
@@ -512,7 +514,9 @@ impl Driver for Uring {
         if listens && blocks {
             self.looked_at = Some(clock::now());
         }
-        self.hand_out_done(completions, start);
+        if !self.done.is_empty() {
+            self.hand_out_done(completions, start);
+        }
         Ok(())
     }
 
