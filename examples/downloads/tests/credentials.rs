@@ -124,7 +124,7 @@ fn headers() {
     for (bad, words) in [
         ("X-Key topsecret", "no colon"),
         ("Range: topsecret", "`range`"),
-        ("X\u{1}: topsecret", "no name"),
+        ("X\u{1}: topsecret", "not a valid header name"),
         ("@/nowhere", "cannot read /nowhere"),
     ] {
         let ran = run(&folder, &["-H", bad, &url]).failed(2, &["--header", words]);
