@@ -97,7 +97,8 @@ fn bad_lines() {
     std::fs::write(list.path("list"), "x\n").unwrap();
     run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(1, &["list:1: `x`"]);
     std::fs::write(list.path("list"), "# nothing\n").unwrap();
-    run(&folder, &["-i", list.path("list").to_str().unwrap()]).failed(2, &["no URL in the list"]);
+    run(&folder, &["-i", list.path("list").to_str().unwrap()])
+        .failed(2, &["the list contains no URL"]);
 }
 
 /// Thousands of URLs with the same name get a name each.
