@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::idle_state::{Seen, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
+use super::idle_state::{Seen, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
@@ -121,7 +121,7 @@ impl Worker {
     /// run.
     fn watch(&self) -> bool {
         let mut seen = self.idle_state.seen.borrow_mut();
-        if self.idle_state.judge() && !seen.is_empty() && self.steal_aged(&seen) {
+        if self.idle_state.judge(self.shared.live()) && !seen.is_empty() && self.steal_aged(&seen) {
             return true;
         }
         self.look_at_queues(&mut seen);
@@ -172,7 +172,7 @@ impl Worker {
     /// stops when it has as many tasks as the owner, unless the owner has not come to its queue for
     /// [`LEFT_LYING`].
     fn leaves_to_owner(&self, owner: &WorkerShared, seen: &Seen) -> bool {
-        !self.idle_state.worthy.get()
+        self.idle_state.theft_waits.get()
             && self.shared.burden() >= owner.burden()
             && clock::now().saturating_duration_since(seen.oldest_since) < LEFT_LYING
     }
@@ -209,7 +209,8 @@ impl Worker {
             }
         }
         if taken > 0 {
-            self.idle_state.stolen.set(Some((clock::now(), taken)));
+            let live_before = self.shared.live();
+            self.idle_state.stolen.set(Some(Theft { at: clock::now(), count: taken, live_before }));
         }
         taken > 0
     }

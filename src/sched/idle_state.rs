@@ -50,18 +50,27 @@ impl Seen {
     }
 }
 
+/// Tasks that were taken from another worker at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Theft {
+    pub(super) at: Instant,
+    pub(super) count: usize,
+    /// The number of started tasks of the thief before.
+    pub(super) live_before: usize,
+}
+
 /// What a worker remembers between two idle moments.
 #[derive(Debug)]
 pub(super) struct IdleState {
     /// The queues of all workers at the last look. What was there then has aged.
     pub(super) seen: RefCell<Vec<Seen>>,
-    /// When it last stole, and how many tasks, to judge whether that was worth it.
-    pub(super) stolen: Cell<Option<(Instant, usize)>>,
+    /// The last theft, to judge whether it was worth the trip.
+    pub(super) stolen: Cell<Option<Theft>>,
     /// How many tasks to steal next time, and how long to nap before.
     pub(super) appetite: Cell<usize>,
     pub(super) pause: Cell<Duration>,
-    /// Whether the last tasks that were taken kept this worker busy.
-    pub(super) worthy: Cell<bool>,
+    /// Whether the last tasks that were taken are waiting here, instead of having ended.
+    pub(super) theft_waits: Cell<bool>,
     /// When memory was last returned, and how many times since there was work.
     pub(super) tidied: Cell<Instant>,
     pub(super) tidy_times: Cell<u32>,
@@ -79,7 +88,7 @@ impl IdleState {
             stolen: Cell::new(None),
             appetite: Cell::new(1),
             pause: Cell::new(WATCH_FIRST),
-            worthy: Cell::new(true),
+            theft_waits: Cell::new(false),
             tidied: Cell::new(clock::now()),
             tidy_times: Cell::new(0),
             summoned: Cell::new(false),
@@ -87,13 +96,14 @@ impl IdleState {
         }
     }
 
-    /// Learns from the last theft. Returns whether to steal more at once.
-    pub(super) fn judge(&self) -> bool {
-        let Some((since, count)) = self.stolen.take() else { return false };
-        let worthy = clock::now().saturating_duration_since(since)
+    /// Learns from the last theft. `live` is the number of started tasks of this worker. Returns
+    /// whether to steal more at once.
+    pub(super) fn judge(&self, live: usize) -> bool {
+        let Some(Theft { at, count, live_before }) = self.stolen.take() else { return false };
+        let worthy = clock::now().saturating_duration_since(at)
             / u32::try_from(count).unwrap_or(u32::MAX)
             >= WORTHY;
-        self.worthy.set(worthy);
+        self.theft_waits.set(live > live_before);
         if worthy {
             self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
             self.pause.set(WATCH_FIRST);

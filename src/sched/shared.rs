@@ -156,6 +156,11 @@ impl WorkerShared {
         self.inbound.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of the worker's started tasks.
+    pub(super) fn live(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
     /// Returns roughly how many tasks the worker has and is to have: started, unstarted and inbound
     /// ones.
     pub(super) fn burden(&self) -> usize {
