@@ -22,16 +22,20 @@ use crate::driver::{
     CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length, is_in_nonblocking_mode,
 };
 use crate::sched::io::{carries_files, perform, perform_file};
-use crate::{sched, task, time};
+use crate::task::Cancelled;
+use crate::{sched, task};
 use rustix::fs::FileType;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
-/// The number of bytes copied before other tasks may run: about ten to a hundred microseconds of
-/// work.
+/// The number of bytes copied at once: about ten to a hundred microseconds of work.
 pub(super) const PIECE: usize = 256 << 10;
+/// A piece counts as that many operations. So a transfer lets other tasks run after 2 MiB, as other
+/// operations do after a similar time. A yield after each piece is too much: if the others compute,
+/// each piece waits for one of them.
+const PIECE_OPERATIONS: u32 = task::BUDGET / 8;
 /// The number of bytes that one op moves: some milliseconds of work for a fast device.
 const STRETCH: usize = 8 << 20;
 /// Truncating a file by more than this frees so much memory that a worker must not do it itself.
@@ -258,7 +262,7 @@ impl Handle {
             if ended || done == length {
                 return Ok(done);
             }
-            if count == asked && time::yield_now().is_err() {
+            if count == asked && let_others_run().is_err() {
                 return Ok(done);
             }
         }
@@ -315,7 +319,7 @@ impl Handle {
                     done += count as usize;
                     // A device that generates its data, such as `/dev/zero`, has no end.
                     let more = count as usize == piece && done < length;
-                    if !more || time::yield_now().is_err() {
+                    if !more || let_others_run().is_err() {
                         return Ok(done);
                     }
                 }
@@ -369,6 +373,13 @@ impl AsFd for Handle {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// Called between two pieces. Lets other tasks run if the running task has had its turn. Fails if
+/// it is cancelled.
+fn let_others_run() -> Result<(), Cancelled> {
+    task::spend_budget_of(PIECE_OPERATIONS);
+    task::checkpoint()
 }
 
 /// Returns whether an attempt failed because it would wait, or because this file or this kernel

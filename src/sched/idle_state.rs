@@ -114,3 +114,20 @@ impl IdleState {
         worthy
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{IdleState, Theft};
+    use crate::base::clock;
+
+    /// A first start takes long, so the time says little about tasks that wait.
+    #[test]
+    fn a_theft_waits_if_its_tasks_are_still_there() {
+        let state = IdleState::new();
+        for (live_before, live, waits) in [(3, 5, true), (3, 3, false), (3, 1, false)] {
+            state.stolen.set(Some(Theft { at: clock::now(), count: 2, live_before }));
+            state.judge(live);
+            assert_eq!(state.theft_waits.get(), waits, "{live_before} before, {live} now");
+        }
+    }
+}

@@ -301,6 +301,11 @@ pub(crate) fn spend_budget() {
     }
 }
 
+/// Counts several operations. The next operation lets other tasks run if the budget is used up.
+pub(crate) fn spend_budget_of(operations: u32) {
+    local::with(|local| local.budget.set(local.budget.get().saturating_sub(operations)));
+}
+
 #[cold]
 fn out_of_budget() {
     local::with(|local| local.budget.set(BUDGET));

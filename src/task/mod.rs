@@ -57,8 +57,8 @@ pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_non
 pub(crate) use current::{
     BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
     cancelled_wait, current_header, current_identity, current_node, end_parked, is_unwinding,
-    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget, wait,
-    while_parked,
+    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
+    spend_budget_of, wait, while_parked,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{

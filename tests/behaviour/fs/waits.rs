@@ -5,7 +5,7 @@ use crate::support::{HOUR, begin, run_on, settle, until};
 use ecru::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::SystemTime;
 
@@ -191,6 +191,39 @@ fn fs_14_cancel_between_pieces() {
             }
         });
     }
+}
+
+#[test]
+fn fs_26_a_transfer_shares_the_worker_by_its_length() {
+    const MANY: usize = 64 << 20;
+    let folder = Folder::on(Path::new("/dev/shm"));
+    run_on(1, || {
+        let file = File::create_new(folder.at("file")).unwrap();
+        file.set_len(MANY as u64).unwrap();
+        let mut bytes = vec![1; MANY];
+        // This makes the file's residence known.
+        (&file).read_exact(&mut [0; 1]).unwrap();
+        let (turns, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn(|| {
+                while !over.load(SeqCst) {
+                    turns.fetch_add(1, SeqCst);
+                    ecru::yield_now().unwrap();
+                }
+            });
+            until(|| turns.load(SeqCst) > 0);
+            let mut turns_during = |length: usize| {
+                (&file).rewind().unwrap();
+                ecru::yield_now().unwrap();
+                let before = turns.load(SeqCst);
+                (&file).read_exact(&mut bytes[..length]).unwrap();
+                turns.load(SeqCst) - before
+            };
+            assert_eq!(turns_during(1 << 20), 0, "a short read is not interrupted");
+            assert!(turns_during(MANY) >= 16, "a long read lets the others run");
+            over.store(true, SeqCst);
+        });
+    });
 }
 
 #[test]
