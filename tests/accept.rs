@@ -124,7 +124,9 @@ fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usiz
     (TURNS.load(SeqCst) - before, served)
 }
 
-/// Each acceptor has a worker of its own.
+/// - given: eight workers with a task each in `accept` on one listener, all asleep
+/// - when: connections come, one after another
+/// - then: about one task continues for each connection, and not eight; this holds on both drivers
 #[test]
 fn serve_13_one_wake_up_for_each_connection_slow() {
     const ACCEPTORS: usize = 8;
@@ -150,7 +152,9 @@ fn serve_13_one_wake_up_for_each_connection_slow() {
     });
 }
 
-/// The acceptors of one worker are served in the order in which they began to wait.
+/// - given: eight tasks of one worker in `accept`
+/// - when: connections come, one after another
+/// - then: the tasks serve in the order in which they came to wait
 #[test]
 fn serve_14_acceptors_of_one_worker_take_turns() {
     const ACCEPTORS: usize = 8;
@@ -171,6 +175,11 @@ fn serve_14_acceptors_of_one_worker_take_turns() {
     });
 }
 
+/// - given: several tasks in `accept` on several workers, some of which are cancelled at the moment
+///   when connections come
+/// - when: this happens repeatedly
+/// - then: each connection is accepted, by a task that was cancelled or by one that still waits
+///
 /// If a cancelled acceptor was woken for a connection, another acceptor is told of it.
 #[test]
 fn serve_15_no_connection_is_stranded_slow() {
@@ -259,7 +268,9 @@ const IDLE: usize = 0;
 const COMPUTES: usize = 1;
 const ENOUGH: usize = 2;
 
-/// If a worker that slept with an acceptor computes now, other acceptors serve the connections.
+/// - given: a worker that slept with a task in `accept`, was woken by something else and computes
+/// - when: connections come
+/// - then: a task of another worker, which sleeps, accepts them at once
 #[test]
 fn serve_16_a_worker_that_computes_holds_none_up() {
     on_each(3, || {
@@ -313,6 +324,10 @@ fn serve_16_a_worker_that_computes_holds_none_up() {
     });
 }
 
+/// - given: tasks in `accept`, and a process that may open no more files
+/// - when: one client connects
+/// - then: each of the tasks returns the error, and none waits beside the pending connection
+///
 /// If an acceptor fails for a reason other than the connection, the other acceptors are told of the
 /// connection.
 #[test]

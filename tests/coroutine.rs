@@ -34,7 +34,9 @@ fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-/// Both sides alternate step by step, and the state is right at each step.
+/// - given: a coroutine
+/// - when: it is resumed and suspends, three times
+/// - then: both sides' steps interleave exactly, and `state()` follows
 #[test]
 fn coroutine_01_takes_turns() {
     let steps = Rc::new(RefCell::new(Vec::new()));
@@ -80,8 +82,12 @@ fn coroutine_01_takes_turns() {
     assert_eq!(*steps.borrow(), expected);
 }
 
-/// Values go in and out. The sums are those of the iterator in zigcoro: 1, then +3 gives 4, then +2
-/// gives 6, then the end.
+/// - given: a coroutine
+/// - when: values are passed by `resume` and `suspend`
+/// - then: each side gets the other's value, and the first one is the closure's argument
+///
+/// The sums are those of the iterator in zigcoro: 1, then +3 gives 4, then +2 gives 6, then the
+/// end.
 #[test]
 fn coroutine_02_values_both_ways() {
     let adder = Coroutine::new(|yielder, start: u32| {
@@ -118,7 +124,11 @@ fn values_of_all_kinds_arrive_whole() {
     assert_eq!(dropped.get(), 1);
 }
 
-/// A coroutine that is complete, or that would resume itself, panics with a message.
+/// - given: a coroutine that has completed
+/// - when: it is resumed
+/// - then: it panics, saying so
+///
+/// So does a coroutine that would resume itself.
 #[test]
 fn coroutine_04_resumed_after_its_end() {
     let done = Coroutine::new(|_: &Yielder<(), ()>, ()| ());
@@ -138,8 +148,9 @@ fn coroutine_04_resumed_after_its_end() {
     assert!(text.contains("from inside"), "{text}");
 }
 
-/// The function passed to `suspend_with` runs after the coroutine has been suspended, on the
-/// resumer's stack, and may arrange for its resumption.
+/// - given: a coroutine
+/// - when: it calls `suspend_with(v, f)`
+/// - then: `f` runs after the switch, on the resumer's stack, before `resume` returns
 #[test]
 fn coroutine_06_suspend_with() {
     let ready = Rc::new(RefCell::new(Vec::new()));
@@ -180,8 +191,11 @@ fn a_panic_of_the_function_reaches_the_resumer() {
     assert_eq!(coroutine.resume(9), Complete(9));
 }
 
-/// A panic continues in the resumer with its payload. The coroutine is then complete, and its stack
-/// usable.
+/// - given: a coroutine deep in calls
+/// - when: it panics
+/// - then: `resume` panics with the same payload, and the coroutine has completed
+///
+/// Its stack can be used again.
 #[test]
 fn coroutine_07_panic_passes() {
     let dropped = Rc::new(Cell::new(0));
@@ -199,8 +213,11 @@ fn coroutine_07_panic_passes() {
     assert_eq!(again.resume(()), Complete(7));
 }
 
-/// Dropping a suspended coroutine runs the destructors of its frames, innermost first, and drops
-/// its captures.
+/// - given: a suspended coroutine with values on its stack
+/// - when: it is dropped
+/// - then: their destructors run, innermost first
+///
+/// The coroutine's captures are dropped, too.
 #[test]
 fn coroutine_09_dropped_suspended() {
     struct Note(Rc<RefCell<Vec<&'static str>>>, &'static str);
@@ -294,7 +311,9 @@ fn a_panic_while_unwinding_after_a_catch_reaches_the_dropper() {
     assert_eq!(panic_text(&*error), "from the body");
 }
 
-/// Coroutines nest, and each returns to its own resumer.
+/// - given: a coroutine that resumes another
+/// - when: the inner one suspends
+/// - then: control returns to the coroutine that resumed it
 #[test]
 fn coroutine_05_nested() {
     fn depth(levels: u32) -> u32 {
@@ -368,7 +387,9 @@ fn dropping_the_outer_unwinds_the_inner() {
     assert_eq!(dropped.get(), 3);
 }
 
-/// A generator is an iterator, and ends for good.
+/// - given: a generator
+/// - when: it is iterated
+/// - then: it yields its values in order, then `None`, and `None` again
 #[test]
 fn coroutine_11_generator() {
     let mut three = Generator::new(|yielder| (1..=3).for_each(|n| yielder.suspend(n)));
@@ -376,7 +397,9 @@ fn coroutine_11_generator() {
     assert_eq!((three.next(), three.next()), (None, None));
 }
 
-/// A generator that is dropped half-way is unwound.
+/// - given: a half-read generator
+/// - when: it is dropped
+/// - then: the destructors on its stack run
 #[test]
 fn coroutine_12_generator_half_read() {
     let dropped = Rc::new(Cell::new(0));
@@ -420,8 +443,12 @@ fn a_forgotten_coroutine_is_never_run() {
     assert_eq!(dropped.get(), 0);
 }
 
-/// The remaining stack is reported inside and outside a coroutine, shrinks with depth, and is
-/// sufficient on the smallest stack.
+/// - given: a stack of 1 MiB
+/// - when: a coroutine is made with it
+/// - then: `remaining_stack` reports its size, and decreases with the depth of calls
+///
+/// The remaining stack is reported inside and outside a coroutine, and is sufficient on the
+/// smallest stack.
 #[test]
 fn coroutine_14_own_stack() {
     #[inline(never)]
@@ -481,7 +508,9 @@ fn ten_thousand_live_at_once() {
     assert_eq!(pool.statistics().live, 0);
 }
 
-/// The stack that was returned last is used first, at the same address.
+/// - given: a pool
+/// - when: a coroutine ends and another begins
+/// - then: the second has the stack of the first
 #[test]
 fn coroutine_17_stacks_are_reused() {
     let pool = StackPool::new(STACK_FLOOR).unwrap();
@@ -495,7 +524,11 @@ fn coroutine_17_stacks_are_reused() {
     assert_eq!((pool.statistics().live, pool.statistics().idle), (2, 0));
 }
 
-/// Invalid sizes are refused with advice, and other sizes are rounded up to pages.
+/// - given: a stack size of 0, or one below the minimum
+/// - when: a stack is made
+/// - then: an `io::Error` names the minimum
+///
+/// Other sizes are rounded up to pages.
 #[test]
 fn coroutine_15_stack_too_small() {
     for size in [0, 1, STACK_FLOOR - 1] {
@@ -512,7 +545,9 @@ fn coroutine_15_stack_too_small() {
     assert_eq!(Stack::new(STACK_DEFAULT).unwrap().size(), STACK_DEFAULT);
 }
 
-/// A stack that does not fit into the address space is refused, by an error that says so.
+/// - given: a stack size beyond the address space
+/// - when: a stack is made
+/// - then: an `io::Error` says so
 #[test]
 fn coroutine_16_stack_cannot_be_mapped() {
     let mut stacks = Vec::new();

@@ -126,7 +126,10 @@ fn died_of_overflow(output: &Output, text: &str, size: &str) {
     assert!(text.contains("stack_size("), "{text}");
 }
 
-/// An endless recursion is reported with the stack's size and advice, and ends the process.
+/// - given: a process whose coroutine recurses for ever
+/// - when: its stack is exhausted
+/// - then: the guard faults, the report names the size and the setting, and the process ends by
+///   SIGSEGV
 #[test]
 fn coroutine_18_guarded() {
     let (output, text) = child("recursion", &[]);
@@ -164,8 +167,11 @@ fn a_threads_own_overflow_is_still_reported() {
     assert!(text.contains("has overflowed its stack"), "{text}");
 }
 
-/// A handler that was installed before ecru's is called after the report. Even if it returns, the
-/// process ends.
+/// - given: a process with its own SIGSEGV handler
+/// - when: it reads address 1 after a run
+/// - then: its own handler is called
+///
+/// The handler is called after the report. Even if it returns, the process ends.
 #[test]
 fn run_18_chains_the_signal() {
     let (output, text) = child("previous handler", &[]);
@@ -174,8 +180,9 @@ fn run_18_chains_the_signal() {
     assert!(report.contains("stack overflow") && !rest.contains("stack overflow"), "{text}");
 }
 
-/// A panic that prints its backtrace on the smallest stack is caught, or is reported as an
-/// overflow.
+/// - given: a process with `RUST_BACKTRACE=1` and a 16 KiB stack
+/// - when: its task panics
+/// - then: the panic is caught, or reported as an overflow; there is no bare SIGSEGV
 #[test]
 fn task_11_backtrace_on_a_small_stack() {
     for setting in ["0", "1", "full"] {

@@ -115,6 +115,10 @@ fn wait_in_every_way(number: u32, meeting: &ecru::sync::Barrier) {
     same();
 }
 
+/// - given: tasks on one worker, and on two, that each set the number
+/// - when: they wait: a yield, a sleep, a barrier, a channel, a join with a time limit, `unblock`,
+///   `block_on`, a timeout
+/// - then: each finds its own number after each wait
 #[test]
 fn hook_01_each_task_keeps_its_own() {
     install();
@@ -131,6 +135,9 @@ fn hook_01_each_task_keeps_its_own() {
     }
 }
 
+/// - given: a task or a plain thread with a number
+/// - when: it spawns tasks of each kind and calls `unblock`, then changes the number
+/// - then: each child, and the closure, begins with the number at the time of its spawn
 #[test]
 fn hook_02_children_begin_with_the_spawners() {
     install();
@@ -175,6 +182,9 @@ fn hook_02_children_begin_with_the_spawners_from_a_plain_thread() {
     });
 }
 
+/// - given: a task that joins a task in its queue
+/// - when: the child runs in place, and ends or waits there
+/// - then: the joiner is left before the child runs, and entered after it
 #[test]
 fn hook_03_started_in_place() {
     install();
@@ -204,6 +214,10 @@ fn hook_03_started_in_place() {
     NUMBER.set(0);
 }
 
+/// - given: a number set before `run`
+/// - when: the root waits, and the run ends
+/// - then: the root has the thread's number, and the thread keeps the root's; the hook is not
+///   called for the root's start and end
 #[test]
 fn hook_04_the_root_is_its_thread() {
     install();
@@ -224,6 +238,10 @@ fn hook_04_the_root_is_its_thread() {
     assert_eq!(calls[5..], ["<4", ">4"]);
 }
 
+/// - given: many tasks that yield, spawn, join and end
+/// - when: the calls on their thread are listed
+/// - then: `enter` and `leave` alternate, and each task is left for the last time before its scope
+///   returns
 #[test]
 fn hook_05_calls_come_in_pairs() {
     install();
@@ -258,6 +276,10 @@ fn hook_05_calls_come_in_pairs() {
     }
 }
 
+/// - given: a task that is cancelled before it starts
+/// - when: its closure is dropped
+/// - then: the destructors run between `enter` and `leave`, with the number at the time of the
+///   spawn
 #[test]
 fn hook_06_cancelled_before_it_began() {
     install();
@@ -276,6 +298,9 @@ fn hook_06_cancelled_before_it_began() {
     NUMBER.set(0);
 }
 
+/// - given: a task that waits while it unwinds, and one whose waits are cancelled
+/// - when: they continue
+/// - then: each has its own number
 #[test]
 fn hook_07_unwinding_and_cancelled_tasks() {
     install();
@@ -307,6 +332,9 @@ fn hook_07_unwinding_and_cancelled_tasks() {
     NUMBER.set(0);
 }
 
+/// - given: a hook that waits, asks for the current task, or panics
+/// - when: a task is left by the scheduler, by a root, and in place
+/// - then: each attempt panics, the panic is caught, and the switch continues
 #[test]
 fn hook_08_waits_and_panics_of_the_hook() {
     install();
@@ -367,6 +395,9 @@ fn hook_08_waits_and_panics_of_the_hook() {
     NUMBER.set(0);
 }
 
+/// - given: a process with a hook
+/// - when: another one is installed
+/// - then: it gets `SwitchHookTaken`
 #[test]
 fn hook_09_one_for_the_process() {
     install();
@@ -374,6 +405,9 @@ fn hook_09_one_for_the_process() {
     assert!(error.to_string().contains("a switch hook already"));
 }
 
+/// - given: a generator in a task
+/// - when: it sets the number and suspends
+/// - then: the hook is not called, and the task has the generator's number
 #[test]
 fn hook_10_coroutines_are_a_part_of_their_task() {
     install();
@@ -394,6 +428,9 @@ fn hook_10_coroutines_are_a_part_of_their_task() {
     });
 }
 
+/// - given: a hook that leaves a value in each slot
+/// - when: tasks end, are cancelled, or never begin, and an `unblock` closure ends
+/// - then: all values have been dropped when the scope returns
 #[test]
 fn hook_11_what_is_kept_goes_with_the_task() {
     install();
@@ -421,6 +458,9 @@ fn hook_11_what_is_kept_goes_with_the_task() {
     }
 }
 
+/// - given: parked tasks
+/// - when: `dump` makes each capture its stack trace
+/// - then: each has its own number afterwards
 #[test]
 fn hook_12_a_dump_disturbs_nobody() {
     install();
@@ -447,6 +487,9 @@ fn hook_12_a_dump_disturbs_nobody() {
     NUMBER.set(0);
 }
 
+/// - given: a run without a hook
+/// - when: one of its tasks installs one
+/// - then: the hook is called at the next switch of that thread
 #[test]
 fn hook_13_installed_in_the_middle_of_a_run() {
     alone("hook_13_installed_in_the_middle_of_a_run", || {

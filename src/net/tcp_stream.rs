@@ -349,6 +349,11 @@ mod tests {
     use super::*;
     use std::io::ErrorKind;
 
+    /// - given: a port of this machine that has no listener, and that the kernel assigns to the
+    ///   connecting socket itself
+    /// - when: `connect` is called
+    /// - then: `ConnectionRefused`, with the address in its text, and nothing of the socket is left
+    ///
     /// Simulates the kernel choosing, for the socket itself, the port that nothing listens on. In
     /// practice this happens about once in ten thousand attempts.
     #[test]

@@ -31,6 +31,11 @@ fn in_tasks(body: fn()) {
     });
 }
 
+/// - row: `coroutine_34_lent_yielder`
+/// - given: a yielder that is lent to a task, a run or another coroutine
+/// - when: it suspends there
+/// - then: it panics, saying so
+///
 /// The child borrows the yielder. Suspending would leave the scope open with a running child.
 #[test]
 fn coroutine_34_lent_yielder_in_a_child() {

@@ -119,8 +119,11 @@ fn nested_ones_end_in_order_whoever_panics() {
     }
 }
 
-/// The closure ends in every possible way while the coroutine is suspended. What it borrows is free
-/// when the call returns.
+/// - given: `coroutine::scoped`, whose closure returns, panics or is unwound while the coroutine is
+///   suspended
+/// - when: the closure ends
+/// - then: the coroutine is unwound before `scoped` returns; if both panic, the closure's panic is
+///   resumed
 #[test]
 fn coroutine_28_scoped_left_suspended() {
     let dropped = Cell::new(0);
@@ -190,7 +193,12 @@ fn scoped_ones_that_did_not_start_or_have_ended() {
     );
 }
 
-/// A generator that is read half, to the end, or not at all; and a panic of the function.
+/// - given: `coroutine::generate` over locals
+/// - when: its items are read to the end, half, or not at all
+/// - then: they come in order, then `None`; an unfinished generator is unwound before `generate`
+///   returns
+///
+/// A panic of the function is shown, too.
 #[test]
 fn coroutine_30_generate() {
     let words = [String::from("a"), String::from("b"), String::from("c")];
@@ -269,8 +277,9 @@ fn resumed_from_another_stack() {
     });
 }
 
-/// A frame outside the coroutine, from which the body borrows, may stay open while the coroutine is
-/// suspended.
+/// - given: a half-read `map_buffered` whose scope was opened outside the coroutine
+/// - when: the coroutine suspends
+/// - then: it works, and the remaining items come after the next resumption
 #[test]
 fn coroutine_33_lazy_iterator() {
     run_on(1, || {
@@ -291,7 +300,9 @@ fn coroutine_33_lazy_iterator() {
     });
 }
 
-/// Captures of any size and alignment.
+/// - given: a body with captures of 64 KiB, or aligned to 64 bytes
+/// - when: it is run, or dropped before it ran
+/// - then: the captures arrive intact, and are dropped once
 #[test]
 fn coroutine_31_large_captures() {
     #[repr(align(64))]
@@ -332,8 +343,11 @@ fn coroutine_31_large_captures() {
     assert_eq!(dropped.get(), 6);
 }
 
-/// The captures of a body that never ran are dropped once, whatever their destructors do, whether
-/// they are small or boxed.
+/// - given: a coroutine that was never resumed, with a capture whose destructor panics
+/// - when: it is dropped
+/// - then: the panic reaches the caller, and each capture is dropped once
+///
+/// The captures may be small or boxed.
 #[test]
 fn coroutine_32_captures_that_panic() {
     let dropped = Rc::new(Cell::new(0));

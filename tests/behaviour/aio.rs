@@ -29,11 +29,17 @@ fn taken(least: Duration, body: impl FnOnce()) -> Duration {
     taken
 }
 
+/// - given: a task, or a plain thread without a run
+/// - when: it sleeps 10 ms
+/// - then: it never sleeps for less, and on an idle machine for less than 13 ms
 #[test]
 fn aio_01_sleep() {
     everywhere(|_| in_time_once(|| taken(ms(10), || sleep(ms(10)).unwrap()) < ms(13)));
 }
 
+/// - given: two tasks
+/// - when: one sleeps 10 ms, the other 20 ms
+/// - then: both have ended after 20 ms, the first 10 ms before the second
 #[test]
 fn aio_02_sleeps_at_the_same_time() {
     each_run(|| {
@@ -54,6 +60,9 @@ fn aio_02_sleeps_at_the_same_time() {
     });
 }
 
+/// - given: a loop of short sleeps and a loop of longer sleeps
+/// - when: both run ten rounds
+/// - then: when the slow loop has had five to seven rounds, the fast loop has finished
 #[test]
 fn aio_03_timer_loops_interleave() {
     each_run(|| {
@@ -77,6 +86,9 @@ fn aio_03_timer_loops_interleave() {
     });
 }
 
+/// - given: a listener on a port that the system chose
+/// - when: seven bytes are sent and echoed
+/// - then: they come back unchanged
 #[test]
 fn aio_04_tcp_echo() {
     everywhere(|side| {
@@ -101,6 +113,9 @@ fn aio_04_tcp_echo() {
     });
 }
 
+/// - given: two sockets
+/// - when: seven bytes are sent and echoed by datagrams
+/// - then: they come back unchanged
 #[test]
 fn aio_05_udp_echo() {
     everywhere(|side| {
@@ -122,6 +137,9 @@ fn aio_05_udp_echo() {
     });
 }
 
+/// - given: a new file
+/// - when: it is written, closed and read
+/// - then: it contains the same text
 #[test]
 fn aio_06_file() {
     everywhere(|side| {
@@ -137,6 +155,9 @@ fn aio_06_file() {
     });
 }
 
+/// - given: a program that ends with 0
+/// - when: it is waited for
+/// - then: its status is 0
 #[test]
 fn aio_07_process() {
     everywhere(|_| {
@@ -146,6 +167,9 @@ fn aio_07_process() {
     });
 }
 
+/// - given: a task that waits for a `Notify`
+/// - when: another task notifies it
+/// - then: the first continues, and sees what was written before the notification
 #[test]
 fn aio_08_notification_between_tasks() {
     everywhere(|side| {
@@ -164,6 +188,9 @@ fn aio_08_notification_between_tasks() {
     });
 }
 
+/// - given: both sides of a channel sleep between values
+/// - when: six values go through
+/// - then: none is lost
 #[test]
 fn aio_09_channel_and_sleep() {
     everywhere(|side| {
@@ -182,8 +209,9 @@ fn aio_09_channel_and_sleep() {
     });
 }
 
-/// A sleep of another task ends while the first waits for a plain thread. Neither affects the
-/// other.
+/// - given: one task waits for a plain thread, another sleeps
+/// - when: the thread notifies after the sleeps are over
+/// - then: both continue
 #[test]
 fn aio_10_notified_by_a_thread_while_others_sleep() {
     everywhere(|side| {

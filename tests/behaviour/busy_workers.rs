@@ -83,7 +83,10 @@ fn busy(tree: &TaskTree) -> (Option<&str>, &'static Location<'static>, bool) {
 
 type Keeps = fn(&Keeper);
 
-/// Tasks with a name and without, computing and blocked, on one worker and on two.
+/// - given: one worker and two, and a task, with a name or without, that computes or blocks its
+///   thread in foreign code
+/// - when: a plain thread makes a dump
+/// - then: it lists the busy worker, and the task by its name and the place where it was spawned
 #[test]
 fn run_68_dump_names_the_busy_task_slow() {
     let ways: [Keeps; 2] = [Keeper::compute, Keeper::block];
@@ -106,7 +109,9 @@ fn run_68_dump_names_the_busy_task_slow() {
     }
 }
 
-/// The root is reported as such, before its first wait and after it.
+/// - given: a root that computes, before its first wait and after it
+/// - when: a plain thread makes a dump
+/// - then: the busy worker's task is the root
 #[test]
 fn run_69_dump_names_a_busy_root_slow() {
     for waits in [false, true] {
@@ -123,8 +128,10 @@ fn run_69_dump_names_a_busy_root_slow() {
     }
 }
 
-/// The dump names the task of the innermost frame: a coroutine's resumer, a task that its joiner
-/// started, and the joiner after it has returned.
+/// - given: a task that computes in a coroutine; a task that its joiner started in place; a joiner
+///   that continues after that
+/// - when: a plain thread makes a dump
+/// - then: it names the task that computes
 #[test]
 fn run_70_dump_names_the_innermost_task_slow() {
     let tree = dump_while(1, |keeper| {
@@ -169,7 +176,11 @@ fn run_70_dump_names_the_innermost_task_slow() {
     assert_eq!(busy(&tree).0, Some("joiner"));
 }
 
-/// Labels are reused: many tasks with names come and go before one keeps its worker busy.
+/// - given: a thousand named tasks, which end
+/// - when: another task computes, and a plain thread makes a dump
+/// - then: the dump has the right name
+///
+/// Labels of tasks are reused.
 #[test]
 fn run_71_dump_names_a_later_task() {
     let tree = dump_while(2, |keeper| {
@@ -191,8 +202,9 @@ fn run_71_dump_names_a_later_task() {
     assert_eq!(busy(&tree).0, Some("late"));
 }
 
-/// A thread makes dumps repeatedly while tasks with names come and go. Each name that it sees
-/// belongs to a task.
+/// - given: a task that starts others in place and never waits
+/// - when: a plain thread makes dumps
+/// - then: each name and place belongs to a task of the program
 #[test]
 fn run_72_dump_while_busy_tasks_change_slow() {
     let _watchdog = Watchdog::new();

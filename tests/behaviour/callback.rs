@@ -22,7 +22,9 @@ fn counter() -> (Arc<AtomicUsize>, impl Clone + Fn()) {
     })
 }
 
-/// An item that is already there is not waited for.
+/// - given: a source that has an item
+/// - when: `on_ready` is called
+/// - then: the callback runs before the call returns
 #[test]
 fn callback_01_at_once() {
     let (calls, call) = counter();
@@ -34,7 +36,10 @@ fn callback_01_at_once() {
     assert_eq!(calls.load(SeqCst), 1);
 }
 
-/// The callback runs in the call that makes the item available.
+/// - given: a source that has no item
+/// - when: a task or thread makes it ready
+/// - then: the callback has run, in that task or thread, when the call returns; it runs once, and
+///   not before
 #[test]
 fn callback_02_later() {
     let _watchdog = Watchdog::new();
@@ -58,7 +63,10 @@ fn callback_02_later() {
     assert_eq!(receiver.try_recv(), Ok(2));
 }
 
-/// A withdrawn callback takes no item, and keeps nothing alive.
+/// - given: a subscription
+/// - when: it is dropped before the source has an item
+/// - then: the callback never runs, it is dropped with its source, and the item goes to other
+///   waiters
 #[test]
 fn callback_03_dropped() {
     let (sender, receiver) = channel::unbounded();
@@ -71,7 +79,9 @@ fn callback_03_dropped() {
     assert_eq!((calls.load(SeqCst), receiver.try_recv()), (0, Ok(1)));
 }
 
-/// Without its subscription a callback cannot be withdrawn.
+/// - given: a subscription
+/// - when: it is detached or forgotten
+/// - then: the callback runs nevertheless
 #[test]
 fn callback_04_left_in_place() {
     let (sender, receiver) = channel::unbounded();
@@ -87,7 +97,9 @@ fn callback_04_left_in_place() {
     assert_eq!(Arc::strong_count(&calls), 1);
 }
 
-/// Every callback gets an item that all waiters may have.
+/// - given: many subscriptions to a shared handle, and to a timer
+/// - when: the task ends, the timer fires
+/// - then: each callback runs once
 #[test]
 fn callback_05_all_are_called() {
     each_run(|| {
@@ -120,7 +132,9 @@ fn callback_05_all_are_called() {
     });
 }
 
-/// A misbehaving callback does not affect the sender.
+/// - given: a callback
+/// - when: it makes a call that may wait, or panics
+/// - then: the task or thread that made the source ready is not affected
 #[test]
 fn callback_06_nobody_waits_in_it() {
     each_run(|| {
@@ -160,7 +174,9 @@ fn each_value(receiver: Receiver<u32>, sum: Arc<AtomicUsize>) {
         .detach();
 }
 
-/// The channel is free while a callback runs.
+/// - given: a callback on a channel
+/// - when: it uses the same channel, and subscribes again
+/// - then: both work
 #[test]
 fn callback_07_no_lock_is_held() {
     let _watchdog = Watchdog::new();
@@ -177,7 +193,9 @@ fn callback_07_no_lock_is_held() {
     assert_eq!(Arc::strong_count(&sum), 1);
 }
 
-/// Dropping a subscription never waits, not even for the callback that drops it.
+/// - given: a callback that owns its subscription
+/// - when: it runs and drops the subscription
+/// - then: no call waits, and everything is freed
 #[test]
 fn callback_08_drops_its_own() {
     let _watchdog = Watchdog::new();
@@ -195,7 +213,9 @@ fn callback_08_drops_its_own() {
     assert_eq!((calls.load(SeqCst), Arc::strong_count(&calls), Arc::strong_count(&own)), (1, 1, 1));
 }
 
-/// At the end of a task, its callbacks may make every call of a task that does not wait.
+/// - given: a callback on a handle
+/// - when: the task ends
+/// - then: it runs on the task's worker, and may query and cancel what a task may
 #[test]
 fn callback_09_end_of_a_task() {
     each_run(|| {
@@ -239,7 +259,9 @@ fn callback_09_end_of_a_task() {
     });
 }
 
-/// Combinators behave in callbacks as they do in waits.
+/// - given: callbacks on a race, a filter and a map
+/// - when: values come
+/// - then: the losers keep their values, refused values go to other waiters, and the map is applied
 #[test]
 fn callback_10_race() {
     let (calls, call) = counter();
@@ -260,7 +282,9 @@ fn callback_10_race() {
     drop(subscription);
 }
 
-/// A value goes to one callback or stays in the channel.
+/// - given: subscriptions that are withdrawn while values are sent
+/// - when: all senders and withdrawals have ended
+/// - then: each value was passed to exactly one callback, or is still in the channel
 #[test]
 fn callback_11_withdrawn_against_ringing() {
     let _watchdog = Watchdog::new();
@@ -291,7 +315,9 @@ fn callback_11_withdrawn_against_ringing() {
     }
 }
 
-/// The time is noticed although no task sleeps until then.
+/// - given: callbacks on a timer, an interval and `channel::after`, with no parked waiter
+/// - when: the times come
+/// - then: they run, and not early; a withdrawn callback never runs
 #[test]
 fn callback_12_times() {
     let _watchdog = Watchdog::new();
@@ -325,7 +351,15 @@ fn callback_12_times() {
 /// Links of a chain that would overflow any stack if each had its place there.
 const LINKS: usize = 100_000;
 
-/// One callback ends the wait of the next, which runs after it and before the outermost call returns.
+/// - row: `callback_13_chain`
+/// - given: 100,000 callbacks, each of which makes the next one ready, by a send or by the drop of
+///   its source; callbacks that own the next subscription, or subscribe again
+/// - when: the first is called, or dropped
+/// - then: each has run once, or is gone, when that call returns; the stack does not grow, and
+///   panics in between stop nothing
+///
+/// One callback ends the wait of the next, which runs after it and before the outermost call
+/// returns.
 #[test]
 fn callback_13_chain_of_callbacks_slow() {
     let (calls, call) = counter();
@@ -408,7 +442,10 @@ fn callback_13_chain_of_new_subscriptions_slow() {
     assert_eq!((sum.load(SeqCst), Arc::strong_count(&sum)), (LINKS, 1));
 }
 
-/// What a callback subscribes to is registered, and what it withdraws is not, before it goes on.
+/// - given: a callback that subscribes, sends and withdraws
+/// - when: it runs
+/// - then: what it has subscribed to takes the item, what it has withdrawn does not, and the
+///   callbacks that it made ready run when it has returned
 #[test]
 fn callback_14_calls_in_a_callback() {
     let (go, gone) = channel::bounded::<()>(1);

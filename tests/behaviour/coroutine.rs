@@ -18,7 +18,9 @@ use crate::support::{
 
 use CoroutineState::{Complete, Yielded};
 
-/// The last resume returns the closure's result.
+/// - given: a coroutine
+/// - when: its closure returns
+/// - then: `resume` returns `Complete` with the value
 #[test]
 fn coroutine_03_completes() {
     let coroutine = Coroutine::new(|yielder: &Yielder<u8, &str>, first: u8| {
@@ -30,7 +32,9 @@ fn coroutine_03_completes() {
     assert_eq!(coroutine.state(), CoroutineStatus::Complete);
 }
 
-/// A coroutine borrows from its resumer.
+/// - given: locals of the resumer
+/// - when: the coroutine's closure reads and writes them
+/// - then: it compiles, and the changes are visible after it has completed
 #[test]
 fn coroutine_08_borrows() {
     let input = [1, 2, 3];
@@ -57,6 +61,10 @@ fn coroutine_08_borrows() {
     assert_eq!((turns, sums), (3, vec![1, 3, 6]));
 }
 
+/// - given: a body that calls `suspend` while it is unwound by `scoped`
+/// - when: it suspends
+/// - then: the process is aborted, and the message says why
+///
 /// What `scoped` borrows cannot be freed under a body that refuses to be unwound.
 #[test]
 fn coroutine_29_scoped_suspends_while_unwound() {
@@ -76,7 +84,9 @@ fn coroutine_29_scoped_suspends_while_unwound() {
     assert!(text.contains("suspends while it is unwound"), "{text}");
 }
 
-/// A coroutine that never ran drops its closure unrun.
+/// - given: a coroutine that was never resumed
+/// - when: it is dropped
+/// - then: its closure is dropped without having run
 #[test]
 fn coroutine_10_dropped_unstarted() {
     let dropped = Rc::new(Cell::new(false));
@@ -118,7 +128,9 @@ impl Tree {
     }
 }
 
-/// A recursive function yields from any depth.
+/// - given: a tree
+/// - when: a recursive function yields from any depth
+/// - then: the generator walks the tree in order
 #[test]
 fn coroutine_13_recursive_generator() {
     let tree = Tree::of(0, 1000).unwrap();
@@ -127,7 +139,11 @@ fn coroutine_13_recursive_generator() {
     assert!(walk.eq(0..1000));
 }
 
-/// Guards take no mappings if the kernel has guard markers (since Linux 6.13).
+/// - given: 100,000 guarded stacks
+/// - when: they are all live
+/// - then: `/proc/self/maps` has under 1,000 lines, where the kernel has guard markers
+///
+/// Linux has guard markers since 6.13.
 #[cfg(not(ecru_baton))] // as many threads as coroutines
 #[test]
 fn coroutine_19_many_guarded_slow() {
@@ -165,7 +181,10 @@ fn coroutine_19_many_guarded_slow() {
     eprintln!("counted {lines} mappings");
 }
 
-/// A coroutine cannot suspend while a frame is open in it that must end first.
+/// - given: a coroutine in which a scope, timeout, cancel scope, shield, hook or `no_suspend` is
+///   open
+/// - when: it suspends
+/// - then: it panics, naming the open frame
 #[test]
 fn coroutine_20_open_frames() {
     ecru::task_local! {
@@ -208,7 +227,11 @@ fn coroutine_20_open_frames() {
     });
 }
 
-/// Closed frames do not matter, nor do frames that are open around the coroutine.
+/// - given: a coroutine that opened and left a scope
+/// - when: it suspends
+/// - then: it works
+///
+/// Frames that are open around the coroutine do not matter either.
 #[test]
 fn coroutine_21_closed_frames() {
     each_run(|| {
@@ -226,7 +249,9 @@ fn coroutine_21_closed_frames() {
     });
 }
 
-/// Only the handle moves.
+/// - given: a suspended coroutine
+/// - when: it is moved to another place and resumed
+/// - then: it works, because only the handle moves
 #[test]
 fn coroutine_22_moved_while_suspended() {
     let coroutine = Coroutine::new(|yielder: &Yielder<u32, u32>, first| {
@@ -241,7 +266,9 @@ fn coroutine_22_moved_while_suspended() {
     assert_eq!(moved.pop().unwrap().resume(5), Complete(105));
 }
 
-/// A coroutine that is dropped during unwinding is unwound itself, and the panic continues.
+/// - given: a coroutine that is dropped while its owner unwinds
+/// - when: its destructors run
+/// - then: nothing aborts, and the owner's panic continues
 #[test]
 fn coroutine_23_panicking_is_restored() {
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -261,7 +288,9 @@ fn coroutine_23_panicking_is_restored() {
     assert!(!thread::panicking());
 }
 
-/// Coroutines work on a plain thread.
+/// - given: a plain thread
+/// - when: it uses coroutines and generators
+/// - then: they work
 #[test]
 fn coroutine_24_needs_no_runtime() {
     let sum = thread::spawn(|| {
@@ -279,7 +308,9 @@ fn coroutine_24_needs_no_runtime() {
     assert_eq!(sum.join().unwrap(), 10);
 }
 
-/// In a task, coroutines alternate with waits. Their code belongs to the task.
+/// - given: a task
+/// - when: it runs coroutines between its waits
+/// - then: they work, and the task keeps its identity
 #[test]
 fn coroutine_25_inside_a_task() {
     each_run(|| {
@@ -316,7 +347,9 @@ fn coroutine_25_inside_a_task() {
     });
 }
 
-/// A tick runs the closures that were queued before it, in order.
+/// - given: an `Executor` with two closures queued, the first of which queues a third
+/// - when: `tick` is called
+/// - then: the first two run, in order; the third runs in the next `tick`
 #[test]
 fn coroutine_26_run_soon() {
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -350,7 +383,9 @@ fn coroutine_26_run_soon_and_panic() {
     assert!(executor.tick() && ran.get());
 }
 
-/// A tick without closures does nothing.
+/// - given: an `Executor` with nothing queued
+/// - when: `tick` is called
+/// - then: it returns `false`
 #[test]
 fn coroutine_27_idle_tick() {
     let executor = Executor::new();

@@ -73,7 +73,9 @@ impl Drop for Child {
     }
 }
 
-/// The first Ctrl-C cancels the root and everything below it, and `run` returns.
+/// - given: `cancel_on_ctrl_c(true)`, and a root, a child and a task of the run that wait
+/// - when: SIGINT comes
+/// - then: all of them are cancelled with the reason `Shutdown`, and `run` returns
 #[test]
 fn run_33_ctrl_c_cancels_the_run() {
     const NAME: &str = "ctrl_c::run_33_ctrl_c_cancels_the_run";
@@ -110,8 +112,9 @@ fn run_33_ctrl_c_cancels_the_run() {
     assert_eq!(child.end(), Ok(0));
 }
 
-/// A task that does not wait sees the request by `is_cancelled`, even if it keeps the only worker
-/// busy.
+/// - given: one worker, kept busy by a task that calls `is_cancelled` in a loop
+/// - when: SIGINT comes
+/// - then: the task sees the request
 #[test]
 fn run_34_ctrl_c_reaches_a_busy_run() {
     const NAME: &str = "ctrl_c::run_34_ctrl_c_reaches_a_busy_run";
@@ -131,7 +134,9 @@ fn run_34_ctrl_c_reaches_a_busy_run() {
     assert_eq!(child.end(), Ok(0));
 }
 
-/// The second one ends the process in any state.
+/// - given: a run that continues after a first SIGINT
+/// - when: a second one comes
+/// - then: the process ends by the signal
 #[test]
 fn run_35_second_ctrl_c_kills() {
     const NAME: &str = "ctrl_c::run_35_second_ctrl_c_kills";
@@ -153,7 +158,9 @@ fn run_35_second_ctrl_c_kills() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// After the run the signal acts as before.
+/// - given: ended runs that had the setting
+/// - when: SIGINT comes
+/// - then: the process ends by the signal, as before the runs
 #[test]
 fn run_36_ctrl_c_is_given_back() {
     const NAME: &str = "ctrl_c::run_36_ctrl_c_is_given_back";
@@ -173,7 +180,9 @@ fn run_36_ctrl_c_is_given_back() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// A run without the setting does not change the signal's action.
+/// - given: a run without the setting
+/// - when: SIGINT comes
+/// - then: the process ends by the signal
 #[test]
 fn run_37_ctrl_c_is_left_alone() {
     const NAME: &str = "ctrl_c::run_37_ctrl_c_is_left_alone";
@@ -191,7 +200,9 @@ fn run_37_ctrl_c_is_left_alone() {
     assert_eq!(child.end(), Err(libc::SIGINT));
 }
 
-/// Every run with the setting is cancelled, and a run without it continues.
+/// - given: two runs with the setting and one without, in one process
+/// - when: SIGINT comes
+/// - then: the two are cancelled, and the other one continues
 #[test]
 fn run_38_ctrl_c_cancels_every_run() {
     const NAME: &str = "ctrl_c::run_38_ctrl_c_cancels_every_run";
@@ -227,7 +238,9 @@ extern "C" fn note(_: i32) {
     CALLED.store(true, SeqCst);
 }
 
-/// A handler that was installed before is still called, and is restored afterwards.
+/// - given: a function that the program had installed for SIGINT
+/// - when: SIGINT comes during a run with the setting, and again after it
+/// - then: the run is cancelled and the function is called; then it is called again
 #[test]
 fn run_39_ctrl_c_chains() {
     const NAME: &str = "ctrl_c::run_39_ctrl_c_chains";
@@ -249,7 +262,11 @@ fn run_39_ctrl_c_chains() {
     assert_eq!(Child::start(NAME).end(), Ok(0));
 }
 
-/// A handler that is installed during a run, and passes signals on, stays installed after it.
+/// - given: a function that is installed for SIGINT during a run with the setting, and calls the
+///   previous handler
+/// - when: SIGINT comes during that run, after it, during a second run, and twice after that
+/// - then: the function is called each time; the first SIGINT cancels its run, and so does the one
+///   in the second run; the process does not end, and no handler calls itself in a cycle
 #[test]
 fn run_42_ctrl_c_is_passed_on() {
     const NAME: &str = "ctrl_c::run_42_ctrl_c_is_passed_on";
@@ -291,8 +308,10 @@ extern "C" fn pass_on(signal: i32) {
     before(signal, std::ptr::null_mut(), std::ptr::null_mut());
 }
 
-/// With its setting, SIGTERM acts as Ctrl-C does with the other one. The second signal ends the
-/// process.
+/// - given: runs with `cancel_on_terminate(true)`, with and without `cancel_on_ctrl_c(true)`
+/// - when: SIGTERM or SIGINT comes; then SIGTERM comes again
+/// - then: the run is cancelled with the reason `Shutdown` and returns; the second signal ends the
+///   process
 #[test]
 fn run_43_terminate_cancels_the_run() {
     const NAME: &str = "ctrl_c::run_43_terminate_cancels_the_run";
@@ -329,7 +348,9 @@ fn run_43_terminate_cancels_the_run() {
     assert_eq!(child.end(), Err(libc::SIGTERM));
 }
 
-/// Each setting leaves the other signal alone.
+/// - given: a run with `cancel_on_ctrl_c(true)` only
+/// - when: SIGTERM comes
+/// - then: the process ends by the signal
 #[test]
 fn run_44_terminate_is_left_alone() {
     const NAME: &str = "ctrl_c::run_44_terminate_is_left_alone";

@@ -45,7 +45,9 @@ fn embrace(outcomes: &Outcomes) {
     }
 }
 
-/// Tasks that wait for each other are cancelled, and the run panics with their names.
+/// - given: `detect_deadlock(true)`, one worker and two, and tasks that wait for each other
+/// - when: the root waits for them
+/// - then: the waits are cancelled, and `run` panics with `deadlock: ` and a line for each task
 #[test]
 fn run_27_deadlock_panics() {
     for workers in [1, 2] {
@@ -59,7 +61,9 @@ fn run_27_deadlock_panics() {
     }
 }
 
-/// Two tasks that each wait for the other's message.
+/// - given: `detect_deadlock(true)` and two tasks that each wait for the other's message
+/// - when: the root waits for them
+/// - then: `run` panics, and the text says which task waits for a value, and where
 #[test]
 fn run_40_deadlock_of_channels() {
     for workers in [1, 2] {
@@ -88,7 +92,9 @@ fn run_40_deadlock_of_channels() {
     }
 }
 
-/// The printed report shows which task waits for what, and where.
+/// - given: `detect_deadlock(true)` in a process of its own, and tasks that wait for each other
+/// - when: the root waits for them
+/// - then: standard error shows what each task waits for, with stack traces
 #[test]
 fn run_28_deadlock_is_printed() {
     const NAME: &str = "deadlock::run_28_deadlock_is_printed";
@@ -107,8 +113,10 @@ fn run_28_deadlock_is_printed() {
     assert!(said.contains("   0: ") && place, "no stack trace: {said}");
 }
 
-/// Nothing is reported while an event is pending: a wake-up between workers, a timer, the kernel, a
-/// closure on the pool.
+/// - given: `detect_deadlock(true)` and tasks on two workers that wake each other, sleep, read a
+///   socket and unblock
+/// - when: they run for a while
+/// - then: `run` returns
 #[test]
 fn run_29_deadlock_no_false_alarm() {
     let _watchdog = Watchdog::new();
@@ -153,7 +161,9 @@ fn run_29_deadlock_no_false_alarm() {
     }
 }
 
-/// A wait that cannot be cancelled ends the process, after a report.
+/// - given: a deadlock inside a shield
+/// - when: it is found
+/// - then: the process prints it and is aborted
 #[test]
 fn run_30_deadlock_cannot_be_cancelled() {
     const NAME: &str = "deadlock::run_30_deadlock_cannot_be_cancelled";
@@ -174,7 +184,9 @@ fn run_30_deadlock_cannot_be_cancelled() {
     assert!(after.contains("'shielded'"), "{said}");
 }
 
-/// The runtime is usable afterwards.
+/// - given: a `Runtime` whose run panicked with `deadlock: `
+/// - when: it runs again
+/// - then: the next run works normally
 #[test]
 fn run_31_deadlock_runs_again() {
     let _watchdog = Watchdog::new();
@@ -186,6 +198,10 @@ fn run_31_deadlock_runs_again() {
     }
 }
 
+/// - given: a run whose tasks all wait for a thread from outside
+/// - when: the thread takes a long time
+/// - then: nothing is cancelled
+///
 /// A thread from outside may wake a task at any time.
 #[test]
 fn run_32_deadlock_off_by_default() {

@@ -217,6 +217,9 @@ fn dribble(mut stream: TcpStream, seed: u64) -> usize {
     sent
 }
 
+/// - given: thousands of reads, each cancelled at a random moment while the peer writes
+/// - when: all have ended
+/// - then: the bytes read are the bytes sent, and no buffer changes after its read has returned
 #[test]
 fn net_16_cancelled_at_random_slow() {
     let tally = Tally::new();
@@ -252,8 +255,8 @@ fn net_16_cancelled_at_random_slow() {
     });
 }
 
-/// As above, with several connections in turn on one worker, vectored and peeking reads, and
-/// buffers on the stack.
+/// Several connections take turns on one worker, with vectored and peeking reads and buffers on the
+/// stack.
 #[test]
 fn net_16_cancelled_at_random_slow_several_at_once() {
     each_attack(|by, target| {

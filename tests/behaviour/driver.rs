@@ -70,6 +70,9 @@ fn lines(output: &Output) -> Vec<String> {
     text.lines().filter(|line| line.starts_with("ecru: ")).map(str::to_owned).collect()
 }
 
+/// - given: neither the program nor the environment names a driver
+/// - when: the kernel allows io_uring
+/// - then: io_uring is used, `driver_kind` returns it, and nothing is printed
 #[test]
 fn driver_01_the_best() {
     let output = alone("driver::driver_01_the_best", &[], || {
@@ -80,6 +83,10 @@ fn driver_01_the_best() {
     assert!(output.is_none_or(|output| lines(&output).is_empty()));
 }
 
+/// - given: `ECRU_DRIVER` is `uring` or `poll`
+/// - when: a runtime is built
+/// - then: that driver is used, and nothing is printed; a kind that the program names takes
+///   precedence
 #[test]
 fn driver_02_environment() {
     for (name, kind) in [("uring", DriverKind::Uring), ("poll", DriverKind::Poll)] {
@@ -100,6 +107,9 @@ fn driver_02_environment() {
     }
 }
 
+/// - given: `ECRU_DRIVER` is something else
+/// - when: a runtime is built
+/// - then: an error of kind `InvalidInput` quotes the value, unless the program names a kind
 #[test]
 fn driver_03_misspelt() {
     alone("driver::driver_03_misspelt", &[("ECRU_DRIVER", "urnig")], || {
@@ -123,6 +133,9 @@ fn filters() -> Vec<(&'static [libc::c_long], i32)> {
     ]
 }
 
+/// - given: a process to which some or all calls of io_uring are forbidden
+/// - when: its runtimes listen, connect and echo
+/// - then: they work, on `poll`, and one line on standard error says so once, with the reason
 #[test]
 fn driver_04_falls_back() {
     for number in 0..filters().len() {
@@ -149,6 +162,9 @@ fn driver_04_falls_back() {
     }
 }
 
+/// - given: a process to which some or all calls of io_uring are forbidden
+/// - when: a runtime is built with `DriverKind::Uring`
+/// - then: an error says what was refused and what to do
 #[test]
 fn driver_05_insists() {
     alone("driver::driver_05_insists", &[], || {
@@ -163,6 +179,9 @@ fn driver_05_insists() {
     });
 }
 
+/// - given: `ECRU_LOG` is set, and neither empty nor `0`
+/// - when: a program does its first IO
+/// - then: one line on standard error names the driver, and says what decided it
 #[test]
 fn driver_06_log() {
     for (driver, log, expected) in [
@@ -183,6 +202,9 @@ fn driver_06_log() {
     }
 }
 
+/// - given: several tasks that wait for the same side of the same socket
+/// - when: data, room or connections come
+/// - then: no task stays parked: each gets its share
 #[test]
 fn driver_07_several_wait_for_one() {
     const TASKS: usize = 20;
@@ -242,6 +264,9 @@ fn in_place_of(old: TcpStream) -> (TcpStream, TcpStream) {
     (TcpStream::from(taken), theirs)
 }
 
+/// - given: a socket that was waited on is closed
+/// - when: the next socket gets its descriptor number
+/// - then: waits on the new socket concern it, and not its predecessor
 #[test]
 fn driver_08_number_used_again() {
     each_driver(|| {
@@ -258,6 +283,9 @@ fn driver_08_number_used_again() {
     });
 }
 
+/// - given: a socket that was waited on is closed while a duplicate of it is open
+/// - when: the next socket gets its number, and an event comes for the duplicate
+/// - then: no waiter for the new socket is woken wrongly, and no event of either is lost
 #[test]
 fn driver_09_closed_with_a_duplicate() {
     each_driver(|| {
@@ -281,6 +309,9 @@ fn driver_09_closed_with_a_duplicate() {
     });
 }
 
+/// - given: a peer that sends and hangs up at once
+/// - when: its stream is read into a buffer with room to spare
+/// - then: it returns the bytes, then `Ok(0)`
 #[test]
 fn driver_10_end_with_the_data() {
     each_driver(|| {
@@ -304,6 +335,9 @@ fn driver_10_end_with_the_data() {
     });
 }
 
+/// - given: a reader and a writer parked on one connection
+/// - when: the peer resets it
+/// - then: both return
 #[test]
 fn driver_11_both_sides_of_a_reset() {
     each_driver(|| {
@@ -333,6 +367,9 @@ fn driver_11_both_sides_of_a_reset() {
     });
 }
 
+/// - given: one socket, with a reader on each of two workers
+/// - when: messages come
+/// - then: every message is read, by either worker
 #[test]
 fn driver_12_each_worker_hears() {
     const MESSAGES: usize = 200;

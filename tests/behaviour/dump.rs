@@ -46,7 +46,10 @@ fn dump_when_waiting(names: &[&str]) -> TaskTree {
     tree
 }
 
-/// Every task is listed with its name, where it was spawned, and the scope that it belongs to.
+/// - given: tasks in scopes within scopes
+/// - when: a task calls `RuntimeHandle::dump`
+/// - then: each task is there with its name, where it was spawned, and the task and place that
+///   opened its scope; the tree is printed by depth
 #[test]
 fn run_20_dump_shows_the_tree() {
     each_run(|| {
@@ -82,8 +85,10 @@ fn run_20_dump_shows_the_tree() {
     });
 }
 
-/// A waiting task is listed with what it waits for: time, a task, its scope, a connection, a
-/// closure on the pool.
+/// - given: tasks that sleep, join, end a scope, accept, unblock
+/// - when: a dump is made
+/// - then: each task says what it waits for: the task, the descriptor, and the place, as far as
+///   callers are tracked
 #[test]
 fn run_21_dump_says_what_a_task_waits_for() {
     each_run(|| {
@@ -138,7 +143,10 @@ fn a_function_that_waits_without_a_limit() {
     std::hint::black_box(());
 }
 
-/// A waiting task's trace shows its own calls, and the task continues to wait.
+/// - given: a task that waits in a function
+/// - when: a dump is made
+/// - then: its trace names the function, without frames of the scheduler, and is printed by `{:#}`
+///   only; the task continues to wait
 #[test]
 fn run_22_dump_has_stack_traces() {
     each_run(|| {
@@ -167,7 +175,9 @@ fn run_22_dump_has_stack_traces() {
     });
 }
 
-/// The root is listed like other tasks, although its stack is the thread's.
+/// - given: a plain thread with a `RuntimeHandle`
+/// - when: it makes a dump before, during and after the run
+/// - then: the tree is empty, then has the root with its trace, then is empty
 #[test]
 fn run_23_dump_from_outside_shows_the_root() {
     for workers in [1, 2] {
@@ -215,7 +225,9 @@ fn run_23_dump_from_outside_shows_the_root() {
     }
 }
 
-/// Tasks that have not begun are listed too, and begin in their order afterwards.
+/// - given: many tasks that have not begun
+/// - when: one of the running tasks makes a dump
+/// - then: they are listed as unstarted, and begin in their order afterwards
 #[test]
 fn run_24_dump_shows_unstarted_tasks() {
     let order = Mutex::new(Vec::new());
@@ -241,7 +253,9 @@ fn run_24_dump_shows_unstarted_tasks() {
     assert_eq!(order, (1..300).collect::<Vec<_>>());
 }
 
-/// A worker whose task does not wait is listed as busy, and does not delay the others.
+/// - given: a task that does not wait, on one of two workers
+/// - when: a dump is made
+/// - then: that worker is listed as busy, and the dump ends in time
 #[test]
 fn run_25_dump_names_busy_workers() {
     let _watchdog = Watchdog::new();
@@ -274,7 +288,9 @@ fn run_25_dump_names_busy_workers() {
     });
 }
 
-/// A dump is a wait.
+/// - given: a `no_suspend` section
+/// - when: it makes a dump
+/// - then: it panics, because a dump waits
 #[test]
 fn run_26_dump_refuses_in_no_suspend() {
     run_on(1, || {
@@ -320,8 +336,9 @@ fn work(rounds: u64) -> u64 {
     total.into_inner()
 }
 
-/// A dump changes nothing: a task that is resumed for its trace continues to wait, whatever it
-/// waits for.
+/// - given: tasks that wait in every possible way, one of them while it unwinds
+/// - when: a thread makes dumps in a loop
+/// - then: the tasks compute the right results, and they end
 #[test]
 fn run_41_dump_while_work_goes_on() {
     const ROUNDS: u64 = 100;

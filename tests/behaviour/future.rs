@@ -40,6 +40,9 @@ fn poll<S: Source>(future: &mut SourceFuture<S>, woken: &Arc<Woken>) -> Poll<S::
     Pin::new(future).poll(&mut Context::from_waker(&waker))
 }
 
+/// - given: a source that has an item
+/// - when: its future is polled
+/// - then: it is ready at once
 #[test]
 fn future_01_ready() {
     let woken = Arc::new(Woken::default());
@@ -47,6 +50,9 @@ fn future_01_ready() {
     assert_eq!(woken.times(), 0);
 }
 
+/// - given: a source that has no item
+/// - when: its future is polled, and then an item comes
+/// - then: the waker is woken once, and the next poll is ready
 #[test]
 fn future_02_later() {
     for capacity in [1, usize::MAX] {
@@ -63,6 +69,9 @@ fn future_02_later() {
     }
 }
 
+/// - given: a future polled with two wakers, one after the other
+/// - when: an item comes
+/// - then: the last waker is woken
 #[test]
 fn future_03_last_waker() {
     let (first, last) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
@@ -74,6 +83,9 @@ fn future_03_last_waker() {
     assert_eq!((first.times(), last.times()), (0, 1));
 }
 
+/// - given: a future that has been polled
+/// - when: it is dropped, and then a value is sent
+/// - then: the value goes to other receivers, and the waker is not woken
 #[test]
 fn future_04_dropped_unready() {
     let woken = Arc::new(Woken::default());
@@ -86,6 +98,9 @@ fn future_04_dropped_unready() {
     assert_eq!((receiver.try_recv(), woken.times()), (Ok(7), 0));
 }
 
+/// - given: a future to which a value has been handed
+/// - when: it is dropped without another poll
+/// - then: the value is the channel's next one again, or goes to the next waiter
 #[test]
 fn future_05_dropped_after_hand_over() {
     let _watchdog = Watchdog::new();
@@ -114,6 +129,9 @@ fn future_05_dropped_after_hand_over() {
     }
 }
 
+/// - given: a future that has been polled
+/// - when: it is moved, and polled elsewhere
+/// - then: it works as before
 #[test]
 fn future_06_moved() {
     let woken = Arc::new(Woken::default());
@@ -130,6 +148,9 @@ fn future_06_moved() {
     assert_eq!(elsewhere.join().unwrap(), Poll::Ready(Ok(7)));
 }
 
+/// - given: a polled future of a borrowed receiver
+/// - when: it is forgotten, and the channel is dropped
+/// - then: no part of the future is used again
 #[test]
 fn future_07_forgotten() {
     let woken = Arc::new(Woken::default());
@@ -150,6 +171,9 @@ fn future_07_forgotten() {
     drop((sender, receiver));
 }
 
+/// - given: a future of a filtered receiver
+/// - when: values are sent
+/// - then: the predicate is called inside `poll` only
 #[test]
 fn future_08_filter_asks_in_poll() {
     let woken = Arc::new(Woken::default());
@@ -193,6 +217,9 @@ fn future_08_filter_asks_in_poll() {
     }
 }
 
+/// - given: a future of a filtered receiver, and other receivers
+/// - when: a value comes that the filter refuses
+/// - then: the others get it; the future gets the next value that it accepts
 #[test]
 fn future_09_filter_refuses() {
     each_run(|| {
@@ -211,6 +238,9 @@ fn future_09_filter_refuses() {
     });
 }
 
+/// - given: handles, and shared ones
+/// - when: they are converted to futures, by method and by `IntoFuture`
+/// - then: the futures return the results
 #[test]
 fn future_10_handles() {
     each_run(|| {
@@ -243,6 +273,9 @@ fn future_10_handles() {
     });
 }
 
+/// - given: futures of a timer and of `channel::after`
+/// - when: the time comes, and no waiter is parked
+/// - then: the wakers are woken
 #[test]
 fn future_11_times() {
     let _watchdog = Watchdog::new();
@@ -272,6 +305,9 @@ fn future_11_times() {
     assert_eq!(Arc::strong_count(&woken), 1);
 }
 
+/// - given: futures on two threads that are polled, dropped and recreated while values are sent
+/// - when: all values have been sent
+/// - then: each value was received exactly once
 #[test]
 fn future_12_nothing_is_lost() {
     let _watchdog = Watchdog::new();
@@ -304,6 +340,9 @@ fn future_12_nothing_is_lost() {
     }
 }
 
+/// - given: one worker and two tasks
+/// - when: one waits for a future that the other completes
+/// - then: it is parked, and gets the output
 #[test]
 fn future_13_block_on() {
     run_on(1, || {
@@ -324,6 +363,10 @@ fn future_13_block_on() {
     });
 }
 
+/// - given: a task in `block_on`
+/// - when: it is cancelled, meanwhile or before
+/// - then: `Cancelled`, and the future has been dropped; in a task that was cancelled before, the
+///   future was not polled
 #[test]
 fn future_14_block_on_cancelled() {
     each_run(|| {
@@ -347,6 +390,9 @@ fn future_14_block_on_cancelled() {
     });
 }
 
+/// - given: a plain thread
+/// - when: it calls `block_on`, also inside `timeout`
+/// - then: it blocks, and no longer than the timeout
 #[test]
 fn future_15_block_on_a_thread() {
     let _watchdog = Watchdog::new();
@@ -360,6 +406,9 @@ fn future_15_block_on_a_thread() {
     assert!(late.is_err() && start.elapsed() >= ms(2));
 }
 
+/// - given: a waker of `block_on`
+/// - when: it is woken from elsewhere after that has returned
+/// - then: nothing happens
 #[test]
 fn future_16_wakers_outlive() {
     each_run(|| {
@@ -379,6 +428,9 @@ fn future_16_wakers_outlive() {
     });
 }
 
+/// - given: a future that always wakes itself
+/// - when: a task waits for it on one worker
+/// - then: the other tasks run
 #[test]
 fn future_17_block_on_yields() {
     run_on(1, || {

@@ -9,7 +9,10 @@ use ecru::{JoinError, Source, channel, source};
 
 use crate::support::{begin, each_run, forever, ms, quiet_panic, run_on, settle, text_of, until};
 
-/// A handle's item is its task's result, and there is one.
+/// - given: a task that has not ended
+/// - when: its handle is waited on as a source, then once more
+/// - then: the wait ends with the result when the task ends; the second wait returns `Taken` at
+///   once
 #[test]
 fn handle_01_waits() {
     each_run(|| {
@@ -28,7 +31,9 @@ fn handle_01_waits() {
     });
 }
 
-/// A race takes one result. The other tasks run on and keep theirs.
+/// - given: three tasks, one of which ends
+/// - when: their handles are raced
+/// - then: the race returns its result and position; the other tasks run on and can be joined
 #[test]
 fn handle_02_losers_keep_theirs() {
     each_run(|| {
@@ -51,7 +56,9 @@ fn handle_02_losers_keep_theirs() {
     });
 }
 
-/// A handle that loses to a channel stays usable.
+/// - given: a task that does not end, and a channel
+/// - when: both are waited for
+/// - then: the channel's value is returned, and the handle stays usable
 #[test]
 fn handle_03_beside_other_sources() {
     each_run(|| {
@@ -72,7 +79,9 @@ fn handle_03_beside_other_sources() {
     });
 }
 
-/// A race may have any size.
+/// - given: 10,000 tasks of which one ends
+/// - when: their handles are raced
+/// - then: its result is returned, and the other handles keep theirs
 #[test]
 fn handle_04_ten_thousand() {
     run_on(2, || {
@@ -109,7 +118,9 @@ fn handle_04_ten_thousand() {
     });
 }
 
-/// A shared handle is a source for any number of waiters, any number of times.
+/// - given: a task that has not ended, with a shared handle
+/// - when: several tasks wait on it as a source, repeatedly
+/// - then: each wait returns a copy
 #[test]
 fn handle_05_shared() {
     each_run(|| {
@@ -133,7 +144,9 @@ fn handle_05_shared() {
     });
 }
 
-/// Giving up the wait does not affect the task.
+/// - given: a wait on a handle
+/// - when: the waiter is cancelled
+/// - then: `Cancelled`, and the handle stays usable
 #[test]
 fn handle_06_cancelled() {
     each_run(|| {
@@ -157,7 +170,9 @@ fn handle_06_cancelled() {
     });
 }
 
-/// A panic that a source has returned does not reach the scope.
+/// - given: a task that panics
+/// - when: its handle is waited on as a source
+/// - then: it returns `JoinError::Panicked`, and the scope does not panic
 #[test]
 fn handle_07_panicked() {
     each_run(|| {
@@ -173,7 +188,9 @@ fn handle_07_panicked() {
     });
 }
 
-/// The result of a task whose body never began.
+/// - given: a task that is cancelled before it began
+/// - when: its handle is waited on as a source
+/// - then: `JoinError::Cancelled`
 #[test]
 fn handle_08_never_ran() {
     run_on(1, || {
@@ -185,7 +202,9 @@ fn handle_08_never_ran() {
     });
 }
 
-/// Threads wait for tasks as tasks do.
+/// - given: a plain thread, and tasks of a runtime
+/// - when: it races their handles
+/// - then: it gets the first result
 #[test]
 fn handle_09_on_a_thread() {
     run_on(2, || {
@@ -207,7 +226,9 @@ fn handle_09_on_a_thread() {
     });
 }
 
-/// `map`'s function runs in the waiter.
+/// - given: a handle
+/// - when: the source from its `map(f)` is waited on
+/// - then: `f` gets the result, on the waiter's stack
 #[test]
 fn handle_10_mapped() {
     each_run(|| {
@@ -221,7 +242,9 @@ fn handle_10_mapped() {
     });
 }
 
-/// Handles in arms.
+/// - given: tasks and a channel
+/// - when: a `select!` waits for them
+/// - then: the arm of the first is taken, and the others lose nothing
 #[test]
 fn handle_11_select() {
     each_run(|| {

@@ -1,5 +1,6 @@
 //! The rows of `doc/behaviour`, with at least one test for each. A test's name begins with its
-//! row's id.
+//! row's id. The first test of each row has the row in its doc comment, from which
+//! `cargo xtask behaviour --write` writes the tables.
 
 #![cfg_attr(ecru_baton, allow(unused, reason = "helpers of tests that this backend leaves out"))]
 

@@ -56,7 +56,9 @@ fn some_pool_uses(workers: usize, least: usize, tasks: usize, pause: Duration) {
     });
 }
 
-/// Waiting tasks are on all workers when their work comes.
+/// - given: two workers, or eight; a pool of tasks that wait on an empty channel
+/// - when: they have begun
+/// - then: they are spread over all workers
 #[test]
 fn place_01_pool_uses_every_worker() {
     some_pool_uses(2, 2, 8, Duration::ZERO);
@@ -67,13 +69,17 @@ fn place_01_pool_uses_every_worker_of_eight() {
     some_pool_uses(8, 8, 64, Duration::ZERO);
 }
 
-/// As above, if each task waits before the next is spawned.
+/// - given: two workers
+/// - when: waiting tasks are spawned one by one, each after the previous one has parked
+/// - then: they are on both workers
 #[test]
 fn place_02_spawned_one_by_one() {
     some_pool_uses(2, 2, 4, ms(1));
 }
 
-/// With `Placement::Together` a pool stays on one worker, unless its spawner is slow.
+/// - given: `Placement::Together` and two workers
+/// - when: a pool of waiting tasks is spawned
+/// - then: they are all on their spawner's worker
 #[test]
 fn place_03_together() {
     let _watchdog = Watchdog::new();
@@ -81,7 +87,9 @@ fn place_03_together() {
         .run(|| until(|| threads_of_a_pool(8, Duration::ZERO).len() == 1));
 }
 
-/// A task spawned by `near()` starts on its spawner's worker, with every placement.
+/// - given: each placement and two workers
+/// - when: tasks and daemons are spawned by `near()`, and wait
+/// - then: they are on their spawner's worker
 #[test]
 fn place_04_near_starts_on_the_spawners_worker() {
     let _watchdog = Watchdog::new();
@@ -134,7 +142,9 @@ fn block_the_others<'scope>(
     });
 }
 
-/// Tasks that were placed on a worker that then blocks are taken by another worker.
+/// - given: each placement; all workers but one are blocked by foreign code
+/// - when: tasks are spawned from inside and outside the run
+/// - then: all of them run
 #[test]
 fn place_05_nothing_is_stranded() {
     let _watchdog = Watchdog::new();

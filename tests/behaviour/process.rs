@@ -26,6 +26,9 @@ fn exists(id: u32) -> bool {
     std::path::Path::new(&format!("/proc/{id}")).exists()
 }
 
+/// - given: a program that ends with 7
+/// - when: `status` is called
+/// - then: the code is 7, in tasks and on plain threads
 #[test]
 fn process_01_status() {
     everywhere(|_| {
@@ -35,6 +38,9 @@ fn process_01_status() {
     });
 }
 
+/// - given: a program that writes to both streams
+/// - when: `output` is called
+/// - then: it returns both outputs and the status; the program's input was empty
 #[test]
 fn process_02_output() {
     everywhere(|_| {
@@ -53,8 +59,11 @@ fn process_02_output() {
     });
 }
 
-/// The output is more than both pipes hold, alternately. Reading one to its end before the other
-/// would never return.
+/// - given: a program that writes 1 MB to each stream, alternately
+/// - when: `output` is called
+/// - then: it returns every byte, and neither side waits for ever
+///
+/// Reading one pipe to its end before the other would never return.
 #[test]
 fn process_03_large_output() {
     const PROGRAM: &str = "i=0; while [ $i -lt 16 ]; do head -c 65536 /dev/zero; \
@@ -69,6 +78,9 @@ fn process_03_large_output() {
     });
 }
 
+/// - given: `cat` with piped streams
+/// - when: it is written to and read from
+/// - then: the same bytes come back, and it ends when its input is dropped
 #[test]
 fn process_04_piped() {
     everywhere(|side| {
@@ -94,6 +106,9 @@ fn process_04_piped() {
     });
 }
 
+/// - given: one worker, and a child that waits for input from a second task
+/// - when: the first task waits for the child
+/// - then: the second task runs meanwhile
 #[test]
 fn process_05_wait_parks() {
     run_on(1, || {
@@ -109,6 +124,9 @@ fn process_05_wait_parks() {
     });
 }
 
+/// - given: `cat` whose input has not been taken
+/// - when: `wait` is called
+/// - then: it ends
 #[test]
 fn process_06_wait_closes_stdin() {
     everywhere(|_| {
@@ -120,6 +138,9 @@ fn process_06_wait_closes_stdin() {
     });
 }
 
+/// - given: a child that has ended
+/// - when: `wait` and `try_wait` are called repeatedly
+/// - then: they return the same status; `kill` then succeeds and does nothing
 #[test]
 fn process_07_wait_is_repeatable() {
     everywhere(|_| {
@@ -132,6 +153,9 @@ fn process_07_wait_is_repeatable() {
     });
 }
 
+/// - given: a running child
+/// - when: `try_wait` is called
+/// - then: it returns `None`, and the child's input stays open
 #[test]
 fn process_08_try_wait() {
     everywhere(|_| {
@@ -143,6 +167,9 @@ fn process_08_try_wait() {
     });
 }
 
+/// - given: a running child
+/// - when: `kill` is called, then `wait`
+/// - then: the status says that signal 9 ended it
 #[test]
 fn process_09_killed() {
     everywhere(|_| {
@@ -153,6 +180,9 @@ fn process_09_killed() {
     });
 }
 
+/// - given: a running child
+/// - when: a `timeout` around `wait` expires
+/// - then: `Elapsed`; the child runs on, and a later `wait` returns its status
 #[test]
 fn process_10_timeout_leaves_the_child() {
     everywhere(|_| {
@@ -167,6 +197,9 @@ fn process_10_timeout_leaves_the_child() {
     });
 }
 
+/// - given: a task that waits for a child
+/// - when: it is cancelled
+/// - then: a cancellation as an `io::Error`, and the child runs on
 #[test]
 fn process_11_cancelled_wait() {
     each_run(|| {
@@ -187,6 +220,9 @@ fn process_11_cancelled_wait() {
     });
 }
 
+/// - given: the name of a program that does not exist
+/// - when: `spawn` is called
+/// - then: `NotFound`, with std's own text
 #[test]
 fn process_12_no_such_program() {
     everywhere(|_| {
@@ -198,6 +234,9 @@ fn process_12_no_such_program() {
     });
 }
 
+/// - given: a program file that is open for writing
+/// - when: `spawn` is called
+/// - then: `ExecutableFileBusy`
 #[test]
 fn process_13_busy_program() {
     let path = std::env::temp_dir().join(format!("ecru-busy-{}", std::process::id()));
@@ -211,6 +250,9 @@ fn process_13_busy_program() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// - given: a child that closes its input
+/// - when: it is written to
+/// - then: `BrokenPipe`, and no signal ends the parent
 #[test]
 fn process_14_early_end_of_stdin() {
     everywhere(|_| {
@@ -230,6 +272,9 @@ fn process_14_early_end_of_stdin() {
     });
 }
 
+/// - given: a child
+/// - when: its `Child` is dropped while it runs, and then it ends
+/// - then: the system's process table no longer has it
 #[test]
 fn process_15_no_zombies() {
     everywhere(|_| {
@@ -247,6 +292,9 @@ fn process_15_no_zombies() {
     });
 }
 
+/// - given: `kill_on_drop(true)`
+/// - when: the `Child` is dropped
+/// - then: the process is killed and reaped
 #[test]
 fn process_16_kill_on_drop() {
     everywhere(|_| {
@@ -258,6 +306,9 @@ fn process_16_kill_on_drop() {
     });
 }
 
+/// - given: a running child
+/// - when: a `select!` waits for its `exit()` and a receiver
+/// - then: the arm of the first is taken; every wait for the status returns it, repeatedly
 #[test]
 fn process_17_exit_is_a_source() {
     everywhere(|side| {
@@ -294,6 +345,9 @@ fn process_17_exit_is_a_source() {
     });
 }
 
+/// - given: an `Exit` whose `Child` has been dropped
+/// - when: the process ends
+/// - then: the `Exit` returns the status
 #[test]
 fn process_18_exit_outlives_the_child() {
     everywhere(|_| {
@@ -305,6 +359,9 @@ fn process_18_exit_outlives_the_child() {
     });
 }
 
+/// - given: an `Exit`
+/// - when: `on_ready` and `to_future` are called
+/// - then: both get the status
 #[test]
 fn process_19_exit_as_callback_and_future() {
     everywhere(|_| {
@@ -321,6 +378,9 @@ fn process_19_exit_as_callback_and_future() {
     });
 }
 
+/// - given: `arg0`, `process_group`, `pre_exec`, `current_dir`, `env`
+/// - when: the program is started
+/// - then: they act as std's
 #[test]
 fn process_20_unix_settings() {
     everywhere(|_| {
@@ -356,6 +416,9 @@ fn process_20_unix_settings() {
     });
 }
 
+/// - given: 32 children on one worker
+/// - when: all are waited for
+/// - then: it takes about as long as one of them
 #[test]
 fn process_21_many_at_once_slow() {
     run_on(1, || {
@@ -371,6 +434,9 @@ fn process_21_many_at_once_slow() {
     });
 }
 
+/// - given: the output of one child
+/// - when: it is passed to another child as its input
+/// - then: the other child reads all of it: the pipe is in blocking mode again
 #[test]
 fn process_22_chained() {
     everywhere(|_| {
@@ -397,6 +463,9 @@ fn process_22_chained() {
     });
 }
 
+/// - given: `kill_on_drop(true)` and a running program
+/// - when: a `timeout` around `output` expires
+/// - then: `Elapsed`, and the program has been killed
 #[test]
 fn process_23_cancelled_output_kills() {
     everywhere(|_| {
@@ -417,6 +486,9 @@ fn process_23_cancelled_output_kills() {
     });
 }
 
+/// - given: `detect_deadlock(true)`
+/// - when: the only task selects over an `Exit`
+/// - then: the run does not count as stuck
 #[test]
 fn process_24_deadlock_is_none() {
     let runtime = ecru::Runtime::builder().workers(1).detect_deadlock(true).build().unwrap();
@@ -431,6 +503,9 @@ fn process_24_deadlock_is_none() {
     });
 }
 
+/// - given: children, and then no descriptor left for a pidfd
+/// - when: `wait` and a `select!` over `exit()` wait for them, and a `Child` is dropped
+/// - then: they work as before, a little later
 #[test]
 fn process_25_no_descriptors_left() {
     alone("process::process_25_no_descriptors_left", || {

@@ -32,6 +32,9 @@ fn drain(mut stream: &TcpStream, count: usize) {
     }
 }
 
+/// - given: a stream, in non-blocking mode or not, and a peer that writes later
+/// - when: `wait_readable` is called
+/// - then: it waits until the peer has written, and reads nothing
 #[test]
 fn ready_01_readable() {
     for nonblocking in [false, true] {
@@ -59,6 +62,9 @@ fn ready_01_readable() {
     }
 }
 
+/// - given: a peer that closes, or resets the connection
+/// - when: `wait_readable` is called
+/// - then: it returns, and a read then reports what happened
 #[test]
 fn ready_02_the_end() {
     each_run(|| {
@@ -81,6 +87,9 @@ fn ready_02_the_end() {
     });
 }
 
+/// - given: a full connection, and a peer that reads later
+/// - when: `wait_writable` is called
+/// - then: it waits until a write would not block
 #[test]
 fn ready_03_writable() {
     each_run(|| {
@@ -98,6 +107,9 @@ fn ready_03_writable() {
     });
 }
 
+/// - given: a task in `wait_readable`, another in `wait_writable`
+/// - when: they are cancelled
+/// - then: `Cancelled`; the stream stays usable
 #[test]
 fn ready_04_cancelled() {
     each_run(|| {
@@ -120,6 +132,9 @@ fn ready_04_cancelled() {
     });
 }
 
+/// - given: a plain thread
+/// - when: it calls both
+/// - then: it blocks, and no longer than a `timeout` around it
 #[test]
 fn ready_05_on_a_thread() {
     let (listener, address) = listen();
@@ -136,6 +151,9 @@ fn ready_05_on_a_thread() {
     assert!(ecru::timeout(HOUR, || ours.wait_readable()).is_ok());
 }
 
+/// - given: one stream
+/// - when: one task waits to read, another to write
+/// - then: neither waits for the other
 #[test]
 fn ready_06_both_at_once() {
     each_run(|| {

@@ -61,6 +61,10 @@ fn first_error(workers: usize) -> std::io::Error {
     })
 }
 
+/// - given: a process that insists on one driver by `ECRU_DRIVER`, and cannot have it
+/// - when: it does its first IO that must wait
+/// - then: an error says what was refused and what to do; calls that need no driver work, and a
+///   temporary shortage does not disable the worker's IO for good
 #[test]
 fn net_28_uring_refused() {
     alone("refused::net_28_uring_refused", "uring", || {

@@ -19,7 +19,11 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// The root runs on the calling thread, on that thread's own stack.
+/// - given: a thread
+/// - when: it calls `ecru::run`
+/// - then: the root task runs on that thread, may borrow its locals, and its value is returned
+///
+/// The root uses that thread's own stack.
 #[test]
 fn run_01_root_stays_on_the_thread() {
     let _watchdog = Watchdog::new();
@@ -35,7 +39,9 @@ fn run_01_root_stays_on_the_thread() {
     assert_eq!((value, local), (2, vec![1, 2]));
 }
 
-/// No task outlives `run`.
+/// - given: tasks of `ecru::spawn` that are still parked
+/// - when: the root's body ends
+/// - then: `run` returns after the last of them has ended
 #[test]
 fn run_02_awaits_every_task() {
     let ended = Arc::new(AtomicU32::new(0));
@@ -56,7 +62,9 @@ fn run_02_awaits_every_task() {
     assert_eq!(ended.load(SeqCst), 12);
 }
 
-/// A panic of the root cancels the remaining tasks, awaits them, and continues.
+/// - given: a parked child of the run
+/// - when: the root panics
+/// - then: the child is cancelled and awaited, then `run` resumes the panic with its payload
 #[test]
 fn run_03_root_panics() {
     for workers in [1, 2] {
@@ -79,7 +87,9 @@ fn run_03_root_panics() {
     }
 }
 
-/// A run inside a task panics with a message.
+/// - given: a task
+/// - when: it calls `ecru::run`
+/// - then: it panics, saying that `run` was called from inside a task
 #[test]
 fn run_04_inside_a_task_panics() {
     each_run(|| {
@@ -92,7 +102,9 @@ fn run_04_inside_a_task_panics() {
     });
 }
 
-/// Parallel runs keep to their own threads.
+/// - given: several threads
+/// - when: each calls `ecru::run`
+/// - then: they run in parallel, and no task runs on a thread of another run
 #[test]
 fn run_05_several_at_once() {
     let _watchdog = Watchdog::new();
@@ -125,7 +137,9 @@ fn run_05_several_at_once() {
     }
 }
 
-/// A runtime runs one run at a time.
+/// - given: one `Runtime` and two threads
+/// - when: both call `run` on it
+/// - then: the second begins when the first has ended
 #[test]
 fn run_06_second_run_waits() {
     let _watchdog = Watchdog::new();
@@ -145,7 +159,9 @@ fn run_06_second_run_waits() {
     assert_eq!(most.load(SeqCst), 1);
 }
 
-/// With one worker there is only the caller's thread.
+/// - given: a runtime with `workers(1)`
+/// - when: tasks are spawned
+/// - then: all of them run on the calling thread
 #[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn run_07_one_worker() {
@@ -165,7 +181,10 @@ fn run_07_one_worker() {
     });
 }
 
-/// Two tasks that block their threads for each other both finish.
+/// - given: a runtime with `workers(2)`, and two tasks that each wait for the other without giving
+///   up their thread
+/// - when: they run
+/// - then: both make progress, because they are on two threads
 #[test]
 fn run_08_uses_its_workers() {
     run_on(2, || {
@@ -183,7 +202,9 @@ fn run_08_uses_its_workers() {
     });
 }
 
-/// A plain thread spawns into a run, and joins.
+/// - given: a `RuntimeHandle` on a plain thread
+/// - when: it spawns and joins
+/// - then: the task runs on a worker and the thread gets its value
 #[test]
 fn run_09_spawn_from_outside() {
     each_run(|| {
@@ -215,7 +236,9 @@ fn run_09_spawn_from_outside() {
     assert!(ended.load(SeqCst));
 }
 
-/// A spawn without a run is an error.
+/// - given: a `RuntimeHandle` whose run has ended
+/// - when: it spawns
+/// - then: it gets `NotRunning`, and the closure is dropped
 #[test]
 fn run_10_not_running() {
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
@@ -234,7 +257,9 @@ fn run_10_not_running() {
     assert!(during.spawn(|| ()).is_err());
 }
 
-/// Without workers there is an error that says what to do.
+/// - given: a builder
+/// - when: it is built with `workers(0)`
+/// - then: an `io::Error` names the setting and what to do
 #[test]
 fn run_11_no_workers() {
     let error = Runtime::builder().workers(0).build().unwrap_err();
@@ -243,7 +268,9 @@ fn run_11_no_workers() {
     assert!(error.to_string().contains("at least 1"), "{error}");
 }
 
-/// Too many workers are an error that names the limit.
+/// - given: a builder
+/// - when: it is built with more workers than the documented limit
+/// - then: an `io::Error` names the limit
 #[test]
 fn run_12_too_many_workers() {
     for workers in [1025, usize::MAX] {
@@ -253,7 +280,9 @@ fn run_12_too_many_workers() {
     }
 }
 
-/// A stack below the minimum is an error that names the minimum.
+/// - given: a builder
+/// - when: it is built with a stack size of 0, or one below the minimum
+/// - then: an `io::Error` names the minimum
 #[test]
 fn run_13_stack_too_small() {
     for size in [0, 1, 16 * 1024 - 1] {
@@ -265,7 +294,9 @@ fn run_13_stack_too_small() {
     assert_eq!(smallest.run(|| ecru::scope(|s| s.spawn(|| 5).join())).unwrap(), 5);
 }
 
-/// A stack that is larger than the address space is only an error.
+/// - given: a builder
+/// - when: it is built with a stack larger than the address space
+/// - then: an `io::Error` says so; nothing is aborted
 #[cfg(not(ecru_baton))] // threads map their own stacks
 #[test]
 fn run_14_stack_cannot_be_mapped() {
@@ -288,7 +319,9 @@ fn run_14_stack_cannot_be_mapped() {
     });
 }
 
-/// A spawn needs a run.
+/// - given: a plain thread
+/// - when: it calls `ecru::spawn`
+/// - then: it panics, saying that a runtime is needed and how to get one
 #[test]
 fn run_15_spawn_needs_a_runtime() {
     let text = panic_text(|| ecru::spawn(|| ()));
@@ -297,7 +330,9 @@ fn run_15_spawn_needs_a_runtime() {
     assert!(text.contains("Runtime::handle"), "{text}");
 }
 
-/// A wait needs no run, and blocks the thread.
+/// - given: a plain thread
+/// - when: it sleeps, joins a handle and reads a socket
+/// - then: each call blocks the thread until it is done
 #[test]
 fn run_16_waits_need_none() {
     let _watchdog = Watchdog::new();
@@ -331,7 +366,11 @@ fn run_16_waits_need_none() {
     });
 }
 
-/// A runtime may run again, also after a panic.
+/// - given: a `Runtime` whose run has ended
+/// - when: it runs again
+/// - then: it works as the first time
+///
+/// A runtime may run again after a panic, too.
 #[test]
 fn run_17_runs_again() {
     let _watchdog = Watchdog::new();
@@ -351,8 +390,9 @@ fn run_17_runs_again() {
     }
 }
 
-/// With `Placement::Spread` tasks are distributed in turn. They wait for each other without giving
-/// up their threads.
+/// - given: `Placement::Spread` and two workers
+/// - when: two tasks are spawned that wait for each other without giving up their threads
+/// - then: they run on different workers
 #[test]
 fn run_19_spread_deals_out() {
     let _watchdog = Watchdog::new();

@@ -37,6 +37,10 @@ fn ask(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// - row: `serve_01_serves`
+/// - given: a listener that serves
+/// - when: clients come while others are being served
+/// - then: each is served on a task of its own, and these spread over the workers
 #[test]
 fn serve_01_serves_each_on_a_task_of_its_own() {
     each_run(|| {
@@ -76,6 +80,9 @@ fn serve_01_serves_on_every_worker() {
     });
 }
 
+/// - given: a limit of 3
+/// - when: 20 clients connect at once
+/// - then: at most 3 are served at a time, and all are served in the end
 #[test]
 fn serve_02_at_most_so_many_at_once() {
     each_run(|| {
@@ -100,6 +107,10 @@ fn serve_02_at_most_so_many_at_once() {
     });
 }
 
+/// - given: a connection whose function fails
+/// - when: others are served
+/// - then: the handler gets the error and the peer, once; the other connections are not affected; a
+///   cancellation is not reported as an error
 #[test]
 fn serve_03_errors_of_one_connection() {
     each_run(|| {
@@ -135,6 +146,10 @@ fn serve_03_errors_of_one_connection() {
     });
 }
 
+/// - given: connections that panic
+/// - when: others are served
+/// - then: the others continue; at the end `serve` panics with the first panic, unless a handler
+///   took it
 #[test]
 fn serve_04_panics_of_one_connection() {
     each_run(|| {
@@ -199,6 +214,9 @@ fn serve_04_panics_of_one_connection_for_a_handler() {
     });
 }
 
+/// - given: a task that serves
+/// - when: it is cancelled
+/// - then: its connections are cancelled and awaited, and it returns `Cancelled`
 #[test]
 fn serve_05_cancelled() {
     each_run(|| {
@@ -228,6 +246,10 @@ fn serve_05_cancelled() {
     });
 }
 
+/// - given: a source that says when to stop
+/// - when: it has an item, or its channel is disconnected
+/// - then: nothing more is accepted, even if all slots are taken; accepted connections continue to
+///   their end, then `serve` returns `Ok`
 #[test]
 fn serve_06_stop() {
     each_run(|| {
@@ -281,6 +303,9 @@ fn serve_06_stop_while_all_places_are_taken() {
     });
 }
 
+/// - given: a grace period
+/// - when: connections outlast it, or do not
+/// - then: they are cancelled when it is over, and awaited; if all end earlier, `serve` ends then
 #[test]
 fn serve_07_grace() {
     each_run(|| {
@@ -335,6 +360,10 @@ fn open_sockets() -> usize {
     targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
 }
 
+/// - given: a process that may open only a few more files
+/// - when: more clients connect
+/// - then: the handler gets an error without a peer, `serve` pauses, and all clients are served in
+///   the end
 #[test]
 fn serve_08_too_many_open_files() {
     const CLIENTS: usize = 20;
@@ -384,6 +413,9 @@ fn serve_08_too_many_open_files() {
     });
 }
 
+/// - given: a `UnixListener`
+/// - when: it serves
+/// - then: it acts as a `TcpListener`
 #[test]
 fn serve_09_unix() {
     each_run(|| {
@@ -412,6 +444,9 @@ fn serve_09_unix() {
     });
 }
 
+/// - given: a limit of 0
+/// - when: `serve` is called
+/// - then: `InvalidInput`
 #[test]
 fn serve_10_a_limit_of_none() {
     each_run(|| {
@@ -420,6 +455,9 @@ fn serve_10_a_limit_of_none() {
     });
 }
 
+/// - given: a listener that is shut down
+/// - when: it serves
+/// - then: it stops as if it had been asked to, and returns the error
 #[test]
 fn serve_11_a_listener_of_no_use() {
     each_run(|| {
@@ -480,6 +518,9 @@ fn churn(connections: usize) {
     );
 }
 
+/// - given: thousands of connections, one after another
+/// - when: all have ended
+/// - then: the number of open descriptors and the memory in use are the same as before
 #[test]
 fn serve_12_churn_leaks_nothing() {
     alone("serve::serve_12_churn_leaks_nothing", || churn(400));

@@ -30,6 +30,9 @@ fn end(test: &str) -> std::process::ExitStatus {
     start_again(test).stdout(std::process::Stdio::null()).status().unwrap()
 }
 
+/// - given: `ctrl_c()`
+/// - when: the process gets `SIGINT`
+/// - then: a wait for it ends, in a task and on a plain thread, and the process continues
 #[test]
 fn signal_01_ctrl_c() {
     const NAME: &str = "signal::signal_01_ctrl_c";
@@ -48,6 +51,9 @@ fn signal_01_ctrl_c() {
     assert!(end(NAME).success());
 }
 
+/// - given: two `Signal`s of one kind
+/// - when: the signal comes
+/// - then: both receive it
 #[test]
 fn signal_02_each_hears() {
     each_run(|| {
@@ -63,6 +69,9 @@ fn signal_02_each_hears() {
     });
 }
 
+/// - given: a `Signal` without a waiter
+/// - when: its signal comes five times
+/// - then: it has one item
 #[test]
 fn signal_03_coalesces() {
     everywhere(|_| {
@@ -79,6 +88,9 @@ fn signal_03_coalesces() {
     });
 }
 
+/// - given: `select!` over a `Signal` and a receiver
+/// - when: the signal comes
+/// - then: its arm is taken
 #[test]
 fn signal_04_selects() {
     everywhere(|side| {
@@ -99,6 +111,9 @@ fn signal_04_selects() {
     });
 }
 
+/// - given: `SIGKILL`, `SIGSTOP`, `SIGSEGV`, 0, 64
+/// - when: `Signal::new` is called
+/// - then: `InvalidInput`, with a text that says which and why
 #[test]
 fn signal_05_refused() {
     for (number, text) in [
@@ -119,6 +134,9 @@ fn signal_05_refused() {
     }
 }
 
+/// - given: the last `Signal` of a kind has been dropped
+/// - when: the signal comes
+/// - then: it acts as before
 #[test]
 fn signal_06_restored() {
     const NAME: &str = "signal::signal_06_restored";
@@ -135,6 +153,9 @@ fn signal_06_restored() {
     assert_eq!(end(NAME).signal(), Some(libc::SIGTERM));
 }
 
+/// - given: a `Signal`
+/// - when: its signal comes repeatedly
+/// - then: each one is received, and the default action never happens
 #[test]
 fn signal_07_stays() {
     const NAME: &str = "signal::signal_07_stays";
@@ -160,6 +181,9 @@ extern "C" fn note(_: i32) {
     CALLED.fetch_add(1, SeqCst);
 }
 
+/// - given: a handler that was installed before
+/// - when: the signal comes
+/// - then: it is called as well
 #[test]
 fn signal_08_chains() {
     const NAME: &str = "signal::signal_08_chains";
@@ -180,6 +204,9 @@ fn signal_08_chains() {
     assert!(end(NAME).success());
 }
 
+/// - given: two tasks that wait for one `Signal`
+/// - when: the signal comes once
+/// - then: one of them continues
 #[test]
 fn signal_09_one_taker() {
     each_run(|| {
@@ -199,6 +226,9 @@ fn signal_09_one_taker() {
     });
 }
 
+/// - given: a wait for a `Signal` that is cancelled
+/// - when: the signal comes afterwards
+/// - then: the next wait receives it
 #[test]
 fn signal_10_cancelled_wait_loses_nothing() {
     each_run(|| {
@@ -213,6 +243,9 @@ fn signal_10_cancelled_wait_loses_nothing() {
     });
 }
 
+/// - given: `cancel_on_ctrl_c` and a `ctrl_c()`
+/// - when: `SIGINT` comes
+/// - then: the run is cancelled, and the `Signal` receives it
 #[test]
 fn signal_11_beside_cancel_on_ctrl_c() {
     const NAME: &str = "signal::signal_11_beside_cancel_on_ctrl_c";
@@ -232,6 +265,10 @@ fn signal_11_beside_cancel_on_ctrl_c() {
     assert!(end(NAME).success());
 }
 
+/// - given: `on_ready` of a `Signal`, with a callback that drops another one
+/// - when: the signal comes
+/// - then: the callback is called, and later signals are received
+///
 /// The callback owns the `Signal` itself, which is dropped on the thread that delivers signals.
 /// That thread must not wait for itself.
 #[test]

@@ -49,7 +49,11 @@ fn get_stuck() {
     assert!(text.starts_with("deadlock: "), "{text}");
 }
 
-/// As in `program 2>&1 | head -3`, after the third line.
+/// - given: `detect_deadlock(true)`, and a process whose standard error is a closed pipe
+/// - when: its tasks wait for each other
+/// - then: `run` panics as it does without the pipe
+///
+/// An example is `program 2>&1 | head -3` after the third line.
 #[test]
 fn run_60_deadlock_with_a_closed_pipe() {
     const NAME: &str = "stuck::run_60_deadlock_with_a_closed_pipe";
@@ -70,8 +74,12 @@ fn fill(mut writer: &PipeWriter) {
     rustix::fs::fcntl_setfl(writer, flags).unwrap();
 }
 
-/// Standard error is a pipe that is not read. The test takes as long as the time that the report
-/// has.
+/// - given: `detect_deadlock(true)`, and a process whose standard error is a full pipe that is not
+///   read
+/// - when: its tasks wait for each other
+/// - then: `run` panics as it does without the pipe
+///
+/// The test takes as long as the report is allowed to take.
 #[test]
 fn run_61_slow_deadlock_with_a_full_pipe() {
     const NAME: &str = "stuck::run_61_slow_deadlock_with_a_full_pipe";
@@ -83,7 +91,9 @@ fn run_61_slow_deadlock_with_a_full_pipe() {
     assert!(finish(NAME, writer.into()).contains("1 passed"));
 }
 
-/// A task of the stuck run holds the lock of standard error.
+/// - given: a stuck task on another worker that holds the lock of standard error
+/// - when: the run is found stuck
+/// - then: `run` panics as it should, and the report is printed when the lock is free
 #[cfg(not(ecru_baton))] // each task would lock it on a thread of its own
 #[test]
 fn run_62_slow_deadlock_with_a_locked_stderr() {
@@ -136,7 +146,10 @@ fn lock_and_wait(wait: impl Fn() + Sync) {
     });
 }
 
-/// The text before an abort is printed even if a task holds the lock.
+/// - given: waits that cannot be cancelled, one of them by a task that holds the lock of standard
+///   error
+/// - when: the run is found stuck
+/// - then: the process prints it and is aborted
 #[cfg(not(ecru_baton))] // each task would lock it on a thread of its own
 #[test]
 fn run_67_slow_last_words_with_a_locked_stderr() {
@@ -151,7 +164,10 @@ fn run_67_slow_last_words_with_a_locked_stderr() {
     assert!(said.contains("the process is aborted"), "{said}");
 }
 
-/// `ECRU_DETECT_DEADLOCK` decides if the program does not.
+/// - given: `ECRU_DETECT_DEADLOCK` is `1`, `0` or empty
+/// - when: a run gets stuck
+/// - then: with `1` the run is ended, unless the program calls `detect_deadlock(false)`; otherwise
+///   it is left alone
 #[test]
 fn run_63_deadlock_by_environment() {
     const NAME: &str = "stuck::run_63_deadlock_by_environment";
@@ -214,8 +230,10 @@ fn soon(command: &mut Command) {
     command.env("ECRU_TEST_STUCK_AFTER_MS", "20").env_remove("ECRU_DETECT_DEADLOCK");
 }
 
-/// A debug build prints once that it seems to be stuck, and continues when a thread wakes a task
-/// after all.
+/// - given: a debug build without a setting for deadlocks, one worker and two
+/// - when: every task waits for a second, and a thread wakes them afterwards, twice
+/// - then: one line says that the program seems to be stuck and how to learn more; the run
+///   continues; a release build prints nothing
 #[test]
 fn run_64_notice_in_a_debug_build() {
     const NAME: &str = "stuck::run_64_notice_in_a_debug_build";
@@ -263,8 +281,10 @@ fn run_64_notice_in_a_debug_build() {
     }
 }
 
-/// Nothing is printed while a timer, an operation, a closure on the pool or a task is in progress,
-/// nor if the program declares that it relies on threads.
+/// - given: a debug build
+/// - when: its tasks wait for a timer, an operation or a closure of `unblock`; or the program calls
+///   `detect_deadlock(false)` and waits for a thread
+/// - then: no such line is printed
 #[test]
 fn run_65_no_false_notice() {
     const NAME: &str = "stuck::run_65_no_false_notice";
@@ -308,7 +328,10 @@ fn run_65_no_false_notice() {
     assert!(!said.contains("seems to be stuck"), "{said}");
 }
 
-/// A task that ignores its cancellation is named once, with the line where it waits.
+/// - given: a cancelled task that continues to wait in a loop
+/// - when: 10,000 of its waits have returned `Cancelled`
+/// - then: one line on standard error names the task, where it was spawned and where it waits; it
+///   is printed once, and not for a task that obeys the request
 #[test]
 fn cancel_60_ignored_is_named() {
     const NAME: &str = "stuck::cancel_60_ignored_is_named";
@@ -351,7 +374,11 @@ fn cancel_60_ignored_is_named() {
 /// The file name in this file's places.
 const PLACES: [&str; 1] = ["stuck.rs:"];
 
-/// An `Err` that is dropped unseen is printed if the program asks for log output.
+/// - given: `ECRU_LOG` is `1`, or `0`
+/// - when: a handle is dropped before or after its task has returned an `Err`; other handles are
+///   joined, or their tasks return another type
+/// - then: with `1`, one line for each such task names it, where it was spawned and the type; with
+///   `0`, no line is printed
 #[test]
 fn task_60_unseen_error_is_logged() {
     const NAME: &str = "stuck::task_60_unseen_error_is_logged";

@@ -13,6 +13,9 @@ fn open() -> (UdpSocket, SocketAddr) {
     (socket, address)
 }
 
+/// - given: two sockets
+/// - when: one sends to the other, which answers
+/// - then: each datagram arrives with its sender's address
 #[test]
 fn udp_01_datagrams() {
     everywhere(|side| {
@@ -35,6 +38,9 @@ fn udp_01_datagrams() {
     });
 }
 
+/// - given: datagrams of several lengths, one of them empty
+/// - when: they are received into buffers of several lengths, one of them empty
+/// - then: one call takes one datagram; bytes that do not fit are lost
 #[test]
 fn udp_02_boundaries() {
     everywhere(|_| {
@@ -55,6 +61,9 @@ fn udp_02_boundaries() {
     });
 }
 
+/// - given: a datagram
+/// - when: `peek` and `peek_from` are called, then `recv_from`
+/// - then: all see it
 #[test]
 fn udp_03_peek() {
     everywhere(|_| {
@@ -72,6 +81,9 @@ fn udp_03_peek() {
     });
 }
 
+/// - given: a connected socket
+/// - when: other sockets send to it, and then its peer is closed
+/// - then: it receives from its peer only, and the next call returns `ConnectionRefused`
 #[test]
 fn udp_04_connected() {
     everywhere(|_| {
@@ -94,6 +106,9 @@ fn udp_04_connected() {
     });
 }
 
+/// - given: `set_read_timeout` and no datagrams
+/// - when: it receives
+/// - then: `TimedOut`, never early, and the socket stays usable
 #[test]
 fn udp_05_read_timeout() {
     everywhere(|_| {
@@ -109,6 +124,10 @@ fn udp_05_read_timeout() {
     });
 }
 
+/// - given: parked receives
+/// - when: their tasks are cancelled, then a datagram comes
+/// - then: `Cancelled`, and the next receive gets the datagram, once; a cancelled send has sent
+///   nothing
 #[test]
 fn udp_06_cancelled_receive_loses_nothing() {
     each_run(|| {
@@ -136,6 +155,9 @@ fn udp_06_cancelled_receive_loses_nothing() {
     });
 }
 
+/// - given: a socket
+/// - when: broadcast, hops, multicast, `take_error`, `try_clone` and timeouts are used
+/// - then: they behave as std's
 #[test]
 fn udp_07_options() {
     everywhere(|_| {
@@ -160,6 +182,9 @@ fn udp_07_options() {
     });
 }
 
+/// - given: a socket that has joined a group
+/// - when: a datagram is sent to the group
+/// - then: it receives the datagram; it can leave the group once
 #[test]
 fn udp_08_multicast() {
     everywhere(|_| {
@@ -176,6 +201,9 @@ fn udp_08_multicast() {
     });
 }
 
+/// - given: a machine with `::1`
+/// - when: a socket uses it
+/// - then: it works as over IPv4
 #[test]
 fn udp_09_ipv6() {
     everywhere(|_| {
@@ -193,6 +221,9 @@ fn udp_09_ipv6() {
     });
 }
 
+/// - given: a std socket with a timeout
+/// - when: it is converted to ecru's type and back
+/// - then: the timeout applies in both
 #[test]
 fn udp_10_from_std() {
     everywhere(|side| {
@@ -210,6 +241,9 @@ fn udp_10_from_std() {
     });
 }
 
+/// - given: no address, an address that is taken, several
+/// - when: `bind`, `connect` and `send_to` are called
+/// - then: `InvalidInput`, `AddrInUse`, the first address that works
 #[test]
 fn udp_11_addresses() {
     everywhere(|_| {

@@ -35,6 +35,9 @@ fn abstract_address() -> SocketAddr {
     SocketAddr::from_abstract_name(unique()).unwrap()
 }
 
+/// - given: a listener at a path and a client
+/// - when: bytes are sent and echoed
+/// - then: they arrive, and the addresses are the same as with std
 #[test]
 fn unix_01_stream() {
     everywhere(|side| {
@@ -62,6 +65,10 @@ fn unix_01_stream() {
     });
 }
 
+/// - given: a listener at an abstract name
+/// - when: a client connects, and another listener binds the name
+/// - then: connecting works; binding fails with `AddrInUse`; the name is free when its listener is
+///   dropped
 #[test]
 fn unix_02_abstract_names() {
     everywhere(|_| {
@@ -80,6 +87,9 @@ fn unix_02_abstract_names() {
     });
 }
 
+/// - given: a pair of streams
+/// - when: they are read, written and peeked, also vectored; one is dropped
+/// - then: they behave as std's: `BrokenPipe`, and no signal
 #[test]
 fn unix_03_pair() {
     everywhere(|_| {
@@ -99,6 +109,9 @@ fn unix_03_pair() {
     });
 }
 
+/// - given: a peer that shuts its writing side
+/// - when: the stream is read
+/// - then: the bytes that were sent, then `Ok(0)`; writing still works
 #[test]
 fn unix_04_end() {
     everywhere(|_| {
@@ -114,6 +127,9 @@ fn unix_04_end() {
     });
 }
 
+/// - given: no path, a path without a listener, a taken path, an impossible path
+/// - when: `connect` and `bind` are called
+/// - then: `NotFound`, `ConnectionRefused`, `AddrInUse`, `InvalidInput`
 #[test]
 fn unix_05_errors() {
     everywhere(|_| {
@@ -141,6 +157,10 @@ fn full_listener() -> (SocketAddr, UnixListener, Vec<std::os::unix::net::UnixStr
     (address, listener, vec![filler])
 }
 
+/// - given: a listener whose queue is full
+/// - when: `connect` is called
+/// - then: it waits until there is room, and can be cancelled or timed out; no connection results
+///   then
 #[test]
 fn unix_06_full_queue() {
     everywhere(|side| {
@@ -178,6 +198,9 @@ fn unix_06_full_queue_and_a_cancelled_connect() {
     });
 }
 
+/// - given: a listener
+/// - when: `for stream in &listener` until the task is cancelled
+/// - then: a stream for each client, then the error
 #[test]
 fn unix_07_incoming() {
     each_run(|| {
@@ -207,6 +230,9 @@ fn unix_07_incoming() {
     });
 }
 
+/// - given: sockets with a path, with an abstract name, and without a name
+/// - when: they send to each other, connected and not
+/// - then: each datagram arrives whole, with its sender's address if it has one
 #[test]
 fn unix_08_datagrams() {
     everywhere(|_| {
@@ -238,6 +264,10 @@ fn unix_08_datagrams() {
     });
 }
 
+/// - given: a receiver whose queue is full
+/// - when: another socket sends, connected or not
+/// - then: it waits until there is room, or until its timeout; the order is kept, and nothing is
+///   lost or duplicated
 #[test]
 fn unix_09_full_receiver() {
     everywhere(|side| {
@@ -305,6 +335,10 @@ fn unix_09_full_receiver_and_a_limit() {
     });
 }
 
+/// - given: parked reads, receives, accepts, writes
+/// - when: their tasks are cancelled
+/// - then: `Cancelled`; later data goes to the next call, and the peer receives exactly what was
+///   reported as written
 #[test]
 fn unix_10_cancelled_loses_nothing() {
     each_run(|| {
@@ -360,6 +394,9 @@ fn unix_10_cancelled_loses_nothing_of_a_write() {
     });
 }
 
+/// - given: a stream and a datagram socket
+/// - when: timeouts, `try_clone`, `take_error` and `set_nonblocking` are used
+/// - then: they behave as std's
 #[test]
 fn unix_11_timeouts_and_options() {
     everywhere(|_| {
@@ -380,6 +417,9 @@ fn unix_11_timeouts_and_options() {
     });
 }
 
+/// - given: std sockets
+/// - when: they are converted to ecru's types and back
+/// - then: they work in both
 #[test]
 fn unix_12_from_std() {
     everywhere(|_| {

@@ -33,6 +33,11 @@ fn suspended_in_its_panic() -> Plain {
     coroutine
 }
 
+/// - given: a coroutine that suspends in a destructor while it panics, once or twice, inside
+///   another coroutine or by `suspend_with`
+/// - when: its resumer, or another task, waits, and resumes it
+/// - then: the waits succeed; the last resumer gets the panic; a later panic poisons locks again
+///
 /// Its resumer waits and sends, and poisons no lock, until it gets the panic.
 #[test]
 fn coroutine_35_suspended_in_its_panic() {
@@ -55,8 +60,7 @@ fn coroutine_35_suspended_in_its_panic() {
     });
 }
 
-/// As above, if the function of `suspend_with` waits, and if the coroutine is resumed inside
-/// another one.
+/// The function of `suspend_with` waits, and the coroutine is resumed inside another one.
 #[test]
 fn coroutine_35_suspended_in_its_panic_with_a_function() {
     run_on(1, || {
@@ -109,6 +113,11 @@ fn coroutine_35_suspended_in_its_panic_twice() {
     });
 }
 
+/// - given: a destructor that runs during a panic
+/// - when: it resumes a generator, waits, and keeps the generator
+/// - then: the wait is refused, and a lock is poisoned; the generator can be resumed and unwound
+///   like any other
+///
 /// A panic of the resumer itself is still detected, even if a coroutine that it resumes meanwhile
 /// suspends.
 #[test]
@@ -137,6 +146,11 @@ fn coroutine_36_resumed_by_a_panic() {
     });
 }
 
+/// - given: coroutines that are suspended in a destructor while they panic
+/// - when: they are dropped, or forgotten
+/// - then: their stacks are leaked with all values on them, and the dropped coroutines are counted;
+///   other coroutines of the thread are unwound and resumed, and its tasks wait
+///
 /// It cannot be unwound twice at once, so its stack stays with everything on it. Everything else
 /// continues.
 #[test]
@@ -184,6 +198,10 @@ fn coroutine_37_dropped_in_its_panic_or_forgotten() {
     });
 }
 
+/// - given: a borrowing coroutine that is suspended in a destructor while it panics
+/// - when: the closure of `scoped` or `generate` ends
+/// - then: the process is aborted, and the message says why
+///
 /// A coroutine that borrows must end. If it cannot, the process is aborted.
 #[test]
 fn coroutine_38_scoped_left_in_its_panic() {
@@ -205,6 +223,10 @@ fn coroutine_38_scoped_left_in_its_panic() {
     assert!(text.contains("aborting"), "{text}");
 }
 
+/// - given: a suspended coroutine that holds guards of `sync::poison`
+/// - when: it is dropped, by code that panics or does not; its unwinding parks
+/// - then: only a panic of its owner poisons the locks
+///
 /// A dropped coroutine is unwound, but does not panic, so it poisons no lock.
 #[test]
 fn sync_53_unwinding_of_a_dropped_coroutine() {

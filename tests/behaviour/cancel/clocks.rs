@@ -17,7 +17,11 @@ fn compute_past(moment: Instant) {
     while Instant::now() <= moment {}
 }
 
-/// A loop over `is_cancelled` ends with its time limit, however many scopes are in between.
+/// - given: a task or thread inside `timeout`, or a child of such a task, that computes
+/// - when: it calls `is_cancelled` until it returns true
+/// - then: it returns true once the deadline has passed
+///
+/// There may be any number of scopes in between.
 #[test]
 fn cancel_47_computing_sees_a_deadline() {
     let _watchdog = Watchdog::new();
@@ -74,7 +78,9 @@ fn limits_a_computing_child() -> bool {
     began.load(SeqCst)
 }
 
-/// An expired shield lets the request through to a task that computes in it, and to its children.
+/// - given: a cancelled task that computes inside `shield_for`
+/// - when: the shield's time is up
+/// - then: `is_cancelled` is true, also for its children
 #[test]
 fn cancel_48_computing_sees_a_shield_run_out() {
     let _watchdog = Watchdog::new();
@@ -99,7 +105,10 @@ fn cancel_48_computing_sees_a_shield_run_out() {
     });
 }
 
-/// A deadline that has passed ends the next cancellation point, whichever it is.
+/// - given: a deadline that passed while the task computed, or before `timeout_at`
+/// - when: the task calls `checkpoint`, `yield_now` or `sleep(0)`
+/// - then: that call is cancelled; in a limit whose deadline had passed before it began, every wait
+///   is
 #[test]
 fn cancel_49_passed_deadline_is_seen_at_once() {
     type Point = fn() -> Result<(), Cancelled>;
@@ -132,7 +141,9 @@ fn cancel_49_passed_deadline_is_seen_at_once() {
     });
 }
 
-/// Of two expired limits the earlier one applies, wherever it is.
+/// - given: two nested limits that have both passed
+/// - when: the task reaches a cancellation point
+/// - then: the limit with the earlier deadline reports `Elapsed`
 #[test]
 fn cancel_50_earlier_of_two_passed_deadlines() {
     run_on(1, || {

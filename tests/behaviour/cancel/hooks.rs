@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use super::cancelled;
 use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, until};
 
-/// A hook runs once, even if several threads cancel at once.
+/// - given: a body in `on_cancel`
+/// - when: several threads cancel it at once
+/// - then: the hook runs exactly once
 #[test]
 fn cancel_36_hook_runs_once() {
     each_run(|| {
@@ -40,7 +42,9 @@ fn cancel_36_hook_runs_once() {
     });
 }
 
-/// After its body has ended, a hook does not run.
+/// - given: `on_cancel` whose body has ended
+/// - when: the task is cancelled
+/// - then: the hook does not run
 #[test]
 fn cancel_37_hook_not_after() {
     each_run(|| {
@@ -60,7 +64,9 @@ fn cancel_37_hook_not_after() {
     });
 }
 
-/// The end of the body waits for a running hook.
+/// - given: a hook that is running on another thread
+/// - when: the body ends
+/// - then: `on_cancel` returns after the hook
 #[test]
 fn cancel_38_hook_is_awaited() {
     each_run(|| {
@@ -89,7 +95,9 @@ fn cancel_38_hook_is_awaited() {
     });
 }
 
-/// A misbehaving hook affects neither the canceller nor the body.
+/// - given: a hook that panics, and one that waits
+/// - when: the body is cancelled
+/// - then: the canceller does not notice, and the body continues
 #[test]
 fn cancel_39_hook_panics() {
     each_run(|| {
@@ -112,7 +120,9 @@ fn cancel_39_hook_panics() {
     });
 }
 
-/// A hook runs in time although foreign code blocks the task's only worker.
+/// - given: a task that blocks its only worker in foreign code inside `timeout` and `on_cancel`
+/// - when: the deadline passes
+/// - then: the hook runs, and ends the foreign code's wait
 #[test]
 fn cancel_40_hook_despite_foreign_code() {
     each_run(|| {

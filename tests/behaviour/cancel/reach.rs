@@ -10,7 +10,9 @@ use ecru::{CancelHandle, CancelReason, JoinError};
 use super::cancelled;
 use crate::support::{Counted, HOUR, each_run, forever, ms, run_on, settle, until};
 
-/// A request reaches children and grandchildren.
+/// - given: a task in a scope with children and grandchildren
+/// - when: it is cancelled
+/// - then: all their waits are cancelled
 #[test]
 fn cancel_13_goes_down() {
     each_run(|| {
@@ -44,7 +46,9 @@ fn cancel_13_goes_down() {
     });
 }
 
-/// Cancelling an ended task does nothing.
+/// - given: a child that has ended
+/// - when: it is cancelled
+/// - then: nothing happens, and `join` returns its value
 #[test]
 fn cancel_14_of_what_has_ended() {
     each_run(|| {
@@ -59,7 +63,9 @@ fn cancel_14_of_what_has_ended() {
     });
 }
 
-/// A task that a cancelled task spawns never begins.
+/// - given: a cancelled task
+/// - when: it opens a scope and spawns
+/// - then: the child's closure is dropped unrun, and another task's `join` returns `Cancelled`
 #[test]
 fn cancel_15_child_of_a_cancelled_task() {
     each_run(|| {
@@ -81,7 +87,9 @@ fn cancel_15_child_of_a_cancelled_task() {
     });
 }
 
-/// A section is cancelled by another task, without its surroundings.
+/// - given: `cancel_scope` around a wait
+/// - when: another task calls `c.cancel()`
+/// - then: the wait is cancelled, and waits after the scope work
 #[test]
 fn cancel_32_in_place() {
     each_run(|| {
@@ -99,7 +107,9 @@ fn cancel_32_in_place() {
     });
 }
 
-/// A section may cancel itself.
+/// - given: a `cancel_scope` body
+/// - when: it calls `c.cancel()` and waits
+/// - then: `Cancelled`, with reason `Explicit`
 #[test]
 fn cancel_33_in_place_by_itself() {
     each_run(|| {
@@ -113,7 +123,9 @@ fn cancel_33_in_place_by_itself() {
     });
 }
 
-/// Scopes opened in a section are cancelled with it.
+/// - given: a scope inside `cancel_scope`
+/// - when: `c.cancel()` is called
+/// - then: its children are cancelled
 #[test]
 fn cancel_34_in_place_with_children() {
     each_run(|| {
@@ -139,7 +151,9 @@ fn cancel_34_in_place_with_children() {
     });
 }
 
-/// A handle that outlives its section does nothing.
+/// - given: a `CancelHandle` kept after its scope has ended
+/// - when: it is used
+/// - then: nothing happens, and the task's next waits work
 #[test]
 fn cancel_35_handle_outlives() {
     let mut kept: Vec<CancelHandle> = Vec::new();
@@ -162,8 +176,9 @@ fn cancel_35_handle_outlives() {
     }
 }
 
-/// A request passes a task that has never waited and reaches the tasks below. That task sees it at
-/// its own first wait.
+/// - given: a task that computes and has never waited, and its child, parked on another worker
+/// - when: the task is cancelled
+/// - then: the child's wait is cancelled, and so is the task's first one
 #[test]
 fn cancel_45_passes_who_never_waited() {
     for _ in 0..50 {
@@ -200,7 +215,10 @@ fn cancel_45_passes_who_never_waited() {
     }
 }
 
-/// Tasks that compute and never wait see a request from above, and none for other tasks.
+/// - given: nested scopes whose tasks compute and never wait
+/// - when: the outermost task is cancelled
+/// - then: all of them see the request, closures that they spawn are dropped unrun, and tasks
+///   outside see nothing
 #[test]
 fn cancel_46_seen_without_waiting() {
     each_run(|| {

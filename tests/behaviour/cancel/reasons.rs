@@ -9,7 +9,9 @@ use ecru::{CancelReason, Cancelled};
 use super::{cancelled, pair, spin};
 use crate::support::{each_run, forever, ms, settle, until};
 
-/// A handle's `cancel` has the reason `Explicit`.
+/// - given: a task
+/// - when: its handle is cancelled
+/// - then: the reason is `Explicit`
 #[test]
 fn cancel_06_reason_explicit() {
     each_run(|| {
@@ -28,7 +30,9 @@ fn cancel_06_reason_explicit() {
     });
 }
 
-/// A timeout has the reason `Deadline`.
+/// - given: a wait inside `timeout`
+/// - when: the deadline passes
+/// - then: the reason is `Deadline`
 #[test]
 fn cancel_07_reason_deadline() {
     each_run(|| {
@@ -39,7 +43,9 @@ fn cancel_07_reason_deadline() {
     });
 }
 
-/// The first reason stays.
+/// - given: a task cancelled by its handle
+/// - when: a deadline passes as well
+/// - then: the reason is still `Explicit`
 #[test]
 fn cancel_08_first_reason_stays() {
     each_run(|| {
@@ -57,7 +63,9 @@ fn cancel_08_first_reason_stays() {
     });
 }
 
-/// As an `io::Error` it has the kind `Other`, and can be found again.
+/// - given: a `Cancelled`
+/// - when: it is converted to an `io::Error`
+/// - then: its kind is `Other`, and `Cancelled::find` returns it with its reason
 #[test]
 fn cancel_09_as_io_error() {
     each_run(|| {
@@ -71,7 +79,9 @@ fn cancel_09_as_io_error() {
     });
 }
 
-/// Other errors are not mistaken for a cancellation, even if the task is cancelled.
+/// - given: an `io::Error` from the kernel, and one made from text
+/// - when: `Cancelled::find` is called
+/// - then: it returns `None`, even in a cancelled task
 #[test]
 fn cancel_10_find_in_other_errors() {
     each_run(|| {
@@ -88,7 +98,11 @@ fn cancel_10_find_in_other_errors() {
     });
 }
 
-/// `BufReader` and `io::copy` neither retry nor hide it.
+/// - given: a cancelled read under `BufReader` and `io::copy`
+/// - when: their caller gets the error
+/// - then: `Cancelled::find` finds the cancellation
+///
+/// `BufReader` and `io::copy` neither retry nor hide the cancellation.
 #[test]
 fn cancel_11_passes_through_std() {
     each_run(|| {

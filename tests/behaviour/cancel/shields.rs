@@ -11,7 +11,9 @@ use ecru::{CancelReason, JoinError};
 use super::cancelled;
 use crate::support::{HOUR, OnDrop, begin, each_run, forever, ms, quiet_panic, settle, until};
 
-/// A shield blocks a request, which is seen afterwards.
+/// - given: a task in `shield`
+/// - when: it is cancelled
+/// - then: waits inside continue; the first wait outside returns `Cancelled`
 #[test]
 fn cancel_17_shield() {
     each_run(|| {
@@ -36,7 +38,9 @@ fn cancel_17_shield() {
     });
 }
 
-/// A shield works in a task that is already cancelled.
+/// - given: a cancelled task
+/// - when: it enters `shield` and waits
+/// - then: the wait works
 #[test]
 fn cancel_18_shield_entered_late() {
     each_run(|| {
@@ -49,7 +53,9 @@ fn cancel_18_shield_entered_late() {
     });
 }
 
-/// The children of a scope that was opened in a shield are shielded.
+/// - given: a scope opened inside `shield`
+/// - when: the task is cancelled from outside
+/// - then: its children are not cancelled
 #[test]
 fn cancel_19_shield_covers_children() {
     each_run(|| {
@@ -77,7 +83,9 @@ fn cancel_19_shield_covers_children() {
     });
 }
 
-/// A shield with a limit lets requests through when its time is up.
+/// - given: a task in `shield_for(d, ..)` that has been cancelled
+/// - when: `d` has passed
+/// - then: the wait inside ends with `Cancelled`
 #[test]
 fn cancel_20_shield_for() {
     each_run(|| {
@@ -111,7 +119,9 @@ fn cancel_20_shield_for() {
     });
 }
 
-/// A shield blocks requests from outside, not those from inside.
+/// - given: `timeout` inside `shield`
+/// - when: it expires
+/// - then: the body is cancelled: a shield only blocks requests from outside
 #[test]
 fn cancel_21_timeout_inside_a_shield() {
     each_run(|| {
@@ -127,7 +137,9 @@ fn cancel_21_timeout_inside_a_shield() {
     });
 }
 
-/// While a task unwinds its waits fail at once.
+/// - given: a task that unwinds
+/// - when: a destructor waits
+/// - then: the wait returns `Cancelled` without parking
 #[test]
 fn cancel_41_unwinding() {
     each_run(|| {
@@ -159,7 +171,9 @@ fn cancel_41_unwinding() {
     });
 }
 
-/// Waits that cannot fail still wait while a task unwinds.
+/// - given: a task that unwinds
+/// - when: a destructor waits inside `shield`, or opens a scope with a child
+/// - then: it parks, and gets its value
 #[test]
 fn cancel_42_unwinding_shield() {
     each_run(|| {
@@ -186,7 +200,10 @@ fn cancel_42_unwinding_shield() {
     });
 }
 
-/// A destructor of an unwinding task sends if that needs no wait. Otherwise it gets the value back.
+/// - given: a task that unwinds
+/// - when: a destructor sends
+/// - then: the value is sent if that needs no wait; otherwise it is returned with `Cancelled` or
+///   `Disconnected`
 #[test]
 fn cancel_51_send_while_unwinding() {
     each_run(|| {

@@ -9,7 +9,9 @@ use ecru::{CancelReason, Elapsed};
 use super::{pair, spin};
 use crate::support::{HOUR, Watchdog, each_run, forever, ms, run_on};
 
-/// A body that ends in time is not cancelled, and neither are later waits.
+/// - given: `timeout`
+/// - when: the body ends in time
+/// - then: it returns the body's value, and no later wait is cancelled
 #[test]
 fn cancel_22_timeout_in_time() {
     each_run(|| {
@@ -20,7 +22,9 @@ fn cancel_22_timeout_in_time() {
     });
 }
 
-/// A timeout awaits its body.
+/// - given: a body that cleans up under `shield` after its cancellation
+/// - when: the deadline passes
+/// - then: `timeout` returns `Elapsed` after the clean-up has ended
 #[test]
 fn cancel_23_timeout_awaits() {
     each_run(|| {
@@ -34,7 +38,9 @@ fn cancel_23_timeout_awaits() {
     });
 }
 
-/// If nothing was interrupted, the value is returned.
+/// - given: a body that never waits
+/// - when: it ends after the deadline
+/// - then: `timeout` returns its value
 #[test]
 fn cancel_24_timeout_not_noticed() {
     each_run(|| {
@@ -47,7 +53,9 @@ fn cancel_24_timeout_not_noticed() {
     });
 }
 
-/// A body that ignores the interruption does not hide it.
+/// - given: a body that ignores the `Cancelled` of a wait
+/// - when: it returns a value
+/// - then: `timeout` returns `Elapsed`
 #[test]
 fn cancel_25_timeout_swallowed() {
     each_run(|| {
@@ -59,7 +67,9 @@ fn cancel_25_timeout_swallowed() {
     });
 }
 
-/// The interruption of a child counts as well.
+/// - given: a body whose scope has a waiting child
+/// - when: the deadline passes
+/// - then: the child is cancelled, and `timeout` returns `Elapsed`
 #[test]
 fn cancel_26_timeout_through_a_child() {
     each_run(|| {
@@ -80,7 +90,9 @@ fn cancel_26_timeout_through_a_child() {
     });
 }
 
-/// The outer call reports an outer expiry.
+/// - given: a timeout within a shorter one
+/// - when: the outer one expires
+/// - then: the inner body is cancelled; only the outer call returns `Elapsed`
 #[test]
 fn cancel_27_outer_deadline_first() {
     each_run(|| {
@@ -94,7 +106,9 @@ fn cancel_27_outer_deadline_first() {
     });
 }
 
-/// The inner call reports an inner expiry.
+/// - given: a timeout within a longer one
+/// - when: the inner one expires
+/// - then: the inner call returns `Elapsed`, and waits after it work
 #[test]
 fn cancel_28_inner_deadline_first() {
     each_run(|| {
@@ -108,7 +122,9 @@ fn cancel_28_inner_deadline_first() {
     });
 }
 
-/// A limit of zero is enough for a body that does not wait.
+/// - given: `timeout` of zero, and `timeout_at` of a past instant
+/// - when: the body waits
+/// - then: it returns `Elapsed`; if the body does not wait, it returns the body's value
 #[test]
 fn cancel_29_timeout_of_nothing() {
     each_run(|| {
@@ -120,7 +136,9 @@ fn cancel_29_timeout_of_nothing() {
     });
 }
 
-/// The longest duration is no limit.
+/// - given: `timeout` of `Duration::MAX`
+/// - when: the body ends
+/// - then: it returns the body's value
 #[test]
 fn cancel_30_timeout_for_ever() {
     each_run(|| {
@@ -143,7 +161,9 @@ impl From<Elapsed> for Trouble {
     }
 }
 
-/// `try_timeout` has one error type.
+/// - given: `try_timeout` with an error type that is `From<Elapsed>`
+/// - when: the deadline passes; or the body itself fails
+/// - then: the first is `Elapsed` converted; the second is the body's own error
 #[test]
 fn cancel_31_try_timeout() {
     each_run(|| {
@@ -159,7 +179,9 @@ fn cancel_31_try_timeout() {
     });
 }
 
-/// A plain thread's waits end at the nearest deadline.
+/// - given: a plain thread inside `timeout`
+/// - when: it sleeps, joins or reads for longer
+/// - then: the wait ends at the deadline, and `Elapsed` is returned
 #[test]
 fn cancel_43_thread_deadline() {
     let _watchdog = Watchdog::new();

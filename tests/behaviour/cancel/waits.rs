@@ -12,7 +12,9 @@ use ecru::{CancelReason, Cancelled, JoinError};
 use super::{cancelled, pair};
 use crate::support::{HOUR, each_run, forever, ms, run_on, settle, until};
 
-/// A task that was not cancelled sees no request.
+/// - given: a task that was not cancelled
+/// - when: it calls `is_cancelled` and `checkpoint`
+/// - then: they return `false` and `Ok`
 #[test]
 fn cancel_01_not_asked() {
     each_run(|| {
@@ -27,7 +29,9 @@ fn cancel_01_not_asked() {
     assert_eq!(ecru::checkpoint(), Ok(()));
 }
 
-/// Once a task is cancelled, every wait returns `Cancelled` at once.
+/// - given: a cancelled task
+/// - when: it waits several times
+/// - then: each wait returns `Cancelled` at once
 #[test]
 fn cancel_02_every_wait_from_then_on() {
     each_run(|| {
@@ -58,7 +62,9 @@ fn cancel_02_every_wait_from_then_on() {
     });
 }
 
-/// A wait in progress ends.
+/// - given: a task parked in a wait
+/// - when: it is cancelled
+/// - then: the wait ends with `Cancelled`
 #[test]
 fn cancel_03_wakes() {
     each_run(|| {
@@ -91,7 +97,9 @@ fn cancel_03_wakes() {
     });
 }
 
-/// A cancelled read leaves the bytes in the socket.
+/// - given: a cancelled task and a socket with bytes in it
+/// - when: it reads
+/// - then: it gets `Cancelled`, and the next reader gets the bytes
 #[test]
 fn cancel_04_consumes_nothing() {
     each_run(|| {
@@ -106,7 +114,9 @@ fn cancel_04_consumes_nothing() {
     });
 }
 
-/// A value that was handed over is received, even if the task is cancelled before it runs again.
+/// - given: a parked wait whose value is handed over
+/// - when: a cancellation comes right after that
+/// - then: the wait returns the value, and the next wait returns `Cancelled`
 #[test]
 fn cancel_05_what_was_handed_over_stays() {
     // There is one worker, so nothing runs between the hand-over and the cancellation.
@@ -134,7 +144,9 @@ fn cancel_05_what_was_handed_over_stays() {
     });
 }
 
-/// A loop that ignores all errors does not block its worker.
+/// - given: one worker and a cancelled task that loops over waits and ignores their errors
+/// - when: a sibling is ready
+/// - then: the sibling runs
 #[test]
 fn cancel_12_deaf_loop_yields() {
     run_on(1, || {
@@ -170,7 +182,9 @@ fn cancel_12_deaf_loop_yields() {
     });
 }
 
-/// Calls that never wait are not affected.
+/// - given: a cancelled task
+/// - when: it calls a function that never waits
+/// - then: it works
 #[test]
 fn cancel_16_try_calls_are_no_cancel_points() {
     each_run(|| {
@@ -191,7 +205,9 @@ fn cancel_16_try_calls_are_no_cancel_points() {
     });
 }
 
-/// Whenever the request comes, the task ends, and each value that is handed over arrives once.
+/// - given: a task that parks and is woken again and again
+/// - when: another thread cancels it at a random moment
+/// - then: it always ends, and no value is lost or received twice
 #[test]
 fn cancel_44_races_with_waking() {
     each_run(|| {

@@ -32,6 +32,9 @@ fn hear(receiver: &Receiver<u64>) {
     (0..TALK).for_each(|value| assert_eq!(receiver.recv(), Ok(value)));
 }
 
+/// - given: a pair on two workers that has exchanged values, each kind
+/// - when: the receiver waits, and is cancelled
+/// - then: it gets `Cancelled`, and the next value goes to the next receiver
 #[test]
 fn channel_61_a_pair_that_has_talked_is_cancelled_like_any_other() {
     run_apart(|| {
@@ -62,6 +65,9 @@ fn channel_61_a_pair_that_has_talked_is_cancelled_like_any_other() {
     });
 }
 
+/// - given: a pair on two workers that has exchanged values, each kind
+/// - when: `send_timeout` and `recv_timeout` are called
+/// - then: both return `Timeout`
 #[test]
 fn channel_59_a_pair_that_has_talked_keeps_its_time_limits() {
     run_apart(|| {
@@ -105,6 +111,9 @@ fn babble<'scope>(
     })
 }
 
+/// - given: a pair on two workers that exchanges values without end, each kind
+/// - when: other tasks of these workers yield and sleep
+/// - then: they continue meanwhile
 #[test]
 fn channel_60_a_pair_that_talks_on_leaves_its_workers_to_others() {
     run_apart(|| {

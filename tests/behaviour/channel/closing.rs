@@ -7,6 +7,9 @@ use super::kinds;
 use crate::support::{Counted, everywhere};
 use ecru::channel::{self, RecvError, SendError, Sender, TryRecvError, TrySendError};
 
+/// - given: waiting receivers, or values not yet received
+/// - when: the last sender is dropped
+/// - then: all waiting receivers get `Disconnected`; buffered values are received first
 #[test]
 fn channel_34_the_last_sender_disconnects() {
     everywhere(|side| {
@@ -42,6 +45,9 @@ fn channel_34_the_last_sender_disconnects_after_what_it_sent() {
     });
 }
 
+/// - given: waiting senders, and values not yet received
+/// - when: the last receiver is dropped
+/// - then: the waiting senders get their values back; the values in the channel are dropped at once
 #[test]
 fn channel_35_the_last_receiver_disconnects() {
     everywhere(|side| {
@@ -79,6 +85,10 @@ fn channel_35_the_last_receiver_disconnects_and_drops_what_is_there() {
     }
 }
 
+/// - given: buffered values and waiting senders
+/// - when: `close` is called
+/// - then: new sends fail; the buffered values and those of the waiting senders are delivered, and
+///   their sends succeed; then receives return `Disconnected`
 #[test]
 fn channel_36_close_delivers_what_is_there() {
     let waited = AtomicUsize::new(0);
@@ -112,6 +122,9 @@ fn channel_36_close_delivers_what_is_there() {
     assert!(waited.into_inner() > 0, "nobody waited");
 }
 
+/// - given: five waiting receivers
+/// - when: `close` is called
+/// - then: all five get `Disconnected`
 #[test]
 fn channel_37_close_wakes_every_receiver() {
     everywhere(|side| {
@@ -129,6 +142,9 @@ fn channel_37_close_wakes_every_receiver() {
     });
 }
 
+/// - given: a closed channel
+/// - when: it is closed again, from either end
+/// - then: its values are still received
 #[test]
 fn channel_38_close_again_changes_nothing() {
     let (sender, receiver) = channel::unbounded();
@@ -144,6 +160,10 @@ fn channel_38_close_again_changes_nothing() {
     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
 }
 
+/// - given: buffered values and waiting senders
+/// - when: `close_now` is called, also after `close`
+/// - then: the buffered values are dropped, the waiting senders get theirs back, and receivers get
+///   `Disconnected` at once
 #[test]
 fn channel_39_close_now_drops_and_gives_back() {
     everywhere(|side| {
@@ -176,6 +196,9 @@ fn channel_39_close_now_drops_and_gives_back_what_close_would_have_delivered() {
     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
 }
 
+/// - given: four waiting receivers
+/// - when: `close_now` is called
+/// - then: all get `Disconnected`
 #[test]
 fn channel_40_close_now_wakes_everybody() {
     everywhere(|side| {
@@ -193,6 +216,9 @@ fn channel_40_close_now_wakes_everybody() {
     });
 }
 
+/// - given: three values in a channel, whose destructors panic
+/// - when: the last receiver is dropped, or `close_now` is called
+/// - then: all three values are dropped, and the first panic is resumed
 #[test]
 fn channel_56_values_whose_destructors_panic_are_all_dropped() {
     struct Bad<'c>(&'c std::sync::atomic::AtomicUsize);

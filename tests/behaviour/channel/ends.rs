@@ -6,6 +6,9 @@ use super::{Opaque, kinds, until_on};
 use crate::support::{HOUR, everywhere};
 use ecru::channel::{self, Closer, Receiver, RecvError, Sender, TryRecvError};
 
+/// - given: values that are `Send` but not `Sync`
+/// - when: ends are cloned and shared among tasks or threads
+/// - then: all of them send to, and receive from, one channel
 #[test]
 fn channel_13_ends_are_cloned_and_shared() {
     fn shared<T: Clone + Send + Sync + UnwindSafe + RefUnwindSafe + std::fmt::Debug>() {}
@@ -35,6 +38,9 @@ fn channel_13_ends_are_cloned_and_shared() {
     });
 }
 
+/// - given: a sender that is dropped after some values
+/// - when: the receiver is iterated by `iter`, as `&receiver`, or by `into_iter`
+/// - then: they yield all values, then `None`, for good
 #[test]
 fn channel_18_iteration_ends_with_the_last_sender() {
     everywhere(|side| {
@@ -64,6 +70,9 @@ fn channel_18_iteration_ends_with_the_last_sender() {
     });
 }
 
+/// - given: two values in a channel
+/// - when: `try_iter` is called
+/// - then: it yields both, then `None`; it yields later values when called again
 #[test]
 fn channel_19_try_iter_ends_when_there_is_nothing_now() {
     let (sender, receiver) = channel::unbounded();
@@ -75,6 +84,10 @@ fn channel_19_try_iter_ends_when_there_is_nothing_now() {
     assert_eq!(now.next(), Some(3), "not fused: more may have come");
 }
 
+/// - given: channels of all kinds, filled step by step
+/// - when: `len`, `is_empty`, `is_full` and `capacity` are called
+/// - then: both ends agree; a channel without a buffer is both empty and full; values of waiting
+///   senders do not count; every capacity is accepted
 #[test]
 fn channel_21_length_and_room() {
     let (sender, receiver) = channel::bounded(2);
@@ -131,6 +144,9 @@ fn channel_21_length_and_room_while_others_wait() {
     });
 }
 
+/// - given: ends and their clones
+/// - when: `same_channel` is called
+/// - then: true for ends of one channel only
 #[test]
 fn channel_22_same_channel() {
     let (sender, receiver) = channel::unbounded::<u8>();
@@ -143,6 +159,9 @@ fn channel_22_same_channel() {
     assert!(never.same_channel(&never.clone()));
 }
 
+/// - given: closers of channels of different types, also of borrowed data
+/// - when: they close; the ends are dropped
+/// - then: closers of all types fit into one list; a closer keeps neither side connected
 #[test]
 fn channel_23_a_closer_only_closes() {
     everywhere(|side| {
@@ -184,6 +203,9 @@ fn channel_23_a_closer_only_closes_and_keeps_nobody_connected() {
     assert_eq!(receiver.try_recv(), Err(TryRecvError::Disconnected));
 }
 
+/// - given: ends of a channel whose type has no `Debug`
+/// - when: they are formatted by `{:?}`
+/// - then: the output names the end
 #[test]
 fn channel_29_ends_can_be_shown() {
     let (sender, receiver) = channel::bounded::<Opaque>(2);
@@ -193,6 +215,9 @@ fn channel_29_ends_can_be_shown() {
     assert!(format!("{:?}", channel::never::<Opaque>()).starts_with("Receiver"));
 }
 
+/// - given: data on the parent's stack
+/// - when: references to it are sent among children
+/// - then: they arrive
 #[test]
 fn channel_52_values_may_be_borrowed() {
     everywhere(|side| {
@@ -206,6 +231,9 @@ fn channel_52_values_may_be_borrowed() {
     });
 }
 
+/// - given: receivers from `never()`
+/// - when: `same_channel` is called
+/// - then: true for any two of them, and false with any other receiver
 #[test]
 fn channel_57_never_is_one_channel() {
     let (one, other) = (channel::never::<u32>(), channel::never());

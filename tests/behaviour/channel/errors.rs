@@ -9,6 +9,10 @@ use ecru::channel::{
     self, RecvError, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 
+/// - given: a cancelled task, or no sender left
+/// - when: `results()` is called
+/// - then: it yields the cancellation once, with its reason, then `None`; without a cancellation it
+///   yields only `None`
 #[test]
 fn channel_20_results_tell_a_cancellation_from_the_end() {
     for workers in [1, 2] {
@@ -32,6 +36,9 @@ fn channel_20_results_tell_a_cancellation_from_the_end() {
     }
 }
 
+/// - given: the error of a send
+/// - when: `into_inner` is called
+/// - then: it returns the value
 #[test]
 fn channel_24_errors_give_the_value_back() {
     assert_eq!(SendError::Disconnected(1).into_inner(), 1);
@@ -43,6 +50,9 @@ fn channel_24_errors_give_the_value_back() {
     assert_eq!(SendTimeoutError::Cancelled(7).into_inner(), 7);
 }
 
+/// - given: each error
+/// - when: `is_full`, `is_timeout`, `is_disconnected`, `is_cancelled` and `is_empty` are called
+/// - then: exactly the matching method returns true
 #[test]
 fn channel_25_errors_say_what_they_are() {
     let gone = SendError::Disconnected(());
@@ -68,6 +78,9 @@ fn channel_25_errors_say_what_they_are() {
     assert!(TryRecvError::Disconnected.is_disconnected() && !TryRecvError::Disconnected.is_empty());
 }
 
+/// - given: errors that carry a type without `Debug`
+/// - when: they are formatted
+/// - then: the text is that of crossbeam-channel, without the value
 #[test]
 fn channel_26_errors_are_shown_without_the_value() {
     fn both(error: impl Error) -> (String, String) {
@@ -95,6 +108,9 @@ fn channel_26_errors_are_shown_without_the_value() {
     assert!(both(RecvTimeoutError::Cancelled).0.contains("cancelled"));
 }
 
+/// - given: each error
+/// - when: it is copied, compared and converted as in crossbeam-channel
+/// - then: a cancelled send or receive converts to the error of a call that would have had to wait
 #[test]
 fn channel_27_errors_are_values() {
     fn value<E: Copy + Eq + Error + Send + Sync + 'static>() {}
@@ -113,6 +129,10 @@ fn channel_27_errors_are_values() {
     assert_eq!(RecvTimeoutError::from(RecvError::Cancelled), RecvTimeoutError::Cancelled);
 }
 
+/// - given: errors of waits
+/// - when: they are converted to `io::Error`
+/// - then: `BrokenPipe`, or a cancellation with the current task's reason, which `Cancelled::find`
+///   finds
 #[test]
 fn channel_28_errors_become_io_errors() {
     run_on(1, || {

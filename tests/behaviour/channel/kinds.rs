@@ -8,6 +8,9 @@ use super::{kinds, until_on};
 use crate::support::{Counted, everywhere, ms, run_on};
 use ecru::channel::{self, RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
+/// - given: a channel with room for three
+/// - when: three values are sent, and nothing is received
+/// - then: no send waits; the values are received in the order of sending
 #[test]
 fn channel_01_a_send_with_room_does_not_wait() {
     everywhere(|_| {
@@ -19,6 +22,9 @@ fn channel_01_a_send_with_room_does_not_wait() {
     });
 }
 
+/// - given: room for three
+/// - when: a fourth value is sent
+/// - then: it waits until one has been received
 #[test]
 fn channel_02_a_send_without_room_waits_for_it() {
     everywhere(|side| {
@@ -44,6 +50,9 @@ fn channel_02_a_send_without_room_waits_for_it() {
     });
 }
 
+/// - given: a channel without a buffer
+/// - when: a value is sent
+/// - then: the send waits until the value has been received
 #[test]
 fn channel_03_without_a_buffer_a_send_waits_for_its_receiver() {
     everywhere(|side| {
@@ -64,6 +73,9 @@ fn channel_03_without_a_buffer_a_send_waits_for_its_receiver() {
     });
 }
 
+/// - given: an empty channel of each kind
+/// - when: a task or thread receives
+/// - then: the receive waits until a value is sent
 #[test]
 fn channel_04_a_receive_waits_for_a_value() {
     everywhere(|side| {
@@ -86,6 +98,9 @@ fn channel_04_a_receive_waits_for_a_value() {
     });
 }
 
+/// - given: an unbounded channel
+/// - when: 10,000 values are sent, from a task or from a thread without a runtime
+/// - then: no send waits, and all values arrive in order; once the channel is closed, a send fails
 #[test]
 fn channel_05_unbounded_never_makes_a_sender_wait() {
     // This also runs on a thread without a runtime.
@@ -100,6 +115,9 @@ fn channel_05_unbounded_never_makes_a_sender_wait() {
     });
 }
 
+/// - given: a channel `dropping(2)`
+/// - when: more values are sent
+/// - then: every send succeeds at once; the first two values are kept and the others dropped
 #[test]
 fn channel_06_dropping_drops_the_newest() {
     everywhere(|side| {
@@ -131,6 +149,9 @@ fn channel_06_dropping_drops_the_newest_for_good() {
     assert_eq!(drops.load(SeqCst), 3);
 }
 
+/// - given: a channel `sliding(2)`
+/// - when: more values are sent
+/// - then: every send succeeds at once; the last two values are kept and the others dropped
 #[test]
 fn channel_07_sliding_drops_the_oldest() {
     everywhere(|_| {
@@ -153,6 +174,10 @@ fn channel_07_sliding_drops_the_oldest_for_good() {
     assert_eq!(drops.load(SeqCst), 4);
 }
 
+/// - given: a `oneshot` channel
+/// - when: one or more tasks send
+/// - then: the first send succeeds without waiting and closes the channel; the others get their
+///   values back
 #[test]
 fn channel_08_oneshot_takes_one_value() {
     everywhere(|side| {
@@ -182,6 +207,10 @@ fn channel_08_oneshot_takes_one_value_of_many_senders() {
     });
 }
 
+/// - given: `after(d)`
+/// - when: one or more tasks receive
+/// - then: one of them receives one value, the moment when it was due, and never early; the channel
+///   is never disconnected
 #[test]
 fn channel_09_after_has_one_value_when_it_is_due() {
     everywhere(|_| {
@@ -207,6 +236,9 @@ fn channel_09_after_has_one_value_when_it_is_due_for_all_its_clones() {
     });
 }
 
+/// - given: `at(i)`
+/// - when: a task or thread receives
+/// - then: the value is `i`; it comes at once if `i` has passed
 #[test]
 fn channel_10_at_has_one_value_at_that_moment() {
     everywhere(|_| {
@@ -221,6 +253,10 @@ fn channel_10_at_has_one_value_at_that_moment() {
     });
 }
 
+/// - given: `tick(d)`
+/// - when: a task or thread receives, sometimes late
+/// - then: values are at least `d` apart and never early; ticks that were not received merge into
+///   one
 #[test]
 fn channel_11_tick_has_values_again_and_again_without_bursts() {
     everywhere(|side| {
@@ -245,6 +281,9 @@ fn channel_11_tick_has_values_again_and_again_without_bursts() {
     });
 }
 
+/// - given: `never()`
+/// - when: it is received from
+/// - then: it has no value, and is never disconnected
 #[test]
 fn channel_12_never_has_nothing() {
     everywhere(|_| {
@@ -256,6 +295,9 @@ fn channel_12_never_has_nothing() {
     });
 }
 
+/// - given: six values on one worker
+/// - when: the buffer holds one, or six
+/// - then: the sender is resumed six times, or once
 #[test]
 fn channel_47_buffer_of_one_and_of_six() {
     run_on(1, || {
@@ -281,6 +323,9 @@ fn channel_47_buffer_of_one_and_of_six() {
     });
 }
 
+/// - given: `dropping(0)`, `sliding(0)`
+/// - when: they are called
+/// - then: they panic, and say what to do
 #[test]
 fn channel_51_a_room_of_none_for_dropping_is_refused() {
     let text = crate::support::panic_text(|| channel::dropping::<u8>(0));

@@ -9,6 +9,10 @@ use ecru::channel::{
     self, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
 
+/// - given: a full channel
+/// - when: `send_timeout` and `send_deadline` are called
+/// - then: when the time is up, and never early, the value is returned and nothing stays in the
+///   channel; a send that need not wait ignores the limit
 #[test]
 fn channel_14_a_send_with_a_limit() {
     everywhere(|side| {
@@ -43,6 +47,10 @@ fn channel_14_a_send_with_a_limit_to_nobody() {
     });
 }
 
+/// - given: an empty channel
+/// - when: `recv_timeout` and `recv_deadline` are called
+/// - then: when the time is up, and never early, they return `Timeout`; a value that is there is
+///   received whatever the limit
 #[test]
 fn channel_15_a_receive_with_a_limit() {
     everywhere(|side| {
@@ -69,6 +77,10 @@ fn channel_15_a_receive_with_a_limit() {
     });
 }
 
+/// - given: a channel with and without room, and one without a buffer
+/// - when: `try_send` is called
+/// - then: the value is sent, or returned as `Full`; without a buffer it is sent only if a receiver
+///   waits
 #[test]
 fn channel_16_try_send_never_waits() {
     everywhere(|side| {
@@ -89,6 +101,9 @@ fn channel_16_try_send_never_waits() {
     });
 }
 
+/// - given: a channel of each kind
+/// - when: `try_recv` is called
+/// - then: a value, or `Empty`, or `Disconnected` when no sender is left
 #[test]
 fn channel_17_try_recv_never_waits() {
     everywhere(|side| {
@@ -113,6 +128,12 @@ fn channel_17_try_recv_never_waits() {
     });
 }
 
+/// - given: a full channel with a sender that waits, one without a buffer, one of each other kind,
+///   a closed one
+/// - when: `overfill` is called
+/// - then: the value goes in without a wait, before those of waiting senders; no sender is let in
+///   before there is room below the capacity; `dropping` and `sliding` drop a value as usual; a
+///   closed channel, or a full `oneshot`, returns the value
 #[test]
 fn channel_58_overfill() {
     everywhere(|side| {

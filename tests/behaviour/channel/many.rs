@@ -10,6 +10,9 @@ use crate::support::{Counted, everywhere, ms, run_on};
 use ecru::channel::{self, RecvError};
 use rustix::time::{ClockId, clock_gettime};
 
+/// - given: each kind
+/// - when: 10,000 values are sent and received
+/// - then: none is lost
 #[test]
 fn channel_42_ten_thousand_values_add_up() {
     everywhere(|side| {
@@ -23,6 +26,9 @@ fn channel_42_ten_thousand_values_add_up() {
     });
 }
 
+/// - given: three senders of many values, and two receivers, one of them slower
+/// - when: everything is received
+/// - then: each value is received exactly once
 #[test]
 fn channel_43_readers_compete_and_each_value_goes_to_one_slow() {
     everywhere(|side| {
@@ -63,6 +69,9 @@ fn channel_43_readers_compete_and_each_value_goes_to_one_slow() {
     });
 }
 
+/// - given: two waiting receivers
+/// - when: one value is sent, then the channel is closed
+/// - then: one of them gets it, and the other gets `Disconnected`
 #[test]
 fn channel_44_two_readers_one_value() {
     everywhere(|side| {
@@ -83,6 +92,9 @@ fn channel_44_two_readers_one_value() {
     });
 }
 
+/// - given: one channel
+/// - when: 1,500 tasks wait on one side, or on both
+/// - then: no task is refused, and each is served, in order
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn channel_45_any_number_may_wait() {
@@ -108,6 +120,9 @@ fn channel_45_any_number_may_wait() {
     });
 }
 
+/// - given: 5,000 tasks that wait on another channel
+/// - when: two tasks play ping-pong
+/// - then: it takes as long as without the 5,000 tasks
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn channel_46_who_waits_elsewhere_costs_nothing() {
@@ -146,6 +161,9 @@ fn channel_46_who_waits_elsewhere_costs_nothing() {
     });
 }
 
+/// - given: a sender and a receiver that sleep between values
+/// - when: everything is received
+/// - then: no value is lost
 #[test]
 fn channel_48_channels_and_sleeps_mix() {
     everywhere(|side| {
@@ -168,6 +186,9 @@ fn channel_48_channels_and_sleeps_mix() {
     });
 }
 
+/// - given: 100 values of which 40 are received
+/// - when: the receiver is dropped
+/// - then: each value is dropped once, wherever it was
 #[test]
 fn channel_50_values_are_dropped_once() {
     let drops = AtomicUsize::new(0);
@@ -193,6 +214,9 @@ fn channel_50_values_are_dropped_once() {
     });
 }
 
+/// - given: a task and a plain thread
+/// - when: one sends, the other receives
+/// - then: the task parks, and the thread blocks
 #[test]
 fn channel_53_tasks_and_threads_meet() {
     for workers in [1, 2] {

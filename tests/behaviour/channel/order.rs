@@ -7,6 +7,9 @@ use crate::support::{everywhere, ms, run_on};
 use ecru::Source;
 use ecru::channel::{self, RecvError, Select, SendTimeoutError};
 
+/// - given: four waiting receivers
+/// - when: four values are sent
+/// - then: the receiver that came first gets the first value, and so on
 #[test]
 fn channel_30_receivers_are_served_in_the_order_in_which_they_came() {
     everywhere(|side| {
@@ -28,6 +31,9 @@ fn channel_30_receivers_are_served_in_the_order_in_which_they_came() {
     });
 }
 
+/// - given: four waiting senders, with a buffer and without
+/// - when: values are received
+/// - then: they come in the order in which the senders came
 #[test]
 fn channel_31_senders_are_served_in_the_order_in_which_they_came() {
     everywhere(|side| {
@@ -51,6 +57,9 @@ fn channel_31_senders_are_served_in_the_order_in_which_they_came() {
     });
 }
 
+/// - given: waiting senders, of which the first was cancelled or timed out
+/// - when: one value is received
+/// - then: the same receive lets the first live sender in
 #[test]
 fn channel_32_a_dead_sender_is_passed_over_and_the_next_is_let_in_at_once() {
     for workers in [1, 2] {
@@ -115,6 +124,9 @@ fn channel_32_a_dead_sender_is_passed_over_and_the_next_is_let_in_at_once_after_
     });
 }
 
+/// - given: waiting receivers, of which the first ones were cancelled
+/// - when: a value is sent
+/// - then: the first live receiver gets it
 #[test]
 fn channel_33_a_dead_receiver_is_passed_over() {
     for workers in [1, 2] {
@@ -138,6 +150,9 @@ fn channel_33_a_dead_receiver_is_passed_over() {
     }
 }
 
+/// - given: three senders of 1,001 values, on each kind
+/// - when: one receiver takes them all
+/// - then: each sender's values arrive in its order
 #[test]
 fn channel_41_each_sender_s_values_keep_their_order() {
     everywhere(|side| {
@@ -202,6 +217,9 @@ fn channel_30_receivers_are_served_in_the_order_in_which_they_came_behind_what_w
     });
 }
 
+/// - given: two waiting senders
+/// - when: one value is received
+/// - then: one of them is let in, and not both
 #[test]
 fn channel_49_room_lets_one_waiting_sender_in() {
     everywhere(|side| {

@@ -5,6 +5,9 @@ use crate::support::{each_run, ms, panic_text, quiet_panic, run_on, settle, unti
 use ecru::{JoinError, JoinHandle, JoinSet};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
+/// - given: no handles
+/// - when: each combinator is called
+/// - then: `JoinError::Empty`; `join_all` returns an empty `Vec`
 #[test]
 fn combine_05_none_given() {
     each_run(|| {
@@ -19,6 +22,9 @@ fn combine_05_none_given() {
     });
 }
 
+/// - given: a task that panics
+/// - when: each combinator is called
+/// - then: `Panicked`, converted to the error type; the scope ends normally
 #[test]
 fn combine_06_panics_are_failures() {
     each_run(|| {
@@ -40,6 +46,9 @@ fn combine_06_panics_are_failures() {
     });
 }
 
+/// - given: a task cancelled before it began
+/// - when: each combinator is called
+/// - then: `JoinError::Cancelled`, converted to the error type
 #[test]
 fn combine_07_never_began() {
     each_run(|| {
@@ -58,6 +67,11 @@ fn combine_07_never_began() {
     });
 }
 
+/// - given: a task in `zip`, `first_ok`, `first_ok_keep` or `try_join_all`, after some of the
+///   listed tasks have succeeded
+/// - when: it is cancelled, or its deadline passes
+/// - then: `CallerCancelled`; none of the listed tasks is cancelled, and lent handles still have
+///   every result, except failures that `first_ok` has taken
 #[test]
 fn combine_16_caller_cancelled() {
     each_run(|| {
@@ -98,6 +112,9 @@ fn combine_16_caller_cancelled() {
     });
 }
 
+/// - given: a cancelled caller, and tasks that have ended
+/// - when: each combinator is called
+/// - then: `CallerCancelled`; nothing is consumed
 #[test]
 fn combine_17_cancelled_before() {
     each_run(|| {
@@ -120,6 +137,9 @@ fn combine_17_cancelled_before() {
     });
 }
 
+/// - given: a task that was not awaited
+/// - when: it panics later, and is never joined
+/// - then: its scope panics
 #[test]
 fn combine_23_a_later_panic() {
     each_run(|| {
@@ -144,6 +164,9 @@ fn combine_23_a_later_panic() {
     });
 }
 
+/// - given: a `no_suspend` section
+/// - when: each combinator is called
+/// - then: it panics
 #[test]
 fn combine_38_no_suspend() {
     run_on(1, || {

@@ -5,6 +5,9 @@ use crate::support::{HOUR, each_run, forever, ms, quiet_panic, settle, until};
 use ecru::{JoinError, JoinHandle};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: a success and failures, in any order of listing and of time
+/// - when: `first_ok` and `first_ok_keep` are called
+/// - then: the success; of several, the first in time
 #[test]
 fn combine_08_first_ok_value() {
     for order in ORDERS {
@@ -22,6 +25,9 @@ fn combine_08_first_ok_value() {
     }
 }
 
+/// - given: parked tasks, one with shielded remaining work
+/// - when: another task succeeds
+/// - then: they are cancelled, and have ended when `first_ok` returns
 #[test]
 fn combine_09_first_ok_awaits_the_losers() {
     each_run(|| {
@@ -61,6 +67,9 @@ fn combine_09_first_ok_awaits_the_losers() {
     });
 }
 
+/// - given: tasks that all fail, in any order of listing
+/// - when: `first_ok` and `first_ok_keep` are called
+/// - then: the failure that came last in time
 #[test]
 fn combine_10_last_failure() {
     for order in ORDERS {
@@ -74,6 +83,9 @@ fn combine_10_last_failure() {
     }
 }
 
+/// - given: a success, and a task that is still working
+/// - when: `first_ok_keep` is called
+/// - then: the working task is not cancelled, runs to its end, and can be joined
 #[test]
 fn combine_11_first_ok_keep() {
     each_run(|| {
@@ -94,6 +106,9 @@ fn combine_11_first_ok_keep() {
     });
 }
 
+/// - given: tasks that panic because they lost and were cancelled
+/// - when: the scope ends
+/// - then: it does not panic
 #[test]
 fn combine_22_a_loser_that_panics() {
     each_run(|| {
@@ -125,6 +140,9 @@ fn combine_22_a_loser_that_panics() {
     });
 }
 
+/// - given: a `first_ok` that waits for its losers
+/// - when: the caller is cancelled
+/// - then: the value is returned
 #[test]
 fn combine_37_success_stands() {
     each_run(|| {

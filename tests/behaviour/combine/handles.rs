@@ -13,6 +13,9 @@ fn settle_once() {
     let _ = ecru::yield_now();
 }
 
+/// - given: handles by value, by reference, shared; in tuples, arrays, `Vec`s, slices, iterators
+/// - when: each combinator is called
+/// - then: it compiles and works
 #[test]
 fn combine_18_kinds_of_lists() {
     /// A user's function that is generic over the handle.
@@ -57,6 +60,9 @@ fn combine_18_kinds_of_lists() {
     });
 }
 
+/// - given: a handle that was joined before, or is listed twice
+/// - when: each combinator is called
+/// - then: `JoinError::Taken`, converted to the error type
 #[test]
 fn combine_19_taken() {
     each_run(|| {
@@ -77,6 +83,9 @@ fn combine_19_taken() {
     });
 }
 
+/// - given: tasks that have already ended
+/// - when: each combinator is called
+/// - then: it takes their results in the order of listing, without waiting
 #[test]
 fn combine_20_ended_before() {
     each_run(|| {
@@ -92,6 +101,9 @@ fn combine_20_ended_before() {
     });
 }
 
+/// - given: 10,000 tasks
+/// - when: each combinator is called
+/// - then: it ends, in time proportional to their number
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn combine_21_many_slow() {
@@ -140,6 +152,9 @@ fn combine_21_many_slow() {
     });
 }
 
+/// - given: handles lent to a plain thread
+/// - when: each combinator is called
+/// - then: the thread is blocked until the combinator has its result
 #[test]
 fn combine_24_thread() {
     run_on(2, || {
@@ -176,6 +191,9 @@ fn combine_24_thread() {
     });
 }
 
+/// - given: combinators in tasks that are themselves combined
+/// - when: they run
+/// - then: values and failures reach the outer combinator
 #[test]
 fn combine_25_nested() {
     each_run(|| {
@@ -211,6 +229,10 @@ fn parked_until_cancelled<'scope>(s: &'scope Scope<'scope, '_>) -> JoinHandle<'s
     handle
 }
 
+/// - given: two workers, tasks that end, callers that are cancelled, sets that are dropped, all at
+///   random moments
+/// - when: they run for a while
+/// - then: every result is dropped exactly once, and nothing hangs
 #[test]
 fn combine_39_against_each_other() {
     run_on(2, || {

@@ -5,6 +5,9 @@ use crate::support::{each_run, forever, ms, quiet_panic, run_on, until};
 use ecru::JoinError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: tasks that end in another order than that of listing
+/// - when: `join_all` is called
+/// - then: the results in the order of listing, with each failure at its own place
 #[test]
 fn combine_12_join_all() {
     for order in ORDERS {
@@ -30,6 +33,9 @@ fn combine_12_join_all() {
     });
 }
 
+/// - given: a task in `join_all`
+/// - when: it is cancelled
+/// - then: the results so far, and `CallerCancelled` for each other task
 #[test]
 fn combine_13_join_all_cancelled() {
     each_run(|| {
@@ -51,6 +57,9 @@ fn combine_13_join_all_cancelled() {
     });
 }
 
+/// - given: tasks that succeed
+/// - when: `try_join_all` is called
+/// - then: their values in the order of listing
 #[test]
 fn combine_14_try_join_all_values() {
     for order in ORDERS {
@@ -65,6 +74,9 @@ fn combine_14_try_join_all_values() {
     });
 }
 
+/// - given: parked tasks, one with shielded remaining work, and a task that fails
+/// - when: `try_join_all` is called
+/// - then: the failure at once; the others are cancelled, and not awaited
 #[test]
 fn combine_15_try_join_all_failure() {
     each_run(|| {

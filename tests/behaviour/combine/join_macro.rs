@@ -4,6 +4,9 @@ use crate::support::{HOUR, each_run, quiet_panic, settle, until};
 use ecru::JoinError;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: `join!` of expressions of different types that wait for each other
+/// - when: it is called
+/// - then: all run at once; it returns a tuple of results
 #[test]
 fn combine_33_join_macro() {
     each_run(|| {
@@ -37,6 +40,9 @@ fn combine_33_join_macro() {
     });
 }
 
+/// - given: an expression that panics
+/// - when: `join!` is used
+/// - then: `Panicked` in its place; the others run to their end
 #[test]
 fn combine_34_join_macro_panics() {
     each_run(|| {
@@ -54,6 +60,11 @@ fn combine_34_join_macro_panics() {
     });
 }
 
+/// - given: expressions of a `join!` that wait for each other, one that panics, one that assigns to
+///   a variable
+/// - when: `join!` returns
+/// - then: the first two have met, the panic is that expression's result, and the variable has the
+///   value
 #[test]
 fn combine_42_join_macro_side_by_side() {
     each_run(|| {
@@ -72,6 +83,9 @@ fn combine_42_join_macro_side_by_side() {
     });
 }
 
+/// - given: a cancelled caller
+/// - when: `join!` is used
+/// - then: every expression is run; it returns their results, not the caller's cancellation
 #[test]
 fn combine_35_join_macro_cancelled() {
     each_run(|| {
@@ -84,6 +98,9 @@ fn combine_35_join_macro_cancelled() {
     });
 }
 
+/// - given: locals that the expressions read, change and consume
+/// - when: `join!` is used
+/// - then: it compiles without `Arc`
 #[test]
 fn combine_36_join_macro_borrows() {
     each_run(|| {

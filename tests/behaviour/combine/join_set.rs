@@ -5,6 +5,9 @@ use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, run_on, set
 use ecru::{JoinError, JoinSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: tasks that end in another order than that of spawning
+/// - when: `join_next` is called
+/// - then: the results in the order in which the tasks end
 #[test]
 fn combine_26_join_set_order() {
     for order in ORDERS {
@@ -53,6 +56,9 @@ fn combine_26_join_set_order() {
     });
 }
 
+/// - given: a set that is being read
+/// - when: a task is spawned into it, by the reader or another task
+/// - then: its result is returned as well
 #[test]
 fn combine_27_join_set_late() {
     each_run(|| {
@@ -84,6 +90,9 @@ fn combine_27_join_set_late() {
     });
 }
 
+/// - given: a set without tasks, or read to the end
+/// - when: `join_next` is called
+/// - then: `None`; after another spawn it returns a result again
 #[test]
 fn combine_28_join_set_empty() {
     each_run(|| {
@@ -101,6 +110,10 @@ fn combine_28_join_set_empty() {
     });
 }
 
+/// - given: a task that reads a set
+/// - when: it is cancelled, or its deadline passes, in either order
+/// - then: `CallerCancelled` once for each request, then `None`; outside the time limit it can
+///   continue to read, and nothing is lost
 #[test]
 fn combine_29_join_set_cancelled() {
     each_run(|| {
@@ -148,6 +161,9 @@ fn combine_29_join_set_cancelled() {
     });
 }
 
+/// - given: a set with unread and running tasks
+/// - when: it is dropped or forgotten
+/// - then: the tasks run on, and the scope waits for them
 #[test]
 fn combine_30_join_set_dropped() {
     each_run(|| {
@@ -186,6 +202,9 @@ fn combine_30_join_set_dropped() {
     });
 }
 
+/// - given: several tasks that read one set
+/// - when: everything has been read
+/// - then: each result was returned to one of them, and each reader got `None`
 #[test]
 fn combine_31_join_set_shared() {
     each_run(|| {
@@ -212,6 +231,9 @@ fn combine_31_join_set_shared() {
     });
 }
 
+/// - given: tasks of a set that panic
+/// - when: their results are read, or not
+/// - then: `Panicked`, or the scope panics
 #[test]
 fn combine_32_join_set_panics() {
     each_run(|| {
@@ -228,8 +250,10 @@ fn combine_32_join_set_panics() {
     });
 }
 
-/// In a `try_scope`, values come as the tasks end. An error fails the scope, which cancels the
-/// reader, and the reader ends.
+/// - given: a `JoinSet` of a `try_scope`
+/// - when: its tasks return values, or an error
+/// - then: values are returned as the tasks end; an error fails the scope, and `join_next` returns
+///   the cancellation once and then `None`
 #[test]
 fn combine_41_join_set_of_a_try_scope() {
     each_run(|| {

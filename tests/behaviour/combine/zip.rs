@@ -5,6 +5,9 @@ use crate::support::{Counted, each_run, run_on, settle, until};
 use ecru::JoinError;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: two to eight successful tasks of different types
+/// - when: `zip` of a tuple, or of lists
+/// - then: their values, in the order of the handles
 #[test]
 fn combine_01_zip_values() {
     each_run(|| {
@@ -34,6 +37,9 @@ fn combine_01_zip_values() {
     }
 }
 
+/// - given: tasks of which several fail, in any order of listing
+/// - when: `zip` is called
+/// - then: the failure that came first in time
 #[test]
 fn combine_02_zip_first_failure() {
     for order in ORDERS {
@@ -52,6 +58,9 @@ fn combine_02_zip_first_failure() {
     }
 }
 
+/// - given: a parked task, and a task that fails
+/// - when: `zip` is called
+/// - then: it fails at once; the parked task is neither cancelled nor awaited
 #[test]
 fn combine_03_zip_leaves_the_others() {
     each_run(|| {
@@ -70,6 +79,9 @@ fn combine_03_zip_leaves_the_others() {
     });
 }
 
+/// - given: lent handles, some of successful tasks
+/// - when: `zip` or `try_join_all` fails
+/// - then: the successful tasks can still be joined
 #[test]
 fn combine_04_lent_results_stay() {
     each_run(|| {

@@ -7,6 +7,10 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::Path;
 use std::process::Command;
 
+/// - given: paths and files that fail
+/// - when: each is used
+/// - then: std's error, including its text: missing, a directory, not a directory, taken, a zero
+///   byte in the path, not UTF-8
 #[test]
 fn fs_08_errors_as_std() {
     everywhere(|folder| {
@@ -42,6 +46,10 @@ fn fs_08_errors_as_std() {
 
 const SMALL: &str = "ECRU_TEST_SMALL_FILE_SYSTEM";
 
+/// - given: a file system of 64 KiB
+/// - when: more is written
+/// - then: `StorageFull`; the bytes that fitted were reported and are there, and there is room
+///   again when a file is removed
 #[test]
 fn fs_09_full() {
     // Errors that need no privilege.
@@ -100,6 +108,9 @@ fn fill(folder: &Path) {
     fs::remove_file(folder.join("other")).unwrap();
 }
 
+/// - given: a file whose bytes cannot be read
+/// - when: it is read
+/// - then: the system's `EIO`, and the file stays usable
 #[test]
 fn fs_10_io_error() {
     everywhere(|_| {

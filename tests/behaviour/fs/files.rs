@@ -14,6 +14,9 @@ use std::path::Path;
 /// A length of more than one piece of a transfer, and not a multiple of a piece.
 const LONG: usize = (2 << 20) + 7;
 
+/// - given: a folder
+/// - when: small and large files are written and read as a whole
+/// - then: they contain what was written, and nothing of their earlier contents
 #[test]
 fn fs_01_whole_files() {
     everywhere(|folder| {
@@ -35,6 +38,9 @@ fn fs_01_whole_files() {
     });
 }
 
+/// - given: files
+/// - when: `BufReader`, `BufWriter`, `io::copy`, `Seek` are used on `File` and on `&File`
+/// - then: the same as with std's
 #[test]
 fn fs_02_traits() {
     everywhere(|folder| {
@@ -60,6 +66,9 @@ fn fs_02_traits() {
     });
 }
 
+/// - given: a file at its end
+/// - when: it is read
+/// - then: `Ok(0)`, repeatedly, also beyond the end and for an empty buffer
 #[test]
 fn fs_03_end_is_0() {
     everywhere(|folder| {
@@ -90,6 +99,9 @@ fn fs_03_end_is_0() {
     });
 }
 
+/// - given: a file and its clone
+/// - when: they are read, written and sought in
+/// - then: both share one cursor, which `read_at` and `write_at` do not move
 #[test]
 fn fs_04_cursor() {
     everywhere(|folder| {
@@ -121,6 +133,9 @@ fn fs_04_cursor() {
     });
 }
 
+/// - given: every combination of `OpenOptions`
+/// - when: a file that exists, one that does not, and a directory are opened
+/// - then: std's result and effect for each, including the text of the error
 #[test]
 fn fs_05_options_as_std() {
     everywhere(|folder| {
@@ -176,6 +191,9 @@ fn use_ours(mut file: File) -> io::Result<()> {
     written
 }
 
+/// - given: several tasks, each with the file opened for appending
+/// - when: they write lines
+/// - then: every line is whole
 #[test]
 fn fs_06_append() {
     each_root(|folder| {
@@ -203,6 +221,9 @@ fn fs_06_append() {
     });
 }
 
+/// - given: a sparse file
+/// - when: it is written, read, truncated and sought at 5 GiB
+/// - then: the bytes are there and nowhere else
 #[test]
 fn fs_07_beyond_4_gib() {
     const FAR: u64 = 5 << 30;
@@ -226,6 +247,9 @@ fn fs_07_beyond_4_gib() {
     });
 }
 
+/// - given: two tasks with one cursor
+/// - when: both write, then both read records
+/// - then: no record is overwritten, and each is read once
 #[test]
 fn fs_18_clones_take_turns() {
     const RECORDS: usize = 200;
@@ -264,6 +288,9 @@ fn fs_18_clones_take_turns() {
     });
 }
 
+/// - given: several buffers, some empty
+/// - when: they are read and written at once
+/// - then: the bytes are transferred in order, as far as there are bytes or room
 #[test]
 fn fs_21_vectored() {
     everywhere(|folder| {
@@ -296,6 +323,9 @@ fn fs_21_vectored() {
     });
 }
 
+/// - given: a std file, a descriptor
+/// - when: it is converted to ecru's type and back
+/// - then: it is the same open file, with its cursor
 #[test]
 fn fs_22_conversions() {
     everywhere(|folder| {
@@ -316,6 +346,9 @@ fn fs_22_conversions() {
     });
 }
 
+/// - given: procfs files, whose reported size is zero
+/// - when: they are read as a whole
+/// - then: everything is read
 #[test]
 fn fs_24_unknown_size() {
     everywhere(|_| {
@@ -327,6 +360,9 @@ fn fs_24_unknown_size() {
     });
 }
 
+/// - given: a string that is not empty
+/// - when: a file that is text, or is not, is read to its end
+/// - then: the text is appended, or the string is unchanged and the error is `InvalidData`
 #[test]
 fn fs_25_read_to_string_keeps() {
     everywhere(|folder| {

@@ -9,6 +9,9 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+/// - given: a folder with 300 files
+/// - when: it is listed, also across a cancellation
+/// - then: std's names and kinds, each once
 #[test]
 fn fs_19_directories() {
     each_root(|folder| {
@@ -55,6 +58,9 @@ fn fs_19_directories() {
     });
 }
 
+/// - given: paths
+/// - when: every free function is called
+/// - then: std's effect
 #[test]
 fn fs_20_functions_as_std() {
     everywhere(|folder| {
@@ -97,6 +103,9 @@ fn fs_20_functions_as_std() {
     });
 }
 
+/// - given: an open file
+/// - when: its length, permissions and times are set
+/// - then: its metadata has them, as std's does
 #[test]
 fn fs_23_attributes() {
     everywhere(|folder| {

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::SystemTime;
 
+/// - given: one file opened several times
+/// - when: locks are taken, tried, changed and released
+/// - then: as with std: shared locks together, an exclusive lock alone, for each open file and not
+///   for each task
 #[test]
 fn fs_11_locks() {
     everywhere(|folder| {
@@ -37,6 +41,10 @@ fn fs_11_locks() {
     });
 }
 
+/// - given: a task that waits for a lock
+/// - when: the lock is released; or the task is cancelled
+/// - then: other tasks of the worker run meanwhile; the task gets the lock, or `Cancelled` without
+///   the lock
 #[test]
 fn fs_12_lock_waits_parked() {
     for root in roots() {
@@ -71,6 +79,9 @@ fn fs_12_lock_waits_parked() {
     }
 }
 
+/// - given: a cancelled task
+/// - when: it calls each function and method
+/// - then: `Cancelled`, and nothing has happened; `try_lock` and `unlock` work
 #[test]
 fn fs_13_cancelled_does_nothing() {
     each_root(|folder| {
@@ -154,6 +165,10 @@ fn fs_13_cancelled_does_nothing() {
     });
 }
 
+/// - given: a long read or write
+/// - when: its task is cancelled meanwhile
+/// - then: `Ok(n)` with the bytes that were transferred, the cursor after them, and the next call
+///   fails
 #[test]
 fn fs_14_cancel_between_pieces() {
     const MANY: usize = 64 << 20;
@@ -193,6 +208,9 @@ fn fs_14_cancel_between_pieces() {
     }
 }
 
+/// - given: one worker and a long read
+/// - when: another task becomes ready
+/// - then: it runs before the read has ended
 #[test]
 fn fs_26_a_transfer_shares_the_worker_by_its_length() {
     const MANY: usize = 64 << 20;
@@ -258,6 +276,9 @@ fn fifo(folder: &Folder) -> PathBuf {
     path
 }
 
+/// - given: a FIFO
+/// - when: one task opens and reads it, another opens and writes it
+/// - then: both wait parked, and the bytes arrive
 #[test]
 fn fs_16_fifo() {
     each_root(|folder| {
@@ -281,6 +302,9 @@ fn fs_16_fifo() {
     });
 }
 
+/// - given: a task that waits for a FIFO's bytes
+/// - when: it is cancelled
+/// - then: `Cancelled`; later bytes are not lost
 #[test]
 fn fs_17_fifo_cancelled() {
     each_root(|folder| {

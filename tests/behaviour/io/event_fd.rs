@@ -8,6 +8,9 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 
+/// - given: an `EventFd`
+/// - when: it is notified from a thread, from a task, and by a write to its fd
+/// - then: a wait ends; several notifications count as one
 #[test]
 fn io_14_event_fd() {
     everywhere(|side| {
@@ -33,6 +36,9 @@ fn io_14_event_fd() {
     });
 }
 
+/// - given: an `EventFd` in a foreign poll(2) loop
+/// - when: it is notified
+/// - then: its fd is readable until the notification is taken
 #[test]
 fn io_15_event_fd_foreign_loop() {
     let readable = |fd: &EventFd| {
@@ -50,6 +56,9 @@ fn io_15_event_fd_foreign_loop() {
     });
 }
 
+/// - given: `select!`, a callback and a future over an `EventFd`
+/// - when: it is notified
+/// - then: each of them receives the notification
 #[test]
 fn io_16_event_fd_selects() {
     everywhere(|side| {
@@ -87,6 +96,10 @@ fn io_16_event_fd_selects() {
     });
 }
 
+/// - given: three tasks that select over one `EventFd` and another source
+/// - when: it is notified repeatedly, as soon as the last notification was taken
+/// - then: each notification is taken
+///
 /// Each notification is waited for before the next, by several tasks at once. If one were not
 /// notified, the test would hang.
 #[test]
@@ -115,6 +128,9 @@ fn io_26_event_fd_none_lost() {
     });
 }
 
+/// - given: an `EventFd`, and then no descriptor left for a driver
+/// - when: `wait` is called, on a task and on a thread
+/// - then: it gets the notification, a little later
 #[test]
 fn io_27_event_fd_no_descriptors_left() {
     alone("io::event_fd::io_27_event_fd_no_descriptors_left", || {

@@ -9,6 +9,9 @@ use ecru::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+/// - given: a memory pipe of 7 bytes
+/// - when: 100 KB are sent through it
+/// - then: they arrive unchanged, then `Ok(0)`; `BrokenPipe` when the reader has been dropped
 #[test]
 fn io_08_memory_pipe() {
     everywhere(|side| {
@@ -32,6 +35,9 @@ fn io_08_memory_pipe() {
     });
 }
 
+/// - given: a full memory pipe, and an empty one
+/// - when: a task writes to the first, or reads from the second
+/// - then: it waits, loses nothing when it is cancelled, and obeys `timeout` on a plain thread
 #[test]
 fn io_09_memory_pipe_waits() {
     each_run(|| {
@@ -62,6 +68,9 @@ fn io_09_memory_pipe_waits() {
     assert!(start.elapsed() >= ms(3));
 }
 
+/// - given: both ends of a `duplex`
+/// - when: each writes to the other
+/// - then: it acts as a connection: in both directions, each of which ends separately
 #[test]
 fn io_10_duplex() {
     everywhere(|side| {
@@ -85,6 +94,9 @@ fn io_10_duplex() {
     });
 }
 
+/// - given: two TCP connections
+/// - when: each side sends and shuts down its writing side, one after the other
+/// - then: the bytes and the ends arrive at the other side, and both counts are returned
 #[test]
 fn io_11_copy_bidirectional() {
     everywhere(|side| {
@@ -111,6 +123,9 @@ fn io_11_copy_bidirectional() {
     });
 }
 
+/// - given: a proxy between silent peers
+/// - when: its task is cancelled, or a deadline passes on a plain thread
+/// - then: it ends
 #[test]
 fn io_12_copy_bidirectional_cancelled() {
     each_run(|| {
@@ -133,7 +148,9 @@ fn io_12_copy_bidirectional_cancelled() {
     }
 }
 
-/// No bytes move, so the proxy gives up, and the connections are unchanged.
+/// - given: a proxy with an idle limit, between silent peers and between peers that end
+/// - when: the limit passes, or it does not
+/// - then: it returns `TimedOut`, and the connections stay open; otherwise it returns the counts
 #[test]
 fn io_28_copy_bidirectional_idle() {
     let _watchdog = Watchdog::new();
@@ -164,6 +181,9 @@ fn io_28_copy_bidirectional_idle() {
     }
 }
 
+/// - given: a peer that resets its connection
+/// - when: the proxy is at work
+/// - then: the error is returned, and the other direction does not continue to wait
 #[test]
 fn io_13_copy_bidirectional_fails() {
     each_run(|| {

@@ -7,6 +7,9 @@ use ecru::io::{self, ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
+/// - given: a pipe, and a task at each end
+/// - when: 1 MB is written
+/// - then: it arrives unchanged, then `Ok(0)`
 #[test]
 fn io_01_pipe() {
     everywhere(|side| {
@@ -23,6 +26,9 @@ fn io_01_pipe() {
     });
 }
 
+/// - given: a pipe
+/// - when: it is used as `Read` and `Write`, by value and by `&`
+/// - then: it behaves as std's
 #[test]
 fn io_02_pipe_traits() {
     everywhere(|_| {
@@ -47,6 +53,9 @@ fn io_02_pipe_traits() {
     });
 }
 
+/// - given: a pipe whose reader has been dropped
+/// - when: it is written to
+/// - then: `BrokenPipe`
 #[test]
 fn io_03_broken_pipe() {
     everywhere(|_| {
@@ -66,6 +75,9 @@ fn io_03_broken_pipe() {
     });
 }
 
+/// - given: a parked read of a pipe
+/// - when: its task is cancelled, then bytes come
+/// - then: the read returns a cancellation, and the next read gets the bytes
 #[test]
 fn io_04_cancelled_read_loses_nothing() {
     each_run(|| {
@@ -94,6 +106,9 @@ fn io_04_cancelled_read_loses_nothing() {
     });
 }
 
+/// - given: a write to a full pipe
+/// - when: its task is cancelled
+/// - then: the bytes reported as written are the bytes that can be read
 #[test]
 fn io_05_cancelled_write_stays_whole() {
     each_run(|| {
@@ -120,6 +135,9 @@ fn io_05_cancelled_write_stays_whole() {
     });
 }
 
+/// - given: thousands of reads of a pipe, each cancelled at a random moment
+/// - when: all have ended
+/// - then: the bytes read are the bytes written
 #[test]
 fn io_06_cancelled_at_random_slow() {
     let _loud = crate::streams::loud();
@@ -171,6 +189,9 @@ fn io_06_cancelled_at_random_slow() {
     }
 }
 
+/// - given: clones of both ends
+/// - when: they are used from tasks on both workers
+/// - then: they act as one pipe, and the end comes when all writers have been dropped
 #[test]
 fn io_07_cloned_pipe() {
     everywhere(|side| {
@@ -190,6 +211,9 @@ fn io_07_cloned_pipe() {
     });
 }
 
+/// - given: a plain thread inside `timeout` and a silent pipe
+/// - when: it reads
+/// - then: `Elapsed`, in time
 #[test]
 fn io_25_pipe_on_a_thread_in_time() {
     let _watchdog = Watchdog::new();

@@ -34,6 +34,9 @@ fn hear(child: &mut Child, word: &str) {
     }
 }
 
+/// - given: a process whose input is a pipe
+/// - when: it reads lines in a task on its only worker
+/// - then: it gets the lines; other tasks run meanwhile; the end is `Ok(0)`
 #[test]
 fn io_17_stdin_pipe() {
     const NAME: &str = "io::standard_streams::io_17_stdin_pipe";
@@ -72,6 +75,9 @@ fn io_17_stdin_pipe() {
     output_of(child);
 }
 
+/// - given: a process whose input is a file, or is empty
+/// - when: it reads to the end
+/// - then: it gets the whole file, or nothing
 #[test]
 fn io_18_stdin_file() {
     const NAME: &str = "io::standard_streams::io_18_stdin_file";
@@ -105,6 +111,9 @@ fn io_18_stdin_file() {
     std::fs::remove_file(&path).unwrap();
 }
 
+/// - given: a process that shares its input with another
+/// - when: it reads and waits
+/// - then: the open file's mode is unchanged
 #[test]
 fn io_19_stdin_mode() {
     const NAME: &str = "io::standard_streams::io_19_stdin_mode";
@@ -131,6 +140,9 @@ fn io_19_stdin_mode() {
     drop(stdin);
 }
 
+/// - given: a task that waits for a line
+/// - when: its deadline passes
+/// - then: `Elapsed`, and the line that comes later is read whole
 #[test]
 fn io_20_stdin_cancelled() {
     const NAME: &str = "io::standard_streams::io_20_stdin_cancelled";
@@ -165,6 +177,9 @@ fn io_20_stdin_cancelled() {
     output_of(child);
 }
 
+/// - given: a process whose input is a terminal
+/// - when: it reads a line, and then another line within a time limit
+/// - then: the line; `Elapsed`, and other tasks run meanwhile
 #[test]
 fn io_21_stdin_terminal() {
     const NAME: &str = "io::standard_streams::io_21_stdin_terminal";
@@ -212,6 +227,9 @@ fn terminal() -> (std::fs::File, std::fs::File) {
     (keyboard, open(&format!("/dev/pts/{number}")))
 }
 
+/// - given: a process that writes to `stdout` from several tasks, one of which holds `lock` twice
+/// - when: its output is read
+/// - then: each line is whole, and so is the last one, which has no line end
 #[test]
 fn io_22_stdout() {
     const NAME: &str = "io::standard_streams::io_22_stdout";
@@ -254,6 +272,9 @@ fn io_22_stdout() {
     assert_eq!(lines[400..], ["a line in three parts", "no end"]);
 }
 
+/// - given: a process whose output is a full pipe
+/// - when: a task writes, with its own guard or one that was moved to it
+/// - then: it parks: other tasks run on the only worker, including the one that made the guard
 #[test]
 fn io_23_stdout_parks() {
     const NAME: &str = "io::standard_streams::io_23_stdout_parks";
@@ -335,6 +356,9 @@ fn read_when_full(name: &str) -> String {
     output_of(child)
 }
 
+/// - given: a process that writes to `stderr`
+/// - when: its output is read
+/// - then: every byte arrives at once
 #[test]
 fn io_24_stderr() {
     const NAME: &str = "io::standard_streams::io_24_stderr";

@@ -8,6 +8,9 @@ use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// - given: bytes that have arrived
+/// - when: `peek` is called, then `read`
+/// - then: both return them
 #[test]
 fn net_23_peek() {
     everywhere(|| {
@@ -37,6 +40,9 @@ fn net_23_peek() {
     });
 }
 
+/// - given: several buffers
+/// - when: they are written and read vectored
+/// - then: the bytes arrive in order
 #[test]
 fn net_24_vectored() {
     everywhere(|| {
@@ -65,6 +71,9 @@ fn net_24_vectored() {
     });
 }
 
+/// - given: a stream and a listener
+/// - when: `set_nodelay`, `set_ttl`, `take_error`, `shutdown` and `try_clone` are called
+/// - then: they behave as std's
 #[test]
 fn net_25_options() {
     everywhere(|| {
@@ -94,8 +103,10 @@ fn net_25_options() {
     });
 }
 
-/// Keep-alive, which a listener passes on to its connections, and the sizes of the kernel's
-/// buffers.
+/// - given: a listener, streams, and sockets of the other kinds
+/// - when: keep-alive, its times, and buffer sizes are set
+/// - then: the kernel reports the values that were set; accepted connections inherit those of the
+///   listener
 #[test]
 fn net_39_keepalive_and_buffer_sizes() {
     everywhere(|| {
@@ -129,6 +140,9 @@ fn net_39_keepalive_and_buffer_sizes() {
     });
 }
 
+/// - given: a blocking std stream
+/// - when: it is converted to ecru's type and back
+/// - then: it works in a task, and is blocking again after the conversion back
 #[test]
 fn net_26_from_std() {
     everywhere(|| {
@@ -162,6 +176,9 @@ fn net_26_from_std() {
     });
 }
 
+/// - given: a listener
+/// - when: `incoming()` is iterated until the task is cancelled
+/// - then: a stream for each client, then the error
 #[test]
 fn net_27_incoming() {
     each_run(|| {
@@ -191,6 +208,10 @@ fn net_27_incoming() {
     });
 }
 
+/// - given: a stream split by `into_split`
+/// - when: the halves go to two tasks; the writing half is dropped, forgotten or reunited
+/// - then: the peer reads the end if the half is dropped, and not if it is forgotten or reunited;
+///   `reunite` gives back the halves of two different streams
 #[test]
 fn net_33_halves() {
     each_run(|| {
@@ -242,6 +263,9 @@ fn net_33_halves_reunited_or_forgotten() {
     });
 }
 
+/// - given: a stream
+/// - when: `set_linger` and `set_quickack` are called
+/// - then: they behave as std's; a linger time of zero resets the connection
 #[test]
 fn net_35_linger_and_quickack() {
     everywhere(|| {
@@ -259,6 +283,9 @@ fn net_35_linger_and_quickack() {
     });
 }
 
+/// - given: a machine with `::1`
+/// - when: a listener and its client use it
+/// - then: they work as over IPv4
 #[test]
 fn net_36_ipv6() {
     each_run(|| {

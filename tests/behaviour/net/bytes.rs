@@ -7,6 +7,9 @@ use ecru::net::{Shutdown, TcpStream};
 use std::io::{self, IoSliceMut, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: a listener on port 0 and a client
+/// - when: bytes are sent and echoed
+/// - then: they arrive unchanged, and both sides know each other's address
 #[test]
 fn net_01_echo() {
     each_run(|| {
@@ -33,6 +36,9 @@ fn net_01_echo() {
     });
 }
 
+/// - given: a stream
+/// - when: it is used as `Read` and `Write`, by value and by `&`
+/// - then: it behaves as std's
 #[test]
 fn net_02_traits() {
     fn by_trait(mut writer: impl Write, mut reader: impl Read) {
@@ -59,6 +65,9 @@ fn net_02_traits() {
     });
 }
 
+/// - given: a peer that shuts its writing side
+/// - when: the stream is read
+/// - then: the bytes that were sent, then `Ok(0)` repeatedly; writing still works
 #[test]
 fn net_03_end() {
     everywhere(|| {
@@ -96,6 +105,9 @@ fn net_03_end_wakes_a_parked_read() {
     });
 }
 
+/// - given: one stream shared by two tasks
+/// - when: one reads while the other writes
+/// - then: neither waits for the other
 #[test]
 fn net_04_both_ways_at_once() {
     each_run(|| {
@@ -174,6 +186,9 @@ fn echo_once_each(workers: usize, count: usize) {
     });
 }
 
+/// - given: 500 connections on one worker
+/// - when: each sends and expects an echo
+/// - then: all are served
 #[test]
 fn net_05_many_streams() {
     echo_once_each(1, 500);
@@ -185,6 +200,9 @@ fn net_05_many_streams_slow_four_thousand() {
     echo_once_each(2, 4_000);
 }
 
+/// - given: 8 MB and a peer that reads late
+/// - when: `write_all` is called
+/// - then: it parks while the peer is slow, and every byte arrives
 #[test]
 fn net_06_larger_than_the_buffers() {
     each_run(|| {
@@ -207,6 +225,9 @@ fn net_06_larger_than_the_buffers() {
     });
 }
 
+/// - given: a stream with bytes in it
+/// - when: it reads into, or writes, an empty slice
+/// - then: `Ok(0)`
 #[test]
 fn net_07_empty_buffer() {
     everywhere(|| {

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// - given: plain threads without a runtime
+/// - when: they listen, connect, read and write
+/// - then: each call blocks its thread
 #[test]
 fn net_19_on_a_thread() {
     let (listener, address) = listen();
@@ -32,6 +35,9 @@ fn net_19_on_a_thread() {
     });
 }
 
+/// - given: a plain thread inside `timeout` and a silent peer
+/// - when: it reads
+/// - then: `Elapsed`, in time
 #[test]
 fn net_20_thread_timeout() {
     let (mut client, mut server) = pair();
@@ -67,6 +73,9 @@ fn echo(mut stream: TcpStream) {
     }
 }
 
+/// - given: a server in tasks and a client on a plain thread
+/// - when: they exchange bytes
+/// - then: it works
 #[test]
 fn net_21_task_to_thread() {
     for workers in [1, 2] {
@@ -157,6 +166,9 @@ fn net_21_task_to_thread_and_two_runtimes_at_once() {
     });
 }
 
+/// - given: a stream accepted on one worker
+/// - when: a task on another worker uses it
+/// - then: it works
 #[test]
 fn net_22_moves_to_another_worker() {
     let _watchdog = crate::support::Watchdog::new();

@@ -8,6 +8,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::thread;
 use std::time::Duration;
 
+/// - given: a port without a listener
+/// - when: `connect` is called
+/// - then: `ConnectionRefused`
 #[test]
 fn net_08_refused() {
     everywhere(|| {
@@ -19,6 +22,9 @@ fn net_08_refused() {
     });
 }
 
+/// - given: a port with a listener
+/// - when: another binds it
+/// - then: `AddrInUse`
 #[test]
 fn net_09_taken() {
     everywhere(|| {
@@ -34,6 +40,9 @@ fn reset(stream: TcpStream) {
     rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
 }
 
+/// - given: a peer that resets the connection
+/// - when: the stream is read
+/// - then: `ConnectionReset`
 #[test]
 fn net_10_reset() {
     everywhere(|| {
@@ -52,6 +61,9 @@ fn net_10_reset() {
     });
 }
 
+/// - given: a peer in another process: idle, with bytes it has not read, or that never reads
+/// - when: it is killed
+/// - then: a parked read returns `Ok(0)` or `ConnectionReset`; a parked write fails
 #[test]
 fn net_34_killed_peer() {
     const TEST: &str = "net::failures::net_34_killed_peer";

@@ -7,6 +7,9 @@ use ecru::net::{TcpListener, TcpStream};
 use std::io::{self, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: a task whose sibling in a scope panics while a read is parked
+/// - when: the scope unwinds
+/// - then: the read is cancelled, and its completion is awaited before the buffer is freed
 #[test]
 fn net_29_panics_with_io_in_flight() {
     each_run(|| {
@@ -59,6 +62,10 @@ fn net_29_panics_with_io_in_flight_of_a_sibling() {
     });
 }
 
+/// - given: a process that may open no more files
+/// - when: it connects, binds, accepts, clones, or waits for the first time
+/// - then: an error says so; open sockets continue to work, and everything works again once files
+///   can be opened
 #[test]
 fn net_37_no_fd_left() {
     alone("net::leftovers::net_37_no_fd_left", || {

@@ -8,6 +8,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
+/// - given: an address that never answers
+/// - when: `connect_timeout` is called
+/// - then: `TimedOut`, in time
 #[test]
 fn net_11_connect_timeout() {
     let (address, _kept) = silent();
@@ -20,6 +23,9 @@ fn net_11_connect_timeout() {
     });
 }
 
+/// - given: `set_read_timeout` and a silent peer
+/// - when: the stream is read
+/// - then: `TimedOut`, never early; the stream stays usable, and nothing is lost
 #[test]
 fn net_12_read_timeout() {
     everywhere(|| {
@@ -63,6 +69,9 @@ fn net_12_read_timeout_of_a_write() {
     });
 }
 
+/// - given: a parked read
+/// - when: its task is cancelled, then the peer sends
+/// - then: the read returns `Cancelled`, and the next reader gets every byte
 #[test]
 fn net_13_cancelled_read_loses_nothing() {
     each_run(|| {
@@ -108,6 +117,9 @@ fn net_13_cancelled_read_loses_nothing_that_is_there() {
     });
 }
 
+/// - given: a parked `accept`
+/// - when: its task is cancelled, then a client connects
+/// - then: the next `accept` gets the client
 #[test]
 fn net_14_cancelled_accept_loses_nothing() {
     each_run(|| {
@@ -123,6 +135,9 @@ fn net_14_cancelled_accept_loses_nothing() {
     });
 }
 
+/// - given: a write parked on a full connection
+/// - when: its task is cancelled
+/// - then: the peer receives exactly the bytes that were reported as written
 #[test]
 fn net_15_cancelled_write_stays_whole() {
     each_run(|| {
@@ -156,6 +171,9 @@ fn net_15_cancelled_write_stays_whole() {
     });
 }
 
+/// - given: a `connect` that gets no answer
+/// - when: its task is cancelled
+/// - then: it returns `Cancelled`, and the descriptor is closed
 #[test]
 fn net_17_cancelled_connect() {
     alone("net::limits::net_17_cancelled_connect", || {
@@ -183,6 +201,9 @@ fn net_17_cancelled_connect() {
     });
 }
 
+/// - given: a silent peer
+/// - when: a `timeout` around a read expires
+/// - then: `Elapsed`, in time
 #[test]
 fn net_18_timeout_around_io() {
     each_run(|| {

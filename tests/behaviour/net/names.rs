@@ -17,6 +17,9 @@ fn drivers() -> usize {
     targets.filter(|target| of_a_driver(&target.to_string_lossy())).count()
 }
 
+/// - given: a run without IO
+/// - when: it ends
+/// - then: no driver was opened; the first wait for IO opens one, for its own worker
 #[test]
 fn net_30_first_io_starts_the_driver() {
     alone("net::names::net_30_first_io_starts_the_driver", || {
@@ -42,6 +45,11 @@ fn threads() -> Vec<String> {
     names.map(|name| name.trim().to_owned()).collect()
 }
 
+/// - given: names and addresses of every type that std accepts, and a user-defined type that is not
+///   `Send`
+/// - when: `connect`, `bind` and `send_to` are called
+/// - then: names are looked up on the pool's threads, addresses in place; all of them work, also on
+///   threads
 #[test]
 fn net_31_names_off_the_worker() {
     alone("net::names::net_31_names_off_the_worker", || {
@@ -92,6 +100,9 @@ fn net_31_names_off_the_worker_and_on_threads() {
     });
 }
 
+/// - given: a name that is not resolved yet
+/// - when: its task is cancelled or timed out
+/// - then: `Cancelled`, at once; and a wait for the resolver does not count as a deadlock
 #[test]
 fn net_32_cancelled_name() {
     alone("net::names::net_32_cancelled_name", || {

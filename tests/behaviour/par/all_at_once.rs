@@ -9,6 +9,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
+/// - given: items that take different times
+/// - when: `par::map` is called
+/// - then: the results in the order of the items
 #[test]
 fn par_01_order() {
     each_run(|| {
@@ -20,6 +23,9 @@ fn par_01_order() {
     });
 }
 
+/// - given: items whose closures all wait for one another
+/// - when: `par::map` is called
+/// - then: it ends, because all were started
 #[test]
 fn par_02_all_at_once() {
     each_run(|| {
@@ -31,6 +37,9 @@ fn par_02_all_at_once() {
     });
 }
 
+/// - given: no items
+/// - when: `map`, `map_buffered` and `for_each` are called
+/// - then: they return an empty result at once
 #[test]
 fn par_03_nothing() {
     each_run(|| {
@@ -46,6 +55,9 @@ fn par_03_nothing() {
     });
 }
 
+/// - given: locals of the caller
+/// - when: the closure borrows them
+/// - then: it compiles, without `Arc`
 #[test]
 fn par_04_borrows() {
     each_run(|| {
@@ -68,6 +80,9 @@ fn par_04_borrows() {
     });
 }
 
+/// - given: a cancelled task
+/// - when: it calls `par::map` over closures that wait
+/// - then: each closure is run and its waits fail; the `Vec` is complete
 #[test]
 fn par_05_cancelled() {
     each_run(|| {
@@ -127,6 +142,9 @@ fn par_05_cancelled_while_the_items_wait() {
     });
 }
 
+/// - given: an item whose closure panics
+/// - when: `par::map` is called
+/// - then: every other item is run to its end, then the panic is resumed
 #[test]
 fn par_06_panics() {
     each_run(|| {

@@ -6,6 +6,9 @@ use ecru::JoinError;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: `s.map_chunks(3, ..)`
+/// - when: no handle is taken, then one
+/// - then: no item is started, then exactly the first three
 #[test]
 fn par_18_chunks_are_lazy() {
     each_run(|| {
@@ -25,6 +28,9 @@ fn par_18_chunks_are_lazy() {
     });
 }
 
+/// - given: `s.map_chunks(3, ..)`
+/// - when: the first handle is returned
+/// - then: all three items of its chunk have ended
 #[test]
 fn par_19_chunks_finish() {
     each_run(|| {
@@ -43,6 +49,9 @@ fn par_19_chunks_finish() {
     });
 }
 
+/// - given: `s.map_chunks(3, ..)`
+/// - when: the fourth handle is taken
+/// - then: the second chunk is run, and the third has not begun
 #[test]
 fn par_20_chunks_next() {
     each_run(|| {
@@ -67,6 +76,9 @@ fn par_20_chunks_next() {
     });
 }
 
+/// - given: a chunk in which one item panics
+/// - when: the handles are joined
+/// - then: `Panicked` for that item only, and the scope ends normally
 #[test]
 fn par_21_chunk_error() {
     each_run(|| {

@@ -5,6 +5,9 @@ use crate::support::{each_run, forever, quiet_panic, settle, until};
 use ecru::JoinError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: `s.map` whose iterator is not touched
+/// - when: the scope ends
+/// - then: every item was run
 #[test]
 fn par_13_scope_map_starts_at_once() {
     each_run(|| {
@@ -23,6 +26,9 @@ fn par_13_scope_map_starts_at_once() {
     });
 }
 
+/// - given: `s.map` over items of which one panics
+/// - when: the iterator is read
+/// - then: `Panicked` at that index, values at the others
 #[test]
 fn par_14_error_at_its_own_index() {
     each_run(|| {
@@ -47,6 +53,9 @@ fn par_14_error_at_its_own_index() {
     });
 }
 
+/// - given: `s.map_buffered`
+/// - when: no item is taken from it
+/// - then: no item is started
 #[test]
 fn par_15_scope_buffered_is_lazy() {
     each_run(|| {
@@ -64,6 +73,9 @@ fn par_15_scope_buffered_is_lazy() {
     });
 }
 
+/// - given: endless input and a window of 3
+/// - when: five results are taken
+/// - then: at most 8 items were pulled
 #[test]
 fn par_16_scope_buffered_endless() {
     each_run(|| {
@@ -81,6 +93,9 @@ fn par_16_scope_buffered_endless() {
     });
 }
 
+/// - given: `s.map_buffered` with running items
+/// - when: the iterator is dropped or forgotten
+/// - then: the scope waits for them, and pulls no more items
 #[test]
 fn par_17_scope_buffered_dropped() {
     each_run(|| {
@@ -109,6 +124,9 @@ fn par_17_scope_buffered_dropped() {
     });
 }
 
+/// - given: a task that drains `s.map`
+/// - when: it is cancelled
+/// - then: the iterator yields its cancellation once, then `None`
 #[test]
 fn par_22_caller_cancelled() {
     each_run(|| {
@@ -177,8 +195,11 @@ fn par_22_caller_cancelled_in_a_chunk() {
     });
 }
 
-/// In a `try_scope` the error belongs to the scope, its place has `Failed`, and the window starts
-/// no more items.
+/// - given: `s.map` and `s.map_buffered` of a `try_scope`
+/// - when: all items succeed; an item of endless input fails
+/// - then: the values in the order of the items; the scope returns the error, and the iterator ends
+///
+/// The failed item's place has `Failed`, and the window starts no more items.
 #[test]
 fn par_28_try_scope_map_buffered() {
     each_run(|| {

@@ -5,6 +5,9 @@ use crate::support::{each_run, until};
 use ecru::par;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: items
+/// - when: `par::for_each` is called
+/// - then: each is seen exactly once
 #[test]
 fn par_23_for_each() {
     each_run(|| {
@@ -17,6 +20,9 @@ fn par_23_for_each() {
     });
 }
 
+/// - given: `par_for!(x in xs, y in ys => ..)`
+/// - when: it runs
+/// - then: the results in the order of the nested loops
 #[test]
 fn par_24_par_for_nested() {
     each_run(|| {
@@ -58,6 +64,9 @@ fn par_24_par_for_nested_in_itself_and_over_nothing() {
     });
 }
 
+/// - given: `let`, `if` and tuples in `par_for!`
+/// - when: it runs
+/// - then: bindings are visible to their right, and items that `if` rejects are left out
 #[test]
 fn par_25_par_for_clauses() {
     each_run(|| {
@@ -100,6 +109,10 @@ fn par_25_par_for_clauses_over_owned_values() {
     });
 }
 
+/// - given: `while` after an inner loop
+/// - when: its condition becomes false
+/// - then: the loop to its left ends, and the outer loop continues; without a loop to its left it
+///   acts as an `if`
 #[test]
 fn par_26_par_for_while() {
     each_run(|| {

@@ -18,6 +18,9 @@ fn in_time(attempt: impl Fn(Instant) -> bool) {
     assert!(done, "five seconds are not enough to begin");
 }
 
+/// - given: items that end before the deadline, and no items
+/// - when: `par::map_until` is called
+/// - then: the results in the order of the items; an empty `Vec`
 #[test]
 fn par_29_until_in_time() {
     each_run(|| {
@@ -34,6 +37,10 @@ fn par_29_until_in_time() {
     });
 }
 
+/// - given: a deadline that has passed, or passes while the items are listed
+/// - when: `par::map_until` is called
+/// - then: the closure is not called for the items that have not begun, each has `None`, all are
+///   dropped
 #[test]
 fn par_30_until_past() {
     each_run(|| {
@@ -71,6 +78,9 @@ enum Pastime {
     Computes,
 }
 
+/// - given: calls that wait, calls whose scopes wait, and one that only computes
+/// - when: the deadline passes
+/// - then: all are awaited; those that waited have `None`, the other its result
 #[test]
 fn par_31_until_interrupts() {
     each_run(|| {
@@ -110,6 +120,9 @@ fn par_31_until_interrupts() {
     });
 }
 
+/// - given: an item whose closure panics
+/// - when: `par::map_until` is called
+/// - then: every other item is run to its end, then the panic is resumed
 #[test]
 fn par_32_until_panics() {
     each_run(|| {
@@ -140,6 +153,10 @@ fn par_32_until_panics() {
     });
 }
 
+/// - given: a cancelled task, or one whose own time limit is earlier
+/// - when: it calls `par::map_until` over closures that wait
+/// - then: each closure is run, its wait fails with the reason of the cancellation, and what it
+///   returns is kept
 #[test]
 fn par_33_until_cancelled() {
     each_run(|| {
@@ -159,6 +176,9 @@ fn par_33_until_cancelled() {
     });
 }
 
+/// - given: a plain thread
+/// - when: `par::map_until` is called
+/// - then: it panics, as `par::map` does
 #[test]
 fn par_34_until_on_a_thread() {
     let text = panic_text(|| par::map_until(in_an_hour(), [1], |n: u8| n));

@@ -5,6 +5,9 @@ use crate::support::{each_run, panic_text, until};
 use ecru::par;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: a hundred items and a window of 8
+/// - when: `par::map_buffered` is called
+/// - then: never more than 8 run at a time, and 8 are reached
 #[test]
 fn par_07_window() {
     each_run(|| {
@@ -28,6 +31,9 @@ fn par_07_window() {
     });
 }
 
+/// - given: a first item that takes longest
+/// - when: `par::map_buffered` is called
+/// - then: the other slots of the window are refilled while it runs
 #[test]
 fn par_08_slides() {
     each_run(|| {
@@ -44,6 +50,9 @@ fn par_08_slides() {
     });
 }
 
+/// - given: items that take different times
+/// - when: `par::map_buffered` is called
+/// - then: the results in the order of the items
 #[test]
 fn par_09_buffered_order() {
     each_run(|| {
@@ -58,6 +67,9 @@ fn par_09_buffered_order() {
     });
 }
 
+/// - given: three items and a window of 512
+/// - when: `par::map_buffered` is called
+/// - then: all three run at once
 #[test]
 fn par_10_window_wider_than_input() {
     each_run(|| {
@@ -72,6 +84,9 @@ fn par_10_window_wider_than_input() {
     });
 }
 
+/// - given: a window of 0
+/// - when: `par::map_buffered` is called
+/// - then: it panics, naming the window
 #[test]
 fn par_11_window_of_none() {
     each_run(|| {
@@ -88,6 +103,9 @@ fn par_11_window_of_none() {
     });
 }
 
+/// - given: an iterator that counts the items taken from it
+/// - when: `par::map_buffered` is half done
+/// - then: at most a window of items has been taken beyond those that have ended
 #[test]
 fn par_12_buffered_input_is_lazy() {
     each_run(|| {

@@ -6,6 +6,9 @@ use ecru::Retry;
 use ecru::schedule::{Delay, Jitter};
 use std::time::Duration;
 
+/// - given: `Delay::None`, `Delay::Constant(d)`
+/// - when: the pause after any number of failures
+/// - then: no pause; `d`
 #[test]
 fn schedule_31_plain_delays() {
     for failures in [0, 1, 2, 100, u32::MAX] {
@@ -19,6 +22,9 @@ fn schedule_31_plain_delays() {
     assert_eq!(Delay::default(), Delay::None);
 }
 
+/// - given: `Delay::Backoff`, factor 5, at most a minute
+/// - when: two series of failures with a success between them
+/// - then: `start * 5^(n - 1)` up to the minute, and from `start` again in the second series
 #[test]
 fn schedule_32_backoff() {
     let (start, max) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -39,6 +45,9 @@ fn schedule_32_backoff() {
     assert_eq!(above.pause_after(1, NONE, Jitter::None), max);
 }
 
+/// - given: `Delay::Backoff` with jitter
+/// - when: its pauses are inspected
+/// - then: the jitter is applied first, then the maximum
 #[test]
 fn schedule_33_backoff_jitter() {
     let delay = Delay::Backoff { start: ms(4), max: ms(10), mult: 4 };
@@ -54,6 +63,9 @@ fn schedule_33_backoff_jitter() {
     assert!(equal.iter().any(|pause| *pause < ms(10)));
 }
 
+/// - given: `Delay::Backoff` and very many failures
+/// - when: the pause after them is inspected
+/// - then: the maximum, even if it is `Duration::MAX`
 #[test]
 fn schedule_34_backoff_overflow() {
     for mult in [2, 10, u32::MAX] {
@@ -71,6 +83,10 @@ fn schedule_34_backoff_overflow() {
     assert_eq!(pause, Duration::from_secs(100_000_000_000));
 }
 
+/// - given: `Delay::Decorrelated`
+/// - when: its pauses are inspected
+/// - then: first 0 to `start`, then from the last pause to the last pause times the factor, at most
+///   the maximum; both ends are reached
 #[test]
 fn schedule_35_decorrelated() {
     let ns = Duration::from_nanos;
@@ -98,6 +114,9 @@ fn schedule_35_decorrelated() {
     assert!(small.pause_after(1, NONE, Jitter::None) <= ns(1));
 }
 
+/// - given: `Delay::Decorrelated` whose last pause was zero
+/// - when: the next pause is inspected
+/// - then: 0 to `start` again, not zero for ever
 #[test]
 fn schedule_36_decorrelated_zero() {
     let delay = Delay::Decorrelated { start: ms(3), max: HOUR, mult: 3 };
@@ -105,6 +124,9 @@ fn schedule_36_decorrelated_zero() {
     assert!((0..50).any(|_| delay.pause_after(5, NONE, Jitter::None) > NONE));
 }
 
+/// - given: a factor of 0
+/// - when: `Retry::delay` is called
+/// - then: it panics and says what to do
 #[test]
 fn schedule_37_factor_of_none() {
     for delay in [

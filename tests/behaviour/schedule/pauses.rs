@@ -6,12 +6,18 @@ use ecru::Schedule;
 use ecru::schedule::Jitter;
 use std::time::Duration;
 
+/// - given: `every(d)`
+/// - when: its pauses are inspected
+/// - then: each is `d`
 #[test]
 fn schedule_01_every() {
     assert_eq!(first(4, &Schedule::every(ms(100))), [100; 4]);
     assert_eq!(first(9, &Schedule::every(ms(100)).max_runs(3)), [100, 100]);
 }
 
+/// - given: `exponential(d)`, with a base or without
+/// - when: its pauses are inspected
+/// - then: `d`, `d b`, `d b^2` ..; the default base is 2
 #[test]
 fn schedule_02_exponential() {
     assert_eq!(first(5, &Schedule::exponential(ms(50))), [50, 100, 200, 400, 800]);
@@ -19,12 +25,18 @@ fn schedule_02_exponential() {
     assert_eq!(first(9, &Schedule::exponential(ms(1)).base(10).max_runs(4)), [1, 10, 100]);
 }
 
+/// - given: `fibonacci(d)`
+/// - when: its pauses are inspected
+/// - then: 1, 1, 2, 3, 5, 8 .. times `d`
 #[test]
 fn schedule_03_fibonacci() {
     assert_eq!(first(8, &Schedule::fibonacci(ms(10))), [10, 10, 20, 30, 50, 80, 130, 210]);
     assert_eq!(first(9, &Schedule::fibonacci(ms(1)).max_runs(6)), [1, 1, 2, 3, 5]);
 }
 
+/// - given: pauses that grow beyond the largest `Duration`
+/// - when: they are inspected
+/// - then: `Duration::MAX` from there on; nothing overflows
 #[test]
 fn schedule_04_longest_pause() {
     for schedule in [
@@ -40,6 +52,10 @@ fn schedule_04_longest_pause() {
     }
 }
 
+/// - given: `Jitter::{None, Full, Equal}`
+/// - when: it is applied to a pause
+/// - then: the pause itself; 0 to the whole pause; half to the whole pause; both ends are included,
+///   and nothing overflows
 #[test]
 fn schedule_18_jitter() {
     let spread = |jitter: Jitter, pause: u64| {
@@ -63,6 +79,9 @@ fn schedule_18_jitter() {
     assert_eq!(Jitter::default(), Jitter::None);
 }
 
+/// - given: a pause of zero
+/// - when: `every`, `exponential` and `fibonacci` are called
+/// - then: it panics, naming the kind and what to do
 #[test]
 fn schedule_20_zero_pause() {
     type Make = fn(Duration) -> Schedule;
@@ -80,6 +99,9 @@ fn schedule_20_zero_pause() {
     }
 }
 
+/// - given: a base under 2, or a base for another kind
+/// - when: `base` is called
+/// - then: it panics and says what to do
 #[test]
 fn schedule_21_base() {
     for base in [0, 1] {

@@ -9,6 +9,9 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+/// - given: failures, then a success
+/// - when: `Retry::until_ok` is called
+/// - then: it returns the value
 #[test]
 fn schedule_23_retry() {
     each_run(|| {
@@ -29,6 +32,10 @@ fn schedule_23_retry() {
     });
 }
 
+/// - given: a `Retry` with `max_failures(k)`
+/// - when: every attempt fails
+/// - then: failure number k + 1 is returned; 0 means no second attempt; without the setting there
+///   is no bound
 #[test]
 fn schedule_24_max_failures() {
     each_run(|| {
@@ -55,6 +62,10 @@ fn schedule_24_max_failures() {
     });
 }
 
+/// - given: successes between failures
+/// - when: `Retry::repeat` is called
+/// - then: a success resets the count of failures and the pauses; the first failure beyond the
+///   allowed number in a row is returned
 #[test]
 fn schedule_25_repeat() {
     run_on(1, || {
@@ -91,6 +102,9 @@ fn schedule_25_repeat() {
     });
 }
 
+/// - given: an attempt that panics
+/// - when: it is retried
+/// - then: the panic goes to the caller, and there is no further attempt
 #[test]
 fn schedule_26_retry_panic() {
     each_run(|| {
@@ -107,6 +121,9 @@ fn schedule_26_retry_panic() {
     });
 }
 
+/// - given: an attempt that fails because its task was cancelled
+/// - when: it is retried
+/// - then: that failure is returned, and there is no further attempt
 #[test]
 fn schedule_27_cancellation_is_not_retried() {
     each_run(|| {
@@ -136,6 +153,9 @@ fn schedule_27_cancellation_is_not_retried() {
     });
 }
 
+/// - given: an attempt with its own time limit or cancel scope
+/// - when: the limit or scope ends the attempt
+/// - then: it is retried
 #[test]
 fn schedule_28_inner_limit_is_retried() {
     each_run(|| {
@@ -156,6 +176,9 @@ fn schedule_28_inner_limit_is_retried() {
     });
 }
 
+/// - given: a retry in its pause
+/// - when: its task is cancelled
+/// - then: it returns the error type's conversion of `Cancelled`, at once
 #[test]
 fn schedule_29_cancelled_delay() {
     each_run(|| {
@@ -179,6 +202,9 @@ fn schedule_29_cancelled_delay() {
     });
 }
 
+/// - given: a cancelled task
+/// - when: it retries in a shield
+/// - then: failures are retried
 #[test]
 fn schedule_30_shielded() {
     each_run(|| {
@@ -196,6 +222,9 @@ fn schedule_30_shielded() {
     });
 }
 
+/// - given: a retry with a delay
+/// - when: it is run
+/// - then: it pauses between attempts, and not after the last one
 #[test]
 fn schedule_38_retry_pauses() {
     each_run(|| {

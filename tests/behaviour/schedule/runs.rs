@@ -15,6 +15,9 @@ fn all_kinds() -> [Schedule; 3] {
     [Schedule::every(shortest), Schedule::exponential(shortest), Schedule::fibonacci(shortest)]
 }
 
+/// - given: `max_runs(n)`
+/// - when: the schedule is run
+/// - then: n runs, the first one included; 0 means no bound
 #[test]
 fn schedule_05_max_runs() {
     each_run(|| {
@@ -40,6 +43,9 @@ fn schedule_05_max_runs() {
     });
 }
 
+/// - given: pauses of an hour
+/// - when: one run is allowed
+/// - then: no pause before it and none after it
 #[test]
 fn schedule_06_pauses_between_runs() {
     each_run(|| {
@@ -63,6 +69,9 @@ fn schedule_06_pauses_between_runs() {
     });
 }
 
+/// - given: runs that take time
+/// - when: the schedule is run
+/// - then: each pause begins at the end of a run
 #[test]
 fn schedule_07_from_end_to_beginning() {
     run_on(1, || {
@@ -81,6 +90,9 @@ fn schedule_07_from_end_to_beginning() {
     });
 }
 
+/// - given: runs that return different values
+/// - when: the schedule is run
+/// - then: it returns the last value; the others are dropped before the pause that follows them
 #[test]
 fn schedule_08_last_result() {
     run_on(1, || {
@@ -105,6 +117,9 @@ fn schedule_08_last_result() {
     });
 }
 
+/// - given: `every`, `exponential`, `fibonacci` over a closure that returns `Ok` and `Err`
+/// - when: they are run
+/// - then: neither result ends them
 #[test]
 fn schedule_09_any_result() {
     for result in [Ok(1), Err(2)] {
@@ -119,6 +134,9 @@ fn schedule_09_any_result() {
     }
 }
 
+/// - given: a run that panics
+/// - when: the schedule is run
+/// - then: the panic goes to the caller, and there is no further run
 #[test]
 fn schedule_10_panic() {
     each_run(|| {
@@ -134,6 +152,9 @@ fn schedule_10_panic() {
     });
 }
 
+/// - given: runs that fail, then succeed
+/// - when: `until_ok` is called
+/// - then: it ends with the first `Ok` and returns it
 #[test]
 fn schedule_11_until_ok() {
     each_run(|| {
@@ -146,6 +167,9 @@ fn schedule_11_until_ok() {
     });
 }
 
+/// - given: runs that succeed, then fail
+/// - when: `until_err` is called
+/// - then: it ends with the first `Err` and returns it
 #[test]
 fn schedule_12_until_err() {
     each_run(|| {
@@ -158,6 +182,9 @@ fn schedule_12_until_err() {
     });
 }
 
+/// - given: `until_ok`, `until_err` with `max_runs(n)`, for odd and even n
+/// - when: no run ends it
+/// - then: n runs, and the last result
 #[test]
 fn schedule_13_until_counts_each_run() {
     for n in 1..8 {
@@ -174,6 +201,10 @@ fn schedule_13_until_counts_each_run() {
     }
 }
 
+/// - given: `until_ok(Duration::ZERO)`, or a retry without delay, that waits for a sibling on its
+///   worker
+/// - when: it is run
+/// - then: the sibling gets its turn
 #[test]
 fn schedule_14_no_pause_is_a_turn() {
     run_on(1, || {
@@ -195,6 +226,9 @@ fn schedule_14_no_pause_is_a_turn() {
     });
 }
 
+/// - given: a schedule in its pause
+/// - when: its task is cancelled
+/// - then: `Err(Cancelled)` at once
 #[test]
 fn schedule_15_cancelled_pause() {
     each_run(|| {
@@ -227,6 +261,9 @@ fn schedule_15_cancelled_pause() {
     });
 }
 
+/// - given: a cancelled task
+/// - when: it runs a schedule
+/// - then: one run, then `Err(Cancelled)`; if only one run was allowed, its result
 #[test]
 fn schedule_16_cancelled_before() {
     each_run(|| {
@@ -240,6 +277,9 @@ fn schedule_16_cancelled_before() {
     });
 }
 
+/// - given: a plain thread
+/// - when: it runs schedules and retries
+/// - then: they work as in a task; a time limit around them ends a pause
 #[test]
 fn schedule_17_thread() {
     let calls = Calls::default();
@@ -259,6 +299,10 @@ fn schedule_17_thread() {
     assert!(start.elapsed() < HOUR / 100);
 }
 
+/// - given: a schedule with full jitter
+/// - when: it is run
+/// - then: each pause is drawn separately: one of an hour stays long, and some of a millisecond are
+///   shorter
 #[test]
 fn schedule_19_jittered_run() {
     // The jitter makes a pause this short only with a probability of 1 in 720,000.
@@ -283,6 +327,9 @@ fn schedule_19_jittered_run() {
     });
 }
 
+/// - given: a schedule that has been run
+/// - when: it is run again
+/// - then: it acts as the first time, from the first pause
 #[test]
 fn schedule_22_again() {
     let schedule = Schedule::exponential(ms(1)).max_runs(3);

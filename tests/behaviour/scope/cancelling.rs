@@ -7,7 +7,9 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, each_run, forever, ms, until};
 
-/// `s.cancel()` cancels the children.
+/// - given: parked children and a body that continues to wait
+/// - when: `s.cancel()` is called
+/// - then: the children's waits are cancelled, the body's are not
 #[test]
 fn scope_26_cancel_children() {
     each_run(|| {
@@ -33,7 +35,9 @@ fn scope_26_cancel_children() {
     });
 }
 
-/// A child spawned after `s.cancel()` never begins.
+/// - given: a scope after `s.cancel()`
+/// - when: it spawns
+/// - then: the closure is dropped unrun, and `join` returns `Cancelled`
 #[test]
 fn scope_27_cancel_is_sticky() {
     each_run(|| {
@@ -52,7 +56,9 @@ fn scope_27_cancel_is_sticky() {
     });
 }
 
-/// A handle cancels its own child only.
+/// - given: two parked children
+/// - when: one handle's `cancel` is called
+/// - then: only that child is cancelled
 #[test]
 fn scope_30_cancel_one() {
     each_run(|| {

@@ -12,7 +12,9 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, HOUR, OnDrop, each_run, ms, panic_text, run_on, settle, until};
 
-/// A scope returns after its last child, with its body's value.
+/// - given: a scope with parked children
+/// - when: its body ends
+/// - then: it returns after the last child has ended, with the body's value
 #[test]
 fn scope_01_waits_for_children() {
     each_run(|| {
@@ -30,7 +32,9 @@ fn scope_01_waits_for_children() {
     });
 }
 
-/// Children on two workers read and write the caller's locals.
+/// - given: locals of the caller
+/// - when: children on two workers read some and write others
+/// - then: it compiles without `Arc`, and the caller sees what they wrote
 #[test]
 fn scope_02_children_borrow() {
     run_on(2, || {
@@ -51,7 +55,9 @@ fn scope_02_children_borrow() {
     });
 }
 
-/// A local child takes an `Rc`, and stays on the caller's thread.
+/// - given: an `Rc` of the caller
+/// - when: `spawn_local` moves it into a child
+/// - then: the child runs on the caller's thread
 #[cfg(not(any(ecru_baton, miri)))] // each task has a thread
 #[test]
 fn scope_03_local_child_need_not_be_send() {
@@ -73,7 +79,11 @@ fn scope_03_local_child_need_not_be_send() {
     });
 }
 
-/// A thread that is not a worker cannot start a local child. The scope stays usable.
+/// - given: a scope lent to a plain thread
+/// - when: it calls `spawn_local`
+/// - then: it panics, saying that the thread is not a worker
+///
+/// The scope stays usable.
 #[test]
 fn scope_04_local_child_needs_a_worker() {
     each_run(|| {
@@ -94,7 +104,9 @@ fn scope_04_local_child_needs_a_worker() {
     });
 }
 
-/// Without a runtime, the panic of a scope says what to do.
+/// - given: a plain thread
+/// - when: it opens a scope
+/// - then: it panics, saying what to do
 #[test]
 fn scope_05_needs_a_runtime() {
     let text = panic_text(|| ecru::scope(|_| ()));
@@ -103,7 +115,9 @@ fn scope_05_needs_a_runtime() {
     assert!(text.contains("ecru::run"), "{text}");
 }
 
-/// A child may spawn siblings after the body's end.
+/// - given: a child, after the body has ended
+/// - when: it spawns another child into the same scope
+/// - then: the scope waits for that child too
 #[test]
 fn scope_06_child_spawns_siblings() {
     each_run(|| {
@@ -123,7 +137,9 @@ fn scope_06_child_spawns_siblings() {
     });
 }
 
-/// A task's name is visible to itself and through its handle.
+/// - given: a child of `builder().name(..)`
+/// - when: its handle and `task::current()` are asked for the name
+/// - then: both return it
 #[test]
 fn scope_20_builder_names() {
     each_run(|| {
@@ -150,7 +166,9 @@ fn recurse(depth: usize) -> usize {
     if depth == 0 { 0 } else { recurse(depth - 1) + frame[7] / depth }
 }
 
-/// A large stack has room that the default stack lacks.
+/// - given: a child of `builder().stack_size(..)` with a large stack
+/// - when: it recurses deeper than the default allows
+/// - then: it returns
 #[test]
 fn scope_21_builder_stack_size() {
     each_run(|| {
@@ -164,7 +182,9 @@ fn scope_21_builder_stack_size() {
     });
 }
 
-/// Scopes nest: inner ones end first.
+/// - given: a scope in a child of another scope
+/// - when: the outer body ends
+/// - then: the inner scope ends first
 #[test]
 fn scope_25_nested() {
     each_run(|| {
@@ -186,7 +206,9 @@ fn scope_25_nested() {
     });
 }
 
-/// A closure that never ran is dropped in a task, whose waits are cancelled.
+/// - given: a cancelled child that never ran, with a capture whose destructor waits
+/// - when: the closure is dropped
+/// - then: the destructor runs in a task, and its wait returns `Cancelled`
 #[test]
 fn scope_28_unrun_closure_is_dropped_on_a_stack() {
     each_run(|| {
@@ -208,7 +230,9 @@ fn scope_28_unrun_closure_is_dropped_on_a_stack() {
     });
 }
 
-/// A local closure is dropped on its own worker.
+/// - given: a cancelled `spawn_local` child that never ran
+/// - when: its closure is dropped
+/// - then: that happens on its own worker
 #[cfg(not(ecru_baton))] // each task has a thread
 #[test]
 fn scope_29_unrun_local_closure_stays() {
@@ -229,7 +253,9 @@ fn scope_29_unrun_local_closure_stays() {
     });
 }
 
-/// Many children, each of whose results is dropped once.
+/// - given: a scope
+/// - when: 100,000 children are spawned, some joined, some not
+/// - then: all end, and each result is dropped exactly once
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn scope_45_many_slow() {

@@ -8,7 +8,9 @@ use ecru::CancelReason;
 
 use crate::support::{each_run, forever, ms, until};
 
-/// A daemon ends with its scope, which awaits it.
+/// - given: a daemon that waits for ever
+/// - when: the body and the other children have ended
+/// - then: it is cancelled with the reason `ScopeEnd`, and awaited
 #[test]
 fn scope_31_daemon_ends_with_the_scope() {
     each_run(|| {
@@ -26,7 +28,9 @@ fn scope_31_daemon_ends_with_the_scope() {
     });
 }
 
-/// A daemon runs while one child needs it.
+/// - given: a daemon that other children need
+/// - when: the body ends before them
+/// - then: the daemon is not cancelled until they have ended
 #[test]
 fn scope_32_daemon_serves_to_the_end() {
     each_run(|| {
@@ -54,7 +58,9 @@ fn scope_32_daemon_serves_to_the_end() {
     });
 }
 
-/// A daemon always begins.
+/// - given: a daemon spawned in the last statement of the body
+/// - when: the scope ends
+/// - then: its body has run, perhaps already cancelled
 #[test]
 fn scope_33_daemon_always_begins() {
     each_run(|| {

@@ -10,7 +10,9 @@ use crate::support::{
     each_run, forever, ms, panic_text, payload_of, quiet_panic, settle, text_of, until,
 };
 
-/// The panic of a child that is not joined reaches the scope, but not the siblings.
+/// - given: a child that is not joined, and a parked sibling
+/// - when: the child panics
+/// - then: the sibling is not cancelled; when all children have ended, the scope panics
 #[test]
 fn scope_07_child_panics() {
     each_run(|| {
@@ -33,7 +35,9 @@ fn scope_07_child_panics() {
     });
 }
 
-/// A panic that was joined does not reach the scope.
+/// - given: a child that panics
+/// - when: it is joined
+/// - then: `join` returns `Panicked` with the message and payload, and the scope ends normally
 #[test]
 fn scope_08_joined_panic_is_an_error() {
     each_run(|| {
@@ -51,7 +55,9 @@ fn scope_08_joined_panic_is_an_error() {
     });
 }
 
-/// A panic of the body cancels the children, awaits them and continues.
+/// - given: a parked child
+/// - when: the body panics
+/// - then: the child is cancelled and awaited, then the panic is resumed with its payload
 #[test]
 fn scope_09_body_panics() {
     each_run(|| {
@@ -73,7 +79,9 @@ fn scope_09_body_panics() {
     });
 }
 
-/// Of two panics the body's continues.
+/// - given: a child that panics as well
+/// - when: the body panics
+/// - then: the body's payload is resumed
 #[test]
 fn scope_10_body_and_child_panic() {
     each_run(|| {
@@ -92,7 +100,9 @@ fn scope_10_body_and_child_panic() {
     });
 }
 
-/// An `Err` of a child is a value like any other.
+/// - given: a child that returns `Err`, and a sibling
+/// - when: the child ends
+/// - then: nothing is cancelled; `join` returns the `Err` as a value
 #[test]
 fn scope_11_error_is_quiet() {
     each_run(|| {
@@ -112,7 +122,9 @@ fn scope_11_error_is_quiet() {
     });
 }
 
-/// An `Err` of the body cancels nothing.
+/// - given: a parked child
+/// - when: the body of a plain scope returns `Err`
+/// - then: the child runs to its end, then the `Err` is returned
 #[test]
 fn scope_12_body_error_is_quiet() {
     each_run(|| {

@@ -8,7 +8,9 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, HOUR, each_run, forever, ms, run_on, settle, until};
 
-/// A task that has begun returns its result, cancelled or not.
+/// - given: a started child that was cancelled and nevertheless returns a value
+/// - when: it is joined
+/// - then: `join` returns the value
 #[test]
 fn scope_13_join_after_cancel_gives_the_value() {
     each_run(|| {
@@ -25,7 +27,9 @@ fn scope_13_join_after_cancel_gives_the_value() {
     });
 }
 
-/// A child that is cancelled before it runs never begins.
+/// - given: a child cancelled before it first ran
+/// - when: it is joined
+/// - then: `JoinError::Cancelled`, and its body never began
 #[test]
 fn scope_14_join_of_an_unstarted_child() {
     run_on(1, || {
@@ -37,7 +41,9 @@ fn scope_14_join_of_an_unstarted_child() {
     });
 }
 
-/// A result is taken once.
+/// - given: a joined handle
+/// - when: it is joined again
+/// - then: `JoinError::Taken`
 #[test]
 fn scope_15_join_takes_once() {
     each_run(|| {
@@ -50,7 +56,9 @@ fn scope_15_join_takes_once() {
     });
 }
 
-/// A cancelled join loses nothing.
+/// - given: a task that waits in `join`
+/// - when: it is cancelled
+/// - then: it gets `CallerCancelled`, and another join of the handle returns the value
 #[test]
 fn scope_16_join_is_a_cancel_point() {
     each_run(|| {
@@ -76,7 +84,9 @@ fn scope_16_join_is_a_cancel_point() {
     });
 }
 
-/// The wait at a scope's end continues although the task was cancelled.
+/// - given: a cancelled task whose shielded child is still working
+/// - when: it reaches the end of its scope
+/// - then: it waits for the child
 #[test]
 fn scope_17_end_is_no_cancel_point() {
     each_run(|| {
@@ -107,7 +117,9 @@ fn scope_17_end_is_no_cancel_point() {
     });
 }
 
-/// A join that timed out may be repeated.
+/// - given: a parked child
+/// - when: `join_timeout` expires
+/// - then: it returns `None`; after the child has ended it returns the value
 #[test]
 fn scope_18_join_timeout() {
     each_run(|| {
@@ -126,7 +138,10 @@ fn scope_18_join_timeout() {
     });
 }
 
-/// A moment instead of a duration; the same for shared handles.
+/// - given: a parked child, and its shared handle
+/// - when: `join_deadline` is called with a deadline that has passed, and with one to come
+/// - then: it returns `None`, and the handle stays usable; after the child has ended it returns the
+///   value, even if the deadline has passed
 #[test]
 fn scope_61_join_deadline() {
     each_run(|| {
@@ -160,7 +175,9 @@ fn scope_61_join_deadline() {
     });
 }
 
-/// `is_finished` tells whether the task has ended.
+/// - given: a child
+/// - when: it is parked, then ends
+/// - then: `is_finished` is false, then true
 #[test]
 fn scope_19_is_finished() {
     each_run(|| {
@@ -181,8 +198,10 @@ fn scope_19_is_finished() {
     });
 }
 
-/// Forgetting a handle does not affect the task, and forgets the result with the handle, as in
-/// `std`.
+/// - given: a handle given to `mem::forget`
+/// - when: the body ends
+/// - then: the scope waits for the child; the result is forgotten with the handle, and never
+///   dropped
 #[test]
 #[expect(clippy::mem_forget, reason = "this test is about it")]
 fn scope_22_forgotten_handle() {
@@ -202,7 +221,9 @@ fn scope_22_forgotten_handle() {
     });
 }
 
-/// A plain thread may join.
+/// - given: a handle lent to a plain thread
+/// - when: that thread joins
+/// - then: it blocks until the child ends, and gets the value
 #[test]
 fn scope_23_handle_on_another_thread() {
     each_run(|| {
@@ -229,8 +250,9 @@ fn scope_23_handle_on_another_thread() {
     });
 }
 
-/// A result that is not taken may borrow from outside the scope, so it is dropped before the scope
-/// returns.
+/// - given: results that borrow from outside the scope, and are not joined
+/// - when: the scope ends
+/// - then: they have been dropped before it returns
 #[test]
 fn scope_24_result_is_dropped_inside() {
     each_run(|| {

@@ -18,7 +18,10 @@ fn is_caller_cancelled<T, U>(started: &Result<T, StartError<U>>) -> bool {
     matches!(started, Err(StartError::Join(JoinError::CallerCancelled)))
 }
 
-/// The value comes first and the result later. Both may borrow.
+/// - given: a child that borrows, calls `ready` with a value and continues
+/// - when: `s.start` is called
+/// - then: it returns the value and the handle while the child is still at work; joining the handle
+///   returns the child's result
 #[test]
 fn start_01_ready() {
     each_run(|| {
@@ -42,7 +45,9 @@ fn start_01_ready() {
     });
 }
 
-/// If a task ends before it is ready, `start` returns the task's result.
+/// - given: children that drop their `Started`, forget it, or return it
+/// - when: they return without having called `ready`
+/// - then: `StartError::Ended` with what they returned
 #[test]
 fn start_02_ended_first() {
     each_run(|| {
@@ -68,7 +73,10 @@ fn start_02_ended_first() {
     });
 }
 
-/// A panic before `ready` is the error of `start`. A panic after it is the error of `join`.
+/// - given: a child that panics before it is ready, and one after
+/// - when: `s.start` is called
+/// - then: `Join(Panicked)`, and the scope ends normally; in the second case the value and the
+///   handle, and `join` returns `Panicked`
 #[test]
 fn start_03_panics_first() {
     each_run(|| {
@@ -90,7 +98,10 @@ fn start_03_panics_first() {
     });
 }
 
-/// Any task or thread that has the `Started` may call `ready`, at any time.
+/// - given: a child that sends its `Started` to a sibling, to a plain thread, or out of the scope
+/// - when: they call `ready`
+/// - then: `start` returns the value, if the child has not ended before; a value that comes later
+///   is dropped
 #[test]
 fn start_04_sent_elsewhere() {
     each_run(|| {
@@ -133,7 +144,9 @@ fn start_04_sent_elsewhere() {
     });
 }
 
-/// `ready` may be called in places where waiting is not allowed.
+/// - given: a callback, a predicate, a destructor during a panic, and code under `no_suspend`
+/// - when: they call `ready`
+/// - then: `start` returns the value
 #[test]
 fn start_05_ready_never_waits() {
     each_run(|| {
@@ -185,7 +198,10 @@ fn start_05_ready_never_waits() {
     });
 }
 
-/// If the caller is cancelled, the child has ended when `start` returns.
+/// - given: a caller that waits in `start`
+/// - when: it is cancelled
+/// - then: the child is cancelled and awaited, then `start` returns `CallerCancelled`; what the
+///   child returns, or reports meanwhile, has been dropped
 #[test]
 fn start_06_caller_cancelled() {
     each_run(|| {
@@ -216,7 +232,9 @@ fn start_06_caller_cancelled() {
     });
 }
 
-/// A caller that has been cancelled spawns nothing.
+/// - given: a caller that has been cancelled
+/// - when: `s.start` is called
+/// - then: `CallerCancelled`, and the closure is dropped unrun
 #[test]
 fn start_07_cancelled_before() {
     each_run(|| {
@@ -240,7 +258,9 @@ fn start_07_cancelled_before() {
     });
 }
 
-/// A time limit acts as a cancellation, and `timeout` reports it.
+/// - given: `s.start` in a `timeout` around a child that is never ready
+/// - when: the time is up
+/// - then: the child is cancelled and awaited, and the `timeout` returns `Elapsed`
 #[test]
 fn start_08_time_limit() {
     each_run(|| {
@@ -264,7 +284,12 @@ fn start_08_time_limit() {
     });
 }
 
-/// `s.cancel()` reaches the child, but not the body that waits for it.
+/// - given: children that are parked, or have not begun, before they are ready
+/// - when: `s.cancel()` is called
+/// - then: the waits of the parked one fail: `Ended` if it then returns, the value if it then calls
+///   `ready`; for the other, `start` returns `Join(Cancelled)`
+///
+/// The body that waits for the child is not cancelled.
 #[test]
 fn start_09_scope_cancelled() {
     each_run(|| {
@@ -306,6 +331,12 @@ fn start_09_scope_cancelled() {
     });
 }
 
+/// - given: a daemon that waits in `start` when the body of its scope ends, and calls `start` again
+///   when it has been cancelled
+/// - when: the child calls `ready` and ends
+/// - then: the scope has waited for the child, and `start` returns the value; the second call
+///   returns `CallerCancelled`
+///
 /// A child that a daemon has started is an ordinary child.
 #[test]
 fn start_10_scope_ends() {
@@ -333,7 +364,12 @@ fn start_10_scope_ends() {
     });
 }
 
-/// `ready` competes with a cancellation. In either case the value is dropped exactly once.
+/// - given: a child that calls `ready` on another worker
+/// - when: its caller is cancelled at the same moment
+/// - then: the value is returned, with a handle to a child that continues, or it is dropped and the
+///   child is cancelled
+///
+/// In either case the value is dropped exactly once.
 #[test]
 fn start_11_ready_meets_cancel() {
     run_on(2, || {
@@ -381,7 +417,10 @@ fn start_11_ready_meets_cancel() {
     });
 }
 
-/// If the child returns an error, the `try_scope` fails with it.
+/// - given: children of a `try_scope`
+/// - when: they are ready, or fail before that
+/// - then: the value and the handle are returned; or the scope returns the error and `start`
+///   returns `Join`
 #[test]
 fn start_12_try_scope() {
     each_run(|| {
@@ -406,7 +445,9 @@ fn start_12_try_scope() {
     });
 }
 
-/// `start` panics in the cases in which `spawn` or a wait panics.
+/// - given: a plain thread, and code under `no_suspend`
+/// - when: `s.start` is called
+/// - then: it panics, and the closure is dropped unrun
 #[test]
 fn start_13_needs_a_task() {
     each_run(|| {
@@ -432,7 +473,9 @@ fn start_13_needs_a_task() {
     });
 }
 
-/// A panic of the child is reported even if the caller was cancelled.
+/// - given: a child that panics when it is cancelled
+/// - when: its caller is cancelled while it waits in `start`
+/// - then: `start` returns `Join(Panicked)`, and the scope ends normally
 #[test]
 fn start_14_panics_when_cancelled() {
     each_run(|| {

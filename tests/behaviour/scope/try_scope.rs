@@ -8,7 +8,9 @@ use ecru::{CancelReason, JoinError};
 
 use crate::support::{Counted, each_run, forever, ms, payload_of, settle, until};
 
-/// If nothing fails, the scope returns the body's value.
+/// - given: children that return `Ok`
+/// - when: the body returns `Ok`
+/// - then: `try_scope` returns the body's value
 #[test]
 fn scope_34_try_all_well() {
     each_run(|| {
@@ -21,7 +23,9 @@ fn scope_34_try_all_well() {
     });
 }
 
-/// The first failure cancels the body and the siblings, and is returned when they have ended.
+/// - given: a parked sibling and a body that waits
+/// - when: a child returns `Err`
+/// - then: both are cancelled with the reason `Sibling` and awaited, and the `Err` is returned
 #[test]
 fn scope_35_try_child_fails() {
     each_run(|| {
@@ -50,7 +54,9 @@ fn scope_35_try_child_fails() {
     });
 }
 
-/// A failed child's error belongs to the scope. The child's join reports that it failed.
+/// - given: a child of `try_scope` that returned `Err`
+/// - when: it is joined
+/// - then: `JoinError::Failed`; the error itself is passed to the scope
 #[test]
 fn scope_36_try_failed_join() {
     each_run(|| {
@@ -66,7 +72,9 @@ fn scope_36_try_failed_join() {
     });
 }
 
-/// A failure of the body cancels the children.
+/// - given: a parked child
+/// - when: the body returns `Err`
+/// - then: the child is cancelled and awaited, and the `Err` is returned
 #[test]
 fn scope_37_try_body_fails() {
     each_run(|| {
@@ -87,7 +95,9 @@ fn scope_37_try_body_fails() {
     });
 }
 
-/// A panic also cancels all, and continues with its payload.
+/// - given: a parked sibling
+/// - when: a child of `try_scope` panics
+/// - then: the sibling is cancelled and awaited, then the panic is resumed
 #[test]
 fn scope_38_try_child_panics() {
     each_run(|| {
@@ -113,7 +123,9 @@ fn scope_38_try_child_panics() {
     });
 }
 
-/// The scope returns the cause, not a failure that it caused.
+/// - given: a child that fails because it was cancelled
+/// - when: it ends before the child whose error was the cause
+/// - then: the cause is returned
 #[test]
 fn scope_39_try_real_error_beats_cancelled() {
     each_run(|| {
@@ -139,7 +151,9 @@ fn scope_39_try_real_error_beats_cancelled() {
     });
 }
 
-/// Of two errors the first in time is returned.
+/// - given: two children that fail, neither of them cancelled
+/// - when: one ends before the other
+/// - then: the first error in time is returned
 #[test]
 fn scope_40_try_first_error_wins() {
     each_run(|| {
@@ -165,7 +179,9 @@ fn scope_40_try_first_error_wins() {
     });
 }
 
-/// A child that was cancelled on purpose does not fail the scope.
+/// - given: a child whose handle was cancelled and that returns `Err`
+/// - when: the scope ends
+/// - then: `Ok`: that error does not fail the scope
 #[test]
 fn scope_41_try_cancelled_on_purpose() {
     each_run(|| {
@@ -186,7 +202,9 @@ fn scope_41_try_cancelled_on_purpose() {
     });
 }
 
-/// Neither does a child that was cancelled by `s.cancel()`.
+/// - given: children that return `Err` after `s.cancel()`
+/// - when: the scope ends
+/// - then: `Ok`
 #[test]
 fn scope_42_try_scope_cancelled_on_purpose() {
     each_run(|| {
@@ -207,7 +225,9 @@ fn scope_42_try_scope_cancelled_on_purpose() {
     });
 }
 
-/// Neither does a daemon at the end.
+/// - given: a daemon that returns `Err` when it is cancelled at the end
+/// - when: the scope ends
+/// - then: `Ok`
 #[test]
 fn scope_43_try_daemon_at_the_end() {
     each_run(|| {
@@ -220,7 +240,9 @@ fn scope_43_try_daemon_at_the_end() {
     });
 }
 
-/// A daemon that fails before the end fails the scope.
+/// - given: a daemon that returns `Err` while the body is running
+/// - when: it ends
+/// - then: the scope is cancelled and the `Err` returned
 #[test]
 fn scope_44_try_daemon_fails() {
     each_run(|| {

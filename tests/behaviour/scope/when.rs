@@ -13,7 +13,9 @@ use crate::support::{
     Counted, Watchdog, alone, each_run, ms, panic_text, run_on, run_placed, until,
 };
 
-/// Each item goes to one task, with its borrows.
+/// - given: a hundred tasks of `spawn_when` over one channel
+/// - when: a hundred values are sent
+/// - then: each task has begun with one of them, and none began earlier
 #[test]
 fn when_01_begins_with_its_item() {
     each_run(|| {
@@ -37,8 +39,9 @@ fn when_01_begins_with_its_item() {
     });
 }
 
-/// Sources of several kinds: an item that is already there, a task's handle, a time, a closed
-/// channel.
+/// - given: an item that is there, a buffered value, a handle, a time, a closed channel
+/// - when: `spawn_when` waits for it
+/// - then: the task begins with it
 #[test]
 fn when_02_sources_of_each_kind() {
     each_run(|| {
@@ -62,8 +65,11 @@ fn when_02_sources_of_each_kind() {
     });
 }
 
-/// If the task is cancelled before there is an item, its function is dropped without being called.
-/// The item is left to other receivers.
+/// - given: tasks that wait for an item
+/// - when: they are cancelled by their handle, or with their scope, before or after they were
+///   spawned
+/// - then: `join` returns `Cancelled`, the function is dropped unrun, and the item goes to another
+///   task
 #[test]
 fn when_03_cancelled_before() {
     each_run(|| {
@@ -89,8 +95,9 @@ fn when_03_cancelled_before() {
     });
 }
 
-/// The same holds for requests from outside: a time limit, a panic of the body, a failure of a
-/// sibling.
+/// - given: a task that waits for an item
+/// - when: a time limit passes, the scope's body panics, a sibling fails
+/// - then: the task is cancelled and the scope ends
 #[test]
 fn when_04_cancelled_from_further_out() {
     each_run(|| {
@@ -118,7 +125,9 @@ fn when_04_cancelled_from_further_out() {
     });
 }
 
-/// Once the item has been taken, the task begins, even if it has been cancelled since.
+/// - given: a task whose item was taken and that has not begun
+/// - when: it is cancelled
+/// - then: it begins with the item, and its waits are cancelled
 #[test]
 fn when_05_an_item_that_was_taken_is_not_lost() {
     run_on(1, || {
@@ -134,7 +143,9 @@ fn when_05_an_item_that_was_taken_is_not_lost() {
     });
 }
 
-/// A panic of a predicate or of the function is the panic of the task.
+/// - given: a predicate, or a function, that panics
+/// - when: there is an item
+/// - then: `join` returns `Panicked` with that panic
 #[test]
 fn when_06_panics_are_the_tasks() {
     each_run(|| {
@@ -152,8 +163,9 @@ fn when_06_panics_are_the_tasks() {
     });
 }
 
-/// The source is dropped before the task begins. Source and function may borrow from outside the
-/// scope.
+/// - given: a source that borrows from outside the scope
+/// - when: the task begins, or is cancelled
+/// - then: the source has been dropped before that
 #[test]
 fn when_07_the_source_is_dropped_first() {
     struct Noting<'a, S>(S, &'a AtomicUsize);
@@ -189,7 +201,9 @@ fn when_07_the_source_is_dropped_first() {
     });
 }
 
-/// An item may come from a plain thread or from a callback.
+/// - given: tasks that wait for an item
+/// - when: it comes from a plain thread, or from a callback
+/// - then: they begin
 #[test]
 fn when_08_from_outside() {
     each_run(|| {
@@ -213,8 +227,9 @@ fn when_08_from_outside() {
     });
 }
 
-/// A request competes with an item, repeatedly. Either the task gets the item, or it is left to
-/// another receiver.
+/// - given: a task that waits for an item
+/// - when: the item and a cancel request come at the same time
+/// - then: either the task has the item, or the channel still has it
 #[test]
 fn when_09_request_against_item() {
     let rounds = if cfg!(debug_assertions) { 2_000 } else { 20_000 };
@@ -239,7 +254,9 @@ fn when_09_request_against_item() {
     });
 }
 
-/// A cancellation of the scope competes with the items of many tasks. No item is lost.
+/// - given: many tasks that wait for items
+/// - when: their scope is cancelled while items are sent
+/// - then: no item is lost, and none goes to two
 #[test]
 fn when_10_scope_against_items() {
     run_placed(2, Placement::Auto, || {
@@ -260,7 +277,11 @@ fn when_10_scope_against_items() {
     });
 }
 
-/// Many waiting tasks have no stacks.
+/// - given: a hundred thousand tasks that wait for an item
+/// - when: they wait
+/// - then: each takes less than 2 KiB
+///
+/// A waiting task has no stack.
 #[test]
 fn when_11_no_stack_until_then() {
     // This runs in a process of its own, because it measures memory.
@@ -289,8 +310,9 @@ fn resident() -> usize {
     pages * rustix::param::page_size()
 }
 
-/// Outside a run, `spawn_when` panics as `spawn` does. A wait that never ends keeps its scope open
-/// until the scope is cancelled.
+/// - given: a plain thread; a source that never has an item
+/// - when: `spawn_when` is called; the scope's body ends
+/// - then: it panics as `spawn` does; the scope waits until it is cancelled
 #[test]
 fn when_12_refused() {
     run_on(1, || {
@@ -316,7 +338,12 @@ fn when_12_refused() {
     });
 }
 
-/// A dump has a separate line for a task that waits for its item, until the task has the item.
+/// - given: tasks that wait for their items, in a scope, below a shield, and more than 10,000 of
+///   them
+/// - when: a dump is made
+/// - then: each is shown below its scope's task, with where it was spawned and the type of its
+///   source, without worker and stack; those beyond 10,000 are counted; one that has its item is
+///   shown as any other task
 #[test]
 fn when_13_shown_in_dumps() {
     each_run(|| {
@@ -385,7 +412,9 @@ fn when_13_shown_in_dumps_up_to_a_number_slow() {
     });
 }
 
-/// The deadlock report names tasks that wait for their items.
+/// - given: a run in which nothing is left but tasks that wait for items that never come
+/// - when: it is found to be stuck
+/// - then: the report names each, with where it was spawned and for what it waits
 #[test]
 fn when_14_deadlock_names_them() {
     for workers in [1, 2] {

@@ -7,6 +7,9 @@ use crate::support::{HOUR, everywhere, ms};
 use ecru::channel::{self, Select};
 use ecru::{Source, select, select_biased, source};
 
+/// - given: two receivers
+/// - when: one has a value, or gets one
+/// - then: the value is received from it
 #[test]
 fn select_01_a_receive_that_can_be_done_is() {
     everywhere(|side| {
@@ -34,6 +37,9 @@ fn select_01_a_receive_that_can_be_done_is() {
     });
 }
 
+/// - given: two senders
+/// - when: one has room, or gets some
+/// - then: the value is sent there
 #[test]
 fn select_02_a_send_that_can_be_done_is() {
     everywhere(|side| {
@@ -63,6 +69,9 @@ fn select_02_a_send_that_can_be_done_is() {
     });
 }
 
+/// - given: `wait(source)`
+/// - when: the source has an item
+/// - then: its arm is taken, with the item
 #[test]
 fn select_03_any_source_may_be_waited_for() {
     everywhere(|_| {
@@ -82,6 +91,9 @@ fn select_03_any_source_may_be_waited_for() {
     });
 }
 
+/// - given: `default`
+/// - when: no arm is ready
+/// - then: it is taken, without a wait
 #[test]
 fn select_04_default_if_nothing_can_be_done_now() {
     everywhere(|_| {
@@ -105,6 +117,9 @@ fn select_04_default_if_nothing_can_be_done_now() {
     });
 }
 
+/// - given: `default(d)`
+/// - when: no arm is ready for d
+/// - then: it is taken, never early; zero and `Duration::MAX` are allowed
 #[test]
 fn select_05_default_after_a_while() {
     everywhere(|side| {
@@ -139,6 +154,9 @@ fn select_05_default_after_a_while() {
     });
 }
 
+/// - given: arms of every kind that are all ready
+/// - when: the select is repeated
+/// - then: each arm is taken sometimes
 #[test]
 fn select_10_of_several_that_can_be_done_chance_picks_one() {
     everywhere(|_| {
@@ -172,6 +190,9 @@ fn select_10_of_several_that_can_be_done_chance_picks_one() {
     });
 }
 
+/// - given: `select_biased!`, `Select::new_biased`
+/// - when: several arms are ready
+/// - then: the first in the list is taken
 #[test]
 fn select_11_biased_takes_the_first_that_can_be_done() {
     everywhere(|_| {
@@ -207,6 +228,9 @@ fn select_11_biased_takes_the_first_that_can_be_done() {
     });
 }
 
+/// - given: a receive and a send that are both ready
+/// - when: a select of both runs
+/// - then: exactly one is done
 #[test]
 fn select_14_exactly_one_is_done() {
     everywhere(|_| {
@@ -224,6 +248,9 @@ fn select_14_exactly_one_is_done() {
     });
 }
 
+/// - given: the same channel twice, on both sides
+/// - when: the selects meet
+/// - then: each value goes through once
 #[test]
 fn select_15_the_same_channel_may_be_listed_twice() {
     everywhere(|side| {
@@ -257,6 +284,9 @@ fn select_15_the_same_channel_may_be_listed_twice() {
     });
 }
 
+/// - given: over a thousand selects that took other arms
+/// - when: a value is then sent and received
+/// - then: no waiter is left, and the channel works
 #[test]
 fn select_16_losers_leave_nothing_behind() {
     everywhere(|side| {

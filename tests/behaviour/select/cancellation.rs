@@ -7,6 +7,9 @@ use crate::support::{HOUR, everywhere, ms, run_on, settle};
 use ecru::channel::{self, RecvError, Select, SendError, TrySelectError};
 use ecru::{CancelReason, Cancelled, Source, select};
 
+/// - given: a `cancelled => ..` arm, and a value that is there
+/// - when: the task is cancelled
+/// - then: that arm is taken at once; nothing has been sent or received, and no value evaluated
 #[test]
 fn select_06_a_cancelled_select_takes_its_arm_for_that() {
     for workers in [1, 2] {
@@ -36,6 +39,10 @@ fn select_06_a_cancelled_select_takes_its_arm_for_that() {
     }
 }
 
+/// - given: no `cancelled` arm
+/// - when: the task is cancelled
+/// - then: one arm is taken, at random, with `RecvError::Cancelled`, `SendError::Cancelled(v)` or
+///   `Err(Cancelled)`
 #[test]
 fn select_07_without_one_an_arm_gets_its_own_cancelled() {
     for workers in [1, 2] {
@@ -69,6 +76,9 @@ fn select_07_without_one_an_arm_gets_its_own_cancelled() {
     }
 }
 
+/// - given: a `select!` and a `Select` that wait
+/// - when: their tasks are cancelled
+/// - then: they end, and are registered nowhere
 #[test]
 fn select_08_a_select_in_progress_is_woken_by_a_cancellation() {
     for workers in [1, 2] {
@@ -98,6 +108,9 @@ fn select_08_a_select_in_progress_is_woken_by_a_cancellation() {
     }
 }
 
+/// - given: a cancelled task
+/// - when: it runs a select with `default`
+/// - then: it does what is ready
 #[test]
 fn select_09_with_a_plain_default_it_is_no_cancel_point() {
     run_on(1, || {
@@ -119,6 +132,9 @@ fn select_09_with_a_plain_default_it_is_no_cancel_point() {
     });
 }
 
+/// - given: `timeout` and `shield`
+/// - when: a select inside waits
+/// - then: the earlier limit applies; in a shield the select ignores requests
 #[test]
 fn select_35_time_limits_and_shields_around_it() {
     everywhere(|_| {

@@ -9,6 +9,9 @@ use ecru::channel::{
     TryRecvError, TrySelectError,
 };
 
+/// - given: `Select`
+/// - when: `select`, `try_select`, `select_timeout` and `select_deadline` are called
+/// - then: they act as the macro, and return the operation's index
 #[test]
 fn select_19_the_dynamic_one_selects_sends_and_receives() {
     everywhere(|side| {
@@ -47,6 +50,9 @@ fn select_19_the_dynamic_one_selects_sends_and_receives() {
     });
 }
 
+/// - given: `Select`
+/// - when: `ready`, `try_ready`, `ready_timeout` and `ready_deadline` are called
+/// - then: the index of an operation that is ready; it has not been done
 #[test]
 fn select_20_ready_says_what_could_be_done_and_does_it_not() {
     everywhere(|side| {
@@ -102,6 +108,9 @@ fn select_20_ready_says_what_could_be_done_and_does_it_not() {
     });
 }
 
+/// - given: `Select`
+/// - when: `remove` is called
+/// - then: the others keep their indices; removing again panics and says why
 #[test]
 fn select_21_operations_are_removed_and_keep_their_numbers() {
     let (a, from_a) = channel::unbounded();
@@ -120,6 +129,9 @@ fn select_21_operations_are_removed_and_keep_their_numbers() {
     assert!(format!("{choice:?}").contains("Select"));
 }
 
+/// - given: a selected receive or send
+/// - when: it is dropped without being completed
+/// - then: the value is at the front again; the room and the receiver are free
 #[test]
 fn select_22_a_selected_operation_that_is_dropped_gives_back_what_it_has() {
     everywhere(|side| {
@@ -158,6 +170,10 @@ fn select_22_a_selected_operation_that_is_dropped_gives_back_what_it_has() {
     });
 }
 
+/// - given: no operations; an end of another channel; the wrong kind
+/// - when: it is used in this way
+/// - then: it panics, says what is wrong, and loses nothing; with a limit and no operations it
+///   times out
 #[test]
 fn select_23_misuse_of_the_dynamic_one_panics_and_says_how() {
     let (sender, receiver) = channel::unbounded::<u8>();
@@ -182,6 +198,9 @@ fn select_23_misuse_of_the_dynamic_one_panics_and_says_how() {
     assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1], "nothing is lost by it");
 }
 
+/// - given: a cancelled task
+/// - when: `select` and `ready` are called
+/// - then: one of the operations, at random, which fails with its own `Cancelled`
 #[test]
 fn select_24_a_cancelled_dynamic_one_gives_an_operation_that_fails() {
     for workers in [1, 2] {
@@ -214,6 +233,9 @@ fn select_24_a_cancelled_dynamic_one_gives_an_operation_that_fails() {
     }
 }
 
+/// - given: the errors of `Select`
+/// - when: they are formatted
+/// - then: the text mentions the select
 #[test]
 fn select_39_the_errors_say_what_happened() {
     fn shown(error: impl std::error::Error + Copy + Eq + Send + Sync + 'static) -> String {
@@ -225,6 +247,9 @@ fn select_39_the_errors_say_what_happened() {
     }
 }
 
+/// - given: a thousand operations
+/// - when: values come for some of them
+/// - then: those are selected, and nothing is left registered
 #[test]
 fn select_40_many_operations() {
     everywhere(|side| {
@@ -255,6 +280,9 @@ fn select_40_many_operations() {
     });
 }
 
+/// - given: a `Select`
+/// - when: it is cloned, and sent to another thread
+/// - then: both have the same operations under the same indices
 #[test]
 fn select_46_the_dynamic_one_is_cloned_and_shared() {
     fn shared<S: Clone + Send + Sync>(_: &S) {}
@@ -286,6 +314,9 @@ fn select_46_the_dynamic_one_is_cloned_and_shared() {
     });
 }
 
+/// - given: no buffer; one peer that waits in `send` or `recv`, and no other peers
+/// - when: `ready` is called, then `try_send` or `try_recv`
+/// - then: it succeeds
 #[test]
 fn select_49_what_ready_names_can_be_done_while_nobody_else_comes() {
     // There is one peer, which completes what it has begun.

@@ -4,6 +4,9 @@ use crate::support::{HOUR, everywhere};
 use ecru::channel::{self, RecvError, SendError};
 use ecru::{select, select_biased};
 
+/// - given: a channel whose other side has been dropped or is dropped
+/// - when: it is selected, thousands of times
+/// - then: its arm is taken, with `Disconnected`, and the value is returned
 #[test]
 fn select_17_ends_that_have_gone_are_ready() {
     everywhere(|side| {
@@ -51,6 +54,9 @@ fn select_17_ends_that_have_gone_are_ready_thousands_of_times() {
     });
 }
 
+/// - given: selects that wait to send and to receive
+/// - when: `close` and `close_now` are called
+/// - then: all end; send arms have not evaluated a value yet
 #[test]
 fn select_18_close_wakes_selects_on_both_sides() {
     everywhere(|side| {

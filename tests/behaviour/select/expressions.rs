@@ -6,6 +6,9 @@ use crate::support::{everywhere, ms, panic_text, run_on};
 use ecru::channel::{self, Receiver, RecvError, Select, Sender};
 use ecru::select;
 
+/// - given: `return`, `?`, `break`, `continue`, patterns, nesting
+/// - when: they are used in arms
+/// - then: they act as in a `match`
 #[test]
 fn select_32_it_is_an_expression_in_any_place() {
     fn answer(receiver: &Receiver<u32>, sender: &Sender<u32>) -> Result<u32, RecvError> {
@@ -56,6 +59,9 @@ fn select_32_it_is_an_expression_in_any_place() {
     assert_eq!(nested, 5);
 }
 
+/// - given: calls, fields, blocks, temporaries, references
+/// - when: they are used as operands
+/// - then: each is evaluated once; temporaries live as long as the select
 #[test]
 fn select_33_operands_may_be_any_expressions() {
     struct Ends {
@@ -97,6 +103,9 @@ fn select_33_operands_may_be_any_expressions() {
     assert_eq!(message, None);
 }
 
+/// - given: a `no_suspend` section
+/// - when: a select that may wait, ready or not
+/// - then: it panics
 #[test]
 fn select_34_inside_no_suspend_it_panics_unless_it_has_a_default() {
     everywhere(|_| {
@@ -118,6 +127,9 @@ fn select_34_inside_no_suspend_it_panics_unless_it_has_a_default() {
     });
 }
 
+/// - given: the sieve of primes as tasks and channels
+/// - when: it is run
+/// - then: it yields the primes, and all tasks end
 #[test]
 fn select_38_nodes_of_a_graph_in_go_s_manner() {
     // A sieve: each stage passes on the numbers that its prime does not divide, and waits for the
@@ -162,6 +174,9 @@ fn select_38_nodes_of_a_graph_in_go_s_manner() {
     });
 }
 
+/// - given: the module `ecru::channel`
+/// - when: `channel::select!` and `channel::select_biased!` are used
+/// - then: they are the same macros
 #[test]
 fn select_47_the_macros_are_found_beside_the_channels_too() {
     let (sender, receiver) = channel::bounded(1);

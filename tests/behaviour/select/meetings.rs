@@ -7,6 +7,9 @@ use crate::support::{HOUR, everywhere, ms, run_on};
 use ecru::channel::{self, Receiver, Sender};
 use ecru::{select, select_biased};
 
+/// - given: `after`, `tick` as arms
+/// - when: they become due
+/// - then: the arm is taken, never early; a timer that has fired is never taken again
 #[test]
 fn select_25_timers_in_a_select() {
     everywhere(|_| {
@@ -38,6 +41,9 @@ fn select_25_timers_in_a_select() {
     });
 }
 
+/// - given: three senders that never stop
+/// - when: a receiver selects among them
+/// - then: no sender is starved
 #[test]
 fn select_26_every_arm_is_reached_in_time() {
     everywhere(|side| {
@@ -76,6 +82,9 @@ fn select_26_every_arm_is_reached_in_time() {
     });
 }
 
+/// - given: a thousand selects with a send arm on one channel
+/// - when: ten values are received
+/// - then: exactly ten were sent
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn select_27_a_thousand_that_would_send_and_ten_receives() {
@@ -104,6 +113,9 @@ fn select_27_a_thousand_that_would_send_and_ten_receives() {
     });
 }
 
+/// - given: a channel without a buffer
+/// - when: a select meets a send, a receive, or another select
+/// - then: values arrive in order
 #[test]
 fn select_28_selects_meet_plain_ends_and_each_other() {
     everywhere(|side| {
@@ -141,6 +153,9 @@ fn select_28_selects_meet_plain_ends_and_each_other() {
     });
 }
 
+/// - given: two selects, each with a send arm to and a receive arm from the other
+/// - when: they meet, repeatedly
+/// - then: one sends, and the other receives
 #[test]
 fn select_29_two_that_would_send_to_each_other_agree() {
     everywhere(|side| {
@@ -163,6 +178,9 @@ fn select_29_two_that_would_send_to_each_other_agree() {
     });
 }
 
+/// - given: a select that would both send and receive on one channel without a buffer
+/// - when: it is alone; it meets another select like it
+/// - then: it waits; the two exchange a value
 #[test]
 fn select_30_it_is_not_its_own_peer() {
     everywhere(|side| {
@@ -197,6 +215,9 @@ fn select_30_it_is_not_its_own_peer() {
     });
 }
 
+/// - given: two values, and two selects with `default` at the same time
+/// - when: both select
+/// - then: both receive a value
 #[test]
 fn select_31_a_value_that_is_there_is_found_by_one_of_those_who_look() {
     everywhere(|side| {

@@ -7,6 +7,9 @@ use crate::support::{everywhere, ms, panic_text};
 use ecru::channel::{self, Select, Sender};
 use ecru::select;
 
+/// - given: an arm `send(s, v)`
+/// - when: another arm is taken; this arm is taken
+/// - then: v is not evaluated; v is evaluated once
 #[test]
 fn select_12_a_value_is_made_only_when_its_arm_is_taken() {
     everywhere(|side| {
@@ -40,6 +43,9 @@ fn select_12_a_value_is_made_only_when_its_arm_is_taken() {
     });
 }
 
+/// - given: room or a receiver reserved for an arm
+/// - when: v panics, returns, uses `?`, or the `SelectedOperation` is dropped
+/// - then: others can use the room; the receiver still waits and is served
 #[test]
 fn select_13_what_was_reserved_is_given_back_when_the_value_does_not_come() {
     fn leaves(sender: &Sender<u8>, value: Option<u8>) -> Option<()> {
@@ -78,6 +84,9 @@ fn select_13_what_was_reserved_is_given_back_when_the_value_does_not_come() {
     });
 }
 
+/// - given: unbounded, dropping, sliding and oneshot channels
+/// - when: a select sends
+/// - then: it succeeds without waiting
 #[test]
 fn select_36_to_send_where_nobody_ever_waits() {
     everywhere(|_| {
@@ -96,6 +105,9 @@ fn select_36_to_send_where_nobody_ever_waits() {
     });
 }
 
+/// - given: a sender and a receiver that arrive at the same time
+/// - when: a select of both runs
+/// - then: exactly one of the two is served
 #[test]
 fn select_37_a_read_and_a_send_of_which_exactly_one_is_done() {
     everywhere(|side| {

@@ -36,6 +36,10 @@ impl Source for Mover<'_> {
     fn waiters<'a>(&'a self, _: &mut dyn FnMut(&'a WaitList)) {}
 }
 
+/// - given: a value, or room, that moves between two channels and is always in one of them
+/// - when: a select with `default` or `default(Duration::ZERO)`, `try_select` or `try_ready` looks
+///   for it
+/// - then: it is found
 #[test]
 fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment() {
     everywhere(|_| {
@@ -186,6 +190,9 @@ fn select_42_default_is_taken_only_if_no_arm_was_ready_at_one_moment_for_sends_s
 
 const LOOKS: u32 = 6_000;
 
+/// - given: ready arms listed after arms that are not ready
+/// - when: `select!` and `Select` are repeated
+/// - then: each ready arm is taken equally often, by a chi-squared test
 #[test]
 fn select_43_each_ready_arm_has_the_same_chance() {
     run_on(1, || {
@@ -240,6 +247,9 @@ fn select_43_each_ready_arm_has_the_same_chance_dynamic() {
     });
 }
 
+/// - given: no buffer; `Select::ready` on a receive, and a select with a send arm
+/// - when: either comes first; also among other channels
+/// - then: `ready` names the receive, and receiving then meets the select
 #[test]
 fn select_41_ready_and_a_select_that_would_send_meet() {
     for first in ["ready", "send"] {
@@ -318,6 +328,11 @@ fn select_41_ready_and_a_select_that_would_send_meet_among_others() {
     });
 }
 
+/// - given: no buffer; a select with a send arm waits
+/// - when: `try_recv`, `try_iter`, a select with `default` or `try_select` polls
+/// - then: the select evaluates its value, and the poll gets it; the poll gets nothing if the value
+///   does not come, takes longer than 5 ms, or under `no_suspend`; a late value goes to the next
+///   receiver
 #[test]
 fn select_44_a_poll_meets_a_select_that_would_send() {
     everywhere(|side| {
@@ -479,6 +494,9 @@ fn select_44_a_poll_meets_a_select_that_would_send_and_waits_for_the_poller() {
     });
 }
 
+/// - given: no buffer; the receiver leaves while the value is being evaluated
+/// - when: a select with `default` or `default(d)`, `try_select` or `select_timeout` sends
+/// - then: the send succeeds at once, and the next receiver gets the value
 #[test]
 fn select_45_with_a_default_a_send_whose_receiver_has_left_does_not_wait() {
     type Send = fn(&Sender<u32>, &dyn Fn() -> u32) -> Option<()>;

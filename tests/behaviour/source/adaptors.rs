@@ -14,6 +14,9 @@ use ecru::channel::{self, RecvError, Select};
 use ecru::select;
 use ecru::source::{self, Either};
 
+/// - given: `map(f)`
+/// - when: an item comes
+/// - then: f runs once, on the waiter's stack; it may wait, and the sender is not delayed
 #[test]
 fn source_09_map_runs_on_the_waiter_s_own_stack_after_the_item_is_taken() {
     everywhere(|side| {
@@ -47,6 +50,9 @@ fn source_09_map_runs_on_the_waiter_s_own_stack_after_the_item_is_taken() {
     });
 }
 
+/// - given: `a.or(b)`, both with items
+/// - when: it is waited for
+/// - then: items of `a` come first; those of `b` stay
 #[test]
 fn source_10_or_prefers_the_first_and_takes_nothing_from_the_other() {
     everywhere(|side| {
@@ -73,6 +79,9 @@ fn source_10_or_prefers_the_first_and_takes_nothing_from_the_other() {
     });
 }
 
+/// - given: two waiters for values of different kinds
+/// - when: values of both kinds come in any order
+/// - then: each gets its own values, in order, and nothing is lost
 #[test]
 fn source_11_a_refusing_filter_leaves_the_value_for_others() {
     everywhere(|side| {
@@ -92,6 +101,10 @@ fn source_11_a_refusing_filter_leaves_the_value_for_others() {
     });
 }
 
+/// - given: a value at the front of the buffer that every filter refuses
+/// - when: another value is behind it
+/// - then: the waiters wait until the first is gone; without a buffer each waiting sender's value
+///   is offered
 #[test]
 fn source_12_only_the_value_at_the_front_is_offered() {
     everywhere(|side| {
@@ -122,6 +135,10 @@ fn source_12_only_the_value_at_the_front_is_offered() {
     });
 }
 
+/// - given: `filter` on a receiver, on `&`, on `race` and `or`, before `map`, each side before
+///   `either`
+/// - when: values come
+/// - then: the predicate decides; refused values stay
 #[test]
 fn source_13_filters_stand_on_receivers_and_on_races_of_them() {
     everywhere(|_| {
@@ -148,6 +165,9 @@ fn source_13_filters_stand_on_receivers_and_on_races_of_them() {
     });
 }
 
+/// - given: a filter that refuses everything
+/// - when: all senders are dropped
+/// - then: it returns `Disconnected`, and the predicate is not called
 #[test]
 fn source_14_a_disconnect_passes_every_filter() {
     everywhere(|side| {
@@ -167,6 +187,9 @@ fn source_14_a_disconnect_passes_every_filter() {
     });
 }
 
+/// - given: a predicate that panics when it runs on the sender
+/// - when: a value is sent
+/// - then: the sender is not affected; the panic is resumed in the waiter
 #[test]
 fn source_16_a_predicate_s_panic_is_the_waiter_s() {
     everywhere(|side| {
@@ -195,6 +218,9 @@ fn source_16_a_predicate_s_panic_is_the_waiter_s() {
     });
 }
 
+/// - given: a predicate that sleeps
+/// - when: it is called
+/// - then: it panics, as any wait under `no_suspend`; nothing is lost
 #[test]
 fn source_17_predicates_must_not_wait() {
     everywhere(|_| {
@@ -206,6 +232,9 @@ fn source_17_predicates_must_not_wait() {
     });
 }
 
+/// - given: three filtered receivers with different predicates
+/// - when: values come
+/// - then: each value goes to the first receiver that accepts it
 #[test]
 fn source_34_filtered_receivers_are_served_in_order() {
     run_on(1, || {
@@ -230,6 +259,10 @@ fn source_34_filtered_receivers_are_served_in_order() {
     });
 }
 
+/// - given: a predicate that drops the last sender of the channel that calls it, and then accepts,
+///   refuses or panics
+/// - when: it is called at once, before a wait, or for another waiter
+/// - then: the channel is closed, and all receivers get `Disconnected`
 #[test]
 fn source_43_a_predicate_may_drop_the_last_sender() {
     everywhere(|side| {
@@ -287,6 +320,11 @@ fn source_43_a_predicate_may_drop_the_last_sender() {
     });
 }
 
+/// - given: a predicate that drops a subscription, a future and a selected operation of the channel
+///   that calls it
+/// - when: it is called, at once or for a waiter
+/// - then: the call continues; when the channel is unlocked, the dropped waiters have left their
+///   lists, and their value or room is returned
 #[test]
 fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
     everywhere(|side| {
@@ -336,6 +374,9 @@ fn source_45_a_predicate_may_drop_what_waits_on_its_channel() {
     });
 }
 
+/// - given: a filter that refuses the value in the buffer; all senders have been dropped
+/// - when: it is polled, or waited for
+/// - then: there is no item until another receiver has taken the value; then `Disconnected`
 #[test]
 fn source_44_a_refused_value_is_in_front_of_the_disconnect() {
     everywhere(|side| {

@@ -9,6 +9,10 @@ use ecru::channel::{self, RecvError, TryRecvError};
 use ecru::source::{self};
 use ecru::{CancelReason, Source};
 
+/// - given: a cancelled task, and items that are there
+/// - when: it waits
+/// - then: `Cancelled` at once, with its reason, before any source is looked at; `try_take` is no
+///   cancellation point
 #[test]
 fn source_06_a_cancelled_wait_takes_nothing() {
     for workers in [1, 2] {
@@ -32,6 +36,9 @@ fn source_06_a_cancelled_wait_takes_nothing() {
     }
 }
 
+/// - given: waits of every kind
+/// - when: their tasks are cancelled
+/// - then: each ends with `Cancelled` and stays registered nowhere
 #[test]
 fn source_07_a_wait_in_progress_is_woken_by_a_cancellation() {
     for workers in [1, 2] {
@@ -60,6 +67,9 @@ fn source_07_a_wait_in_progress_is_woken_by_a_cancellation() {
     }
 }
 
+/// - given: a wait that has been given its value, or a send whose value has been taken
+/// - when: the task is cancelled before it continues
+/// - then: the wait returns the value, and the send succeeds
 #[test]
 fn source_08_a_value_handed_over_wins_over_a_cancellation() {
     run_on(1, || {
@@ -84,6 +94,9 @@ fn source_08_a_value_handed_over_wins_over_a_cancellation() {
     });
 }
 
+/// - given: a value that is refused
+/// - when: a time limit around the wait passes
+/// - then: the wait ends, and the value is still there
 #[test]
 fn source_15_a_filter_that_never_agrees_waits_until_it_is_cancelled() {
     everywhere(|_| {
@@ -95,6 +108,9 @@ fn source_15_a_filter_that_never_agrees_waits_until_it_is_cancelled() {
     });
 }
 
+/// - given: a `no_suspend` section
+/// - when: it waits for a source, ready or not
+/// - then: it panics; calls that never wait work
 #[test]
 fn source_29_a_wait_inside_no_suspend_panics() {
     everywhere(|_| {
@@ -116,6 +132,9 @@ fn source_29_a_wait_inside_no_suspend_panics() {
     });
 }
 
+/// - given: a receive in a shield
+/// - when: its task is cancelled, values come
+/// - then: it receives one; the request stays pending for the next wait outside
 #[test]
 fn source_30_in_a_shield_a_wait_is_deaf_and_takes_exactly_one() {
     for workers in [1, 2] {
@@ -143,6 +162,9 @@ fn source_30_in_a_shield_a_wait_is_deaf_and_takes_exactly_one() {
     }
 }
 
+/// - given: waits of every kind, in tasks and on threads
+/// - when: the limit passes
+/// - then: they end, never early, and stay registered nowhere
 #[test]
 fn source_31_a_time_limit_around_a_wait() {
     everywhere(|_| {
@@ -157,6 +179,9 @@ fn source_31_a_time_limit_around_a_wait() {
     });
 }
 
+/// - given: a cancelled task that ignores every error
+/// - when: it waits in a loop
+/// - then: other tasks run
 #[test]
 fn source_35_a_cancelled_wait_lets_others_run() {
     run_on(1, || {

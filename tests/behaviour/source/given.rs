@@ -10,6 +10,9 @@ use ecru::Source;
 use ecru::channel::{self};
 use ecru::source::{self, Either};
 
+/// - given: `from_iter`, and several waiters
+/// - when: they take all items
+/// - then: each item is taken once; after the last one they wait
 #[test]
 fn source_24_from_iter_has_each_item_once_and_then_nothing() {
     everywhere(|side| {
@@ -27,6 +30,9 @@ fn source_24_from_iter_has_each_item_once_and_then_nothing() {
     });
 }
 
+/// - given: `ready(v)`, `never()`
+/// - when: they are taken from
+/// - then: v once; never an item
 #[test]
 fn source_25_ready_and_never() {
     everywhere(|side| {
@@ -54,6 +60,9 @@ fn source_25_ready_and_never() {
     });
 }
 
+/// - given: a plain thread without a runtime
+/// - when: it races and waits
+/// - then: it works as in a task
 #[test]
 fn source_37_waiting_on_a_thread_costs_nothing_and_needs_no_runtime() {
     let (sender, receiver) = channel::unbounded();
@@ -67,6 +76,9 @@ fn source_37_waiting_on_a_thread_costs_nothing_and_needs_no_runtime() {
     assert_eq!(thread.join().unwrap(), (Ok(Ok(4)), true));
 }
 
+/// - given: `after`, `tick`
+/// - when: they are raced with others
+/// - then: the first to be due wins, never early
 #[test]
 fn source_38_timers_are_sources() {
     everywhere(|_| {
@@ -82,6 +94,9 @@ fn source_38_timers_are_sources() {
     });
 }
 
+/// - given: thousands of waits with a far timer
+/// - when: the other side wins each time
+/// - then: no wait for a timer remains
 #[test]
 fn source_39_a_timer_that_lost_costs_nothing() {
     run_on(1, || {
@@ -103,6 +118,9 @@ fn source_39_a_timer_that_lost_costs_nothing() {
     });
 }
 
+/// - given: a source in `map` and `race`
+/// - when: it is not waited for yet
+/// - then: it has not been looked at
 #[test]
 fn source_40_nothing_is_taken_early() {
     everywhere(|_| {

@@ -28,6 +28,9 @@ impl Source for Gate {
     }
 }
 
+/// - given: a type with `try_take` and `waiters`
+/// - when: a task or thread waits for it
+/// - then: the wait ends at once if there is an item, otherwise when it is notified
 #[test]
 fn source_01_a_type_of_the_user_s_own() {
     everywhere(|side| {
@@ -46,6 +49,9 @@ fn source_01_a_type_of_the_user_s_own() {
     });
 }
 
+/// - given: a source
+/// - when: it is passed by `&`, `&&`, `Box`, `Box<dyn ..>`
+/// - then: it is a source in each form
 #[test]
 fn source_02_references_and_boxes_are_sources_too() {
     everywhere(|_| {
@@ -63,6 +69,9 @@ fn source_02_references_and_boxes_are_sources_too() {
     });
 }
 
+/// - given: several waiters
+/// - when: `notify_one` and `notify_all` are called
+/// - then: one waiter looks again; all look again
 #[test]
 fn source_03_notify_one_tells_one_and_notify_all_everybody() {
     everywhere(|side| {
@@ -105,6 +114,9 @@ fn source_03_notify_one_tells_one_and_notify_all_everybody() {
     });
 }
 
+/// - given: five waiters
+/// - when: five notifications come
+/// - then: the waiters are notified in the order in which they came
 #[test]
 fn source_04_those_who_wait_are_told_in_the_order_in_which_they_came() {
     run_on(1, || {
@@ -120,6 +132,10 @@ fn source_04_those_who_wait_are_told_in_the_order_in_which_they_came() {
     });
 }
 
+/// - given: a race of two sources, and other waiters for each
+/// - when: items come for both at the same moment
+/// - then: a waiter that was notified but took the other item passes the notification on: no item
+///   stays while a waiter waits
 #[test]
 fn source_05_a_notified_loser_passes_it_on() {
     everywhere(|side| {
@@ -172,6 +188,9 @@ impl Source for Growing {
     }
 }
 
+/// - given: a source that names one more list with each look
+/// - when: it is waited for
+/// - then: it is notified by any of them
 #[test]
 fn source_33_the_number_of_lines_may_grow() {
     everywhere(|side| {
@@ -192,6 +211,9 @@ fn source_33_the_number_of_lines_may_grow() {
     });
 }
 
+/// - given: `ready`, `from_iter`
+/// - when: they are dropped untaken
+/// - then: the items are dropped
 #[test]
 fn source_41_sources_are_dropped_with_what_they_hold() {
     let drops = AtomicUsize::new(0);

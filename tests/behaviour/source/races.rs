@@ -9,6 +9,9 @@ use ecru::Source;
 use ecru::channel::{self, RecvError};
 use ecru::source::{self, Either};
 
+/// - given: a race of five channels
+/// - when: one gets a value
+/// - then: the race returns it, and is registered nowhere any more
 #[test]
 fn source_18_a_race_takes_the_first_and_nothing_from_the_others() {
     everywhere(|side| {
@@ -30,6 +33,9 @@ fn source_18_a_race_takes_the_first_and_nothing_from_the_others() {
     });
 }
 
+/// - given: a race of races, a thousand channels in all
+/// - when: it is waited for repeatedly
+/// - then: all values come, each once
 #[test]
 fn source_19_nested_races_of_a_thousand_channels_lose_nothing() {
     everywhere(|side| {
@@ -75,6 +81,9 @@ fn source_19_nested_races_of_a_thousand_channels_lose_nothing_slow() {
     });
 }
 
+/// - given: a race of no sources
+/// - when: it is waited for
+/// - then: the wait does not end
 #[test]
 fn source_20_a_race_of_none_never_has_anything() {
     everywhere(|_| {
@@ -84,6 +93,9 @@ fn source_20_a_race_of_none_never_has_anything() {
     });
 }
 
+/// - given: `race_indexed`
+/// - when: one has an item
+/// - then: its position comes with the item
 #[test]
 fn source_21_race_indexed_says_which() {
     everywhere(|_| {
@@ -96,6 +108,9 @@ fn source_21_race_indexed_says_which() {
     });
 }
 
+/// - given: two sources with different item types
+/// - when: one is ready first
+/// - then: `Left` or `Right`; the other source is not affected
 #[test]
 fn source_22_either_of_two_types() {
     everywhere(|side| {
@@ -114,6 +129,9 @@ fn source_22_either_of_two_types() {
     });
 }
 
+/// - given: `race`, `either`
+/// - when: both have an item
+/// - then: each is picked sometimes
 #[test]
 fn source_23_of_several_that_are_ready_chance_picks_one() {
     everywhere(|_| {
@@ -131,6 +149,9 @@ fn source_23_of_several_that_are_ready_chance_picks_one() {
     });
 }
 
+/// - given: four waiters for two sources
+/// - when: items come to both
+/// - then: each is received once
 #[test]
 fn source_26_each_item_goes_to_exactly_one_of_those_who_wait() {
     everywhere(|side| {
@@ -158,6 +179,9 @@ fn source_26_each_item_goes_to_exactly_one_of_those_who_wait() {
     });
 }
 
+/// - given: a race
+/// - when: all its channels are closed
+/// - then: all waiters get `Disconnected`
 #[test]
 fn source_27_a_race_of_closed_channels_is_over() {
     everywhere(|side| {
@@ -176,6 +200,9 @@ fn source_27_a_race_of_closed_channels_is_over() {
     });
 }
 
+/// - given: a race over the values that two tasks send
+/// - when: one wins
+/// - then: the other task runs on, and its value is still there
 #[test]
 fn source_28_a_race_cancels_nobody() {
     run_on(2, || {
@@ -197,6 +224,9 @@ fn source_28_a_race_cancels_nobody() {
     });
 }
 
+/// - given: a race of 3,000 sources
+/// - when: one has an item
+/// - then: it is found, and no waiter is left in any list
 #[test]
 fn source_32_many_sources_at_once() {
     everywhere(|side| {
@@ -213,6 +243,9 @@ fn source_32_many_sources_at_once() {
     });
 }
 
+/// - given: a task that never has to wait; two tasks that hand over to each other
+/// - when: others are ready, a timer is due
+/// - then: they get their turn
 #[test]
 fn source_36_operations_that_always_succeed_do_not_starve_others() {
     run_on(1, || {
@@ -249,6 +282,9 @@ fn source_36_operations_that_always_succeed_do_not_starve_others() {
     });
 }
 
+/// - given: a race in which ready sources are listed after sources that are not ready
+/// - when: `wait` and `try_take` of `race` and `race_indexed` are repeated
+/// - then: each ready source is picked equally often, by a chi-squared test
 #[test]
 fn source_42_each_ready_source_of_a_race_has_the_same_chance() {
     run_on(1, || {

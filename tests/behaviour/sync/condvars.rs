@@ -5,6 +5,9 @@ use crate::support::{each_run, ms, run_on, settle, until};
 use ecru::sync::{Condvar, Mutex};
 use std::thread;
 
+/// - given: tasks that wait for a `Condvar`
+/// - when: `notify_one` is called, then `notify_all`
+/// - then: the first continues, then the others; each has the lock
 #[test]
 fn sync_15_condvar_in_order() {
     run_on(1, || {
@@ -50,6 +53,9 @@ fn sync_15_condvar_in_order() {
     assert_eq!(turn.into_inner(), 150);
 }
 
+/// - given: a task that waits for a `Condvar`
+/// - when: it is cancelled while another holds the lock
+/// - then: it gets `Cancelled` once it has the lock again
 #[test]
 fn sync_16_condvar_cancelled() {
     each_run(|| {
@@ -81,6 +87,9 @@ fn sync_16_condvar_cancelled() {
     });
 }
 
+/// - given: a wait with a time limit
+/// - when: it is not notified, or it is notified
+/// - then: `timed_out` is true, or false
 #[test]
 fn sync_17_condvar_timeout() {
     let body = || {
@@ -104,6 +113,9 @@ fn sync_17_condvar_timeout() {
     each_run(body);
 }
 
+/// - given: `wait_while`, `wait_timeout_while`
+/// - when: the condition becomes false; is false already; stays true too long
+/// - then: the wait returns; returns at once; reports the timeout
 #[test]
 fn sync_18_condvar_while() {
     each_run(|| {
@@ -130,6 +142,9 @@ fn sync_18_condvar_while() {
     });
 }
 
+/// - given: a task that has been notified and has not run yet
+/// - when: it is cancelled
+/// - then: its wait returns `Ok`, and the notification is not lost
 #[test]
 fn sync_19_notification_wins() {
     run_on(1, || {

@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
+/// - given: a `Barrier` for three, tasks on one and on two workers, and threads
+/// - when: they arrive, round after round
+/// - then: they continue together, and each generation has one leader
 #[test]
 fn sync_31_barrier() {
     let (barrier, leaders) = (Barrier::new(3), AtomicUsize::new(0));
@@ -43,6 +46,9 @@ fn sync_31_barrier() {
     });
 }
 
+/// - given: two of three parties are waiting
+/// - when: one is cancelled
+/// - then: it leaves, and two more have to arrive
 #[test]
 fn sync_32_barrier_cancelled() {
     each_run(|| {
@@ -64,6 +70,9 @@ fn sync_32_barrier_cancelled() {
     });
 }
 
+/// - given: a barrier at which the last party has just arrived
+/// - when: a party that waited is cancelled before it has continued
+/// - then: it continues with the others
 #[test]
 fn sync_33_barrier_counts_who_was_there() {
     run_on(1, || {
@@ -102,6 +111,9 @@ fn sync_33_barrier_counts_who_was_there() {
     });
 }
 
+/// - given: a `Latch`
+/// - when: it is counted down, more often than its count
+/// - then: it opens once and for good, for all waiters; a cancelled wait returns `Cancelled`
 #[test]
 fn sync_34_latch() {
     let body = || {
@@ -123,6 +135,9 @@ fn sync_34_latch() {
     each_run(body);
 }
 
+/// - given: a `Notify` without a waiter
+/// - when: it is notified twice
+/// - then: one wait ends, and the next does not
 #[test]
 fn sync_35_notify_remembers_one() {
     let body = || {
@@ -142,6 +157,9 @@ fn sync_35_notify_remembers_one() {
     each_run(body);
 }
 
+/// - given: tasks that wait for a `Notify`
+/// - when: `notify_one` is called, then `notify_all`
+/// - then: the first waiter continues, then the others, and no notification is remembered
 #[test]
 fn sync_36_notify_in_order() {
     run_on(1, || {
@@ -174,6 +192,9 @@ fn sync_36_notify_in_order() {
     });
 }
 
+/// - given: a wait for a `Notify`
+/// - when: it is cancelled before the notification; after it
+/// - then: the notification goes to the next wait; to this wait
 #[test]
 fn sync_37_notify_cancelled() {
     run_on(1, || {
@@ -195,6 +216,10 @@ fn sync_37_notify_cancelled() {
     });
 }
 
+/// - given: `Notify`, `Latch`, `SetOnce` in a race
+/// - when: one has an item
+/// - then: the race returns it; a notification is taken from one source, and the other types keep
+///   their item for good
 #[test]
 fn sync_38_events_as_sources() {
     let body = || {

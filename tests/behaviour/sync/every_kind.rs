@@ -13,6 +13,9 @@ use std::thread;
 
 fn ignore<T>(_: T) {}
 
+/// - given: `Mutex`, `RwLock`, `OnceLock`
+/// - when: std's traits are used
+/// - then: they are implemented, also for unsized values
 #[test]
 fn sync_09_values_of_locks() {
     let mut mutex = Mutex::from(6);
@@ -58,6 +61,9 @@ fn sync_09_values_of_locks() {
     assert_eq!(once.into_inner(), Some(7));
 }
 
+/// - given: every call in `sync` that may wait
+/// - when: it is called inside `no_suspend`, although it would not have to wait
+/// - then: it panics; but the value of an initialized `OnceLock` may be used
 #[test]
 fn sync_10_no_suspend_refuses() {
     let mutex = Mutex::new(());
@@ -101,6 +107,9 @@ fn sync_10_no_suspend_refuses() {
     });
 }
 
+/// - given: a cancelled task
+/// - when: it waits for a value that is there
+/// - then: `Cancelled`, and the value is still there
 #[test]
 fn sync_45_cancelled_from_the_start() {
     each_run(|| {
@@ -134,6 +143,9 @@ impl Dice {
     }
 }
 
+/// - given: two workers and two threads
+/// - when: they lock, acquire, notify and cancel each other at random
+/// - then: no permit, notification or turn is lost
 #[test]
 fn sync_46_stress() {
     let (mutex, sum) = (Mutex::new(0), AtomicUsize::new(0));

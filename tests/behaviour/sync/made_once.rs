@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
+/// - given: a `OnceLock`, tasks on one and on two workers, and threads
+/// - when: all want its value, whose initializer waits
+/// - then: it is initialized once, and all get that value
 #[test]
 fn sync_39_made_once() {
     let made = AtomicUsize::new(0);
@@ -55,6 +58,9 @@ fn sync_39_made_once() {
     });
 }
 
+/// - given: a task that initializes the value while others wait
+/// - when: it fails, panics, or is cancelled
+/// - then: the next one initializes it
 #[test]
 fn sync_40_maker_fails() {
     run_on(1, || {
@@ -113,6 +119,9 @@ fn sync_40_maker_fails() {
     });
 }
 
+/// - given: the initializer of a value
+/// - when: it asks for that value
+/// - then: it panics and says so, and the next task can initialize the value
 #[test]
 fn sync_41_maker_needs_itself() {
     let body = || {
@@ -127,6 +136,9 @@ fn sync_41_maker_needs_itself() {
     each_run(body);
 }
 
+/// - given: a `OnceLock`
+/// - when: `set` during the initialization, or again; `wait`; a cancelled `wait_cancellable`
+/// - then: the value is returned to the caller; the value; `Cancelled`
 #[test]
 fn sync_42_set_and_wait() {
     run_on(1, || {
@@ -157,6 +169,9 @@ fn sync_42_set_and_wait() {
     });
 }
 
+/// - given: a `LazyLock` that has no value yet, or has one
+/// - when: `get`, `get_mut` and `force_mut` are called
+/// - then: the first two never compute it, and the last does; a closure that panics leaves no value
 #[test]
 fn sync_47_lazy_without_making() {
     let mut lazy = LazyLock::new(|| 41);
@@ -171,6 +186,9 @@ fn sync_47_lazy_without_making() {
     assert_eq!(LazyLock::get(&broken), None);
 }
 
+/// - given: a `LazyLock` whose closure returns, or panics
+/// - when: several tasks use it
+/// - then: the value, computed once; a panic every time, and later panics have std's text
 #[test]
 fn sync_43_lazy() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
@@ -201,6 +219,10 @@ fn sync_43_lazy() {
     });
 }
 
+/// - given: tasks and threads that wait for a `SetOnce`
+/// - when: it is set, and set again
+/// - then: all waiters get the value, and later ones too; the second value is returned to the
+///   caller
 #[test]
 fn sync_44_set_once() {
     let body = || {

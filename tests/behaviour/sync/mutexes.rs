@@ -6,6 +6,9 @@ use ecru::sync::{Mutex, RwLock, TryLockError};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// - given: a `Mutex`, tasks on one and on two workers, and plain threads
+/// - when: each adds to its value many times
+/// - then: nothing is lost
 #[test]
 fn sync_01_mutex_excludes() {
     let sum = Mutex::new(0);
@@ -14,6 +17,10 @@ fn sync_01_mutex_excludes() {
     assert_eq!(sum.into_inner(), 4 * 8 * 250);
 }
 
+/// - given: a task that waits while it holds the lock
+/// - when: others lock it
+/// - then: they park, their worker runs other tasks, and they get the lock in the order in which
+///   they came
 #[test]
 fn sync_02_mutex_across_waits() {
     run_on(1, || {
@@ -38,6 +45,9 @@ fn sync_02_mutex_across_waits() {
     });
 }
 
+/// - given: a cancelled task, and a lock that is free, or held
+/// - when: it locks
+/// - then: it gets the lock, and the next wait is cancelled
 #[test]
 fn sync_03_lock_is_no_cancel_point() {
     each_run(|| {
@@ -65,6 +75,9 @@ fn sync_03_lock_is_no_cancel_point() {
     });
 }
 
+/// - given: a task that unwinds
+/// - when: a destructor locks a lock that another task holds
+/// - then: it waits, and gets the lock
 #[test]
 fn sync_04_lock_while_unwinding() {
     each_run(|| {
@@ -84,6 +97,10 @@ fn sync_04_lock_while_unwinding() {
     });
 }
 
+/// - given: tasks that wait for a lock
+/// - when: one of them is cancelled
+/// - then: it gets `Cancelled`, and the next one gets the lock; a cancelled task does not get the
+///   lock even if it is free
 #[test]
 fn sync_05_lock_cancellable() {
     each_run(|| {
@@ -110,6 +127,9 @@ fn sync_05_lock_cancellable() {
     });
 }
 
+/// - given: a lock that is held, or free; a cancelled task, or `no_suspend`
+/// - when: `try_lock` is called
+/// - then: an error, or the lock, at once
 #[test]
 fn sync_06_try_lock() {
     each_run(|| {
@@ -127,6 +147,9 @@ fn sync_06_try_lock() {
     assert_eq!(TryLockError::WouldBlock.to_string(), "the lock cannot be acquired without waiting");
 }
 
+/// - given: a task that panics while it holds the lock
+/// - when: another locks it
+/// - then: it gets the value as the first task left it
 #[test]
 fn sync_07_no_poison() {
     each_run(|| {
@@ -144,6 +167,9 @@ fn sync_07_no_poison() {
     });
 }
 
+/// - given: a task that locks again as soon as it has unlocked
+/// - when: another waits
+/// - then: it gets its turn after at most two rounds
 #[test]
 fn sync_08_nobody_is_overtaken_twice() {
     run_on(1, || {

@@ -15,6 +15,10 @@ fn panic_with<G>(hold: impl FnOnce() -> G) {
     });
 }
 
+/// - given: a `poison::Mutex` whose holder panics, on a task and on a thread
+/// - when: it is locked, tried, taken apart, and cleared
+/// - then: `PoisonError` with the value each time, until it is cleared; a guard taken while
+///   unwinding does not poison
 #[test]
 fn sync_48_poisoned_mutex() {
     everywhere(|side| {
@@ -43,6 +47,9 @@ fn sync_48_poisoned_mutex() {
     });
 }
 
+/// - given: a `poison::RwLock`
+/// - when: a reader, a downgraded writer, and a writer panic
+/// - then: only the last one poisons it
 #[test]
 fn sync_49_poisoned_rwlock() {
     everywhere(|_| {
@@ -67,7 +74,9 @@ fn sync_49_poisoned_rwlock() {
     });
 }
 
-/// None of the waits is ended by a cancellation or by a time limit around it.
+/// - given: waits of `poison::{Condvar, Barrier}`
+/// - when: their task is cancelled, or a time limit around them passes
+/// - then: they continue to wait; their own time limit ends them
 #[test]
 fn sync_50_poison_waits_on() {
     each_run(|| {
@@ -111,7 +120,9 @@ fn sync_50_poison_waits_on() {
     });
 }
 
-/// A mutex that is poisoned while a condition is waited for.
+/// - given: a wait for a condition
+/// - when: the notifier panics while it holds the lock
+/// - then: `PoisonError` with the guard
 #[test]
 fn sync_51_poisoned_while_waiting() {
     everywhere(|side| {
@@ -137,8 +148,10 @@ fn sync_51_poisoned_while_waiting() {
     });
 }
 
-/// A task that is parked in the middle of unwinding does not poison the locks that its siblings
-/// hold.
+/// - given: a task parked in the middle of unwinding
+/// - when: a sibling on the same worker unlocks one mutex, and panics while it holds another after
+///   the task has ended
+/// - then: the second mutex is poisoned
 #[test]
 fn sync_52_poison_is_of_the_one_that_panics() {
     run_on(1, || {

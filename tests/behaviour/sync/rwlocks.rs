@@ -6,6 +6,9 @@ use ecru::sync::{Barrier, RwLock, RwLockWriteGuard};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
+/// - given: an `RwLock`, tasks on one and on two workers, and plain threads
+/// - when: they read and write
+/// - then: readers overlap, and a writer overlaps with no other task
 #[test]
 fn sync_11_readers_together_writers_alone() {
     let lock = RwLock::new(0);
@@ -43,6 +46,9 @@ fn sync_11_readers_together_writers_alone() {
     });
 }
 
+/// - given: a reader, followed by a waiting writer, reader and writer
+/// - when: the first reader leaves
+/// - then: the others follow in that order; no later task gets in before them
 #[test]
 fn sync_12_first_come_first_served() {
     run_on(1, || {
@@ -73,6 +79,9 @@ fn sync_12_first_come_first_served() {
     });
 }
 
+/// - given: a reader, a waiting writer, and a reader behind it
+/// - when: the writer is cancelled
+/// - then: the second reader reads beside the first
 #[test]
 fn sync_13_a_writer_that_leaves() {
     each_run(|| {
@@ -92,6 +101,9 @@ fn sync_13_a_writer_that_leaves() {
     });
 }
 
+/// - given: an `RwLock`
+/// - when: `try_read`, `try_write` and `downgrade` are called
+/// - then: they act as their names say; a cancelled task may call them, and also `read` and `write`
 #[test]
 fn sync_14_rwlock_without_waiting() {
     each_run(|| {

@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 
+/// - given: a `Semaphore` of three, tasks on one and on two workers
+/// - when: they acquire
+/// - then: at most three hold a permit, and returned permits are reused
 #[test]
 fn sync_20_semaphore_limits() {
     let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -25,6 +28,9 @@ fn sync_20_semaphore_limits() {
     assert_eq!(format!("{three:?}"), "Semaphore { available_permits: 3 }");
 }
 
+/// - given: a semaphore of two, both taken
+/// - when: a third task acquires in a `timeout`, and again after a release
+/// - then: `Elapsed`, then a permit
 #[test]
 fn sync_21_acquire_times_out() {
     let body = || {
@@ -42,6 +48,9 @@ fn sync_21_acquire_times_out() {
     each_run(body);
 }
 
+/// - given: a semaphore of one, 100 tasks
+/// - when: each adds 1,000 times under a permit
+/// - then: nothing is lost
 #[test]
 fn sync_22_binary_semaphore() {
     each_run(|| {
@@ -62,6 +71,9 @@ fn sync_22_binary_semaphore() {
     });
 }
 
+/// - given: a semaphore of 100
+/// - when: 1,000 tasks acquire and hold their permits, then all are cancelled
+/// - then: exactly 100 have a permit, and 900 get `Cancelled`
 #[test]
 fn sync_23_a_thousand_for_a_hundred() {
     each_run(|| {
@@ -88,6 +100,9 @@ fn sync_23_a_thousand_for_a_hundred() {
     });
 }
 
+/// - given: a waiter for many permits, and others behind it that want one
+/// - when: permits come one by one
+/// - then: they are kept for the first waiter; no task overtakes it, not even by `try_acquire`
 #[test]
 fn sync_24_many_is_not_starved() {
     run_on(1, || {
@@ -119,6 +134,9 @@ fn sync_24_many_is_not_starved() {
     });
 }
 
+/// - given: a waiter for many permits that has some already
+/// - when: it is cancelled
+/// - then: its permits go to the waiters behind it
 #[test]
 fn sync_25_leaving_gives_back() {
     each_run(|| {
@@ -136,6 +154,9 @@ fn sync_25_leaving_gives_back() {
     });
 }
 
+/// - given: a task that has been given a permit and has not run yet
+/// - when: it is cancelled
+/// - then: it has the permit, and the next wait is cancelled
 #[test]
 fn sync_26_permit_wins() {
     run_on(1, || {
@@ -160,6 +181,9 @@ fn sync_26_permit_wins() {
     });
 }
 
+/// - given: a permit
+/// - when: it goes to another thread, outlives the semaphore's handles, is split or forgotten
+/// - then: a dropped permit is returned once, and a forgotten one is not
 #[test]
 fn sync_27_permits_are_owned() {
     let semaphore = Semaphore::new(3);
@@ -190,6 +214,9 @@ fn sync_27_permits_are_owned() {
     });
 }
 
+/// - given: more permits than `MAX_PERMITS`
+/// - when: they are requested
+/// - then: it panics, and the semaphore is unchanged
 #[test]
 fn sync_28_semaphore_bounds() {
     let most = Semaphore::new(Semaphore::MAX_PERMITS);
@@ -223,6 +250,9 @@ impl Source for Wrapper<'_> {
     }
 }
 
+/// - given: races and wrappers over semaphores and channels
+/// - when: one has an item
+/// - then: one permit is taken from one semaphore; permits that were not taken are still there
 #[test]
 fn sync_29_semaphore_as_source() {
     let body = || {
@@ -257,6 +287,9 @@ fn sync_29_semaphore_as_source() {
     each_run(body);
 }
 
+/// - given: tasks that acquire, and tasks that wait for one of several semaphores
+/// - when: permits come
+/// - then: they are served in the order in which they came
 #[test]
 fn sync_30_semaphore_sources_in_line() {
     run_on(1, || {

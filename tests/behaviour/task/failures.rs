@@ -14,7 +14,9 @@ use crate::support::{
     OnDrop, each_run, forever, is_child, ms, quiet_panic, run_on, start_again, text_of, until,
 };
 
-/// A task that is parked in the middle of unwinding does not affect its siblings, nor they it.
+/// - given: a task that is parked inside a destructor while it unwinds
+/// - when: its sibling on the same worker locks a `std` mutex and panics
+/// - then: neither affects the other, and nothing aborts
 #[test]
 fn task_09_panics_are_its_own() {
     run_on(1, || {
@@ -62,7 +64,10 @@ fn recurse(depth: u64) -> u64 {
     if depth == 0 { 0 } else { recurse(depth - 1) + frame[3] }
 }
 
-/// The report of an overflow names the task.
+/// - given: a process whose named task recurses for ever
+/// - when: its stack is exhausted
+/// - then: standard error names the task, where it was spawned, the stack's size and the setting,
+///   and the process ends by SIGSEGV
 #[cfg(not(ecru_baton))] // a thread's guard is std's
 #[test]
 fn task_10_overflow_is_named() {
@@ -84,7 +89,9 @@ fn task_10_overflow_is_named() {
     assert!(text.contains("65536 bytes") && text.contains("stack_size("), "{text}");
 }
 
-/// Errors go to other threads and into `io::Error`, and can be found there.
+/// - given: each `JoinError`, and `Elapsed`
+/// - when: it is displayed, sent to a thread and converted to an `io::Error`
+/// - then: the text says what happened, and the error can be found in the `io::Error`
 #[test]
 fn task_17_errors_travel() {
     fn travels<E: Error + Send + Sync + 'static + Into<io::Error>>(error: E, says: &str) {

@@ -72,7 +72,10 @@ fn megabytes(body: impl FnOnce()) -> usize {
     resident_bytes().saturating_sub(before) >> 20
 }
 
-/// Memory does not grow with the number of tasks of a fork-join, in whatever way it joins them.
+/// - given: one worker, or two
+/// - when: trees of a quarter of a million tasks are joined in spawn order, by `join!`, `join_all`,
+///   `par::map`, `s.map`
+/// - then: memory grows by less than 16 MB
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn task_29_fork_join_memory_slow() {
@@ -96,7 +99,9 @@ fn task_29_fork_join_memory_slow() {
     });
 }
 
-/// A child that has not been joined yet does not keep the boxes of tasks that were joined after it.
+/// - given: a scope with a child that is not joined
+/// - when: a hundred thousand pairs of younger children are spawned and joined in spawn order
+/// - then: memory grows by less than 16 MB
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn task_30_older_sibling_keeps_nothing_slow() {
@@ -130,7 +135,9 @@ fn until_cancelled(levels: u32) -> Result<(), JoinError> {
     })
 }
 
-/// A time limit around a fork-join takes effect, although none of its tasks ever waits.
+/// - given: a `timeout` around an endless fork-join whose tasks never wait
+/// - when: the deadline passes
+/// - then: the joins are cancelled, and the result is `Elapsed`
 #[test]
 fn task_31_limit_around_a_fork_join() {
     let _watchdog = Watchdog::new();
@@ -140,7 +147,9 @@ fn task_31_limit_around_a_fork_join() {
     }
 }
 
-/// A sleep beside a fork-join ends in time, by the worker's own clock.
+/// - given: one worker with an endless fork-join
+/// - when: a task beside it sleeps
+/// - then: the sleep ends at most 5 ms late
 #[test]
 fn task_32_sleep_beside_a_fork_join() {
     let _watchdog = Watchdog::new();
@@ -174,7 +183,11 @@ const SLOWNESS: u64 = if cfg!(ecru_baton) {
     1
 };
 
-/// Beside a fork-join, an unstarted task begins, and a woken task continues.
+/// - given: one worker with an endless fork-join
+/// - when: a sibling is spawned
+/// - then: it begins
+///
+/// A woken task continues, too.
 #[test]
 fn task_33_others_begin_beside_a_fork_join() {
     let _watchdog = Watchdog::new();
@@ -194,7 +207,9 @@ fn task_33_others_begin_beside_a_fork_join() {
     });
 }
 
-/// A run's first yield lets a child begin.
+/// - given: a run, or a task in its first turn, that has spawned a child
+/// - when: it yields once
+/// - then: the child has begun
 #[test]
 fn task_34_first_yield_lets_a_child_begin() {
     for _ in 0..3 {

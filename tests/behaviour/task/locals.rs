@@ -3,7 +3,11 @@
 use super::DEPTH;
 use crate::support::{each_run, panic_text, quiet_panic};
 
-/// The final semicolon may be omitted, as in `thread_local!`, and users' macros rely on that.
+/// - given: `task_local!` without a final semicolon, from a macro, and empty
+/// - when: it is compiled
+/// - then: it declares what `thread_local!` would, and the keys work
+///
+/// Users' macros rely on the form without a semicolon.
 #[test]
 fn task_35_local_without_a_semicolon() {
     macro_rules! declare {
@@ -32,7 +36,9 @@ fn task_35_local_without_a_semicolon() {
     });
 }
 
-/// A child sees the binding in force where its scope was opened.
+/// - given: a `task_local!` that is bound
+/// - when: a scope is opened and a child spawned
+/// - then: the child sees the binding that was in force where the scope was opened
 #[test]
 fn task_18_local_in_a_child() {
     each_run(|| {
@@ -53,7 +59,9 @@ fn task_18_local_in_a_child() {
     });
 }
 
-/// A task of the run sees the binding around the run.
+/// - given: a `task_local!` bound inside a task
+/// - when: it calls `ecru::spawn`
+/// - then: the new task sees the binding around `run`, not this one
 #[test]
 fn task_19_local_in_the_run() {
     DEPTH.scope(1, || {
@@ -68,7 +76,9 @@ fn task_19_local_in_the_run() {
     });
 }
 
-/// When a binding's body ends, the outer value is in force again.
+/// - given: a nested binding
+/// - when: its body ends, or unwinds
+/// - then: the outer binding is in force again
 #[test]
 fn task_20_local_is_given_back() {
     each_run(|| {

@@ -8,7 +8,9 @@ use ecru::JoinError;
 
 use crate::support::{HOUR, each_run, ms, panic_text, quiet_panic, run_on, settle, text_of, until};
 
-/// `ecru::spawn` returns a handle.
+/// - given: a task
+/// - when: it calls `ecru::spawn` and joins
+/// - then: it gets the value
 #[test]
 fn task_13_static_spawn() {
     each_run(|| {
@@ -19,7 +21,9 @@ fn task_13_static_spawn() {
     });
 }
 
-/// A panic that is not joined reaches the run, at its end.
+/// - given: a task of `ecru::spawn` that is not joined
+/// - when: it panics
+/// - then: the run panics at its end, after all tasks have ended
 #[test]
 fn task_14_static_panic() {
     for workers in [1, 2] {
@@ -43,7 +47,9 @@ fn task_14_static_panic() {
     }
 }
 
-/// Each clone of a shared handle returns the value.
+/// - given: a handle made `shared` and cloned
+/// - when: several tasks join
+/// - then: each gets the value
 #[test]
 fn task_15_shared_handle() {
     each_run(|| {
@@ -79,7 +85,9 @@ fn task_15_shared_handle() {
     });
 }
 
-/// The first joiner gets a panic's payload, later ones its message.
+/// - given: a shared handle of a task that panicked
+/// - when: two tasks join it
+/// - then: the first gets the payload, the second its message
 #[test]
 fn task_16_shared_panic() {
     each_run(|| {

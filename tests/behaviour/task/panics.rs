@@ -17,7 +17,10 @@ fn a_function_that_panics() {
     panic!("oh dear");
 }
 
-/// The task is named once, with the place where it was spawned, however far the panic travels.
+/// - given: a task in a scope of a task in a scope
+/// - when: it panics
+/// - then: one line on standard error names it and where it was spawned; the panics of the scopes
+///   add no lines
 #[test]
 fn task_61_panic_names_its_task() {
     const NAME: &str = "task::panics::task_61_panic_names_its_task";
@@ -47,7 +50,11 @@ fn task_61_panic_names_its_task() {
     assert!(!said.contains("scope/core.rs"), "{said}");
 }
 
-/// The panic of the scope names the task that panicked, and the place.
+/// - given: a child that panics after it has caught another panic, and a child that panics without
+///   a panic hook
+/// - when: it is not joined
+/// - then: the scope's panic names the child, where it was spawned and, if a hook was called, where
+///   it panicked; the location of the scope's panic is where the scope was opened
 #[test]
 fn scope_60_panic_says_where() {
     const NAME: &str = "task::panics::scope_60_panic_says_where";
@@ -85,8 +92,11 @@ fn scope_60_panic_says_where() {
     assert!(!said.contains("src/scope"), "{said}");
 }
 
-/// The program's hook is called whether it was set before the first run or after, and sees what
-/// std's hook would.
+/// - given: a panic hook that the program set before the first run, one set afterwards that calls
+///   the previous hook, and one that does not
+/// - when: a task panics by `panic!`, or by `resume_unwind`
+/// - then: each hook is called as it would be without ecru; the line is printed unless a later hook
+///   has replaced the one that prints it; `resume_unwind` calls no hook
 #[test]
 fn task_62_hooks_of_the_program() {
     const NAME: &str = "task::panics::task_62_hooks_of_the_program";
@@ -131,7 +141,9 @@ fn task_62_hooks_of_the_program() {
     assert_eq!(said.matches("ecru: ").count(), 2, "{said}");
 }
 
-/// If a test fails in a task, the line is in the output that the test runner captures.
+/// - given: a test in which a task panics
+/// - when: the test runner captures its output
+/// - then: the line is captured too
 #[test]
 fn task_63_line_is_captured() {
     const NAME: &str = "task::panics::task_63_line_is_captured";
@@ -148,7 +160,10 @@ fn task_63_line_is_captured() {
     assert_eq!(text(&output), "");
 }
 
-/// Without `RUST_BACKTRACE=full` a backtrace ends with the program's own frames.
+/// - given: `RUST_BACKTRACE` is `1`, or `full`
+/// - when: a task that has waited, one that has not, and the root panic
+/// - then: with `1`, the backtrace shows frames of the program, and of ecru only the functions that
+///   the program has called; with `full`, all frames
 #[test]
 fn task_64_backtrace_without_own_frames() {
     const NAME: &str = "task::panics::task_64_backtrace_without_own_frames";

@@ -13,7 +13,9 @@ use ecru::net::{TcpListener, TcpStream};
 
 use crate::support::{HOUR, each_run, ms, panic_text, run_on, settle, until};
 
-/// Every task has a number of its own, and a name if it was given one.
+/// - given: tasks, one of them named
+/// - when: each calls `task::current()`
+/// - then: the ids differ, and the named task has its name
 #[test]
 fn task_01_current() {
     each_run(|| {
@@ -37,7 +39,9 @@ fn task_01_current() {
     assert!(panic_text(ecru::task::current).contains("outside a task"));
 }
 
-/// Tasks that yield take turns.
+/// - given: two tasks on one worker
+/// - when: each calls `yield_now` in a loop
+/// - then: they alternate
 #[test]
 fn task_02_yields() {
     run_on(1, || {
@@ -61,7 +65,11 @@ fn task_02_yields() {
     });
 }
 
-/// `yield_now` is a cancellation point, and still yields.
+/// - given: a cancelled task
+/// - when: it calls `yield_now`
+/// - then: it gets `Cancelled`
+///
+/// It still yields.
 #[test]
 fn task_03_yield_is_a_cancel_point() {
     run_on(1, || {
@@ -79,7 +87,9 @@ fn task_03_yield_is_a_cancel_point() {
     });
 }
 
-/// Tasks start in the order of spawning.
+/// - given: three tasks spawned on one worker
+/// - when: the worker runs them
+/// - then: they start in the order of spawning
 #[test]
 fn task_04_first_come_first_served() {
     run_on(1, || {
@@ -94,7 +104,9 @@ fn task_04_first_come_first_served() {
     });
 }
 
-/// A task that has started stays on its thread.
+/// - given: a started task and an idle worker
+/// - when: it waits again and again
+/// - then: its thread and its thread-locals stay the same
 #[test]
 fn task_05_keeps_its_thread() {
     thread_local! {
@@ -127,7 +139,9 @@ fn task_05_keeps_its_thread() {
     });
 }
 
-/// Tasks queued behind a busy task are taken by an idle worker.
+/// - given: a worker busy with a task that never waits
+/// - when: more tasks are waiting in its queue
+/// - then: the idle worker takes them and runs them
 #[test]
 fn task_06_unstarted_work_spreads() {
     run_on(2, || {
@@ -153,7 +167,9 @@ fn task_06_unstarted_work_spreads() {
     });
 }
 
-/// Tasks that are always ready do not keep a timer from firing.
+/// - given: a worker whose tasks yield for ever
+/// - when: another task sleeps for 10 ms
+/// - then: it is still woken
 #[test]
 fn task_07_ready_tasks_starve_no_timer() {
     run_on(1, || {
@@ -174,7 +190,9 @@ fn task_07_ready_tasks_starve_no_timer() {
     });
 }
 
-/// They do not keep a socket from being read either.
+/// - given: a worker whose tasks yield for ever
+/// - when: a socket becomes readable, for which another task waits
+/// - then: that task reads
 #[test]
 fn task_08_ready_tasks_starve_no_socket() {
     run_on(1, || {
@@ -202,7 +220,9 @@ fn task_08_ready_tasks_starve_no_socket() {
     });
 }
 
-/// In `no_suspend` every wait is refused, ready or not.
+/// - given: a task
+/// - when: it waits inside `no_suspend`, ready or not
+/// - then: it panics, naming `no_suspend`
 #[test]
 fn task_12_no_suspend() {
     each_run(|| {

@@ -7,7 +7,9 @@ use std::thread;
 use super::DEPTH;
 use crate::support::{each_run, ms, panic_text, quiet_panic, run_on, until};
 
-/// `unblock` borrows, and its worker continues.
+/// - given: a task
+/// - when: it runs a closure over its locals by `unblock`
+/// - then: it gets the value, and meanwhile its worker runs other tasks
 #[test]
 fn task_21_unblock_borrows() {
     run_on(1, || {
@@ -29,7 +31,9 @@ fn task_21_unblock_borrows() {
     });
 }
 
-/// A cancelled task's `unblock` runs to its end.
+/// - given: a cancelled task
+/// - when: it calls `unblock`
+/// - then: the closure is run to its end and its value is returned
 #[test]
 fn task_22_unblock_is_no_cancel_point() {
     each_run(|| {
@@ -48,7 +52,9 @@ fn task_22_unblock_is_no_cancel_point() {
     });
 }
 
-/// A panic of the closure continues in the task.
+/// - given: a task
+/// - when: its `unblock` closure panics
+/// - then: the panic is resumed in the task
 #[test]
 fn task_23_unblock_panics() {
     each_run(|| {
@@ -56,7 +62,9 @@ fn task_23_unblock_panics() {
     });
 }
 
-/// The closure belongs to the task: it has its cancellation and its locals.
+/// - given: a cancelled task with a bound local
+/// - when: its `unblock` closure calls `is_cancelled` and reads the local
+/// - then: it sees what the task sees
 #[test]
 fn task_24_unblock_keeps_the_task() {
     each_run(|| {
@@ -73,14 +81,19 @@ fn task_24_unblock_keeps_the_task() {
     });
 }
 
-/// On a plain thread the closure runs in place.
+/// - given: a plain thread
+/// - when: it calls `unblock`
+/// - then: the closure runs inline
 #[test]
 fn task_25_unblock_on_a_thread() {
     let here = thread::current().id();
     assert_eq!(ecru::unblock(|| thread::current().id()), here);
 }
 
-/// Closures that wait for a task that needs one more thread get that thread.
+/// - given: more `unblock` closures than the pool has threads, all waiting for a task that needs
+///   one more
+/// - when: they run
+/// - then: all of them end
 #[test]
 fn task_26_unblock_grows_slow() {
     /// One more than the pool usually has threads.

@@ -30,6 +30,9 @@ fn usage() -> Usage {
     Usage { processor, waits }
 }
 
+/// - given: 100,000 timeouts whose bodies ended in time
+/// - when: a worker becomes idle
+/// - then: none of them wakes it, and their memory is reused
 #[test]
 fn timer_09_cancelled_ones_leave_nothing() {
     alone("timer::costs::timer_09_cancelled_ones_leave_nothing", || {
@@ -76,6 +79,9 @@ fn timer_09_cancelled_ones_leave_nothing_that_wakes() {
     });
 }
 
+/// - given: a run in which all tasks sleep 200 ms
+/// - when: it is over
+/// - then: it has used under 5 ms of processor time
 #[cfg(not(ecru_baton))] // passing the baton is a wait of a thread
 #[test]
 fn timer_10_idle_costs_nothing() {
@@ -120,6 +126,9 @@ fn timer_10_idle_costs_nothing_once_there_is_a_driver() {
     });
 }
 
+/// - given: 100,000 tasks
+/// - when: all sleep 50 ms
+/// - then: all wake, none early
 #[cfg(not(ecru_baton))] // as many threads as tasks
 #[test]
 fn timer_11_many_slow() {
@@ -162,6 +171,9 @@ fn timer_11_many_slow_a_million_sleeps() {
     });
 }
 
+/// - given: an idle worker
+/// - when: it sleeps 200 times 1 ms
+/// - then: the median lateness is under 1 ms
 #[test]
 fn timer_12_hardly_late() {
     let _loud = loud();

@@ -5,7 +5,9 @@ use ecru::Source;
 use ecru::time::interval;
 use std::time::{Duration, Instant};
 
-/// Ticks are on time, one period apart.
+/// - given: an interval
+/// - when: its ticks are taken
+/// - then: the first is there at once, the others a period apart, none early
 #[test]
 fn timer_20_interval() {
     each_run(|| {
@@ -23,7 +25,9 @@ fn timer_20_interval() {
     });
 }
 
-/// Missed ticks are not made up for.
+/// - given: an interval of which several ticks were missed
+/// - when: ticks are taken
+/// - then: one is there at once; the next comes a full period later
 #[test]
 fn timer_21_interval_does_not_burst() {
     each_run(|| {
@@ -36,7 +40,9 @@ fn timer_21_interval_does_not_burst() {
     });
 }
 
-/// One taker for each tick.
+/// - given: several waiters for one interval
+/// - when: it ticks
+/// - then: each tick goes to one of them
 #[test]
 fn timer_22_interval_shared() {
     each_run(|| {
@@ -57,6 +63,10 @@ fn timer_22_interval_shared() {
     });
 }
 
+/// - given: no interval yet
+/// - when: an interval of zero is made
+/// - then: it panics and says what to use
+///
 /// An interval of zero would be a busy loop.
 #[test]
 fn timer_23_interval_of_zero() {

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// - given: a task
+/// - when: it sleeps, for many lengths
+/// - then: it never wakes before its time
 #[test]
 fn timer_01_never_early() {
     each_run(|| {
@@ -39,6 +42,9 @@ fn timer_01_never_early_by_an_instant() {
     });
 }
 
+/// - given: five hundred tasks on one worker
+/// - when: each sleeps 20 ms
+/// - then: all together take about as long as one, not the sum
 #[test]
 fn timer_02_side_by_side() {
     let _loud = loud();
@@ -54,6 +60,9 @@ fn timer_02_side_by_side() {
     });
 }
 
+/// - given: sleeps of different lengths, begun in mixed order
+/// - when: they end
+/// - then: the shorter first
 #[test]
 fn timer_03_in_order() {
     each_run(|| {
@@ -74,6 +83,9 @@ fn timer_03_in_order() {
     });
 }
 
+/// - given: a long sleep
+/// - when: its task is cancelled
+/// - then: it ends at once with `Cancelled`
 #[test]
 fn timer_04_cancelled() {
     each_run(|| {
@@ -92,6 +104,9 @@ fn timer_04_cancelled() {
     });
 }
 
+/// - given: a task
+/// - when: it sleeps for zero, or until a past instant
+/// - then: it continues after the other tasks have had their turn
 #[test]
 fn timer_05_nothing_to_sleep() {
     run_on(1, || {
@@ -114,6 +129,9 @@ fn timer_05_nothing_to_sleep() {
     });
 }
 
+/// - given: a task
+/// - when: it sleeps for `Duration::MAX`
+/// - then: it stays parked until it is cancelled; nothing overflows
 #[test]
 fn timer_06_for_ever() {
     each_run(|| {
@@ -138,6 +156,9 @@ fn timer_06_for_ever() {
     });
 }
 
+/// - given: a plain thread
+/// - when: it sleeps
+/// - then: it is blocked for that long
 #[test]
 fn timer_07_on_a_thread() {
     for length in [us(1), us(300), ms(3)] {
@@ -152,6 +173,9 @@ fn timer_07_on_a_thread() {
     assert!((ms(5)..HOUR / 100).contains(&start.elapsed()));
 }
 
+/// - given: an idle worker with a far deadline
+/// - when: another thread spawns a task with a near deadline
+/// - then: the near deadline is met
 #[test]
 fn timer_08_an_earlier_one_later() {
     for workers in [1, 2] {

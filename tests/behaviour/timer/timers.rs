@@ -6,7 +6,10 @@ use ecru::time::{Timer, TimerState, interval};
 use ecru::{Source, channel, source};
 use std::time::{Duration, Instant};
 
-/// The four states.
+/// - given: a `Timer`
+/// - when: it is started, fires, is cancelled
+/// - then: its state is `Ready`, `Ticking`, `Rung`, `Cancelled`, in this order; before its start it
+///   has no item
 #[test]
 fn timer_13_states() {
     each_run(|| {
@@ -25,7 +28,9 @@ fn timer_13_states() {
     });
 }
 
-/// A timer is started only once, and a second start says why it is refused.
+/// - given: a timer that is ticking, has fired, or was cancelled
+/// - when: it is started
+/// - then: an error says which of these
 #[test]
 fn timer_14_started_twice() {
     let timer = Timer::new(HOUR);
@@ -45,7 +50,9 @@ fn timer_14_started_twice() {
     assert_eq!(never_started.start().unwrap_err().state(), TimerState::Cancelled);
 }
 
-/// All waiters get it, at any later time.
+/// - given: several waiters for one timer, some from before it was started
+/// - when: it fires
+/// - then: each gets `true`, and so does every later waiter; none early
 #[test]
 fn timer_15_rings_for_all() {
     each_run(|| {
@@ -69,7 +76,9 @@ fn timer_15_rings_for_all() {
     });
 }
 
-/// Cancelling a timer ends all its waits.
+/// - given: several waiters for a timer, started or not
+/// - when: it is cancelled
+/// - then: each gets `false`, and so does every later waiter
 #[test]
 fn timer_16_cancelled_for_all() {
     each_run(|| {
@@ -96,7 +105,9 @@ fn timer_16_cancelled_for_all() {
     });
 }
 
-/// A timer that has fired stays fired.
+/// - given: a timer that has fired
+/// - when: it is cancelled
+/// - then: its state is `Cancelled`, and it still returns `true`
 #[test]
 fn timer_17_rung_stays_rung() {
     let timer = Timer::new(ms(1));
@@ -107,7 +118,9 @@ fn timer_17_rung_stays_rung() {
     assert_eq!((timer.state(), timer.wait()), (TimerState::Cancelled, Ok(true)));
 }
 
-/// A timer is a source like any other.
+/// - given: a timer and a task
+/// - when: they are raced, and either may be first
+/// - then: the first wins, and the other loses nothing
 #[test]
 fn timer_18_in_a_race() {
     each_run(|| {
@@ -124,6 +137,10 @@ fn timer_18_in_a_race() {
     });
 }
 
+/// - given: a timer of `Duration::MAX`
+/// - when: it is started
+/// - then: it ticks until it is cancelled
+///
 /// Nothing overflows.
 #[test]
 fn timer_19_past_the_end_of_time() {
@@ -156,7 +173,10 @@ impl<S: Source> Source for Wrapped<S> {
     }
 }
 
-/// Times also end the waits of wrappers.
+/// - given: a user's source that forwards nothing but `waiters` to a timer, an interval, or a
+///   channel of `after` or `tick`
+/// - when: it is waited on, in a task and on a thread
+/// - then: it wakes when the time has come
 #[test]
 fn timer_24_wrapped() {
     fn all() {

@@ -8,6 +8,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+/// - given: a channel with values
+/// - when: `pipe(from, to)` is called
+/// - then: all values arrive in order, then the end, because `to` was moved into the call
 #[test]
 fn over_01_pipe() {
     each_run(|| {
@@ -19,6 +22,9 @@ fn over_01_pipe() {
     });
 }
 
+/// - given: `pipe`, `partition` and both pipelines with `&to`
+/// - when: `from` ends
+/// - then: `to` stays open
 #[test]
 fn over_02_pipe_lent() {
     each_run(|| {
@@ -33,6 +39,10 @@ fn over_02_pipe_lent() {
     });
 }
 
+/// - given: a pipe that holds a value
+/// - when: `to` closes
+/// - then: it ends, and its error contains the value; if `to` was already closed, nothing is
+///   received
 #[test]
 fn over_03_pipe_target_closes() {
     each_run(|| {
@@ -56,6 +66,9 @@ fn over_03_pipe_target_closes() {
     });
 }
 
+/// - given: a pipe that waits to receive, or to send
+/// - when: it is cancelled
+/// - then: its error says so, and contains the value that it held
 #[test]
 fn over_04_pipe_cancelled() {
     each_run(|| {
@@ -75,6 +88,9 @@ fn over_04_pipe_cancelled() {
     });
 }
 
+/// - given: values of two kinds
+/// - when: `partition(from, yes, no, p)` is called
+/// - then: each kind arrives in its channel, in order, and both channels end with the source
 #[test]
 fn over_05_partition() {
     each_run(|| {
@@ -88,6 +104,9 @@ fn over_05_partition() {
     });
 }
 
+/// - given: a partition, one side of which has no reader
+/// - when: a value for the other side comes next
+/// - then: it is not received before the first has been delivered
 #[test]
 fn over_06_partition_stalls_together() {
     each_run(|| {
@@ -110,6 +129,9 @@ fn over_06_partition_stalls_together() {
     });
 }
 
+/// - given: a partition
+/// - when: one target closes
+/// - then: it ends, and its error contains the value that it held
 #[test]
 fn over_07_partition_target_closes() {
     each_run(|| {
@@ -129,6 +151,9 @@ fn over_07_partition_target_closes() {
     });
 }
 
+/// - given: an iterator
+/// - when: `send_all(to, items)` is called
+/// - then: everything is sent; a closed target ends the call after one item, which is returned
 #[test]
 fn over_08_send_all() {
     each_run(|| {
@@ -145,6 +170,9 @@ fn over_08_send_all() {
     });
 }
 
+/// - given: an iterator, or an empty one
+/// - when: `from_iter` is called
+/// - then: a closed channel with all the items; for an empty iterator it has ended from the start
 #[test]
 fn over_09_from_iter() {
     assert_eq!(flow::collect(flow::from_iter("to".chars())), Ok(vec!['t', 'o']));
@@ -153,6 +181,9 @@ fn over_09_from_iter() {
     assert_eq!(empty.recv(), Err(RecvError::Disconnected));
 }
 
+/// - given: a channel
+/// - when: `fold(from, initial, f)` is called
+/// - then: the result of folding all values; for an empty channel `initial`, and `f` is not called
 #[test]
 fn over_10_fold() {
     let never = |_: u32, _: u32| unreachable!();
@@ -160,6 +191,9 @@ fn over_10_fold() {
     assert_eq!(flow::fold(flow::from_iter(1..=10), 0, |sum, n| sum + n), Ok(55));
 }
 
+/// - given: `try_fold`
+/// - when: `f` breaks
+/// - then: the call returns that result, and nothing further is received
 #[test]
 fn over_11_fold_stops() {
     let numbers = flow::from_iter(1..=5);
@@ -170,6 +204,9 @@ fn over_11_fold_stops() {
     assert_eq!(numbers.len(), 2);
 }
 
+/// - given: `fold` and `collect` that wait
+/// - when: they are cancelled
+/// - then: `Cancelled`
 #[test]
 fn over_12_fold_cancelled() {
     each_run(|| {
@@ -186,6 +223,9 @@ fn over_12_fold_cancelled() {
     });
 }
 
+/// - given: `take(from, n)`
+/// - when: it is read
+/// - then: `n` values or fewer, and no more are received; `take(from, 0)` receives none
 #[test]
 fn over_13_take() {
     let numbers = flow::from_iter(1..=5);
@@ -196,6 +236,9 @@ fn over_13_take() {
     assert_eq!(flow::take(&numbers, 9).collect::<Vec<_>>(), [3, 4, 5]);
 }
 
+/// - given: five senders at once
+/// - when: `merge(receivers)` is called
+/// - then: everything arrives, in the order of each sender; it ends when all of them have ended
 #[test]
 fn over_14_merge() {
     each_run(|| {
@@ -217,6 +260,9 @@ fn over_14_merge() {
     });
 }
 
+/// - given: no receivers
+/// - when: `merge` is called
+/// - then: it has ended
 #[test]
 fn over_15_merge_of_none() {
     let none = flow::merge(Vec::<channel::Receiver<u8>>::new());
@@ -224,6 +270,10 @@ fn over_15_merge_of_none() {
     assert!(none.try_recv().unwrap_err().is_disconnected());
 }
 
+/// - given: a hundred channels that end and one that does not
+/// - when: `merge` continues to be read
+/// - then: ended channels are removed; the open one is waited for, and its end is the end of the
+///   merge
 #[test]
 fn over_16_merge_drops_closed() {
     each_run(|| {
@@ -245,6 +295,9 @@ fn over_16_merge_drops_closed() {
     });
 }
 
+/// - given: a merge in a race that another arm wins; a merge whose wait is cancelled
+/// - when: it is read later
+/// - then: no value is missing
 #[test]
 fn over_17_merge_loses_nothing() {
     each_run(|| {
@@ -267,6 +320,9 @@ fn over_17_merge_loses_nothing() {
     });
 }
 
+/// - given: four channels
+/// - when: `zip_with(receivers, f)` is called
+/// - then: rows in lockstep
 #[test]
 fn over_18_zip_with() {
     each_run(|| {
@@ -282,6 +338,9 @@ fn over_18_zip_with() {
     });
 }
 
+/// - given: one fast channel, one slow
+/// - when: a wait for a row is cancelled
+/// - then: at most one value of the fast channel is taken ahead, and it is kept for the row
 #[test]
 fn over_19_zip_lockstep() {
     let many = flow::from_iter(0..100);
@@ -297,6 +356,9 @@ fn over_19_zip_lockstep() {
     assert_eq!(rows.recv(), Ok((1, 'b')));
 }
 
+/// - given: one channel without values, one that ends
+/// - when: `zip_with` waits for both
+/// - then: it ends
 #[test]
 fn over_20_zip_ends_with_any() {
     each_run(|| {
@@ -311,12 +373,18 @@ fn over_20_zip_ends_with_any() {
     });
 }
 
+/// - given: no channels
+/// - when: `zip_with` is called
+/// - then: the result has ended
 #[test]
 fn over_21_zip_of_none() {
     let none = Vec::<channel::Receiver<u8>>::new();
     assert_eq!(flow::zip_with(none, |row| row).recv(), Err(RecvError::Disconnected));
 }
 
+/// - given: eight channels of a tuple
+/// - when: `zip_with` is called
+/// - then: a row of eight
 #[test]
 fn over_22_zip_of_eight() {
     let one = |n: u32| flow::from_iter([n]);
@@ -328,6 +396,9 @@ fn over_22_zip_of_eight() {
 /// Workers and values, as in core.async's tests.
 const TABLE: [(usize, usize); 5] = [(1, 0), (1, 10), (10, 10), (20, 10), (5, 1000)];
 
+/// - given: 1, 1, 10, 20 and 5 workers for 0, 10, 10, 10 and 1000 values that take different times
+/// - when: `pipeline` is called
+/// - then: all outputs, in the order of the values
 #[test]
 fn over_23_pipeline_ordered() {
     each_run(|| {
@@ -346,6 +417,9 @@ fn over_23_pipeline_ordered() {
     });
 }
 
+/// - given: zero to many outputs for a value, and a target without a buffer
+/// - when: `pipeline` is called
+/// - then: all outputs, in order
 #[test]
 fn over_24_pipeline_outputs() {
     each_run(|| {
@@ -362,6 +436,9 @@ fn over_24_pipeline_outputs() {
     });
 }
 
+/// - given: n workers and a target that is not read
+/// - when: `pipeline` is called
+/// - then: n + 2 values are received, and no more until one has been sent on
 #[test]
 fn over_25_pipeline_read_ahead() {
     each_run(|| {
@@ -379,6 +456,9 @@ fn over_25_pipeline_read_ahead() {
     });
 }
 
+/// - given: 4 workers
+/// - when: either pipeline runs
+/// - then: at most 4 values are processed at a time, and 4 are reached
 #[test]
 fn over_26_pipeline_at_a_time() {
     each_run(|| {
@@ -406,6 +486,10 @@ fn over_26_pipeline_at_a_time() {
     });
 }
 
+/// - given: a source that does not end
+/// - when: `to` closes
+/// - then: the call ends with an error, and the source keeps the remaining values; also if no
+///   output is ever produced
 #[test]
 fn over_27_pipeline_target_closes() {
     each_run(|| {
@@ -430,6 +514,9 @@ fn over_27_pipeline_target_closes() {
     });
 }
 
+/// - given: `f` panics for one value, and the source does not end
+/// - when: either pipeline runs
+/// - then: the call ends with that panic
 #[test]
 fn over_28_pipeline_panics() {
     each_run(|| {
@@ -446,6 +533,10 @@ fn over_28_pipeline_panics() {
     });
 }
 
+/// - given: `on_panic`
+/// - when: `f` panics
+/// - then: the handler's result, or nothing, takes the value's place; the other values are
+///   processed
 #[test]
 fn over_29_pipeline_handler() {
     each_run(|| {
@@ -466,6 +557,9 @@ fn over_29_pipeline_handler() {
     });
 }
 
+/// - given: a value being processed
+/// - when: the pipeline is cancelled
+/// - then: the waits of its function are cancelled too, and the call returns the cancellation
 #[test]
 fn over_30_pipeline_cancelled() {
     each_run(|| {
@@ -496,12 +590,18 @@ fn over_30_pipeline_cancelled() {
     });
 }
 
+/// - given: 0 workers
+/// - when: either pipeline is made
+/// - then: it panics, naming the workers
 #[test]
 fn over_31_pipeline_of_none() {
     assert!(panic_text(|| flow::pipeline(0, |n: u32| [n])).contains("0 workers"));
     assert!(panic_text(|| flow::pipeline_unordered(0, |n: u32| [n])).contains("0 workers"));
 }
 
+/// - given: a slow first value
+/// - when: `pipeline_unordered` is called
+/// - then: the other outputs come before it
 #[test]
 fn over_32_unordered_overtakes() {
     run_on(2, || {
@@ -526,6 +626,9 @@ fn over_32_unordered_overtakes() {
     });
 }
 
+/// - given: channels with equal values
+/// - when: `merge` is called
+/// - then: each value is received as often as it was sent
 #[test]
 fn over_33_merge_frequencies() {
     each_run(|| {
@@ -542,6 +645,9 @@ fn over_33_merge_frequencies() {
     });
 }
 
+/// - given: a channel without a buffer, a `select!` that would send, and a merge
+/// - when: `recv`, `try_recv`, or another `select!` is called on the merge
+/// - then: each receives the value
 #[test]
 fn over_34_merge_meets_a_select() {
     each_run(|| {

@@ -25,6 +25,9 @@ fn outputs<X: Transform<Input: std::fmt::Debug>>(
     receiver.iter().collect()
 }
 
+/// - given: each adaptor, alone and combined
+/// - when: values are sent
+/// - then: the result is that of the iterator adaptor of the same name
 #[test]
 fn transform_01_adaptors() {
     let n = transform::values::<u32>;
@@ -36,6 +39,9 @@ fn transform_01_adaptors() {
     assert_eq!(outputs(n().flat_map(|n| [n, n]).chunks(3), 0..2), [vec![0, 0, 1], vec![1]]);
 }
 
+/// - given: chunks of 5 and 8 values
+/// - when: the channel is closed, twice
+/// - then: a chunk of 5, then, from the flush, one of 3; no new values are accepted
 #[test]
 fn transform_02_flush() {
     each_run(|| {
@@ -50,6 +56,9 @@ fn transform_02_flush() {
     });
 }
 
+/// - given: capacities and numbers of receivers from 1 to 9, three outputs for each value
+/// - when: values are sent
+/// - then: every receiver is served, and nothing is lost
 #[test]
 fn transform_03_expanding() {
     run_on(2, || {
@@ -73,6 +82,9 @@ fn transform_03_expanding() {
     });
 }
 
+/// - given: three waiting receivers
+/// - when: one value is sent that has three outputs
+/// - then: all three are served
 #[test]
 fn transform_04_several_served_by_one() {
     each_run(|| {
@@ -89,6 +101,9 @@ fn transform_04_several_served_by_one() {
     });
 }
 
+/// - given: a channel that one value has overfilled
+/// - when: another is sent
+/// - then: `try_send` is refused, `send` waits, until there is room below the capacity
 #[test]
 fn transform_05_overfull() {
     each_run(|| {
@@ -111,6 +126,9 @@ fn transform_05_overfull() {
     });
 }
 
+/// - given: a filter
+/// - when: values that it refuses are sent
+/// - then: they take no room; nevertheless a full channel accepts none
 #[test]
 fn transform_06_no_output_needs_no_room_for_long() {
     let (sender, receiver) = flow::transformed(1, transform::values().filter(|n: &u32| *n > 9));
@@ -122,6 +140,9 @@ fn transform_06_no_output_needs_no_room_for_long() {
     sender.try_send(4).unwrap();
 }
 
+/// - given: `take(2)`, and waiting senders
+/// - when: the second output has been emitted
+/// - then: the channel is closed after it; the waiting sends succeed and their values are dropped
 #[test]
 fn transform_07_wants_no_more() {
     // With one worker, every task that has begun is at its wait.
@@ -154,6 +175,9 @@ fn transform_07_wants_no_more() {
     });
 }
 
+/// - given: a transform that panics for some values
+/// - when: they are sent
+/// - then: the sender gets the panic, and the channel continues
 #[test]
 fn transform_08_panics() {
     each_run(|| {
@@ -167,6 +191,9 @@ fn transform_08_panics() {
     });
 }
 
+/// - given: `on_panic`
+/// - when: the transform panics above it, or below
+/// - then: above: the handler's result, or nothing, is used; below: the handler is not called
 #[test]
 fn transform_09_handler() {
     let odd = |n: u32| if n % 2 == 1 { quiet_panic("odd") } else { n };
@@ -206,6 +233,9 @@ impl Transform for Keep {
     }
 }
 
+/// - given: two waiting senders
+/// - when: the channel is closed
+/// - then: both values are delivered, and flushed values follow them
 #[test]
 fn transform_10_close_waits_for_those_who_send() {
     // With one worker, every task that has begun is at its wait.
@@ -232,6 +262,10 @@ fn transform_10_close_waits_for_those_who_send() {
     });
 }
 
+/// - given: a transform that keeps everything; one that panics in its flush
+/// - when: the channel is closed, or dropped
+/// - then: everything is in the channel, beyond its capacity; the panic goes to the code that
+///   closes it, and the channel is closed nevertheless
 #[test]
 fn transform_11_flush_overfills_and_may_panic() {
     let (sender, receiver) = flow::transformed(1, Keep(vec![]));
@@ -249,12 +283,18 @@ fn transform_11_flush_overfills_and_may_panic() {
     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
 }
 
+/// - given: a capacity of 0, chunks of 0
+/// - when: the channel is made
+/// - then: it panics, and says what to do
 #[test]
 fn transform_12_bad_sizes() {
     assert!(panic_text(|| flow::transformed(0, transform::values::<u8>())).contains("capacity"));
     assert!(panic_text(|| transform::values::<u8>().chunks(0)).contains("chunk of 0"));
 }
 
+/// - given: senders that wait for room, and for their turn
+/// - when: they are cancelled, or the receiver is dropped
+/// - then: they get their values back, and the transform has not seen them
 #[test]
 fn transform_13_value_comes_back() {
     // With one worker, every task that has begun is at its wait.
@@ -292,6 +332,9 @@ fn transform_13_value_comes_back() {
     });
 }
 
+/// - given: a transform that sends to its own channel
+/// - when: a value is sent
+/// - then: the send inside panics instead of waiting for itself
 #[test]
 fn transform_14_cannot_wait() {
     each_run(|| {
@@ -328,6 +371,9 @@ impl Transform for Box<dyn SendAgain> {
     }
 }
 
+/// - given: four senders at once
+/// - when: they send values with two outputs each
+/// - then: everything arrives, and the outputs of one value stay together
 #[test]
 fn transform_15_many_senders() {
     run_on(2, || {
@@ -348,6 +394,9 @@ fn transform_15_many_senders() {
     });
 }
 
+/// - given: a transform that has kept values
+/// - when: the receiver closes the channel
+/// - then: the channel's values are received, and the kept values are dropped
 #[test]
 fn transform_16_receiver_closes() {
     each_run(|| {

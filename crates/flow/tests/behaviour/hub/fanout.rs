@@ -5,6 +5,9 @@ use ecru::channel::{self, RecvError};
 use ecru_flow::{self as flow, Fanout};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: two taps
+/// - when: a fanout runs
+/// - then: both receive everything in order, and end with the source
 #[test]
 fn hub_12_fanout() {
     each_run(|| {
@@ -21,6 +24,9 @@ fn hub_12_fanout() {
     });
 }
 
+/// - given: three taps and one that is closed
+/// - when: values are received in any order of the taps
+/// - then: no tap gets the second value before all have the first; the closed tap does not count
 #[test]
 fn hub_13_lockstep() {
     each_run(|| {
@@ -48,6 +54,9 @@ fn hub_13_lockstep() {
     });
 }
 
+/// - given: no taps
+/// - when: a fanout runs
+/// - then: all values are dropped, and `run` returns
 #[test]
 fn hub_14_fanout_without_taps() {
     each_run(|| {
@@ -59,6 +68,9 @@ fn hub_14_fanout_without_taps() {
     });
 }
 
+/// - given: a tap that stalls
+/// - when: its channel closes
+/// - then: the others continue
 #[test]
 fn hub_15_closed_tap_is_removed() {
     each_run(|| {
@@ -77,6 +89,10 @@ fn hub_15_closed_tap_is_removed() {
     });
 }
 
+/// - given: a fanout whose source has ended
+/// - when: a tap is added
+/// - then: its channel is closed at once, although it has other senders; a tap added by `tap_open`
+///   stays open
 #[test]
 fn hub_16_late_tap_is_closed() {
     each_run(|| {
@@ -95,6 +111,10 @@ fn hub_16_late_tap_is_closed() {
     });
 }
 
+/// - given: a tap that stalls; a tap that was added twice
+/// - when: `untap` and `untap_all` are called
+/// - then: the others continue; the removed tap's channel stays open; the doubled tap got each
+///   value once
 #[test]
 fn hub_17_untap() {
     each_run(|| {
@@ -121,6 +141,9 @@ fn hub_17_untap() {
     });
 }
 
+/// - given: a value that one tap has received and another has not
+/// - when: `run` is cancelled, and called again
+/// - then: nothing is lost or sent twice
 #[test]
 fn hub_18_fanout_cancelled() {
     each_run(|| {
@@ -141,6 +164,9 @@ fn hub_18_fanout_cancelled() {
     });
 }
 
+/// - given: three taps without a buffer, each read by three tasks that select over all of them
+/// - when: a fanout runs
+/// - then: every tap receives everything once
 #[test]
 fn hub_19_readers_that_select() {
     each_run(|| {

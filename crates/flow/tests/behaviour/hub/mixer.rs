@@ -9,6 +9,9 @@ fn sorted(mut values: Vec<u32>) -> Vec<u32> {
     values
 }
 
+/// - given: two inputs
+/// - when: a mixer runs
+/// - then: its output receives everything from both
 #[test]
 fn hub_20_mixer() {
     each_run(|| {
@@ -25,6 +28,10 @@ fn hub_20_mixer() {
     });
 }
 
+/// - given: a muted, a paused and a plain input
+/// - when: a mixer runs
+/// - then: the muted input is read and its values dropped, the paused one is not read, and the
+///   plain one is passed on
 #[test]
 fn hub_21_mute_and_pause() {
     each_run(|| {
@@ -48,6 +55,9 @@ fn hub_21_mute_and_pause() {
     });
 }
 
+/// - given: a soloed input that is also muted and paused, and another input
+/// - when: a mixer runs in either solo mode
+/// - then: the soloed input is passed on; the other is dropped, or not read until the solo ends
 #[test]
 fn hub_22_solo() {
     each_run(|| {
@@ -85,6 +95,9 @@ fn hub_22_solo() {
     });
 }
 
+/// - given: a soloed input and another
+/// - when: the soloed one ends
+/// - then: the other input is passed on
 #[test]
 fn hub_23_solo_ends() {
     each_run(|| {
@@ -103,6 +116,9 @@ fn hub_23_solo_ends() {
     });
 }
 
+/// - given: two inputs, one of which is passed on
+/// - when: both are toggled by one call
+/// - then: except for values already on their way, only the new one is passed on
 #[test]
 fn hub_24_toggles_are_atomic() {
     each_run(|| {
@@ -132,6 +148,10 @@ fn hub_24_toggles_are_atomic() {
     });
 }
 
+/// - given: switches of an unknown input, one after another
+/// - when: `toggle` is called
+/// - then: the input is added; each change leaves its other switches alone; `remove` ends the
+///   reading
 #[test]
 fn hub_25_toggles_merge() {
     each_run(|| {
@@ -165,6 +185,9 @@ fn hub_25_toggles_merge() {
     });
 }
 
+/// - given: 2,500 inputs
+/// - when: a mixer runs
+/// - then: each is passed on
 #[test]
 fn hub_26_many_inputs() {
     run_on(1, || {
@@ -186,6 +209,9 @@ fn hub_26_many_inputs() {
     });
 }
 
+/// - given: a running mixer
+/// - when: its output closes
+/// - then: `run` returns, and reads no more; the mixer itself closes no output
 #[test]
 fn hub_27_mixer_output_closes() {
     each_run(|| {

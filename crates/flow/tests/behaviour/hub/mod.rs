@@ -9,6 +9,9 @@ use crate::common::{each_run, until};
 use ecru::channel;
 use ecru_flow::{self as flow, Fanout, Mixer, Multiplexer};
 
+/// - given: a multiplexer, a mixer and a fanout, one behind another, and no buffer between them
+/// - when: all of them run
+/// - then: everything arrives, in order; the last tap may be polled
 #[test]
 fn hub_36_one_behind_another() {
     each_run(|| {

@@ -8,6 +8,10 @@ use std::sync::{Arc, Weak};
 
 type Heard<T> = Result<T, Closed>;
 
+/// - given: three publishers at once and three subscribers
+/// - when: a multiplexer runs
+/// - then: all subscribers receive everything in the same order, in which each publisher's own
+///   order is kept
 #[test]
 fn hub_01_same_sequence() {
     each_run(|| {
@@ -37,6 +41,9 @@ fn hub_01_same_sequence() {
     });
 }
 
+/// - given: three publishers of 4 values and three slow subscribers, all added while it runs
+/// - when: a multiplexer runs
+/// - then: each subscriber gets all 12
 #[test]
 fn hub_02_delayed_subscribers() {
     each_run(|| {
@@ -69,6 +76,9 @@ fn hub_02_delayed_subscribers() {
     });
 }
 
+/// - given: a subscriber that does not read
+/// - when: a value has been sent to the other
+/// - then: nothing further is read before the slow one has accepted it
 #[test]
 fn hub_03_slow_stalls_all() {
     each_run(|| {
@@ -92,6 +102,10 @@ fn hub_03_slow_stalls_all() {
     });
 }
 
+/// - given: a multiplexer at work
+/// - when: `close` is called twice
+/// - then: each subscriber gets one `Err(Closed)`, `run` returns, no channel has been closed, and
+///   adding or removing fails with `Closed`
 #[test]
 fn hub_04_multiplexer_closes() {
     each_run(|| {
@@ -119,6 +133,9 @@ fn hub_04_multiplexer_closes() {
     });
 }
 
+/// - given: a multiplexer that was closed before it ran
+/// - when: `run` is called on a plain thread
+/// - then: the subscribers are notified, and it returns
 #[test]
 fn hub_05_closed_before_it_runs() {
     let multiplexer = Multiplexer::<u32>::default();
@@ -130,6 +147,9 @@ fn hub_05_closed_before_it_runs() {
     assert_eq!(heard.iter().collect::<Vec<_>>(), [Err(Closed)]);
 }
 
+/// - given: a publisher that has ended, and a subscriber that closes while it stalls
+/// - when: a multiplexer runs
+/// - then: both are removed automatically, and the others continue
 #[test]
 fn hub_06_the_closed_leave() {
     each_run(|| {
@@ -154,6 +174,9 @@ fn hub_06_the_closed_leave() {
     });
 }
 
+/// - given: a subscriber that does not read
+/// - when: it is removed
+/// - then: the others continue at once
 #[test]
 fn hub_07_removed_while_it_stalls() {
     each_run(|| {
@@ -176,6 +199,9 @@ fn hub_07_removed_while_it_stalls() {
     });
 }
 
+/// - given: publishers and subscribers added, one publisher removed
+/// - when: `run` begins
+/// - then: all of these changes take effect before a value is read
 #[test]
 fn hub_08_what_was_told_comes_first() {
     each_run(|| {
@@ -200,6 +226,9 @@ fn hub_08_what_was_told_comes_first() {
     });
 }
 
+/// - given: a value that one subscriber has received and another has not
+/// - when: `run` is cancelled, and called again
+/// - then: the other one receives it; nothing is lost or sent twice
 #[test]
 fn hub_09_cancelled_and_run_again() {
     each_run(|| {
@@ -223,6 +252,9 @@ fn hub_09_cancelled_and_run_again() {
     });
 }
 
+/// - given: a `run` in progress
+/// - when: another `run` is called
+/// - then: it panics and says why; the first continues
 #[test]
 fn hub_10_one_run_at_a_time() {
     each_run(|| {
@@ -242,6 +274,9 @@ fn hub_10_one_run_at_a_time() {
     });
 }
 
+/// - given: publishers and no subscriber
+/// - when: a multiplexer runs
+/// - then: the values are dropped
 #[test]
 fn hub_11_nobody_subscribed() {
     each_run(|| {
@@ -272,6 +307,9 @@ impl Clone for Touchy {
     }
 }
 
+/// - given: values whose `clone` uses the multiplexer, or panics
+/// - when: a multiplexer runs
+/// - then: using it works, since no lock is held; a panic ends `run`, and a later `run` continues
 #[test]
 fn hub_34_clones_are_user_code() {
     each_run(|| {
@@ -292,6 +330,9 @@ fn hub_34_clones_are_user_code() {
     });
 }
 
+/// - given: a multiplexer whose only publisher has ended
+/// - when: it runs on a thread
+/// - then: it uses no CPU time
 #[test]
 fn hub_35_no_spinning() {
     let multiplexer = Multiplexer::<u32>::new();

@@ -5,6 +5,9 @@ use ecru::channel::{self, RecvError};
 use ecru_flow::{self as flow, PubSub};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
+/// - given: two topics with two subscribers each
+/// - when: a pub-sub runs
+/// - then: each subscriber gets its topic's values, in order, and the end
 #[test]
 fn hub_28_topics() {
     each_run(|| {
@@ -26,6 +29,9 @@ fn hub_28_topics() {
     });
 }
 
+/// - given: a topic without subscribers
+/// - when: its value comes
+/// - then: it is dropped
 #[test]
 fn hub_29_unmatched_is_dropped() {
     each_run(|| {
@@ -38,6 +44,10 @@ fn hub_29_unmatched_is_dropped() {
     });
 }
 
+/// - given: a slow subscriber, without and with a buffer for its topic
+/// - when: values of its topic come
+/// - then: one value, and as many as the buffer takes, delay nothing; one more value stalls all
+///   topics until the slow subscriber reads
 #[test]
 fn hub_30_slow_topic() {
     each_run(|| {
@@ -68,6 +78,9 @@ fn hub_30_slow_topic() {
     });
 }
 
+/// - given: a subscription that stalls all topics
+/// - when: it is dropped
+/// - then: the others continue; its topic has ended, and begins anew with the next subscriber
 #[test]
 fn hub_31_subscription_is_dropped() {
     each_run(|| {
@@ -102,6 +115,10 @@ fn hub_31_subscription_is_dropped() {
     });
 }
 
+/// - given: values in the buffers of topics
+/// - when: the source ends
+/// - then: the values are delivered, then the topic's subscriptions end, while another topic's may
+///   continue; a later subscription has ended from the start
 #[test]
 fn hub_32_news_end() {
     each_run(|| {
@@ -127,6 +144,9 @@ fn hub_32_news_end() {
     });
 }
 
+/// - given: a value on its way
+/// - when: `run` is cancelled, and called again
+/// - then: nothing is lost or sent twice
 #[test]
 fn hub_33_news_cancelled() {
     each_run(|| {
