@@ -208,9 +208,10 @@ fn fs_14_cancel_between_pieces() {
     }
 }
 
-/// - given: one worker and a long read
-/// - when: another task becomes ready
-/// - then: it runs before the read has ended
+/// - given: one worker, and another task that is always ready
+/// - when: 1 MiB of a file in memory is read; then 64 MiB are
+/// - then: the other task does not run during the short read; it runs at least 16 times during the
+///   long one
 #[test]
 fn fs_26_a_transfer_shares_the_worker_by_its_length() {
     const MANY: usize = 64 << 20;
@@ -244,6 +245,9 @@ fn fs_26_a_transfer_shares_the_worker_by_its_length() {
     });
 }
 
+/// - given: one worker and a long read
+/// - when: another task becomes ready
+/// - then: it runs before the read has ended
 #[test]
 fn fs_15_worker_goes_on() {
     for root in roots() {
