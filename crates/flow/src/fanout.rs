@@ -36,10 +36,10 @@ use crate::pending::{Event, PendingSends, next_event};
 /// });
 /// ```
 pub struct Fanout<T> {
-    mailbox: Mailbox<Request<T>, State<T>>,
+    mailbox: Mailbox<FanoutRequest<T>, FanoutState<T>>,
 }
 
-enum Request<T> {
+enum FanoutRequest<T> {
     Tap(Tap<T>),
     Untap(Sender<T>),
     UntapAll,
@@ -65,7 +65,7 @@ impl<T> Borrow<Sender<T>> for Tap<T> {
     }
 }
 
-struct State<T> {
+struct FanoutState<T> {
     /// `None` after the source has ended.
     source: Option<Receiver<T>>,
     taps: Vec<Tap<T>>,
@@ -76,12 +76,13 @@ impl<T> Fanout<T> {
     /// Creates a fanout of the values of `source`, without taps.
     #[must_use]
     pub fn new(source: Receiver<T>) -> Fanout<T> {
-        let state = State { source: Some(source), taps: Vec::new(), pending: PendingSends::new() };
+        let state =
+            FanoutState { source: Some(source), taps: Vec::new(), pending: PendingSends::new() };
         Fanout { mailbox: Mailbox::new(state) }
     }
 
     fn add(&self, tap: Tap<T>) {
-        if let Err(Request::Tap(tap)) = self.mailbox.post(Request::Tap(tap)) {
+        if let Err(FanoutRequest::Tap(tap)) = self.mailbox.post(FanoutRequest::Tap(tap)) {
             tap.end();
         }
     }
@@ -129,12 +130,12 @@ impl<T> Fanout<T> {
     /// ```
     pub fn untap(&self, to: impl Borrow<Sender<T>>) {
         // After the end there are no taps.
-        let _ = self.mailbox.post(Request::Untap(to.borrow().clone()));
+        let _ = self.mailbox.post(FanoutRequest::Untap(to.borrow().clone()));
     }
 
     /// Removes all taps, as [`untap`](Fanout::untap) does.
     pub fn untap_all(&self) {
-        let _ = self.mailbox.post(Request::UntapAll);
+        let _ = self.mailbox.post(FanoutRequest::UntapAll);
     }
 
     /// Runs the hub until the source has ended and every tap has accepted every value.
@@ -177,19 +178,19 @@ impl<T> Fanout<T> {
     }
 }
 
-impl<T> State<T> {
-    fn handle(&mut self, request: Request<T>) {
+impl<T> FanoutState<T> {
+    fn handle(&mut self, request: FanoutRequest<T>) {
         match request {
-            Request::Tap(new) => {
+            FanoutRequest::Tap(new) => {
                 if !self.taps.iter().any(|other| other.to.same_channel(&new.to)) {
                     self.taps.push(new);
                 }
             }
-            Request::Untap(old) => {
+            FanoutRequest::Untap(old) => {
                 self.pending.withdraw(&old);
                 self.taps.retain(|other| !other.to.same_channel(&old));
             }
-            Request::UntapAll => {
+            FanoutRequest::UntapAll => {
                 self.pending.withdraw_all();
                 self.taps.clear();
             }

@@ -65,7 +65,7 @@ pub use merge::{Merge, MergeIter, merge};
 pub use mixer::{Mixer, SoloMode, Toggle};
 pub use multiplexer::{Closed, Multiplexer};
 pub use pipeline::{NoHandler, OnPanic, Pipeline, PipelineUnordered, pipeline, pipeline_unordered};
-pub use pub_sub::{PubSub, Subscription};
+pub use pub_sub::{PubSub, TopicReceiver};
 pub use take::{Take, take};
 pub use transform::Transform;
 pub use transformed::{TransformSender, transformed};

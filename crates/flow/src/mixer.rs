@@ -66,10 +66,10 @@ pub struct Toggle {
 /// });
 /// ```
 pub struct Mixer<T> {
-    mailbox: Mailbox<Request<T>, State<T>>,
+    mailbox: Mailbox<MixerRequest<T>, MixerState<T>>,
 }
 
-enum Request<T> {
+enum MixerRequest<T> {
     /// The changes of several inputs are one request, so that no value is read between the changes.
     Toggle(Vec<(Receiver<T>, Toggle)>),
     Remove(Receiver<T>),
@@ -84,7 +84,7 @@ struct Input<T> {
     solo: bool,
 }
 
-struct State<T> {
+struct MixerState<T> {
     out: Sender<T>,
     inputs: Vec<Input<T>>,
     solo_mode: SoloMode,
@@ -100,7 +100,7 @@ impl<T> Mixer<T> {
     /// Creates a mixer without inputs.
     #[must_use]
     pub fn new(out: Sender<T>) -> Mixer<T> {
-        let state = State {
+        let state = MixerState {
             out,
             inputs: Vec::new(),
             solo_mode: SoloMode::default(),
@@ -112,7 +112,7 @@ impl<T> Mixer<T> {
         Mixer { mailbox: Mailbox::new(state) }
     }
 
-    fn post(&self, request: Request<T>) {
+    fn post(&self, request: MixerRequest<T>) {
         // After the end no input is read.
         let _ = self.mailbox.post(request);
     }
@@ -120,18 +120,18 @@ impl<T> Mixer<T> {
     /// Adds an input with all its switches off. A channel that is an input already keeps its
     /// switches.
     pub fn add(&self, input: Receiver<T>) {
-        self.post(Request::Toggle(vec![(input, Toggle::default())]));
+        self.post(MixerRequest::Toggle(vec![(input, Toggle::default())]));
     }
 
     /// Removes an input. Its values stay in its channel. If the channel is not an input, nothing
     /// happens.
     pub fn remove(&self, input: impl Borrow<Receiver<T>>) {
-        self.post(Request::Remove(input.borrow().clone()));
+        self.post(MixerRequest::Remove(input.borrow().clone()));
     }
 
     /// Removes all inputs.
     pub fn remove_all(&self) {
-        self.post(Request::RemoveAll);
+        self.post(MixerRequest::RemoveAll);
     }
 
     /// Changes switches of several inputs at once. No value is read between the changes. A channel
@@ -157,7 +157,7 @@ impl<T> Mixer<T> {
     /// ```
     pub fn toggle<R: Borrow<Receiver<T>>>(&self, changes: impl IntoIterator<Item = (R, Toggle)>) {
         let changes = changes.into_iter().map(|(input, change)| (input.borrow().clone(), change));
-        self.post(Request::Toggle(changes.collect()));
+        self.post(MixerRequest::Toggle(changes.collect()));
     }
 
     /// Mutes or unmutes an input. The values of a muted input are received and dropped. A channel
@@ -199,7 +199,7 @@ impl<T> Mixer<T> {
     /// });
     /// ```
     pub fn solo_mode(&self, mode: SoloMode) {
-        self.post(Request::SoloMode(mode));
+        self.post(MixerRequest::SoloMode(mode));
     }
 
     /// Closes the mixer. Closing it again changes nothing.
@@ -259,16 +259,18 @@ impl<T> Mixer<T> {
     }
 }
 
-impl<T> State<T> {
-    fn handle(&mut self, request: Request<T>) {
+impl<T> MixerState<T> {
+    fn handle(&mut self, request: MixerRequest<T>) {
         self.changed = true;
         match request {
-            Request::Toggle(changes) => {
+            MixerRequest::Toggle(changes) => {
                 changes.into_iter().for_each(|(input, change)| self.change(input, change));
             }
-            Request::Remove(old) => self.inputs.retain(|other| !other.receiver.same_channel(&old)),
-            Request::RemoveAll => self.inputs.clear(),
-            Request::SoloMode(mode) => self.solo_mode = mode,
+            MixerRequest::Remove(old) => {
+                self.inputs.retain(|other| !other.receiver.same_channel(&old))
+            }
+            MixerRequest::RemoveAll => self.inputs.clear(),
+            MixerRequest::SoloMode(mode) => self.solo_mode = mode,
         }
     }
 

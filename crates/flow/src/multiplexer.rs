@@ -51,19 +51,19 @@ impl error::Error for Closed {}
 /// });
 /// ```
 pub struct Multiplexer<T> {
-    mailbox: Mailbox<Request<T>, State<T>>,
+    mailbox: Mailbox<MultiplexerRequest<T>, MultiplexerState<T>>,
 }
 
 type Subscriber<T> = Sender<Result<T, Closed>>;
 
-enum Request<T> {
+enum MultiplexerRequest<T> {
     AddPublisher(Receiver<T>),
     RemovePublisher(Receiver<T>),
     AddSubscriber(Subscriber<T>),
     RemoveSubscriber(Subscriber<T>),
 }
 
-struct State<T> {
+struct MultiplexerState<T> {
     publishers: Vec<Receiver<T>>,
     subscribers: Vec<Subscriber<T>>,
     pending: PendingSends<Result<T, Closed>>,
@@ -84,7 +84,7 @@ impl<T> Multiplexer<T> {
     #[must_use]
     pub fn new() -> Multiplexer<T> {
         Multiplexer {
-            mailbox: Mailbox::new(State {
+            mailbox: Mailbox::new(MultiplexerState {
                 publishers: Vec::new(),
                 subscribers: Vec::new(),
                 pending: PendingSends::new(),
@@ -93,7 +93,7 @@ impl<T> Multiplexer<T> {
         }
     }
 
-    fn post(&self, request: Request<T>) -> Result<(), Closed> {
+    fn post(&self, request: MultiplexerRequest<T>) -> Result<(), Closed> {
         self.mailbox.post(request).map_err(|_| Closed)
     }
 
@@ -113,7 +113,7 @@ impl<T> Multiplexer<T> {
     /// assert_eq!(multiplexer.add_publisher(ecru_flow::from_iter([2])), Err(Closed));
     /// ```
     pub fn add_publisher(&self, publisher: Receiver<T>) -> Result<(), Closed> {
-        self.post(Request::AddPublisher(publisher))
+        self.post(MultiplexerRequest::AddPublisher(publisher))
     }
 
     /// Removes a publisher. Its values stay in its channel. If the channel is not a publisher,
@@ -122,7 +122,7 @@ impl<T> Multiplexer<T> {
     /// # Errors
     /// Returns the errors of [`add_publisher`](Multiplexer::add_publisher).
     pub fn remove_publisher(&self, publisher: impl Borrow<Receiver<T>>) -> Result<(), Closed> {
-        self.post(Request::RemovePublisher(publisher.borrow().clone()))
+        self.post(MultiplexerRequest::RemovePublisher(publisher.borrow().clone()))
     }
 
     /// Adds a channel to which values are sent. It receives each value as `Ok`, and one `Err` when
@@ -131,7 +131,7 @@ impl<T> Multiplexer<T> {
     /// # Errors
     /// Returns the errors of [`add_publisher`](Multiplexer::add_publisher).
     pub fn add_subscriber(&self, subscriber: Sender<Result<T, Closed>>) -> Result<(), Closed> {
-        self.post(Request::AddSubscriber(subscriber))
+        self.post(MultiplexerRequest::AddSubscriber(subscriber))
     }
 
     /// Removes a subscriber. A value that is pending for it is dropped. If the channel is not a
@@ -143,7 +143,7 @@ impl<T> Multiplexer<T> {
         &self,
         subscriber: impl Borrow<Sender<Result<T, Closed>>>,
     ) -> Result<(), Closed> {
-        self.post(Request::RemoveSubscriber(subscriber.borrow().clone()))
+        self.post(MultiplexerRequest::RemoveSubscriber(subscriber.borrow().clone()))
     }
 
     /// Closes the multiplexer. Closing it again changes nothing.
@@ -224,23 +224,23 @@ impl<T> Multiplexer<T> {
     }
 }
 
-impl<T> State<T> {
-    fn handle(&mut self, request: Request<T>) {
+impl<T> MultiplexerState<T> {
+    fn handle(&mut self, request: MultiplexerRequest<T>) {
         match request {
-            Request::AddPublisher(new) => {
+            MultiplexerRequest::AddPublisher(new) => {
                 if !self.publishers.iter().any(|other| other.same_channel(&new)) {
                     self.publishers.push(new);
                 }
             }
-            Request::RemovePublisher(old) => {
+            MultiplexerRequest::RemovePublisher(old) => {
                 self.publishers.retain(|other| !other.same_channel(&old))
             }
-            Request::AddSubscriber(new) => {
+            MultiplexerRequest::AddSubscriber(new) => {
                 if !self.subscribers.iter().any(|other| other.same_channel(&new)) {
                     self.subscribers.push(new);
                 }
             }
-            Request::RemoveSubscriber(old) => {
+            MultiplexerRequest::RemoveSubscriber(old) => {
                 self.pending.withdraw(&old);
                 self.subscribers.retain(|other| !other.same_channel(&old));
             }

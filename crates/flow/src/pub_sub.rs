@@ -42,11 +42,11 @@ use crate::pending::{Event, PendingSends, next_event};
 /// });
 /// ```
 pub struct PubSub<'a, T, K> {
-    mailbox: Mailbox<Request<T, K>, State<'a, T, K>>,
+    mailbox: Mailbox<PubSubRequest<T, K>, PubSubState<'a, T, K>>,
     last_subscription: AtomicU64,
 }
 
-enum Request<T, K> {
+enum PubSubRequest<T, K> {
     Subscribe { topic: K, subscriber: Subscriber<T> },
     Unsubscribe { id: u64 },
 }
@@ -73,7 +73,7 @@ struct Topic<T, K> {
     underway: usize,
 }
 
-struct State<'a, T, K> {
+struct PubSubState<'a, T, K> {
     /// `None` after the source has ended.
     source: Option<Receiver<T>>,
     topic_of: Box<dyn FnMut(&T) -> K + Send + 'a>,
@@ -121,7 +121,7 @@ impl<'a, T, K> PubSub<'a, T, K> {
         topic_of: impl FnMut(&T) -> K + Send + 'a,
         buffer_of: impl FnMut(&K) -> usize + Send + 'a,
     ) -> PubSub<'a, T, K> {
-        let state = State {
+        let state = PubSubState {
             source: Some(source),
             topic_of: Box::new(topic_of),
             buffer_of: Box::new(buffer_of),
@@ -154,18 +154,20 @@ impl<'a, T, K> PubSub<'a, T, K> {
     ///     assert_eq!((odd.recv(), odd.recv()), (Ok(1), Ok(3)));
     /// });
     /// ```
-    pub fn subscribe(&self, topic: K) -> Subscription<T, K> {
+    pub fn subscribe(&self, topic: K) -> TopicReceiver<T, K> {
         self.subscribe_buffered(topic, 0)
     }
 
     /// Subscribes as [`subscribe`](PubSub::subscribe) does, but the subscription's own channel has
     /// room for `capacity` values.
-    pub fn subscribe_buffered(&self, topic: K, capacity: usize) -> Subscription<T, K> {
+    pub fn subscribe_buffered(&self, topic: K, capacity: usize) -> TopicReceiver<T, K> {
         let (to, receiver) = bounded(capacity);
         let id = self.last_subscription.fetch_add(1, Ordering::Relaxed) + 1;
         // After the end, the sender is dropped with the request.
-        let _ = self.mailbox.post(Request::Subscribe { topic, subscriber: Subscriber { id, to } });
-        Subscription { receiver, id, mailbox: self.mailbox.sender() }
+        let _ = self
+            .mailbox
+            .post(PubSubRequest::Subscribe { topic, subscriber: Subscriber { id, to } });
+        TopicReceiver { receiver, id, mailbox: self.mailbox.sender() }
     }
 
     /// Runs the hub until the source has ended and every subscriber has accepted every value of its
@@ -210,19 +212,19 @@ impl<'a, T, K> PubSub<'a, T, K> {
     }
 }
 
-impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
-    fn handle(&mut self, request: Request<T, K>) {
+impl<T: Clone, K: Eq + Hash> PubSubState<'_, T, K> {
+    fn handle(&mut self, request: PubSubRequest<T, K>) {
         match request {
             // The source has ended. Dropping the sender ends the subscription.
-            Request::Subscribe { .. } if self.source.is_none() => {}
-            Request::Subscribe { topic, subscriber } => {
+            PubSubRequest::Subscribe { .. } if self.source.is_none() => {}
+            PubSubRequest::Subscribe { topic, subscriber } => {
                 let number = self.numbers.get(&topic).copied();
                 let number = number.unwrap_or_else(|| self.begin_topic(topic));
                 self.subscriptions.insert(subscriber.id, number);
                 let topic = self.topics.get_mut(&number).expect("every number has its topic");
                 topic.subscribers.push(subscriber);
             }
-            Request::Unsubscribe { id } => {
+            PubSubRequest::Unsubscribe { id } => {
                 let Some(number) = self.subscriptions.remove(&id) else { return };
                 let Some(topic) = self.topics.get_mut(&number) else { return };
                 let Some(at) = topic.subscribers.iter().position(|other| other.id == id) else {
@@ -325,13 +327,13 @@ impl<T: Clone, K: Eq + Hash> State<'_, T, K> {
 /// A [`Receiver`] of a topic's values, which [`PubSub::subscribe`] returns. Dropping it
 /// unsubscribes.
 #[must_use = "dropping it unsubscribes"]
-pub struct Subscription<T, K> {
+pub struct TopicReceiver<T, K> {
     receiver: Receiver<T>,
     id: u64,
-    mailbox: Sender<Request<T, K>>,
+    mailbox: Sender<PubSubRequest<T, K>>,
 }
 
-impl<T, K> Deref for Subscription<T, K> {
+impl<T, K> Deref for TopicReceiver<T, K> {
     type Target = Receiver<T>;
 
     fn deref(&self) -> &Receiver<T> {
@@ -339,17 +341,17 @@ impl<T, K> Deref for Subscription<T, K> {
     }
 }
 
-impl<T, K> Drop for Subscription<T, K> {
+impl<T, K> Drop for TopicReceiver<T, K> {
     fn drop(&mut self) {
         // Clones of the receiver get no more values either.
         self.receiver.close_now();
-        let _ = self.mailbox.try_send(Request::Unsubscribe { id: self.id });
+        let _ = self.mailbox.try_send(PubSubRequest::Unsubscribe { id: self.id });
     }
 }
 
-impl<T, K> fmt::Debug for Subscription<T, K> {
+impl<T, K> fmt::Debug for TopicReceiver<T, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Subscription").field(&self.receiver).finish()
+        f.debug_tuple("TopicReceiver").field(&self.receiver).finish()
     }
 }
 
