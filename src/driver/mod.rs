@@ -37,6 +37,7 @@
 //! caller looks at its own clock.
 
 mod acceptors;
+mod address;
 mod descriptor;
 mod file;
 mod kind;
@@ -54,6 +55,7 @@ use std::time::Duration;
 
 pub use kind::DriverKind;
 pub(crate) use {
+    address::{Address, RawAddress},
     descriptor::{Descriptor, OwnedDescriptor},
     file::{CURSOR, FileManner, FileOp},
     kind::{Choice, check, choose},

@@ -1,11 +1,11 @@
 //! A TCP socket that accepts connections.
 
-use super::address::Address;
 use super::resolve::try_each;
 use super::server::Server;
 use super::shell::{every_socket, hops, keepalive};
 use super::socket::Socket;
 use super::tcp_stream::TcpStream;
+use crate::driver::Address;
 use rustix::net::SocketType;
 use std::io;
 use std::iter::FusedIterator;

@@ -1,11 +1,11 @@
 //! A TCP connection.
 
-use super::address::Address;
 use super::resolve::try_each;
 use super::settings::{Direction, check_timeout};
 use super::shell::{every_socket, hops, keepalive, reads_and_writes, time_limits};
 use super::socket::Socket;
 use crate::base::clock;
+use crate::driver::Address;
 use rustix::net::{SocketType, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};

@@ -1,10 +1,10 @@
 //! A UDP socket.
 
-use super::address::Address;
 use super::resolve::{first_of, try_each};
 use super::settings::Direction;
 use super::shell::{every_socket, hops, time_limits};
 use super::socket::Socket;
+use crate::driver::Address;
 use rustix::net::SocketType;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

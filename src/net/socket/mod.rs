@@ -6,9 +6,9 @@
 mod options;
 mod transfer;
 
-use super::address::Address;
 use super::settings::{Direction, Settings};
 use crate::base::sync::atomic::AtomicBool;
+use crate::driver::Address;
 use crate::driver::OwnedDescriptor;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};

@@ -1,7 +1,7 @@
 //! System calls that return at once.
 
 use super::Socket;
-use crate::net::address::{Address, RawAddress};
+use crate::driver::{Address, RawAddress};
 use crate::net::settings::{Direction, check_timeout};
 use rustix::net::sockopt::{self, Timeout};
 use std::io;

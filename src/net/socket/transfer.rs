@@ -12,8 +12,7 @@
 use super::Socket;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
-use crate::driver::{Interest, Op, clamp_length};
-use crate::net::address::{Address, RawAddress};
+use crate::driver::{Address, Interest, Op, RawAddress, clamp_length};
 use crate::net::settings::{Direction, Settings};
 use crate::sched::io::{perform, perform_before};
 use crate::{task, time};
