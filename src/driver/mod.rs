@@ -7,6 +7,9 @@
 //! - A *driver* ([`Driver`]) carries out the ops of one worker, on that worker's thread. It knows
 //!   neither tasks nor sockets.
 //!
+//! - A [`request`](request()) is a call to the kernel that needs no driver, because it does not wait
+//!   for another task, process or machine. The module [`request`](mod@request) lists them.
+//!
 //! # Protocol
 //! 1. The caller first attempts the op itself ([`Op::attempt`]), unless the driver says that this
 //!    is [not worth it](Driver::is_worth_attempting). It tells the driver of a
@@ -43,6 +46,7 @@ mod file;
 mod kind;
 mod op;
 mod poll;
+pub(crate) mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -60,6 +64,7 @@ pub(crate) use {
     file::{CURSOR, FileManner, FileOp},
     kind::{Choice, check, choose},
     op::{Interest, Manner, Op, clamp_length},
+    request::perform::request,
     stream::is_in_nonblocking_mode,
     waker::Waker,
     watch::Watch,
