@@ -1,6 +1,6 @@
 //! Descriptors of any kind.
 
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{FileType, OFlags, fcntl_getfl, fcntl_setfl};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 requests! {
@@ -17,5 +17,15 @@ requests! {
             fcntl_setfl(fd, flags)?;
         }
         Ok(())
+    }
+
+    /// Writes in one system call, which may block the thread. Returns the number of bytes written.
+    WriteOnce<'a> { fd: BorrowedFd<'a>, bytes: &'a [u8] } -> usize {
+        Ok(rustix::io::write(fd, bytes)?)
+    }
+
+    /// Returns which kind of file an fd refers to.
+    KindOf<'a> { fd: BorrowedFd<'a> } -> FileType {
+        Ok(FileType::from_raw_mode(rustix::fs::fstat(fd)?.st_mode))
     }
 }

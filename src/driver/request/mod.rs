@@ -5,9 +5,9 @@
 //! - A [`Request`](perform::Request) is a struct with the arguments of one call, and names the type
 //!   of the answer. It is made by [`request`](super::request), and in no other way.
 //! - `socket`, `option`: sockets. `name`: host names.
-//! - `descriptor`: descriptors of any kind.
+//! - `descriptor`, `pipe`: descriptors of any kind, pipes and other means of notification.
 //!
-//! Some requests carry kernel types as plain data: address families, types of sockets.
+//! Some requests carry kernel types as plain data: address families, kinds of files.
 
 /// Declares requests. A declaration has the request's name and fields, the type of its answer, and
 /// the call.
@@ -37,11 +37,14 @@ mod descriptor;
 mod name;
 mod option;
 pub(super) mod perform;
+mod pipe;
 mod socket;
 
 pub(crate) use descriptor::*;
 pub(crate) use name::*;
 pub(crate) use option::*;
+pub(crate) use pipe::*;
 pub(crate) use socket::*;
 
+pub(crate) use rustix::fs::FileType as FileKind;
 pub(crate) use rustix::net::{AddressFamily, SocketType};
