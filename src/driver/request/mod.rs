@@ -6,8 +6,9 @@
 //!   of the answer. It is made by [`request`](super::request), and in no other way.
 //! - `socket`, `option`: sockets. `name`: host names.
 //! - `descriptor`, `pipe`: descriptors of any kind, pipes and other means of notification.
+//! - `file`, `path`, `directory`: open files, the names of files, and lists of names.
 //!
-//! Some requests carry kernel types as plain data: address families, kinds of files.
+//! Some requests carry kernel types as plain data: address families, flags, kinds of files.
 
 /// Declares requests. A declaration has the request's name and fields, the type of its answer, and
 /// the call.
@@ -34,17 +35,23 @@ macro_rules! requests {
 }
 
 mod descriptor;
+mod directory;
+mod file;
 mod name;
 mod option;
+mod path;
 pub(super) mod perform;
 mod pipe;
 mod socket;
 
 pub(crate) use descriptor::*;
+pub(crate) use directory::*;
+pub(crate) use file::*;
 pub(crate) use name::*;
 pub(crate) use option::*;
+pub(crate) use path::*;
 pub(crate) use pipe::*;
 pub(crate) use socket::*;
 
-pub(crate) use rustix::fs::FileType as FileKind;
+pub(crate) use rustix::fs::{FileType as FileKind, FlockOperation, OFlags};
 pub(crate) use rustix::net::{AddressFamily, SocketType};
