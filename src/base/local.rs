@@ -22,8 +22,8 @@ pub(crate) struct Local {
     pub(crate) thread: Cell<u16>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
-    /// `base::random`: the state of the generator.
-    pub(crate) random: Cell<u32>,
+    /// `base::random`: the state of the generator, or 0 while it has not been seeded.
+    pub(crate) random: Cell<u64>,
     /// `coroutine`: the number of open frames (scopes, timeouts and similar) in the running code. A
     /// coroutine must not suspend over its own open frames.
     pub(crate) open_frames: Cell<u32>,

@@ -9,6 +9,7 @@
 //! - [`outside`]: whether an event from outside the process is still expected.
 //! - [`handler`]: calls a signal handler that was installed before the library's own.
 //! - [`random`]: random numbers.
+//! - [`hash`]: hash tables without random seeds.
 //! - [`report`]: lines on standard error, written without blocking.
 //! - [`short_trace`]: which frames backtraces leave out.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
@@ -17,6 +18,7 @@ pub(crate) mod alarm;
 pub(crate) mod blocks;
 pub(crate) mod clock;
 pub(crate) mod handler;
+pub(crate) mod hash;
 pub(crate) mod list;
 pub(crate) mod local;
 pub(crate) mod outside;

@@ -1,28 +1,42 @@
-//! Random numbers: cheap ones for fair choices, and well-seeded ones for choices that are visible
-//! outside the process.
+//! Random numbers. Each thread has one generator, and all of ecru's random choices come from it.
+//! `cargo xtask layers` makes sure of that.
+//!
+//! The generator is wyrand. Its state is one word, in the thread's block of thread-locals. The word
+//! decides all later numbers, so a thread is seeded by a write to it. A thread that was not seeded
+//! seeds itself by [`seed`].
 
 use super::local;
+use fastrand::Rng;
+use std::hash::{BuildHasher, RandomState};
 
-/// Returns a number below `bound`, from this thread's xorshift generator (Marsaglia, "Xorshift
-/// RNGs", 2003).
+/// Calls `f` with this thread's generator.
+#[inline]
+fn draw<T>(f: impl FnOnce(&mut Rng) -> T) -> T {
+    local::with(|local| {
+        let state = local.random.get();
+        let mut generator = Rng::with_seed(if state == 0 { seed() } else { state });
+        let value = f(&mut generator);
+        local.random.set(generator.get_seed());
+        value
+    })
+}
+
+/// Asks the operating system for a seed. It differs between processes and threads, because
+/// callers that fail together must not draw the same pauses.
+#[cold]
+fn seed() -> u64 {
+    // std has no other way to the system's randomness.
+    RandomState::new().hash_one(0)
+}
+
+/// Returns a number below `bound`, which is at most `u32::MAX`.
 #[inline]
 pub(crate) fn below(bound: usize) -> usize {
     if cfg!(loom) {
         // The runs of a model must be reproducible.
         return 0;
     }
-    let number = local::with(|local| {
-        let mut state = local.random.get();
-        if state == 0 {
-            // The seed differs between threads.
-            state = std::ptr::from_ref(local).addr() as u32 | 1;
-        }
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        local.random.set(state);
-        state
-    });
+    let number = draw(|generator| generator.u32(..));
     // Takes the high bits of the product, which needs no division (Lemire, "Fast random integer
     // generation in an interval", 2019).
     ((number as u64 * bound as u64) >> 32) as usize
@@ -99,16 +113,39 @@ impl Iterator for Order {
     }
 }
 
-/// Returns a number from 0 to `most`, both included. Unlike [`below`], it is seeded differently in
-/// each thread and process. Callers in many processes that fail together must not draw the same
-/// pauses.
+/// Returns a number from 0 to `most`, both included.
 pub(crate) fn up_to(most: u128) -> u128 {
-    fastrand::u128(..=most)
+    draw(|generator| generator.u128(..=most))
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{Order, below};
+    use super::{Order, below, up_to};
+    use crate::base::local;
+    use std::thread;
+
+    /// Draws on a new thread, whose generator begins with this state.
+    fn drawn(state: u64) -> (Vec<usize>, Vec<usize>, u128) {
+        let draws = move || {
+            local::with(|local| local.random.set(state));
+            let few = (0..20).map(|_| below(1_000)).collect();
+            (few, Order::random(200).collect(), up_to(u128::MAX))
+        };
+        thread::spawn(draws).join().unwrap()
+    }
+
+    #[test]
+    fn a_threads_state_decides_all_its_numbers() {
+        assert_eq!(drawn(7), drawn(7));
+        let (one, other) = (drawn(7), drawn(8));
+        assert!(one.0 != other.0 && one.1 != other.1 && one.2 != other.2);
+    }
+
+    #[test]
+    fn threads_that_are_not_seeded_draw_different_numbers() {
+        let (one, other) = (drawn(0), drawn(0));
+        assert!(one.0 != other.0 && one.1 != other.1 && one.2 != other.2);
+    }
 
     #[test]
     fn every_number_below_the_bound_comes_and_no_other() {

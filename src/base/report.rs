@@ -86,8 +86,8 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
 /// Waits until all reports have been written, but at most for [`PATIENCE`]. Called before the
 /// process may end.
 pub(crate) fn flush() {
-    let end = clock::now() + PATIENCE;
-    while PENDING.load(Ordering::Relaxed) != 0 && clock::now() < end {
+    let end = clock::real_now() + PATIENCE;
+    while PENDING.load(Ordering::Relaxed) != 0 && clock::real_now() < end {
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -15,8 +15,9 @@ pub(crate) use std::sync::atomic::AtomicU64 as StaticU64;
 /// A pointer in a static, which loom's atomics do not support either.
 pub(crate) use std::sync::atomic::AtomicPtr as StaticPtr;
 
+use super::clock;
 use std::hint;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 mod biased;
 pub(crate) mod epoch;
@@ -62,8 +63,8 @@ pub(crate) fn fence_for_loom() {
 #[cold]
 pub(crate) fn keep_away(for_so_long: Duration) {
     if cfg!(not(loom)) {
-        let begin = Instant::now();
-        while begin.elapsed() < for_so_long {
+        let begin = clock::real_now();
+        while clock::real_now().saturating_duration_since(begin) < for_so_long {
             for _ in 0..4 {
                 hint::spin_loop();
             }

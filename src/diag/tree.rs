@@ -1,11 +1,11 @@
 //! The result of a dump: tasks below the scopes that they belong to.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 
 use super::trace::StackTrace;
+use crate::base::hash::HashMap;
 use crate::park::{About, Purpose};
 use crate::task::{Header, Seen, TaskId};
 
@@ -234,7 +234,7 @@ impl fmt::Display for BusyTask {
 /// scope are together.
 fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
     let mut known: Vec<TaskInfo> = Vec::with_capacity(said.len());
-    let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(said.len());
+    let mut places: HashMap<TaskId, usize> = HashMap::default();
     for task in said {
         match places.get(&task.id()) {
             // The task was stolen between two answers, so both contain it. The later one is more

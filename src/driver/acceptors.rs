@@ -45,8 +45,9 @@
 
 use super::descriptor::Descriptor;
 use super::{Completion, Token, Waker};
+use crate::base::hash::HashMap;
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -94,7 +95,7 @@ pub(super) struct Acceptors {
 
 impl Acceptors {
     pub(super) fn new() -> Acceptors {
-        Acceptors { lines: BTreeMap::new(), places: HashMap::new(), known: None }
+        Acceptors { lines: BTreeMap::new(), places: HashMap::default(), known: None }
     }
 
     #[inline]

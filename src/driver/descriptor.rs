@@ -7,8 +7,6 @@
 
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::Ordering;
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 /// An fd, and which use of its number this is. Plain data: the code that makes an op of it keeps
@@ -34,16 +32,6 @@ impl OwnedDescriptor {
     /// Returns the name for ops.
     pub(crate) fn name(&self) -> Descriptor {
         Descriptor { fd: self.fd.as_raw_fd(), generation: self.generation }
-    }
-
-    /// Sets the mode of the open file, which holds for every process that shares it.
-    pub(crate) fn set_nonblocking_mode(&self, nonblocking: bool) -> io::Result<()> {
-        let mut flags = fcntl_getfl(&self.fd)?;
-        if flags.contains(OFlags::NONBLOCK) != nonblocking {
-            flags.set(OFlags::NONBLOCK, nonblocking);
-            fcntl_setfl(&self.fd, flags)?;
-        }
-        Ok(())
     }
 
     pub(crate) fn into_fd(self) -> OwnedFd {

@@ -7,6 +7,9 @@
 //! - A *driver* ([`Driver`]) carries out the ops of one worker, on that worker's thread. It knows
 //!   neither tasks nor sockets.
 //!
+//! - A [`request`](request()) is a call to the kernel that needs no driver, because it does not wait
+//!   for another task, process or machine. The module [`request`](mod@request) lists them.
+//!
 //! # Protocol
 //! 1. The caller first attempts the op itself ([`Op::attempt`]), unless the driver says that this
 //!    is [not worth it](Driver::is_worth_attempting). It tells the driver of a
@@ -37,11 +40,13 @@
 //! caller looks at its own clock.
 
 mod acceptors;
+mod address;
 mod descriptor;
 mod file;
 mod kind;
 mod op;
 mod poll;
+pub(crate) mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -54,10 +59,12 @@ use std::time::Duration;
 
 pub use kind::DriverKind;
 pub(crate) use {
+    address::{Address, RawAddress},
     descriptor::{Descriptor, OwnedDescriptor},
     file::{CURSOR, FileManner, FileOp},
     kind::{Choice, check, choose},
     op::{Interest, Manner, Op, clamp_length},
+    request::perform::request,
     stream::is_in_nonblocking_mode,
     waker::Waker,
     watch::Watch,

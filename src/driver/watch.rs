@@ -12,7 +12,6 @@
 //! nothing it arms the watch anew. So no ring is lost: a waiter first arms the watch, then
 //! registers, and then looks.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -24,6 +23,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use super::descriptor::OwnedDescriptor;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
+use crate::base::hash::HashMap;
 use crate::base::outside::Expectation;
 use crate::base::report;
 

@@ -1,7 +1,11 @@
 //! Directories: listing their entries and creating them.
 
-use super::functions::on_blocking_thread;
+use super::functions::{MODE, on_blocking_thread};
 use super::in_task;
+use crate::driver::request;
+use crate::driver::request::{
+    CreateDirectory, Entry, KindOfEntry, Listing, MetadataOfEntry, NextEntry,
+};
 use crate::sched;
 use crate::task::{self, Cancelled};
 use std::collections::VecDeque;
@@ -23,7 +27,7 @@ const SOME: usize = 128;
 /// In a cancelled task, `next` returns one error and then `None`, so that a loop that ignores
 /// errors ends. No entry is lost: later calls that are not cancelled continue with the next entry.
 pub struct ReadDir {
-    source: std::fs::ReadDir,
+    source: Listing,
     /// The directory lives in memory, so reading it never waits.
     in_memory: bool,
     fetched: VecDeque<io::Result<DirEntry>>,
@@ -35,13 +39,13 @@ pub struct ReadDir {
 }
 
 impl ReadDir {
-    pub(super) fn new(source: std::fs::ReadDir, in_memory: bool) -> ReadDir {
+    pub(super) fn new(source: Listing, in_memory: bool) -> ReadDir {
         let fetched = VecDeque::new();
         ReadDir { source, in_memory, fetched, ended: false, asked: false, told: false }
     }
 
     /// Creates the listing and fetches its first entries.
-    pub(super) fn begun(source: std::fs::ReadDir, in_memory: bool) -> ReadDir {
+    pub(super) fn begun(source: Listing, in_memory: bool) -> ReadDir {
         let mut listing = ReadDir::new(source, in_memory);
         listing.fetch();
         listing
@@ -68,12 +72,13 @@ impl ReadDir {
     /// type.
     fn fetch(&mut self) {
         while self.fetched.len() < SOME {
-            let Some(next) = self.source.next() else {
+            let next = request(NextEntry { listing: &mut self.source }).transpose();
+            let Some(next) = next else {
                 self.ended = true;
                 return;
             };
             self.fetched.push_back(next.map(|entry| {
-                let kind = entry.file_type().ok();
+                let kind = request(KindOfEntry { entry: &entry }).ok();
                 DirEntry { entry, kind }
             }));
         }
@@ -108,7 +113,7 @@ impl fmt::Debug for ReadDir {
 
 /// An entry of a directory: [`std::fs::DirEntry`].
 pub struct DirEntry {
-    entry: std::fs::DirEntry,
+    entry: Entry,
     kind: Option<FileType>,
 }
 
@@ -150,7 +155,7 @@ impl DirEntry {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        on_blocking_thread(|| self.entry.metadata())
+        on_blocking_thread(|| request(MetadataOfEntry { entry: &self.entry }))
     }
 
     /// Returns whether the entry is a file, a directory, or something else. See
@@ -165,7 +170,7 @@ impl DirEntry {
     pub fn file_type(&self) -> io::Result<FileType> {
         match self.kind {
             Some(kind) => Ok(kind),
-            None => on_blocking_thread(|| self.entry.file_type()),
+            None => on_blocking_thread(|| request(KindOfEntry { entry: &self.entry })),
         }
     }
 }
@@ -196,7 +201,8 @@ impl fmt::Debug for DirEntry {
 /// ```
 #[derive(Debug)]
 pub struct DirBuilder {
-    builder: std::fs::DirBuilder,
+    recursive: bool,
+    mode: u32,
 }
 
 impl DirBuilder {
@@ -204,20 +210,20 @@ impl DirBuilder {
     /// process's umask.
     #[must_use]
     pub fn new() -> DirBuilder {
-        DirBuilder { builder: std::fs::DirBuilder::new() }
+        DirBuilder { recursive: false, mode: MODE }
     }
 
     /// Sets whether missing parents are created too. With `true`, a directory that already exists
     /// is no error.
     pub fn recursive(&mut self, recursive: bool) -> &mut DirBuilder {
-        self.builder.recursive(recursive);
+        self.recursive = recursive;
         self
     }
 
     /// Sets the permissions, from which the process's umask is removed. See
     /// [`DirBuilderExt::mode`].
     pub fn mode(&mut self, mode: u32) -> &mut DirBuilder {
-        self.builder.mode(mode);
+        self.mode = mode;
         self
     }
 
@@ -230,7 +236,8 @@ impl DirBuilder {
     /// This is a cancellation point. An operation that has begun is completed.
     pub fn create<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
-        on_blocking_thread(|| self.builder.create(path))
+        let DirBuilder { recursive, mode } = *self;
+        on_blocking_thread(|| request(CreateDirectory { path, recursive, mode }))
     }
 }
 

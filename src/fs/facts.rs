@@ -16,7 +16,11 @@
 
 use super::in_task;
 use crate::base::clock;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use crate::driver::request;
+use crate::driver::request::{
+    FileKind, FileSystemOf, KindAndSize, LookAt, LookAtName, Looked, OFlags, OpenByFlags,
+    OpenCached,
+};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -40,7 +44,7 @@ pub(super) enum MayBlock {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FileFacts {
     pub(super) may_block: MayBlock,
-    pub(super) kind: FileType,
+    pub(super) kind: FileKind,
     /// The size when the file was looked at.
     pub(super) size: u64,
 }
@@ -48,76 +52,63 @@ pub(super) struct FileFacts {
 impl FileFacts {
     /// A regular file has a cursor and positions, and no readiness.
     pub(super) fn is_regular(&self) -> bool {
-        self.kind == FileType::RegularFile
+        self.kind == FileKind::RegularFile
     }
 
     /// The facts of an open file. May wait, if its device has not been seen lately.
     pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<FileFacts> {
-        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        match rustix::fs::statx(fd, c"", flags, WANTED) {
-            Ok(found) => Ok(facts(&found, may_block_on(&found, fd))),
+        match request(LookAt { file: fd }) {
+            Ok(found) => Ok(facts(found, may_block_on(found.device, fd))),
             // A kernel, or a filter, without that call.
             Err(_) => {
-                let found = waiting(|| rustix::fs::fstat(fd))?;
-                Ok(FileFacts {
-                    may_block: MayBlock::Always,
-                    kind: FileType::from_raw_mode(found.st_mode),
-                    size: u64::try_from(found.st_size).unwrap_or(0),
-                })
+                let (kind, size) = waiting(|| request(KindAndSize { file: fd }))?;
+                Ok(FileFacts { may_block: MayBlock::Always, kind, size })
             }
         }
     }
 }
 
-const WANTED: StatxFlags = StatxFlags::TYPE.union(StatxFlags::SIZE);
-
-fn facts(found: &Statx, may_block: MayBlock) -> FileFacts {
-    let kind = FileType::from_raw_mode(u32::from(found.stx_mode));
-    FileFacts { may_block, kind, size: found.stx_size }
+fn facts(found: Looked, may_block: MayBlock) -> FileFacts {
+    FileFacts { may_block, kind: found.kind, size: found.size }
 }
 
 /// Returns the facts about the path's last name in a directory in memory, without waiting. If the
 /// name is a link, the facts are those of the link.
 pub(super) fn look(path: &Path, directory: Directory) -> io::Result<FileFacts> {
-    let flags = AtFlags::STATX_DONT_SYNC | AtFlags::SYMLINK_NOFOLLOW;
-    let found = rustix::fs::statx(rustix::fs::CWD, path, flags, WANTED)?;
+    let found = request(LookAtName { path })?;
     // Another file system may be mounted there.
-    let same = device(&found) == directory.device;
-    Ok(facts(&found, if same { directory.may_block } else { MayBlock::Always }))
+    let same = found.device == directory.device;
+    Ok(facts(found, if same { directory.may_block } else { MayBlock::Always }))
 }
 
 /// Returns whether the path names a directory in memory directly, and not through a link.
 pub(super) fn is_folder_in_memory(path: &Path) -> bool {
     in_memory(path).and_then(|directory| look(path, directory).ok()).is_some_and(|facts| {
-        facts.kind == FileType::Directory && facts.may_block == MayBlock::Never
+        facts.kind == FileKind::Directory && facts.may_block == MayBlock::Never
     })
 }
 
 /// Opens an existing file for reading or writing, if the file and the way to it are in the kernel's
 /// memory. Returns `None` if they are not, or if the file is of a kind whose opening may wait.
 pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, FileFacts)> {
-    let looked_at = resolve_cached(path, OFlags::PATH | (flags & OFlags::NOFOLLOW)).ok()?;
+    let looked_at =
+        request(OpenCached { path, flags: OFlags::PATH | (flags & OFlags::NOFOLLOW) }).ok()?;
     let facts = FileFacts::of(looked_at.as_fd()).ok()?;
-    let waits = !matches!(facts.kind, FileType::RegularFile | FileType::Directory)
+    let waits = !matches!(facts.kind, FileKind::RegularFile | FileKind::Directory)
         || facts.may_block == MayBlock::Always;
     if waits {
         return None;
     }
-    resolve_cached(path, flags).ok().map(|fd| (fd, facts))
+    request(OpenCached { path, flags }).ok().map(|fd| (fd, facts))
 }
 
 /// Opens an fd that only names the path (`O_PATH`), for questions about it, if the path is in the
 /// kernel's memory.
 pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-    let fd = resolve_cached(path, OFlags::PATH | nofollow).ok()?;
+    let fd = request(OpenCached { path, flags: OFlags::PATH | nofollow }).ok()?;
     let facts = FileFacts::of(fd.as_fd()).ok()?;
     (facts.may_block != MayBlock::Always).then_some(fd)
-}
-
-fn resolve_cached(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let flags = flags | OFlags::CLOEXEC;
-    rustix::fs::openat2(rustix::fs::CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)
 }
 
 /// A directory's residence and device.
@@ -138,17 +129,12 @@ fn directory_of(path: &Path) -> Option<Directory> {
     if let Some(directory) = PARENTS.get(parent) {
         return Some(directory);
     }
-    let directory = OFlags::PATH | OFlags::DIRECTORY;
-    let parent_path: &Path = parent.as_ref();
-    let opened = resolve_cached(parent_path, directory).or_else(|_| {
-        let flags = directory | OFlags::CLOEXEC;
-        waiting(|| rustix::fs::open(parent_path, flags, Mode::empty()))
-    });
+    let (path, flags): (&Path, _) = (parent.as_ref(), OFlags::PATH | OFlags::DIRECTORY);
+    let opened = request(OpenCached { path, flags })
+        .or_else(|_| waiting(|| request(OpenByFlags { path, flags, mode: 0 })));
     let fd = opened.ok()?;
-    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-    let found = rustix::fs::statx(&fd, c"", flags, WANTED).ok()?;
-    let may_block = may_block_on(&found, fd.as_fd());
-    let directory = Directory { may_block, device: device(&found) };
+    let Looked { device, .. } = request(LookAt { file: fd.as_fd() }).ok()?;
+    let directory = Directory { may_block: may_block_on(device, fd.as_fd()), device };
     PARENTS.put(parent.into(), directory);
     Some(directory)
 }
@@ -166,18 +152,13 @@ fn parent(path: &Path) -> Option<&std::ffi::OsStr> {
     Some(std::ffi::OsStr::from_bytes(parent))
 }
 
-fn device(found: &Statx) -> u64 {
-    u64::from(found.stx_dev_major) << 32 | u64::from(found.stx_dev_minor)
-}
-
-fn may_block_on(found: &Statx, fd: BorrowedFd<'_>) -> MayBlock {
-    let device = device(found);
+fn may_block_on(device: u64, fd: BorrowedFd<'_>) -> MayBlock {
     if let Some(may_block) = DEVICES.get(&device) {
         return may_block;
     }
     // A network file system asks its server.
-    let may_block = match waiting(|| rustix::fs::fstatfs(fd)) {
-        Ok(found) => may_block_by_type(found.f_type as u64),
+    let may_block = match waiting(|| request(FileSystemOf { file: fd })) {
+        Ok(number) => may_block_by_type(number),
         Err(_) => MayBlock::Always,
     };
     DEVICES.put(device, may_block);

@@ -3,11 +3,13 @@
 use super::OpenOptions;
 use super::facts::MayBlock;
 use super::handle::Handle;
-use crate::driver::CURSOR;
+use crate::driver::request::{MetadataOf, MoveCursor, SetPermissionsOf, SetTimes, SizeAndCursor};
+use crate::driver::{CURSOR, request};
 use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -183,7 +185,7 @@ impl File {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn metadata(&self) -> io::Result<Metadata> {
-        self.handle.ask_std(std::fs::File::metadata)
+        self.handle.ask(|file| request(MetadataOf { file }))
     }
 
     /// Returns another handle to the same open file, which shares the cursor and the locks.
@@ -234,7 +236,7 @@ impl File {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn set_permissions(&self, perm: Permissions) -> io::Result<()> {
-        self.handle.with_std(|file| file.set_permissions(perm))
+        self.handle.change(|file| request(SetPermissionsOf { file, permissions: perm }))
     }
 
     /// Sets the times of the last access and the last modification.
@@ -259,7 +261,7 @@ impl File {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn set_times(&self, times: FileTimes) -> io::Result<()> {
-        self.handle.with_std(|file| file.set_times(times))
+        self.handle.change(|file| request(SetTimes { file, times }))
     }
 
     /// Sets the time of the last modification. See [`set_times`](File::set_times).
@@ -352,8 +354,8 @@ impl File {
         if facts.may_block == MayBlock::Always {
             return 0;
         }
-        let size = rustix::fs::fstat(self).map_or(0, |found| found.st_size.cast_unsigned());
-        let cursor = rustix::fs::seek(self, rustix::fs::SeekFrom::Current(0)).unwrap_or(0);
+        let answer = request(SizeAndCursor { file: self.as_fd() });
+        let (size, cursor) = answer.unwrap_or_default();
         usize::try_from(size.saturating_sub(cursor)).unwrap_or(0)
     }
 }
@@ -445,7 +447,7 @@ impl Write for &File {
 impl Seek for &File {
     fn seek(&mut self, pos: SeekFrom) -> io::Result<u64> {
         let _turn = self.turn()?;
-        self.handle.ask_std(|mut file| file.seek(pos))
+        self.handle.ask(|file| request(MoveCursor { file, to: pos }))
     }
 }
 

@@ -5,13 +5,16 @@ use super::facts;
 use super::file::into_text;
 use super::handle::PIECE;
 use super::{OpenOptions, ReadDir, in_task};
-use crate::driver::CURSOR;
+use crate::driver::request::*;
+use crate::driver::{CURSOR, request};
 use crate::{sched, task};
 use std::fs::{Metadata, Permissions};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+/// The permissions of a new directory, from which the umask is removed.
+pub(super) const MODE: u32 = 0o777;
 /// The number of bytes copied between two checks for cancellation.
 const PORTION: u64 = 64 << 20;
 
@@ -63,7 +66,7 @@ pub fn read<P: AsRef<Path>>(path: P) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     task::begin_wait()?;
     if !in_task() {
-        return std::fs::read(path);
+        return request(ReadFile { path });
     }
     // The handle is not shared, so no turn at the cursor is needed.
     let handle = OpenOptions::new().read(true).open_handle(path)?;
@@ -97,11 +100,11 @@ pub fn write<P: AsRef<Path>, C: AsRef<[u8]>>(path: P, contents: C) -> io::Result
     let (path, contents) = (path.as_ref(), contents.as_ref());
     task::begin_wait()?;
     if !in_task() {
-        return std::fs::write(path, contents);
+        return request(WriteFile { path, contents });
     }
     if contents.len() <= PIECE && facts::in_memory(path).is_none() {
         // One way to another thread and back, instead of one for each call.
-        return sched::unblock(|| std::fs::write(path, contents));
+        return sched::unblock(|| request(WriteFile { path, contents }));
     }
     // The handle is not shared, so no turn at the cursor is needed.
     let handle = OpenOptions::new().write(true).create(true).truncate(true).open_handle(path)?;
@@ -141,29 +144,13 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
     let (from, to) = (from.as_ref(), to.as_ref());
     let small = |metadata: &Metadata| metadata.is_file() && metadata.len() <= PORTION;
     if !in_task() || metadata(from).as_ref().is_ok_and(small) {
-        return on_blocking_thread(|| std::fs::copy(from, to));
+        return on_blocking_thread(|| request(CopyFile { from, to }));
     }
-    let (source, mut target) = on_blocking_thread(|| {
-        use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-        let source = std::fs::File::open(from)?;
-        let metadata = source.metadata()?;
-        if !metadata.is_file() {
-            let text = "the source path is neither a regular file nor a symlink to a regular file";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(metadata.permissions().mode());
-        let target = options.open(to)?;
-        // The permissions are set before there are contents to read, because a target that already
-        // existed may be readable by others.
-        if target.metadata()?.is_file() {
-            target.set_permissions(metadata.permissions())?;
-        }
-        Ok((source, target))
-    })?;
+    let mut copying = on_blocking_thread(|| request(BeginCopy { from, to }))?;
     let mut copied = 0;
     loop {
-        match on_blocking_thread(|| io::copy(&mut (&source).take(PORTION), &mut target))? {
+        let portion = || request(CopyPortion { copying: &mut copying, most: PORTION });
+        match on_blocking_thread(portion)? {
             0 => break,
             count => copied += count,
         }
@@ -196,7 +183,8 @@ pub fn copy<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<u64> {
 /// This is a cancellation point.
 pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
-    cached_metadata(path, true).unwrap_or_else(|| on_blocking_thread(|| std::fs::metadata(path)))
+    cached_metadata(path, true)
+        .unwrap_or_else(|| on_blocking_thread(|| request(MetadataAt { path })))
 }
 
 /// Returns the metadata of the file at a path. A link is not followed. See [`metadata`] for an
@@ -210,7 +198,7 @@ pub fn metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
 pub fn symlink_metadata<P: AsRef<Path>>(path: P) -> io::Result<Metadata> {
     let path = path.as_ref();
     cached_metadata(path, false)
-        .unwrap_or_else(|| on_blocking_thread(|| std::fs::symlink_metadata(path)))
+        .unwrap_or_else(|| on_blocking_thread(|| request(LinkMetadataAt { path })))
 }
 
 /// Returns the metadata, or `NotFound`, if the kernel knows it without accessing a device. Returns
@@ -223,7 +211,7 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
         return None;
     }
     if let Some(fd) = facts::name_cached(path, follow) {
-        return Some(std::fs::File::from(fd).metadata());
+        return Some(request(MetadataOf { file: fd.as_fd() }));
     }
     // The kernel seldom remembers that a name is missing. But a directory in memory answers without
     // a wait.
@@ -256,7 +244,7 @@ pub fn exists<P: AsRef<Path>>(path: P) -> io::Result<bool> {
 /// This is a cancellation point.
 pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    on_blocking_thread(|| std::fs::canonicalize(path))
+    on_blocking_thread(|| request(Canonicalize { path }))
 }
 
 /// Returns the target of a symbolic link. See [`metadata`] for an example.
@@ -268,7 +256,7 @@ pub fn canonicalize<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// This is a cancellation point.
 pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
     let path = path.as_ref();
-    inline_if_in_memory(&[path], || std::fs::read_link(path))
+    inline_if_in_memory(&[path], || request(ReadLink { path }))
 }
 
 /// Creates an empty directory. The parent must exist. See [`create_dir_all`] for missing parents.
@@ -295,7 +283,7 @@ pub fn read_link<P: AsRef<Path>>(path: P) -> io::Result<PathBuf> {
 /// This is a cancellation point.
 pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    inline_if_in_memory(&[path], || std::fs::create_dir(path))
+    inline_if_in_memory(&[path], || request(CreateDirectory { path, recursive: false, mode: MODE }))
 }
 
 /// Creates a directory and its missing parents. See [`create_dir`] for an example.
@@ -307,7 +295,7 @@ pub fn create_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point. An operation that has begun is completed.
 pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    on_blocking_thread(|| std::fs::create_dir_all(path))
+    on_blocking_thread(|| request(CreateDirectory { path, recursive: true, mode: MODE }))
 }
 
 /// Removes an empty directory. See [`create_dir`] for an example.
@@ -319,7 +307,7 @@ pub fn create_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    inline_if_in_memory(&[path], || std::fs::remove_dir(path))
+    inline_if_in_memory(&[path], || request(RemoveDirectory { path }))
 }
 
 /// Removes a directory with all its contents. Links are not followed. See [`create_dir`] for an
@@ -332,7 +320,7 @@ pub fn remove_dir<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point. An operation that has begun is completed.
 pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    on_blocking_thread(|| std::fs::remove_dir_all(path))
+    on_blocking_thread(|| request(RemoveTree { path }))
 }
 
 /// Removes a name of a file. The file itself is removed when its last name is removed and its last
@@ -345,7 +333,7 @@ pub fn remove_dir_all<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
     let path = path.as_ref();
-    inline_if_in_memory(&[path], || std::fs::remove_file(path))
+    inline_if_in_memory(&[path], || request(RemoveFile { path }))
 }
 
 /// Renames a file or a directory. A file that already has the new name is replaced. See [`copy`]
@@ -359,7 +347,7 @@ pub fn remove_file<P: AsRef<Path>>(path: P) -> io::Result<()> {
 /// This is a cancellation point.
 pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> {
     let (from, to) = (from.as_ref(), to.as_ref());
-    inline_if_in_memory(&[from, to], || std::fs::rename(from, to))
+    inline_if_in_memory(&[from, to], || request(Rename { from, to }))
 }
 
 /// Creates another name for a file. See [`copy`] for an example.
@@ -371,7 +359,7 @@ pub fn rename<P: AsRef<Path>, Q: AsRef<Path>>(from: P, to: Q) -> io::Result<()> 
 /// This is a cancellation point.
 pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    inline_if_in_memory(&[original, link], || std::fs::hard_link(original, link))
+    inline_if_in_memory(&[original, link], || request(HardLink { original, link }))
 }
 
 /// Creates a symbolic link: [`std::os::unix::fs::symlink`]. See [`metadata`] for an example.
@@ -383,7 +371,7 @@ pub fn hard_link<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Re
 /// This is a cancellation point.
 pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Result<()> {
     let (original, link) = (original.as_ref(), link.as_ref());
-    inline_if_in_memory(&[link], || std::os::unix::fs::symlink(original, link))
+    inline_if_in_memory(&[link], || request(SymbolicLink { original, link }))
 }
 
 /// Sets the permissions of a file or directory. See
@@ -396,7 +384,7 @@ pub fn symlink<P: AsRef<Path>, Q: AsRef<Path>>(original: P, link: Q) -> io::Resu
 /// This is a cancellation point.
 pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result<()> {
     let path = path.as_ref();
-    on_blocking_thread(|| std::fs::set_permissions(path, perm))
+    on_blocking_thread(|| request(SetPermissionsAt { path, permissions: perm }))
 }
 
 /// Sets the owner and the group of a file or directory: [`std::os::unix::fs::chown`].
@@ -420,7 +408,7 @@ pub fn set_permissions<P: AsRef<Path>>(path: P, perm: Permissions) -> io::Result
 /// This is a cancellation point.
 pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    on_blocking_thread(|| std::os::unix::fs::chown(path, uid, gid))
+    on_blocking_thread(|| request(SetOwnerAt { path, user: uid, group: gid }))
 }
 
 /// Sets the owner and the group of an open file: [`std::os::unix::fs::fchown`]. See [`chown`] for
@@ -433,7 +421,7 @@ pub fn chown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::
 /// This is a cancellation point.
 pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let fd = fd.as_fd();
-    on_blocking_thread(|| std::os::unix::fs::fchown(fd, uid, gid))
+    on_blocking_thread(|| request(SetOwnerOf { file: fd, user: uid, group: gid }))
 }
 
 /// Sets the owner and the group of a link itself: [`std::os::unix::fs::lchown`]. See [`chown`] for
@@ -446,7 +434,7 @@ pub fn fchown<F: AsFd>(fd: F, uid: Option<u32>, gid: Option<u32>) -> io::Result<
 /// This is a cancellation point.
 pub fn lchown<P: AsRef<Path>>(dir: P, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
     let path = dir.as_ref();
-    on_blocking_thread(|| std::os::unix::fs::lchown(path, uid, gid))
+    on_blocking_thread(|| request(SetLinkOwnerAt { path, user: uid, group: gid }))
 }
 
 /// Returns an iterator over a directory's entries, in no particular order. See [`create_dir`] for
@@ -461,10 +449,10 @@ pub fn read_dir<P: AsRef<Path>>(path: P) -> io::Result<ReadDir> {
     let path = path.as_ref();
     task::begin_wait()?;
     if !in_task() {
-        return std::fs::read_dir(path).map(|source| ReadDir::new(source, false));
+        return request(OpenDirectory { path }).map(|source| ReadDir::new(source, false));
     }
     let in_memory = facts::is_folder_in_memory(path);
     // The first entries come by the same way.
-    let begin = || std::fs::read_dir(path).map(|source| ReadDir::begun(source, in_memory));
+    let begin = || request(OpenDirectory { path }).map(|source| ReadDir::begun(source, in_memory));
     if in_memory { begin() } else { sched::unblock(begin) }
 }

@@ -18,16 +18,16 @@
 
 use super::facts::{FileFacts, MayBlock};
 use super::in_task;
+use crate::driver::request::{Duplicate, FileKind, KindAndSize, SetLength};
 use crate::driver::{
-    CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length, is_in_nonblocking_mode,
+    CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length,
+    is_in_nonblocking_mode, request,
 };
 use crate::sched::io::{carries_files, perform, perform_file};
 use crate::task::Cancelled;
 use crate::{sched, task};
-use rustix::fs::FileType;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 
 /// The number of bytes copied at once: about ten to a hundred microseconds of work.
@@ -66,7 +66,7 @@ impl Handle {
 
     pub(super) fn duplicate(&self) -> io::Result<Handle> {
         let known = self.known.or(self.found.get().copied());
-        Ok(Handle::new(self.fd.as_fd().try_clone_to_owned()?, known))
+        Ok(Handle::new(request(Duplicate { fd: self.as_fd() })?, known))
     }
 
     /// Where the file lives; its size may be old.
@@ -169,58 +169,52 @@ impl Handle {
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
         let gives_back_much = || {
-            rustix::fs::fstat(self)
-                .is_ok_and(|found| found.st_size.cast_unsigned().saturating_sub(size) > LARGE)
+            request(KindAndSize { file: self.as_fd() })
+                .is_ok_and(|(_, before)| before.saturating_sub(size) > LARGE)
         };
-        self.with_std_unless(gives_back_much, |file| file.set_len(size))
+        self.change_unless(gives_back_much, |file| request(SetLength { file, size }))
     }
 
-    /// Makes a call of std's: at once if the file lives in memory, otherwise on a thread that may
-    /// block.
-    pub(super) fn with_std<T: Send>(
+    /// Changes the file: at once if it lives in memory, otherwise on a thread that may block.
+    pub(super) fn change<T: Send>(
         &self,
-        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
     ) -> io::Result<T> {
-        self.with_std_unless(|| false, call)
+        self.change_unless(|| false, call)
     }
 
-    /// Makes a call of std's as [`Handle::with_std`] does. If `takes_long` returns true, the call
-    /// is made on a thread that may block even for a file in memory.
-    fn with_std_unless<T: Send>(
+    /// Changes the file as [`Handle::change`] does. If `takes_long` returns true, the call is made
+    /// on a thread that may block even for a file in memory.
+    fn change_unless<T: Send>(
         &self,
         takes_long: impl FnOnce() -> bool,
-        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
-        // SAFETY: the fd is open while `self` is borrowed, and `ManuallyDrop` does not close it.
-        let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
         if !in_task() || (self.facts()?.may_block == MayBlock::Never && !takes_long()) {
-            return call(&file);
+            return call(self.as_fd());
         }
-        sched::unblock(|| call(&file))
+        sched::unblock(|| call(self.as_fd()))
     }
 
-    /// Makes a call of std's that the kernel can answer from memory, except for files that live
-    /// elsewhere.
-    pub(super) fn ask_std<T: Send>(
+    /// Makes a call that the kernel can answer from memory, except for files that live elsewhere.
+    pub(super) fn ask<T: Send>(
         &self,
-        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
-        self.ask_std_in_any_case(call)
+        self.ask_in_any_case(call)
     }
 
-    /// Makes the call as [`Handle::ask_std`] does, but is not a cancellation point.
-    pub(super) fn ask_std_in_any_case<T: Send>(
+    /// Makes the call as [`Handle::ask`] does, but is not a cancellation point.
+    pub(super) fn ask_in_any_case<T: Send>(
         &self,
-        call: impl FnOnce(&std::fs::File) -> io::Result<T> + Send,
+        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
     ) -> io::Result<T> {
-        // SAFETY: as in `with_std`.
-        let file = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(self.raw()) });
         if in_task() && self.facts()?.may_block == MayBlock::Always {
-            return sched::unblock(|| call(&file));
+            return sched::unblock(|| call(self.as_fd()));
         }
-        call(&file)
+        call(self.as_fd())
     }
 
     /// Transfers bytes as described in the module. `op` builds the op for one part, from the part's
@@ -353,7 +347,7 @@ impl Handle {
             }
             // Files of other kinds may always be reported as ready. And the call that follows may
             // still block its thread, if another reader or writer is faster.
-            if !matches!(facts.kind, FileType::Fifo | FileType::Socket) {
+            if !matches!(facts.kind, FileKind::Fifo | FileKind::Socket) {
                 break;
             }
             // SAFETY: S3, the caller's promise.

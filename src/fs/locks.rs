@@ -2,10 +2,12 @@
 //! a task.
 
 use super::{File, in_task};
+use crate::driver::request;
+use crate::driver::request::{FlockOperation, LockFile};
 use crate::{task, time};
-use rustix::fs::FlockOperation;
 use std::fs::TryLockError;
 use std::io;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The first and the longest pause between two attempts.
@@ -89,15 +91,11 @@ impl File {
     /// # Cancellation
     /// This is not a cancellation point, so that a cancelled task can release its lock.
     pub fn unlock(&self) -> io::Result<()> {
-        rustix::io::retry_on_intr(|| rustix::fs::flock(self, FlockOperation::Unlock))?;
-        Ok(())
+        request(LockFile { file: self.as_fd(), operation: FlockOperation::Unlock })
     }
 
     fn try_to_lock(&self, operation: FlockOperation) -> Result<(), TryLockError> {
-        let outcome = self.handle.ask_std_in_any_case(|file| {
-            rustix::io::retry_on_intr(|| rustix::fs::flock(file, operation))
-                .map_err(io::Error::from)
-        });
+        let outcome = self.handle.ask_in_any_case(|file| request(LockFile { file, operation }));
         outcome.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => TryLockError::WouldBlock,
             _ => TryLockError::Error(error),
@@ -107,8 +105,7 @@ impl File {
     fn wait_for_lock(&self, waiting: FlockOperation, trying: FlockOperation) -> io::Result<()> {
         task::begin_wait()?;
         if !in_task() {
-            rustix::io::retry_on_intr(|| rustix::fs::flock(self, waiting))?;
-            return Ok(());
+            return request(LockFile { file: self.as_fd(), operation: waiting });
         }
         let mut pause = FIRST_PAUSE;
         loop {

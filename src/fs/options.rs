@@ -3,8 +3,9 @@
 use super::facts::{self, FileFacts, MayBlock};
 use super::handle::{Handle, LARGE};
 use super::{File, in_task};
-use crate::task;
-use rustix::fs::{Mode, OFlags};
+use crate::driver::request;
+use crate::driver::request::{FileKind, OFlags, OpenByFlags, OpenFile, Opening};
+use crate::{sched, task};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -113,15 +114,15 @@ impl OpenOptions {
     pub(super) fn open_handle(&self, path: &Path) -> io::Result<Handle> {
         task::begin_wait()?;
         let Some(flags) = self.flags().filter(|_| in_task()) else {
-            return self.as_std().open(path).map(|file| Handle::new(file.into(), None));
+            return request(OpenFile { path, how: self.opening() }).map(|fd| Handle::new(fd, None));
         };
         if let Some(opened) = self.open_at_once(path, flags)? {
             return Ok(opened);
         }
         // This does not run on the ring, because an open that waits there for the other end of a
         // FIFO would delay the operations of other files.
-        let options = self.as_std();
-        crate::sched::unblock(|| options.open(path)).map(|file| Handle::new(file.into(), None))
+        let how = self.opening();
+        sched::unblock(|| request(OpenFile { path, how })).map(|fd| Handle::new(fd, None))
     }
 
     /// Opens the file if that does not wait. Returns `None` if it would wait, or if that is not
@@ -137,7 +138,7 @@ impl OpenOptions {
         };
         let facts = match facts::look(path, directory) {
             Ok(facts) => {
-                let is_directory = facts.kind == rustix::fs::FileType::Directory;
+                let is_directory = facts.kind == FileKind::Directory;
                 let is_file = facts.is_regular() && facts.may_block == MayBlock::Never;
                 let empties = flags.contains(OFlags::TRUNC);
                 // A FIFO waits for its other end, a link leads anywhere.
@@ -152,9 +153,7 @@ impl OpenOptions {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(_) => return Ok(None),
         };
-        let flags = flags | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(self.mode);
-        let fd = rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, mode))?;
+        let fd = request(OpenByFlags { path, flags, mode: self.mode })?;
         Ok(Some(Handle::new(fd, facts)))
     }
 
@@ -188,12 +187,18 @@ impl OpenOptions {
         Some(access | creation | OFlags::from_bits_retain(custom.cast_unsigned()))
     }
 
-    fn as_std(&self) -> std::fs::OpenOptions {
-        let mut options = std::fs::OpenOptions::new();
-        options.read(self.read).write(self.write).append(self.append).truncate(self.truncate);
-        options.create(self.create).create_new(self.create_new);
-        options.custom_flags(self.custom_flags).mode(self.mode);
-        options
+    /// Returns the options for the driver.
+    fn opening(&self) -> Opening {
+        Opening {
+            read: self.read,
+            write: self.write,
+            append: self.append,
+            truncate: self.truncate,
+            create: self.create,
+            create_new: self.create_new,
+            custom_flags: self.custom_flags,
+            mode: self.mode,
+        }
     }
 }
 

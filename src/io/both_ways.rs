@@ -1,12 +1,15 @@
 //! Copying in both directions at once.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::driver::request;
+use crate::driver::request::ShutDown;
 use crate::scope::{timeout_at, try_scope};
 use crate::task;
 
@@ -30,10 +33,10 @@ pub trait CloseWrite {
 
 impl<T: AsFd> CloseWrite for T {
     fn close_write(&self) -> io::Result<()> {
-        match rustix::net::shutdown(self, rustix::net::Shutdown::Write) {
+        match request(ShutDown { socket: self.as_fd(), how: Shutdown::Write }) {
             // The peer is disconnected, so it has seen the end.
-            Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            outcome => outcome,
         }
     }
 }

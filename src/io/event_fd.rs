@@ -6,10 +6,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Weak};
 
-use rustix::event::{EventfdFlags, eventfd};
-
 use crate::base::alarm::Ring;
-use crate::driver::{Manner, Op, OwnedDescriptor, Watch};
+use crate::driver::request::{Duplicate, NotifyEventFd, OpenEventFd, TakeEventFd};
+use crate::driver::{Manner, Op, OwnedDescriptor, Watch, request};
 use crate::park::WaitList;
 use crate::sched::io::perform;
 use crate::source::{Arms, Pass, Source, wait_in_lists};
@@ -68,8 +67,7 @@ impl EventFd {
     /// # Errors
     /// Fails if the process has too many open files.
     pub fn new() -> io::Result<EventFd> {
-        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let fd = OwnedDescriptor::new(fd);
+        let fd = OwnedDescriptor::new(request(OpenEventFd {})?);
         let inner = Inner { fd, waiters: WaitList::new(), watch: Watch::default() };
         Ok(EventFd { inner: Arc::new(inner) })
     }
@@ -79,11 +77,7 @@ impl EventFd {
     /// # Errors
     /// No error is known to occur.
     pub fn notify(&self) -> io::Result<()> {
-        match rustix::io::write(self, &1_u64.to_ne_bytes()) {
-            // The counter is full, so there already is a notification.
-            Ok(_) | Err(rustix::io::Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        request(NotifyEventFd { fd: self.as_fd() })
     }
 
     /// Returns a duplicate of the fd, for an event loop that needs to own it.
@@ -91,7 +85,7 @@ impl EventFd {
     /// # Errors
     /// Fails if the process has too many open files.
     pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
-        self.as_fd().try_clone_to_owned()
+        request(Duplicate { fd: self.as_fd() })
     }
 
     fn watch(&self) {
@@ -104,8 +98,7 @@ impl Source for EventFd {
     type Item = ();
 
     fn try_take(&self) -> Option<()> {
-        let mut count = [0; 8];
-        rustix::io::read(self, &mut count).is_ok().then_some(())
+        request(TakeEventFd { fd: self.as_fd() }).ok()
     }
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {

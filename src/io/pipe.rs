@@ -4,9 +4,9 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use rustix::pipe::PipeFlags;
-
 use super::stream::{Stream, stream_type};
+use crate::driver::request;
+use crate::driver::request::OpenPipe;
 
 /// Creates a pipe. Bytes written at one end are read at the other. See [`std::io::pipe`].
 ///
@@ -35,7 +35,7 @@ use super::stream::{Stream, stream_type};
 /// });
 /// ```
 pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
-    let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    let (reader, writer) = request(OpenPipe { nonblocking: true })?;
     Ok((PipeReader(Stream::sole(reader)?), PipeWriter(Stream::sole(writer)?)))
 }
 

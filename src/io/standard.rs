@@ -9,9 +9,8 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
-use rustix::fs::FileType;
-
-use crate::driver::{Descriptor, Manner, Op, clamp_length};
+use crate::driver::request::{FileKind, KindOf};
+use crate::driver::{Descriptor, Manner, Op, clamp_length, request};
 use crate::sched::io::perform;
 use crate::sched::unblock;
 use crate::task;
@@ -34,9 +33,8 @@ impl Standard {
         let mut standard = Standard { fd, manner: Manner::Shared, regular: false };
         if rustix::termios::isatty(&standard) {
             standard.manner = Manner::Terminal;
-        } else if let Ok(stat) = rustix::fs::fstat(&standard) {
-            let kind = FileType::from_raw_mode(stat.st_mode);
-            standard.regular = matches!(kind, FileType::RegularFile | FileType::BlockDevice);
+        } else if let Ok(kind) = request(KindOf { fd: standard.as_fd() }) {
+            standard.regular = matches!(kind, FileKind::RegularFile | FileKind::BlockDevice);
         }
         standard
     }

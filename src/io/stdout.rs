@@ -19,6 +19,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::standard::Standard;
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::driver::request;
+use crate::driver::request::WriteOnce;
 use crate::scope::shield;
 use crate::sync::{self, Permit, Semaphore};
 use crate::task::{self, Cancelled};
@@ -121,7 +123,7 @@ struct Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.ends {
-            Ok(rustix::io::write(&self.standard, bytes)?)
+            request(WriteOnce { fd: self.standard.as_fd(), bytes })
         } else {
             self.standard.write(bytes)
         }

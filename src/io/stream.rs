@@ -9,7 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length};
+use crate::driver::request::{Duplicate, SetNonblockingMode};
+use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length, request};
 use crate::sched::io::perform;
 
 /// An end of a pipe; see the module.
@@ -26,8 +27,8 @@ pub(crate) struct Stream {
 impl Stream {
     /// Takes an fd whose open file is not shared, in either mode.
     pub(crate) fn sole(fd: OwnedFd) -> io::Result<Stream> {
+        request(SetNonblockingMode { fd: fd.as_fd(), nonblocking: true })?;
         let fd = OwnedDescriptor::new(fd);
-        fd.set_nonblocking_mode(true)?;
         Ok(Stream { fd, shared: AtomicBool::new(false), was_set: true })
     }
 
@@ -65,7 +66,7 @@ impl Stream {
 
     pub(crate) fn duplicate(&self) -> io::Result<Stream> {
         self.shared.store(true, Ordering::Relaxed);
-        let duplicate = Stream::shared(self.fd.as_fd().try_clone_to_owned()?);
+        let duplicate = Stream::shared(request(Duplicate { fd: self.as_fd() })?);
         Ok(Stream { was_set: self.was_set, ..duplicate })
     }
 
@@ -73,7 +74,7 @@ impl Stream {
     pub(crate) fn into_fd(self) -> OwnedFd {
         if self.was_set {
             // This fails only if the fd is not open, and then its next use reports that.
-            let _ = self.fd.set_nonblocking_mode(false);
+            let _ = request(SetNonblockingMode { fd: self.as_fd(), nonblocking: false });
         }
         self.fd.into_fd()
     }

@@ -61,7 +61,6 @@
 // - `resolve`: from names to addresses.
 // - `server`, `server_errors`: accepting and serving connections. `halves`: a stream split in two.
 
-mod address;
 mod conversions;
 mod halves;
 mod readiness;

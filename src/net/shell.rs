@@ -95,7 +95,7 @@ macro_rules! every_socket {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_recv_buffer_size(&self, bytes: usize) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_socket_recv_buffer_size(&self.0, bytes)?)
+                self.0.set_option(crate::driver::request::ReceiveBufferSize, bytes)
             }
 
             /// Returns the size of the kernel's receive buffer for this socket, in bytes. On Linux
@@ -108,7 +108,7 @@ macro_rules! every_socket {
             /// # Cancellation
             /// This call does not wait.
             pub fn recv_buffer_size(&self) -> io::Result<usize> {
-                Ok(rustix::net::sockopt::socket_recv_buffer_size(&self.0)?)
+                self.0.option(crate::driver::request::ReceiveBufferSize)
             }
 
             /// Sets the size of the kernel's send buffer for this socket, in bytes (`SO_SNDBUF`).
@@ -131,7 +131,7 @@ macro_rules! every_socket {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_send_buffer_size(&self, bytes: usize) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, bytes)?)
+                self.0.set_option(crate::driver::request::SendBufferSize, bytes)
             }
 
             /// Returns the size of the kernel's send buffer for this socket, in bytes. On Linux
@@ -144,7 +144,7 @@ macro_rules! every_socket {
             /// # Cancellation
             /// This call does not wait.
             pub fn send_buffer_size(&self) -> io::Result<usize> {
-                Ok(rustix::net::sockopt::socket_send_buffer_size(&self.0)?)
+                self.0.option(crate::driver::request::SendBufferSize)
             }
         }
 
@@ -247,7 +247,7 @@ macro_rules! hops {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_ttl(&self, ttl: u32) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_ip_ttl(self.as_fd(), ttl)?)
+                self.0.set_option(crate::driver::request::TimeToLive, ttl)
             }
 
             /// Returns how many hops a packet may take. See
@@ -259,7 +259,7 @@ macro_rules! hops {
             /// # Cancellation
             /// This call does not wait.
             pub fn ttl(&self) -> io::Result<u32> {
-                Ok(rustix::net::sockopt::ip_ttl(self.as_fd())?)
+                self.0.option(crate::driver::request::TimeToLive)
             }
         }
     };
@@ -289,7 +289,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_keepalive(&self, keepalive: bool) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_socket_keepalive(&self.0, keepalive)?)
+                self.0.set_option(crate::driver::request::Keepalive, keepalive)
             }
 
             /// Returns whether an idle connection is probed. See
@@ -301,7 +301,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn keepalive(&self) -> io::Result<bool> {
-                Ok(rustix::net::sockopt::socket_keepalive(&self.0)?)
+                self.0.option(crate::driver::request::Keepalive)
             }
 
             /// Sets how long a connection is idle before its first probe (`TCP_KEEPIDLE`). The
@@ -322,7 +322,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_keepalive_time(&self, time: Duration) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_tcp_keepidle(&self.0, time)?)
+                self.0.set_option(crate::driver::request::KeepaliveTime, time)
             }
 
             /// Returns how long a connection is idle before its first probe. See
@@ -334,7 +334,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn keepalive_time(&self) -> io::Result<Duration> {
-                Ok(rustix::net::sockopt::tcp_keepidle(&self.0)?)
+                self.0.option(crate::driver::request::KeepaliveTime)
             }
 
             /// Sets the time between two probes (`TCP_KEEPINTVL`). The kernel counts in whole
@@ -355,7 +355,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_keepalive_interval(&self, interval: Duration) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_tcp_keepintvl(&self.0, interval)?)
+                self.0.set_option(crate::driver::request::KeepaliveInterval, interval)
             }
 
             /// Returns the time between two probes. See
@@ -367,7 +367,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn keepalive_interval(&self) -> io::Result<Duration> {
-                Ok(rustix::net::sockopt::tcp_keepintvl(&self.0)?)
+                self.0.option(crate::driver::request::KeepaliveInterval)
             }
 
             /// Sets how many probes may go unanswered before the connection fails (`TCP_KEEPCNT`).
@@ -386,7 +386,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn set_keepalive_retries(&self, retries: u32) -> io::Result<()> {
-                Ok(rustix::net::sockopt::set_tcp_keepcnt(&self.0, retries)?)
+                self.0.set_option(crate::driver::request::KeepaliveRetries, retries)
             }
 
             /// Returns how many probes may go unanswered before the connection fails. See
@@ -398,7 +398,7 @@ macro_rules! keepalive {
             /// # Cancellation
             /// This call does not wait.
             pub fn keepalive_retries(&self) -> io::Result<u32> {
-                Ok(rustix::net::sockopt::tcp_keepcnt(&self.0)?)
+                self.0.option(crate::driver::request::KeepaliveRetries)
             }
         }
     };

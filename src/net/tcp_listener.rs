@@ -1,16 +1,15 @@
 //! A TCP socket that accepts connections.
 
-use super::address::Address;
 use super::resolve::try_each;
 use super::server::Server;
 use super::shell::{every_socket, hops, keepalive};
 use super::socket::Socket;
 use super::tcp_stream::TcpStream;
-use rustix::net::SocketType;
+use crate::driver::Address;
+use crate::driver::request::{ReuseAddress, SocketType};
 use std::io;
 use std::iter::FusedIterator;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A TCP socket that accepts connections: [`std::net::TcpListener`] with waits that park the task.
@@ -56,7 +55,7 @@ impl TcpListener {
     pub fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         try_each(addr, |address| {
             let socket = Socket::open(address.family(), SocketType::STREAM)?;
-            socket.reuse_address()?;
+            socket.set_option(ReuseAddress, true)?;
             socket.bind(&address)?;
             socket.listen()?;
             Ok(TcpListener(socket))

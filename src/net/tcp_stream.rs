@@ -1,15 +1,14 @@
 //! A TCP connection.
 
-use super::address::Address;
 use super::resolve::try_each;
 use super::settings::{Direction, check_timeout};
 use super::shell::{every_socket, hops, keepalive, reads_and_writes, time_limits};
 use super::socket::Socket;
 use crate::base::clock;
-use rustix::net::{SocketType, sockopt};
+use crate::driver::Address;
+use crate::driver::request::{Linger, NoDelay, QuickAck, SocketType};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 /// A TCP connection: [`std::net::TcpStream`] with waits that park the task.
@@ -230,7 +229,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_nodelay(&self, nodelay: bool) -> io::Result<()> {
-        Ok(sockopt::set_tcp_nodelay(self.as_fd(), nodelay)?)
+        self.0.set_option(NoDelay, nodelay)
     }
 
     /// Returns whether Nagle's algorithm is off. See [`set_nodelay`](TcpStream::set_nodelay).
@@ -241,7 +240,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn nodelay(&self) -> io::Result<bool> {
-        Ok(sockopt::tcp_nodelay(self.as_fd())?)
+        self.0.option(NoDelay)
     }
 
     /// Sets what happens to unsent bytes when the last handle is dropped (`SO_LINGER`).
@@ -273,7 +272,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_linger(&self, linger: Option<Duration>) -> io::Result<()> {
-        Ok(sockopt::set_socket_linger(self.as_fd(), linger)?)
+        self.0.set_option(Linger, linger)
     }
 
     /// Returns the value of `SO_LINGER`, in whole seconds. See
@@ -285,7 +284,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn linger(&self) -> io::Result<Option<Duration>> {
-        Ok(sockopt::socket_linger(self.as_fd())?)
+        self.0.option(Linger)
     }
 
     /// Sets whether arriving data is acknowledged at once (`TCP_QUICKACK`). The kernel may turn
@@ -309,7 +308,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_quickack(&self, quickack: bool) -> io::Result<()> {
-        Ok(sockopt::set_tcp_quickack(self.as_fd(), quickack)?)
+        self.0.set_option(QuickAck, quickack)
     }
 
     /// Returns whether arriving data is acknowledged at once. See
@@ -321,7 +320,7 @@ impl TcpStream {
     /// # Cancellation
     /// This call does not wait.
     pub fn quickack(&self) -> io::Result<bool> {
-        Ok(sockopt::tcp_quickack(self.as_fd())?)
+        self.0.option(QuickAck)
     }
 }
 

@@ -1,7 +1,10 @@
 //! A UDP socket's options for broadcast and multicast.
 
 use super::udp_socket::UdpSocket;
-use rustix::net::sockopt;
+use crate::driver::request;
+use crate::driver::request::{
+    Broadcast, Group, JoinGroup, LeaveGroup, MulticastLoopV4, MulticastLoopV6, MulticastTtlV4,
+};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
@@ -24,7 +27,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_broadcast(&self, broadcast: bool) -> io::Result<()> {
-        Ok(sockopt::set_socket_broadcast(self.as_fd(), broadcast)?)
+        self.0.set_option(Broadcast, broadcast)
     }
 
     /// Returns whether broadcast is allowed. See [`set_broadcast`](UdpSocket::set_broadcast).
@@ -35,7 +38,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn broadcast(&self) -> io::Result<bool> {
-        Ok(sockopt::socket_broadcast(self.as_fd())?)
+        self.0.option(Broadcast)
     }
 
     /// Sets whether datagrams sent to an IPv4 group are also delivered to this machine
@@ -55,7 +58,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_multicast_loop_v4(&self, multicast_loop_v4: bool) -> io::Result<()> {
-        Ok(sockopt::set_ip_multicast_loop(self.as_fd(), multicast_loop_v4)?)
+        self.0.set_option(MulticastLoopV4, multicast_loop_v4)
     }
 
     /// Returns whether datagrams sent to an IPv4 group are also delivered to this machine. See
@@ -67,7 +70,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn multicast_loop_v4(&self) -> io::Result<bool> {
-        Ok(sockopt::ip_multicast_loop(self.as_fd())?)
+        self.0.option(MulticastLoopV4)
     }
 
     /// Sets how many hops a datagram to an IPv4 group may take (`IP_MULTICAST_TTL`). The default is
@@ -87,7 +90,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_multicast_ttl_v4(&self, multicast_ttl_v4: u32) -> io::Result<()> {
-        Ok(sockopt::set_ip_multicast_ttl(self.as_fd(), multicast_ttl_v4)?)
+        self.0.set_option(MulticastTtlV4, multicast_ttl_v4)
     }
 
     /// Returns how many hops a datagram to an IPv4 group may take. See
@@ -99,7 +102,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn multicast_ttl_v4(&self) -> io::Result<u32> {
-        Ok(sockopt::ip_multicast_ttl(self.as_fd())?)
+        self.0.option(MulticastTtlV4)
     }
 
     /// Sets whether datagrams sent to an IPv6 group are also delivered to this machine
@@ -119,7 +122,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn set_multicast_loop_v6(&self, multicast_loop_v6: bool) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_multicast_loop(self.as_fd(), multicast_loop_v6)?)
+        self.0.set_option(MulticastLoopV6, multicast_loop_v6)
     }
 
     /// Returns whether datagrams sent to an IPv6 group are also delivered to this machine. See
@@ -131,7 +134,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn multicast_loop_v6(&self) -> io::Result<bool> {
-        Ok(sockopt::ipv6_multicast_loop(self.as_fd())?)
+        self.0.option(MulticastLoopV6)
     }
 
     /// Joins an IPv4 group, so that datagrams sent to it are received from now on. `interface` is
@@ -154,7 +157,8 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn join_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        Ok(sockopt::set_ip_add_membership(self.as_fd(), multiaddr, interface)?)
+        let group = Group::V4 { address: multiaddr, interface };
+        request(JoinGroup { socket: self.as_fd(), group })
     }
 
     /// Leaves an IPv4 group. See [`join_multicast_v4`](UdpSocket::join_multicast_v4).
@@ -165,7 +169,8 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn leave_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
-        Ok(sockopt::set_ip_drop_membership(self.as_fd(), multiaddr, interface)?)
+        let group = Group::V4 { address: multiaddr, interface };
+        request(LeaveGroup { socket: self.as_fd(), group })
     }
 
     /// Joins an IPv6 group, so that datagrams sent to it are received from now on. `interface` is
@@ -189,7 +194,8 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_add_membership(self.as_fd(), multiaddr, interface)?)
+        let group = Group::V6 { address: multiaddr, interface };
+        request(JoinGroup { socket: self.as_fd(), group })
     }
 
     /// Leaves an IPv6 group. See [`join_multicast_v6`](UdpSocket::join_multicast_v6).
@@ -200,6 +206,7 @@ impl UdpSocket {
     /// # Cancellation
     /// This call does not wait.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
-        Ok(sockopt::set_ipv6_drop_membership(self.as_fd(), multiaddr, interface)?)
+        let group = Group::V6 { address: multiaddr, interface };
+        request(LeaveGroup { socket: self.as_fd(), group })
     }
 }

@@ -1,14 +1,13 @@
 //! A UDP socket.
 
-use super::address::Address;
 use super::resolve::{first_of, try_each};
 use super::settings::Direction;
 use super::shell::{every_socket, hops, time_limits};
 use super::socket::Socket;
-use rustix::net::SocketType;
+use crate::driver::Address;
+use crate::driver::request::SocketType;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// A UDP socket: [`std::net::UdpSocket`] with waits that park the task.

@@ -3,7 +3,7 @@
 use super::settings::Direction;
 use super::shell::{every_socket, time_limits};
 use super::socket::Socket;
-use rustix::net::{AddressFamily, SocketType};
+use crate::driver::request::{AddressFamily, SocketType};
 use std::io;
 use std::net::Shutdown;
 use std::os::unix::net::SocketAddr;

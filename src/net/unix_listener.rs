@@ -4,7 +4,7 @@ use super::server::Server;
 use super::shell::every_socket;
 use super::socket::Socket;
 use super::unix_stream::UnixStream;
-use rustix::net::{AddressFamily, SocketType};
+use crate::driver::request::{AddressFamily, SocketType};
 use std::io;
 use std::iter::FusedIterator;
 use std::os::unix::net::SocketAddr;

@@ -3,7 +3,7 @@
 use super::settings::Direction;
 use super::shell::{every_socket, reads_and_writes, time_limits};
 use super::socket::Socket;
-use rustix::net::{AddressFamily, SocketType};
+use crate::driver::request::{AddressFamily, SocketType};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::SocketAddr;

@@ -1,15 +1,14 @@
 //! Reading two pipes concurrently to their ends while a child fills them.
 //!
 //! A child that writes to a full pipe waits until the pipe is read. So neither pipe may be left
-//! unread while the other one is waited for. An epoll descriptor over both pipes is readable when
-//! one of them is, and can itself be waited for like any other descriptor.
+//! unread while the other one is waited for. A set of both pipes has a descriptor that is readable
+//! when one of them is, and can itself be waited for like any other descriptor.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-
-use crate::driver::{Interest, OwnedDescriptor};
+use crate::driver::request::{AddToSet, OpenReadableSet, RemoveFromSet};
+use crate::driver::{Interest, OwnedDescriptor, request};
 use crate::io::Stream;
 use crate::sched::io::wait_until_ready;
 use crate::task;
@@ -72,9 +71,9 @@ impl<'a> Side<'a> {
 /// Reads both pipes to their ends.
 pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Vec<u8>, Vec<u8>)> {
     task::begin_wait()?;
-    let either = OwnedDescriptor::new(epoll::create(CreateFlags::CLOEXEC)?);
+    let either = OwnedDescriptor::new(request(OpenReadableSet {})?);
     for stream in [out, err].into_iter().flatten() {
-        epoll::add(&either, stream.as_fd(), EventData::new_u64(0), EventFlags::IN)?;
+        request(AddToSet { set: either.as_fd(), member: stream.as_fd() })?;
     }
     let mut sides = [Side::new(out), Side::new(err)];
     loop {
@@ -83,7 +82,9 @@ pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Ve
             let stream = side.stream;
             match (side.turn()?, stream) {
                 // An ended pipe would always be ready.
-                (Left::Nothing, Some(ended)) => epoll::delete(&either, ended.as_fd())?,
+                (Left::Nothing, Some(ended)) => {
+                    request(RemoveFromSet { set: either.as_fd(), member: ended.as_fd() })?;
+                }
                 (Left::Nothing, None) => {}
                 (Left::Later, _) if left == Left::Nothing => left = Left::Later,
                 (Left::Later, _) => {}

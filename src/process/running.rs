@@ -24,7 +24,8 @@ use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 
 use crate::base::alarm::Ring;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::driver::{Interest, OwnedDescriptor, Watch};
+use crate::driver::request::OpenPipe;
+use crate::driver::{Interest, OwnedDescriptor, Watch, request};
 use crate::park::WaitList;
 use crate::sched::io::wait_until_ready;
 use crate::task;
@@ -190,7 +191,7 @@ fn open_pidfd(id: u32) -> io::Result<OwnedFd> {
 /// thread begins, there is nothing to wait for, and the thread closes the pipe at once.
 fn wait_on_a_thread(id: u32) -> io::Result<OwnedFd> {
     let pid = pid(id)?;
-    let (sign, closed_at_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (sign, closed_at_end) = request(OpenPipe { nonblocking: false })?;
     thread::Builder::new().name(String::from("ecru-child")).spawn(move || {
         let how = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(WaitId::Pid(pid), how) {}

@@ -8,10 +8,10 @@
 //! | `local` | a minimal event loop |
 
 mod builder;
-#[cfg(test)]
-mod files_by_pool;
 mod handle;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use builder::RuntimeBuilder;
 pub use handle::{NotRunning, RuntimeHandle};

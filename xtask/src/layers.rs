@@ -1,9 +1,18 @@
 //! `cargo xtask layers` checks that the code keeps to the layers in ARCHITECTURE.md.
 //!
 //! A module here is one that `src/lib.rs` declares. A module names only modules of lower layers,
-//! tests included. Items that only one part of the library may use (atomics, the clock, each
-//! third-party crate) have a row among the doors. The row names the modules that use them, and no
-//! others. Modules called `tests` may use them, too.
+//! tests included.
+//!
+//! Items that only one part of the library may use (atomics, the clock, each third-party crate) have
+//! a row among the doors. The row names the modules that use them, and no others. Modules called
+//! `tests` may use them, too. A door is one of three:
+//! - A path, such as `std::fs`, and all paths that begin with it. If several doors fit, the longest
+//!   counts. So `std::fs::Metadata` may have a row of its own.
+//! - A path that ends with `[A-Z]*`, such as `libc::[A-Z]*`: the names that begin with a capital
+//!   and have no row of their own.
+//! - A method, such as `.elapsed`, whatever type it is called on.
+//!
+//! The modules of a row may be parts of modules, such as `base::clock`.
 
 use crate::outcome::Outcome;
 use crate::paths::named;
@@ -15,6 +24,15 @@ use std::collections::{BTreeMap, BTreeSet};
 const PROSE: &str = "ARCHITECTURE.md";
 const LAYERS: [&str; 3] = ["layer", "modules", "job"];
 const DOORS: [&str; 3] = ["door", "modules", "why"];
+
+/// The end of a door that stands for all names that begin with a capital.
+const CAPITALS: &str = "[A-Z]*";
+
+/// An item that only some modules may use: its path.
+type Door = Vec<String>;
+
+/// A module that may use a door: its path from the crate root.
+type Right = Vec<String>;
 
 /// For each module, the modules that it names.
 type Graph = BTreeMap<String, BTreeSet<String>>;
@@ -36,6 +54,7 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
         layers: &layers,
         doors: &doors,
         graph: modules(tree),
+        files: tree.matching("src/", ".rs").map(|(file, _)| module_of(file)).collect(),
         used: BTreeSet::new(),
         problems: vec![],
     };
@@ -65,10 +84,12 @@ pub(crate) fn check(tree: &Tree) -> Outcome {
 
 struct Check<'a> {
     layers: &'a BTreeMap<String, u32>,
-    doors: &'a BTreeMap<Vec<String>, BTreeSet<String>>,
+    doors: &'a BTreeMap<Door, BTreeSet<Right>>,
     graph: Graph,
-    /// The doors, and the modules that use them.
-    used: BTreeSet<(Vec<String>, String)>,
+    /// The module of each file.
+    files: BTreeSet<Vec<String>>,
+    /// The doors, and the rights that are used.
+    used: BTreeSet<(Door, Right)>,
     problems: Vec<String>,
 }
 
@@ -83,10 +104,11 @@ impl Check<'_> {
             ));
         }
         for (door, modules) in self.doors {
-            for module in modules.iter().filter(|m| !self.graph.contains_key(*m)) {
+            for module in modules.iter().filter(|&module| !exists(&self.files, module)) {
                 self.problems.push(format!(
-                    "{PROSE}: the door `{}` names `{module}`, which src/ does not have",
-                    door.join("::")
+                    "{PROSE}: the door `{}` names `{}`, which src/ does not have",
+                    door.join("::"),
+                    module.join("::")
                 ));
             }
         }
@@ -119,7 +141,7 @@ impl Check<'_> {
                         self.inward(&place, module.first(), &path.segments, path.is_macro)
                     }
                     _ if path.module.iter().any(|m| m == "tests") => {}
-                    _ => self.outward(&place, module.first(), &path.segments),
+                    _ => self.outward(&place, &path.module, &path.segments),
                 }
             }
         }
@@ -150,39 +172,74 @@ impl Check<'_> {
     }
 
     /// Checks a path out of the crate.
-    fn outward(&mut self, place: &str, from: Option<&String>, path: &[String]) {
+    fn outward(&mut self, place: &str, from: &[String], path: &[String]) {
         let mut path = path.to_vec();
         if matches!(path[0].as_str(), "core" | "alloc") {
             path[0] = "std".into();
         }
-        for (door, modules) in self.doors.iter().filter(|(door, _)| path.starts_with(door)) {
-            if let Some(from) = from.filter(|&from| modules.contains(from)) {
-                self.used.insert((door.clone(), from.clone()));
-            } else {
-                let from = from.map_or("the crate root", String::as_str);
-                let modules = match modules.iter().cloned().collect::<Vec<_>>().join(", ") {
-                    modules if modules.is_empty() => String::from("no module may"),
-                    modules => format!("only {modules} may"),
-                };
-                self.problems
-                    .push(format!("{place}: {from} uses `{}`; {modules}", door.join("::")));
+        for door in doors_to(self.doors, &path) {
+            let rights = &self.doors[&door];
+            let right =
+                rights.iter().filter(|right| from.starts_with(right)).max_by_key(|r| r.len());
+            if let Some(right) = right {
+                self.used.insert((door, right.clone()));
+                continue;
             }
+            let from = from.first().map_or("the crate root", String::as_str);
+            let rights: Vec<String> = rights.iter().map(|right| right.join("::")).collect();
+            let rights = match rights.join(", ") {
+                rights if rights.is_empty() => String::from("no module may"),
+                rights => format!("only {rights} may"),
+            };
+            self.problems.push(format!("{place}: {from} uses `{}`; {rights}", door.join("::")));
         }
     }
 
     /// Reports modules that a row among the doors lists and that do not use the door.
     fn find_unused_doors(&mut self) {
-        for (door, modules) in self.doors {
-            for module in modules.iter().filter(|m| self.graph.contains_key(*m)) {
-                if !self.used.contains(&(door.clone(), module.clone())) {
+        for (door, rights) in self.doors {
+            for right in rights.iter().filter(|&right| exists(&self.files, right)) {
+                if !self.used.contains(&(door.clone(), right.clone())) {
                     self.problems.push(format!(
-                        "{PROSE}: the door `{}` admits `{module}`, which does not use it",
-                        door.join("::")
+                        "{PROSE}: the door `{}` admits `{}`, which does not use it",
+                        door.join("::"),
+                        right.join("::")
                     ));
                 }
             }
         }
     }
+}
+
+/// Returns the doors that a path goes through. Besides a door that fits the path, these are the
+/// doors that the path brings into scope by a `*`, and a method that is called by its full name.
+fn doors_to(doors: &BTreeMap<Door, BTreeSet<Right>>, path: &[String]) -> BTreeSet<Door> {
+    let fits = |door: &&Door| match door.split_last() {
+        Some((last, parent)) if last == CAPITALS => {
+            path.starts_with(parent)
+                && path.get(parent.len()).is_some_and(|name| name.starts_with(char::is_uppercase))
+        }
+        _ => path.starts_with(door),
+    };
+    let narrowness = |door: &&Door| (door.len(), door.last().is_some_and(|last| last != CAPITALS));
+    let narrowest = doors.keys().filter(fits).max_by_key(narrowness);
+    let mut found: BTreeSet<Door> = narrowest.cloned().into_iter().collect();
+    match path {
+        [parent @ .., star] if star == "*" => {
+            let inside = |door: &&Door| door.len() > parent.len() && door.starts_with(parent);
+            found.extend(doors.keys().filter(inside).cloned());
+        }
+        [.., owner, method] if owner.starts_with(char::is_uppercase) => {
+            found.extend(doors.get_key_value(&vec![format!(".{method}")]).map(|(d, _)| d.clone()));
+        }
+        _ => {}
+    }
+    found
+}
+
+/// Returns whether src/ has this module, or a part of it.
+fn exists(files: &BTreeSet<Vec<String>>, module: &Right) -> bool {
+    files.iter().any(|file| file.starts_with(module))
 }
 
 fn layers(prose: &str) -> Result<BTreeMap<String, u32>, String> {
@@ -203,12 +260,12 @@ fn layers(prose: &str) -> Result<BTreeMap<String, u32>, String> {
     Ok(layers)
 }
 
-fn doors(prose: &str) -> BTreeMap<Vec<String>, BTreeSet<String>> {
-    let mut doors: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
+fn doors(prose: &str) -> BTreeMap<Door, BTreeSet<Right>> {
+    let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
+    let mut doors: BTreeMap<_, BTreeSet<Right>> = BTreeMap::new();
     for (_, cells) in table::rows(prose, &DOORS) {
         for door in table::code(cells[0]) {
-            let door = door.split("::").map(str::to_owned).collect();
-            doors.entry(door).or_default().extend(table::code(cells[1]).map(str::to_owned));
+            doors.entry(path(door)).or_default().extend(table::code(cells[1]).map(path));
         }
     }
     doors
@@ -388,6 +445,81 @@ mod tests {
         outcome("use std::time::Instant; fn f() { Instant::now(); }")
             .complains("park uses `std::time::Instant::now`; only base may");
         outcome("fn f() { core::time::Instant::now(); }").complains("only base may");
+    }
+
+    /// Checks a tree whose table has the row, and in which `park` has this source.
+    fn with_row(row: &str, park: &str) -> Outcome {
+        let prose = format!("{PROSE}{row}\n");
+        with(park, &[("ARCHITECTURE.md", &prose)])
+    }
+
+    #[test]
+    fn of_two_doors_the_longer_counts() {
+        let row = "| `libc::c_int` | `park`, `net` | data |";
+        assert_eq!(
+            with_row(row, "use libc::c_int;").problems,
+            ["ARCHITECTURE.md: the door `libc` admits `net`, which does not use it"]
+        );
+        with_row(row, "use libc::c_uint;").complains("park uses `libc`; only net may");
+    }
+
+    #[test]
+    fn capitals_may_be_a_door() {
+        let row = "| `libc::[A-Z]*` | `park` | constants |";
+        assert_eq!(with_row(row, "fn f() { g(libc::EINTR) }").problems, [""; 0]);
+        with_row(row, "fn f() { libc::read() }").complains("park uses `libc`; only net may");
+        with_row(row, "").complains("the door `libc::[A-Z]*` admits `park`, which does not use it");
+        let row = "| `libc::[A-Z]*` | `park` | constants |\n| `libc::EIO` | none | not this one |";
+        with_row(row, "fn f() { g(libc::EIO) }").complains("park uses `libc::EIO`; no module may");
+    }
+
+    #[test]
+    fn a_method_may_be_a_door() {
+        let row = "| `.elapsed` | `base` | the clock |";
+        for source in [
+            "fn f(x: T) { x.elapsed(); }",
+            "fn f(x: T) { assert!(x.elapsed() < y); }",
+            "use std::time::Instant; fn f(x: &T) { Instant::elapsed(x); }",
+        ] {
+            with_row(row, source).complains("park uses `.elapsed`; only base may");
+        }
+        let outcome = with_row("| `.elapsed` | `park` | the clock |", "fn f() { x.elapsed(); }");
+        assert_eq!(outcome.problems, [""; 0]);
+        with_row("| `.elapsed` | `park` | the clock |", "fn f() { elapsed(); }")
+            .complains("the door `.elapsed` admits `park`, which does not use it");
+    }
+
+    #[test]
+    fn a_star_goes_through_every_door_behind_it() {
+        let row = "| `std::net::TcpStream` | none | sockets |";
+        with_row(row, "use std::net::*;")
+            .complains("park uses `std::net::TcpStream`; no module may");
+        assert_eq!(with_row(row, "use std::net::TcpList;").problems, [""; 0]);
+    }
+
+    #[test]
+    fn a_right_may_be_that_of_a_part_of_a_module() {
+        let deep = |row: &str, source: &str| {
+            let prose = PROSE.replace("| `libc` | `net` |", row);
+            with(
+                "",
+                &[
+                    ("ARCHITECTURE.md", &prose),
+                    ("src/net/mod.rs", "mod deep; use crate::park::W;"),
+                    ("src/net/deep/tcp.rs", source),
+                ],
+            )
+        };
+        let row = "| `libc` | `net::deep` |";
+        assert_eq!(deep(row, "use libc::c_int;").problems, [""; 0]);
+        deep(row, "").complains("the door `libc` admits `net::deep`, which does not use it");
+        with("", &[("ARCHITECTURE.md", &PROSE.replace("| `libc` | `net` |", row))])
+            .complains("src/net/mod.rs:1: net uses `libc`; only net::deep may");
+        // The right of the whole module is unused if a part has a right of its own.
+        deep("| `libc` | `net`, `net::deep` |", "use libc::c_int;")
+            .complains("the door `libc` admits `net`, which does not use it");
+        deep("| `libc` | `net::lost` |", "")
+            .complains("names `net::lost`, which src/ does not have");
     }
 
     #[test]

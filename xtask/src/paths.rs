@@ -2,19 +2,20 @@
 //!
 //! `use` trees are split, `self` and `super` are resolved (inline modules included), and names
 //! imported by `use` are followed. `use std::sync; sync::atomic::fence(..)` therefore counts as
-//! naming `std::sync::atomic::fence`.
+//! naming `std::sync::atomic::fence`. So do names declared by `type`. A method call `x.elapsed()` is
+//! noted as the path `.elapsed`, because the type of `x` is not known.
 
 use crate::syntax::{is_punct, line, trees};
-use proc_macro2::{Ident, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
 use std::collections::HashMap;
 use syn::visit::{self, Visit};
-use syn::{ItemMod, ItemUse, Macro, UseTree};
+use syn::{ExprMethodCall, ItemMod, ItemType, ItemUse, Macro, Type, TypePath, UseTree};
 
 /// A path of the source, made absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Named {
     /// The segments. The first is `crate` for a path within the crate, otherwise the first segment
-    /// in the source.
+    /// in the source. The only segment of a method call is a dot and the method's name.
     pub(crate) segments: Vec<String>,
     pub(crate) line: usize,
     /// Whether the path is the name of a macro that is called.
@@ -57,6 +58,20 @@ impl<'ast> Visit<'ast> for Reader {
         visit::visit_path(self, path);
     }
 
+    fn visit_item_type(&mut self, item: &'ast ItemType) {
+        if let Type::Path(TypePath { qself: None, path, .. }) = &*item.ty {
+            let path = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            let meaning = self.absolute(path);
+            self.aliases.insert((self.module.clone(), item.ident.to_string()), meaning);
+        }
+        visit::visit_item_type(self, item);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+        self.method(&call.method);
+        visit::visit_expr_method_call(self, call);
+    }
+
     fn visit_macro(&mut self, called: &'ast Macro) {
         self.path(called.path.segments.iter().map(|segment| &segment.ident), true);
         self.visit_token_stream(&called.tokens);
@@ -75,6 +90,11 @@ impl Reader {
             let path = segments.iter().map(|segment| segment.to_string()).collect();
             self.note(path, line(first.span()), is_macro);
         }
+    }
+
+    fn method(&mut self, name: &Ident) {
+        let (segments, module) = (vec![format!(".{name}")], self.module.clone());
+        self.found.push(Named { segments, line: line(name.span()), is_macro: false, module });
     }
 
     fn note(&mut self, path: Vec<String>, line: usize, is_macro: bool) -> Vec<String> {
@@ -133,6 +153,14 @@ impl Reader {
                     self.tokens(&body.stream());
                     self.module.pop();
                     at += 2;
+                }
+                [dot, TokenTree::Ident(name), TokenTree::Group(arguments), ..]
+                    if is_punct(dot, '.')
+                        && arguments.delimiter() == Delimiter::Parenthesis
+                        && !trees[..at].last().is_some_and(|tree| is_punct(tree, '.')) =>
+                {
+                    self.method(name);
+                    at += 1;
                 }
                 [TokenTree::Ident(first), rest @ ..] if is_segment(first) => {
                     let more = segments(rest);
@@ -260,6 +288,18 @@ mod tests {
         );
         assert!(seen.contains(&"std::sync::atomic::fence".to_owned()), "{seen:?}");
         assert!(seen.contains(&"std::time::Instant::now".to_owned()), "{seen:?}");
+    }
+
+    #[test]
+    fn names_declared_by_type_are_followed() {
+        let seen = paths("type Clock = std::time::Instant; fn f() { Clock::now(); }", &["a"]);
+        assert!(seen.contains(&"std::time::Instant::now".to_owned()), "{seen:?}");
+    }
+
+    #[test]
+    fn calls_of_methods_are_seen_in_macros_too() {
+        let source = "fn f() { x.a().b::<T>(); m!(x.c() < y.field, 1..d()); }";
+        assert_eq!(paths(source, &["a"]), [".b", ".a", ".c"]);
     }
 
     #[test]

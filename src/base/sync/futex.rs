@@ -6,6 +6,7 @@
 mod imp {
     #![expect(unsafe_code, reason = "futex on an address that may be gone")]
 
+    use crate::base::clock;
     use crate::base::sync::atomic::AtomicU32;
     use std::time::Instant;
 
@@ -14,7 +15,7 @@ mod imp {
     pub(crate) fn sleep(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> bool {
         let timeout = match deadline {
             None => None,
-            Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+            Some(deadline) => match deadline.checked_duration_since(clock::now()) {
                 None => return false,
                 Some(left) => rustix::thread::Timespec::try_from(left).ok(),
             },
@@ -38,13 +39,14 @@ mod imp {
 
 #[cfg(all(not(loom), any(not(target_os = "linux"), miri)))]
 mod imp {
+    use crate::base::clock;
     use crate::base::sync::atomic::AtomicU32;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     /// Sleeps briefly. Other platforms have no futex, so the callers poll the word.
     pub(crate) fn sleep(_: &AtomicU32, _: u32, deadline: Option<Instant>) -> bool {
         std::thread::sleep(Duration::from_micros(50));
-        deadline.is_none_or(|deadline| Instant::now() < deadline)
+        deadline.is_none_or(|deadline| clock::now() < deadline)
     }
 
     pub(crate) fn wake(_: *const AtomicU32) {}

@@ -89,9 +89,8 @@ use super::acceptors::{Acceptors, Line};
 use super::descriptor::Descriptor;
 use super::op::Interest;
 use super::{Completion, Driver, Op, Token, Wait, Waker};
+use crate::base::hash::HashMap;
 use set::{News, Reach, Set};
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::time::Duration;
@@ -106,7 +105,7 @@ pub(crate) struct Poll {
     set: Set,
     table: Table,
     /// The fd and the side that each op waits for.
-    waiting: HashMap<Token, (RawFd, Interest), BuildHasherDefault<TokenHasher>>,
+    waiting: HashMap<Token, (RawFd, Interest)>,
     acceptors: Acceptors,
     /// Completions that the next poll hands out.
     done: Vec<Completion>,
@@ -388,29 +387,6 @@ impl fmt::Debug for Poll {
             .field("waiting", &self.waiting.len())
             .field("done", &self.done.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// A hasher for tokens. They come from the caller's own table, so it need not resist chosen
-/// collisions.
-#[derive(Default)]
-struct TokenHasher(u64);
-
-impl Hasher for TokenHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // The golden ratio's bits. The upper half is the well mixed one, and the table uses both
-        // ends.
-        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -38,11 +38,12 @@ pub(super) mod tests;
 use super::acceptors::{Acceptors, LOOK_EVERY, Line};
 use super::op::Interest;
 use super::{Completion, Driver, FileManner, FileOp, Op, Token, Wait, Waker};
+use crate::base::hash::HashSet;
 use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
 use setup::Mode;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -140,7 +141,7 @@ impl Uring {
             watching: false,
             in_flight: 0,
             backlog: VecDeque::new(),
-            retrying: HashSet::new(),
+            retrying: HashSet::default(),
             acceptors: Acceptors::new(),
             done: Vec::new(),
             looked_at: None,

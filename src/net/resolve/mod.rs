@@ -9,6 +9,8 @@
 mod named;
 
 use crate::channel;
+use crate::driver::request;
+use crate::driver::request::{HostName, LookUp};
 use crate::sched;
 use crate::source::Source;
 use crate::task;
@@ -21,21 +23,18 @@ fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
     match named::of(addresses) {
         Some(Named::Text(text)) => match text.parse() {
             Ok(literal) => Ok(vec![literal]),
-            Err(_) => look_up(text.to_owned()),
+            Err(_) => look_up(HostName::Text(text.to_owned())),
         },
         Some(Named::Host(host, port)) => match host.parse::<IpAddr>() {
             Ok(literal) => Ok(vec![SocketAddr::new(literal, port)]),
-            Err(_) => look_up((host.to_owned(), port)),
+            Err(_) => look_up(HostName::Host(host.to_owned(), port)),
         },
         None => Ok(addresses.to_socket_addrs()?.collect()),
     }
 }
 
 /// Calls the system's resolver on a thread that may block. A cancelled task abandons the call.
-fn look_up<A>(name: A) -> io::Result<Vec<SocketAddr>>
-where
-    A: ToSocketAddrs + Send + 'static,
-{
+fn look_up(name: HostName) -> io::Result<Vec<SocketAddr>> {
     task::begin_wait()?;
     let (sender, receiver) = channel::oneshot();
     let ask = move || {
@@ -43,9 +42,8 @@ where
         if sender.is_closed() {
             return;
         }
-        let answer = name.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         // The receiver is dropped if the task was cancelled.
-        let _ = sender.send(answer);
+        let _ = sender.send(request(LookUp { name: &name }));
     };
     let _expecting = match sched::leave(ask) {
         Ok(expecting) => Some(expecting),

@@ -6,18 +6,16 @@
 mod options;
 mod transfer;
 
-use super::address::Address;
 use super::settings::{Direction, Settings};
 use crate::base::sync::atomic::AtomicBool;
-use crate::driver::OwnedDescriptor;
-use rustix::net::sockopt::{self, Timeout};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use crate::driver::request::{
+    AddressFamily, Duplicate, OpenSocket, OpenSocketPair, ReceiveTimeout, SendTimeout,
+    SetNonblockingMode, SocketType,
+};
+use crate::driver::{Address, OwnedDescriptor, request};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-
-/// The flags of a new fd: closed on exec, and non-blocking.
-const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 /// A socket in non-blocking mode.
 #[derive(Debug)]
@@ -36,13 +34,13 @@ impl Socket {
 
     /// Opens a socket of the given family.
     pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Socket> {
-        let fd = rustix::net::socket_with(family, kind, FLAGS, None)?;
+        let fd = request(OpenSocket { family, kind })?;
         Ok(Socket::new(fd, Settings::default()))
     }
 
     /// Creates two Unix sockets that are connected to each other.
     pub(super) fn pair(kind: SocketType) -> io::Result<(Socket, Socket)> {
-        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
+        let (one, other) = request(OpenSocketPair { kind })?;
         Ok((Socket::new(one, Settings::default()), Socket::new(other, Settings::default())))
     }
 
@@ -50,12 +48,9 @@ impl Socket {
     /// limits.
     pub(super) fn adopt(fd: OwnedFd) -> io::Result<Socket> {
         let socket = Socket::new(fd, Settings::default());
-        socket.fd.set_nonblocking_mode(true)?;
-        for (direction, which) in
-            [(Direction::Read, Timeout::Recv), (Direction::Write, Timeout::Send)]
-        {
-            socket.settings.set_timeout(direction, sockopt::socket_timeout(&socket.fd, which)?);
-        }
+        socket.set_mode(true)?;
+        socket.settings.set_timeout(Direction::Read, socket.option(ReceiveTimeout)?);
+        socket.settings.set_timeout(Direction::Write, socket.option(SendTimeout)?);
         Ok(socket)
     }
 
@@ -63,21 +58,21 @@ impl Socket {
     /// fails at its first use.
     pub(super) fn adopt_silently(fd: OwnedFd) -> Socket {
         let socket = Socket::new(fd, Settings::default());
-        let _ = socket.fd.set_nonblocking_mode(true);
-        for (direction, which) in
-            [(Direction::Read, Timeout::Recv), (Direction::Write, Timeout::Send)]
-        {
-            socket
-                .settings
-                .set_timeout(direction, sockopt::socket_timeout(&socket.fd, which).unwrap_or(None));
-        }
+        let _ = socket.set_mode(true);
+        let (read, write) = (socket.option(ReceiveTimeout), socket.option(SendTimeout));
+        socket.settings.set_timeout(Direction::Read, read.unwrap_or(None));
+        socket.settings.set_timeout(Direction::Write, write.unwrap_or(None));
         socket
     }
 
     /// Returns the fd in the mode that the settings say: blocking or non-blocking.
     pub(super) fn release(self) -> io::Result<OwnedFd> {
-        self.fd.set_nonblocking_mode(self.settings.is_nonblocking())?;
+        self.set_mode(self.settings.is_nonblocking())?;
         Ok(self.fd.into_fd())
+    }
+
+    fn set_mode(&self, nonblocking: bool) -> io::Result<()> {
+        request(SetNonblockingMode { fd: self.as_fd(), nonblocking })
     }
 
     pub(super) fn into_fd(self) -> OwnedFd {
@@ -85,7 +80,7 @@ impl Socket {
     }
 
     pub(super) fn duplicate(&self) -> io::Result<Socket> {
-        Ok(Socket::new(self.fd.as_fd().try_clone_to_owned()?, self.settings.share()))
+        Ok(Socket::new(request(Duplicate { fd: self.as_fd() })?, self.settings.share()))
     }
 
     /// Formats the public types for `Debug`.

@@ -1,9 +1,12 @@
 //! System calls that return at once.
 
 use super::Socket;
-use crate::net::address::{Address, RawAddress};
+use crate::driver::request::{
+    Bind, GetOption, Listen, LocalAddress, PeerAddress, ReceiveTimeout, SendTimeout, SetOption,
+    ShutDown, SocketOption, TakeError,
+};
+use crate::driver::{Address, request};
 use crate::net::settings::{Direction, check_timeout};
-use rustix::net::sockopt::{self, Timeout};
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
@@ -11,41 +14,43 @@ use std::time::Duration;
 
 impl Socket {
     pub(in crate::net) fn bind<A: Address>(&self, address: &A) -> io::Result<()> {
-        Ok(rustix::net::bind(&self.fd, &address.to_raw().to_any())?)
+        request(Bind { socket: self.as_fd(), address: &address.to_raw() })
     }
 
     /// Listens with the longest queue that the system allows. std's queue of 128 drops connections
     /// when a few hundred arrive together.
     pub(in crate::net) fn listen(&self) -> io::Result<()> {
-        Ok(rustix::net::listen(&self.fd, -1)?)
+        request(Listen { socket: self.as_fd() })
     }
 
-    /// Allows the address to be bound again as soon as its last listener is closed.
-    pub(in crate::net) fn reuse_address(&self) -> io::Result<()> {
-        Ok(sockopt::set_socket_reuseaddr(&self.fd, true)?)
+    pub(in crate::net) fn option<O: SocketOption>(&self, option: O) -> io::Result<O::Value> {
+        request(GetOption { socket: self.as_fd(), option })
+    }
+
+    pub(in crate::net) fn set_option<O: SocketOption>(
+        &self,
+        option: O,
+        value: O::Value,
+    ) -> io::Result<()> {
+        request(SetOption { socket: self.as_fd(), option, value })
     }
 
     pub(in crate::net) fn local_addr<A: Address>(&self) -> io::Result<A> {
-        A::from_raw(&RawAddress::of_socket(self.fd.as_fd())?)
+        A::from_raw(&request(LocalAddress { socket: self.as_fd() })?)
     }
 
     pub(in crate::net) fn peer_addr<A: Address>(&self) -> io::Result<A> {
-        let raw = RawAddress::of_peer(self.fd.as_fd())?;
+        let raw = request(PeerAddress { socket: self.as_fd() })?;
         if raw.length == 0 {
             // The kernel may report an empty peer address without an error. std returns the same
             // error in that case.
-            return Err(rustix::io::Errno::NOTCONN.into());
+            return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
         }
         A::from_raw(&raw)
     }
 
     pub(in crate::net) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        let how = match how {
-            Shutdown::Read => rustix::net::Shutdown::Read,
-            Shutdown::Write => rustix::net::Shutdown::Write,
-            Shutdown::Both => rustix::net::Shutdown::Both,
-        };
-        Ok(rustix::net::shutdown(&self.fd, how)?)
+        request(ShutDown { socket: self.as_fd(), how })
     }
 
     pub(in crate::net) fn timeout(&self, direction: Direction) -> Option<Duration> {
@@ -60,11 +65,10 @@ impl Socket {
         timeout: Option<Duration>,
     ) -> io::Result<()> {
         check_timeout(timeout)?;
-        let which = match direction {
-            Direction::Read => Timeout::Recv,
-            Direction::Write => Timeout::Send,
-        };
-        sockopt::set_socket_timeout(&self.fd, which, timeout)?;
+        match direction {
+            Direction::Read => self.set_option(ReceiveTimeout, timeout)?,
+            Direction::Write => self.set_option(SendTimeout, timeout)?,
+        }
         self.settings.set_timeout(direction, timeout);
         Ok(())
     }
@@ -74,6 +78,6 @@ impl Socket {
     }
 
     pub(in crate::net) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        Ok(sockopt::socket_error(&self.fd)?.err().map(io::Error::from))
+        request(TakeError { socket: self.as_fd() })
     }
 }

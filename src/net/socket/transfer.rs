@@ -12,12 +12,11 @@
 use super::Socket;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
-use crate::driver::{Interest, Op, clamp_length};
-use crate::net::address::{Address, RawAddress};
+use crate::driver::request::AddressFamily;
+use crate::driver::{Address, Interest, Op, RawAddress, clamp_length};
 use crate::net::settings::{Direction, Settings};
 use crate::sched::io::{perform, perform_before};
 use crate::{task, time};
-use rustix::net::AddressFamily;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};

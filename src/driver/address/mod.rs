@@ -1,7 +1,7 @@
 //! Conversion between std's addresses and the kernel's.
 //!
 //! `internet` and `local` know the structures of their families. This module provides the storage
-//! that holds any of them.
+//! that holds any of them, for ops and requests.
 #![expect(unsafe_code, reason = "reads and writes the kernel's address structures")]
 
 mod internet;
@@ -15,7 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 type Asks = unsafe extern "C" fn(i32, *mut libc::sockaddr, *mut libc::socklen_t) -> i32;
 
 /// One of std's address types.
-pub(super) trait Address: Sized {
+pub(crate) trait Address: Sized {
     fn family(&self) -> AddressFamily;
 
     fn to_raw(&self) -> RawAddress;
@@ -26,14 +26,14 @@ pub(super) trait Address: Sized {
 }
 
 /// An address in the kernel's layout, or space for one. Bytes past `length` are zero.
-pub(super) struct RawAddress {
-    pub(super) storage: libc::sockaddr_storage,
-    pub(super) length: libc::socklen_t,
+pub(crate) struct RawAddress {
+    pub(crate) storage: libc::sockaddr_storage,
+    pub(crate) length: libc::socklen_t,
 }
 
 impl RawAddress {
     /// Returns space for any address.
-    pub(super) fn room() -> RawAddress {
+    pub(crate) fn room() -> RawAddress {
         RawAddress {
             // SAFETY: an address structure consists of plain integers, for which zero is a valid
             // value.
@@ -43,12 +43,12 @@ impl RawAddress {
     }
 
     /// Returns the address that a socket is bound to.
-    pub(super) fn of_socket(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
+    pub(crate) fn of_socket(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
         RawAddress::ask(fd, libc::getsockname)
     }
 
     /// Returns the address that a socket is connected to.
-    pub(super) fn of_peer(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
+    pub(crate) fn of_peer(fd: BorrowedFd<'_>) -> io::Result<RawAddress> {
         RawAddress::ask(fd, libc::getpeername)
     }
 
@@ -64,7 +64,7 @@ impl RawAddress {
     }
 
     /// Converts the address to the type that rustix's calls take.
-    pub(super) fn to_any(&self) -> SocketAddrAny {
+    pub(crate) fn to_any(&self) -> SocketAddrAny {
         // SAFETY: the storage is initialized, and holds an address of this length.
         unsafe { SocketAddrAny::read((&raw const self.storage).cast(), self.length) }
     }
