@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length};
+use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length, without_waiting};
 use crate::sched::io::perform;
 
 /// An end of a pipe; see the module.
@@ -60,7 +60,7 @@ impl Stream {
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
         let op = Op::Read { fd: self.fd.name(), buf, len, manner: self.manner() };
         // SAFETY: S3, as in `read`.
-        unsafe { op.attempt() }.map(|count| count as usize)
+        unsafe { without_waiting(&op) }.map(|count| count as usize)
     }
 
     pub(crate) fn duplicate(&self) -> io::Result<Stream> {

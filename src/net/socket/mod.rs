@@ -8,7 +8,6 @@ mod transfer;
 
 use super::address::Address;
 use super::settings::{Direction, Settings};
-use crate::base::sync::atomic::AtomicBool;
 use crate::driver::OwnedDescriptor;
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
@@ -24,14 +23,16 @@ const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 pub(super) struct Socket {
     fd: OwnedDescriptor,
     settings: Settings,
-    /// Whether the last read from the stream returned less than the buffer could hold. The next
-    /// read will then probably wait. This is a hint, so accesses are relaxed.
-    drained: AtomicBool,
 }
 
 impl Socket {
     fn new(fd: OwnedFd, settings: Settings) -> Socket {
-        Socket { fd: OwnedDescriptor::new(fd), settings, drained: AtomicBool::new(false) }
+        Socket { fd: OwnedDescriptor::new(fd), settings }
+    }
+
+    /// Wraps a socket that is in non-blocking mode.
+    pub(super) fn of(fd: OwnedDescriptor) -> Socket {
+        Socket { fd, settings: Settings::default() }
     }
 
     /// Opens a socket of the given family.
