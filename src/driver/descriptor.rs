@@ -12,6 +12,8 @@
 //! correctness: `uring` and `thread` hand the next read to the kernel, which looks at what is
 //! there. `poll` relies on the hint only under the conditions that its module lists.
 
+#[cfg(all(test, not(loom)))]
+use super::loopback::File;
 use crate::base::local;
 use crate::base::sync::StaticU64;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
@@ -19,6 +21,8 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+#[cfg(all(test, not(loom)))]
+use std::sync::{Arc, OnceLock};
 
 /// An fd, which use of its number this is, and what drivers remember of it. The code that makes an
 /// op of it keeps the fd open.
@@ -29,6 +33,9 @@ pub(crate) struct Descriptor {
     /// The identity of the thread whose last read has left nothing behind, or 0. Relaxed: see the
     /// module.
     drained_by: AtomicUsize,
+    /// The file in memory that this names instead of an fd.
+    #[cfg(all(test, not(loom)))]
+    file: Option<Arc<File>>,
 }
 
 /// An owned fd that ops can name.
@@ -42,11 +49,21 @@ pub(crate) struct OwnedDescriptor {
 #[derive(Debug)]
 enum Owned {
     Kernel(OwnedFd),
+    /// The fd that stands for a file in memory where one is asked for.
+    #[cfg(all(test, not(loom)))]
+    Loopback(OnceLock<OwnedFd>),
 }
 
 impl OwnedDescriptor {
     pub(crate) fn new(fd: OwnedFd) -> OwnedDescriptor {
         OwnedDescriptor { name: Descriptor::of(&fd), owned: Owned::Kernel(fd) }
+    }
+
+    /// Returns the descriptor of a file in memory.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn loopback(file: Arc<File>) -> OwnedDescriptor {
+        let name = Descriptor { file: Some(file), ..Descriptor::of(&-1) };
+        OwnedDescriptor { name, owned: Owned::Loopback(OnceLock::new()) }
     }
 
     /// Returns the descriptor of the connection that an accept has returned as its result.
@@ -55,6 +72,10 @@ impl OwnedDescriptor {
     /// An accept on this listener has returned this result, which has not been adopted yet.
     #[expect(unsafe_code, reason = "owns an fd by its number")]
     pub(crate) unsafe fn accepted(listener: &Descriptor, result: u32) -> OwnedDescriptor {
+        #[cfg(all(test, not(loom)))]
+        if let Some(File::Listener(listening)) = listener.file() {
+            return listening.adopt(result);
+        }
         let _ = listener;
         let fd = RawFd::try_from(result).expect("the kernel's fds are non-negative ints");
         // SAFETY: the caller's promise: the result is a new fd, which nothing else owns.
@@ -80,6 +101,8 @@ impl OwnedDescriptor {
     pub(crate) fn into_fd(self) -> OwnedFd {
         match self.owned {
             Owned::Kernel(fd) => fd,
+            #[cfg(all(test, not(loom)))]
+            Owned::Loopback(fd) => fd.into_inner().unwrap_or_else(|| placeholder(&self.name)),
         }
     }
 }
@@ -89,8 +112,23 @@ impl AsFd for OwnedDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.owned {
             Owned::Kernel(fd) => fd.as_fd(),
+            #[cfg(all(test, not(loom)))]
+            Owned::Loopback(fd) => fd.get_or_init(|| placeholder(&self.name)).as_fd(),
         }
     }
+}
+
+/// Opens an fd that stands for a file in memory, and through which its content cannot be reached.
+#[cfg(all(test, not(loom)))]
+fn placeholder(name: &Descriptor) -> OwnedFd {
+    use rustix::fs::{MemfdFlags, Mode, memfd_create, open};
+    use rustix::net::{AddressFamily, SocketType, socket};
+    if let Some(File::Socket(_) | File::Listener(_)) = name.file() {
+        return socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    }
+    let memory = memfd_create(c"loopback", MemfdFlags::CLOEXEC).unwrap();
+    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
 impl Descriptor {
@@ -101,7 +139,15 @@ impl Descriptor {
             fd: fd.as_raw_fd(),
             generation: next_generation(),
             drained_by: AtomicUsize::new(0),
+            #[cfg(all(test, not(loom)))]
+            file: None,
         }
+    }
+
+    /// Returns the file in memory that this names, if it does not name an fd.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_deref()
     }
 
     /// Returns the number, for descriptions.

@@ -38,6 +38,7 @@
 //! | [`uring`] | a worker | the kernel performs the op, or tells the driver when to attempt it |
 //! | [`poll`] | a worker | an edge of the fd tells the driver when to attempt the op |
 //! | [`thread`] | a thread without a worker | poll(2) tells the driver when to attempt the op |
+//! | `loopback` | a worker, in tests | files in memory tell the driver when to attempt the op |
 
 mod acceptors;
 mod attempt;
@@ -45,6 +46,8 @@ mod descriptor;
 mod file;
 mod flight;
 mod kind;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod loopback;
 mod op;
 mod poll;
 mod stream;
@@ -164,6 +167,8 @@ pub(crate) trait Driver {
 pub(crate) enum AnyDriver {
     Uring(uring::Uring),
     Poll(poll::Poll),
+    #[cfg(all(test, not(loom)))]
+    Loopback(loopback::Loopback),
 }
 
 /// Opens the [chosen](choose) driver for the calling thread. It watches `waker`, or creates a
@@ -176,6 +181,8 @@ pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDrive
     match choice.kind {
         DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
         DriverKind::Poll => poll::Poll::open(waker).map(AnyDriver::Poll),
+        #[cfg(all(test, not(loom)))]
+        DriverKind::Loopback => loopback::Loopback::open(waker).map(AnyDriver::Loopback),
     }
 }
 
@@ -185,6 +192,8 @@ macro_rules! forward {
         match $self {
             AnyDriver::Uring($driver) => $call,
             AnyDriver::Poll($driver) => $call,
+            #[cfg(all(test, not(loom)))]
+            AnyDriver::Loopback($driver) => $call,
         }
     };
 }
@@ -201,6 +210,8 @@ impl AnyDriver {
         match self {
             AnyDriver::Uring(driver) => driver.acceptors(),
             AnyDriver::Poll(driver) => driver.acceptors(),
+            #[cfg(not(loom))]
+            AnyDriver::Loopback(_) => unreachable!("it has none"),
         }
     }
 }

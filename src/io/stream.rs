@@ -36,6 +36,12 @@ impl Stream {
         Stream { fd: OwnedDescriptor::new(fd), shared: AtomicBool::new(true), was_set: false }
     }
 
+    /// Takes an end of a pipe in memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of(fd: OwnedDescriptor) -> Stream {
+        Stream { fd, shared: AtomicBool::new(false), was_set: false }
+    }
+
     fn manner(&self) -> Manner {
         if self.shared.load(Ordering::Relaxed) { Manner::Shared } else { Manner::Nonblocking }
     }

@@ -64,6 +64,8 @@
 mod address;
 mod conversions;
 mod halves;
+#[cfg(all(test, not(loom)))]
+pub(crate) mod in_memory;
 mod readiness;
 mod resolve;
 mod server;

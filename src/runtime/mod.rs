@@ -11,6 +11,8 @@ mod builder;
 #[cfg(test)]
 mod files_by_pool;
 mod handle;
+#[cfg(all(test, not(loom)))]
+mod on_each_driver;
 mod run;
 
 pub use builder::RuntimeBuilder;
