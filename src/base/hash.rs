@@ -8,9 +8,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A map whose keys are numbers.
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Mixer>>;
 
-/// A set of numbers.
-pub(crate) type HashSet<K> = std::collections::HashSet<K, BuildHasherDefault<Mixer>>;
-
 /// A hasher that need not resist chosen collisions.
 #[derive(Debug, Default)]
 pub(crate) struct Mixer(u64);

@@ -1,4 +1,4 @@
-//! Acceptors: waits for connections to a shared listener. One of them is told of each connection.
+//! Acceptors: waits for connections to a shared listener. One of them wakes up for each connection.
 //!
 //! Several workers may wait for connections to one listener. If each polled it in the usual way, a
 //! single connection would wake them all, and all but one in vain. The kernel can choose one: of
@@ -10,7 +10,7 @@
 //! - An *acceptor* is an `Accept` in flight whose op is marked as shared. It waits in the line of
 //!   its listener, oldest first. The kernel has nothing of it, so it can be cancelled on the spot.
 //! - A driver *listens* while its own exclusive poll on the listener is in place.
-//! - An acceptor is *told* when its op completes with `RETRY`.
+//! - An acceptor is *told* when the driver attempts it because of news of the listener.
 //!
 //! # Protocol
 //! 1. A wake-up counts for a worker only if the worker sleeps and has an acceptor waiting. `uring`
@@ -18,37 +18,36 @@
 //!    else can run. `poll` keeps its registration while acceptors wait. epoll itself counts a
 //!    wake-up only if a thread sleeps in `epoll_wait`, and tells those that are awake in addition.
 //! 2. A poll that is put in place reports at once what has arrived before.
-//! 3. Each report tells one acceptor, the oldest, before any other completion of that `poll` is
-//!    handed out. A report of an error or of the end of the listener tells all.
-//! 4. An acceptor that is told makes an attempt, whatever has happened to it meanwhile. A
-//!    cancellation or a deadline counts only if the attempt finds nothing. (`sched::io` does that.)
+//! 3. Each report tells one acceptor, the oldest, and its completion is handed out before any other
+//!    of that `poll`. A report of an error or of the end of the listener tells all.
+//! 4. An acceptor that finds no connection stays where it is.
 //! 5. The attempt may fail for another reason than an empty queue, for instance because too many
 //!    files are open. Then the connection may still be in the queue. The acceptor leaves with its
-//!    error, so it [passes the news on](Acceptors::pass_on): to the next in its line, and to all
-//!    other workers of the process that have acceptors. Each of those tells the oldest acceptor of
-//!    each of its listeners. An acceptor that has failed waits no longer, so this comes to an end.
+//!    error, and the news is passed on: to the next in its line, and to all other workers of the
+//!    process that have acceptors. Each of those tells the oldest acceptor of each of its
+//!    listeners. An acceptor that has failed waits no longer, so this comes to an end.
 //! 6. A worker that does not sleep does not listen in a way that counts. It looks by itself: `poll`
 //!    hears of everything (1), and `uring` looks once in [`LOOK_EVERY`].
 //!
 //! # Why no connection is left behind
-//! Claim: while an acceptor is listened for, the queue does not hold more connections than there
-//! are acceptors that have been told and have not made their attempt. The claim holds when a driver
-//! begins to listen (2). A connection that arrives adds one to both numbers (1, 3). An attempt
-//! takes one acceptor off, and takes a connection if there is one (4). If the attempt fails
-//! otherwise, others are told in its place (5). Attempts by tasks that were not told, by threads in
-//! poll(2) and by other processes only take connections away. If no acceptor is listened for, the
-//! workers with acceptors are awake, and look (6).
+//! Claim: while an acceptor is listened for, each connection in the queue has been reported and not
+//! attempted yet, or will be reported. The claim holds when a driver begins to listen (2). A
+//! connection that arrives is reported (1). A report makes an acceptor attempt the accept at once
+//! (3), and if there is a connection it is taken, or others are told in its place (5). Attempts by
+//! tasks that were not told, by threads in poll(2) and by other processes only take connections
+//! away. If no acceptor is listened for, the workers with acceptors are awake, and look (6).
 //!
-//! A worker that is told, and then computes for long before it comes to its acceptor, would still
-//! hold up a connection. So acceptors come first (3): when a worker has slept, nothing that is
-//! ready could go before them.
+//! A worker that has taken a connection, and then computes for long before it comes to its
+//! acceptor, would still hold up that connection. So acceptors come first (3): when a worker has
+//! slept, nothing that is ready could go before them.
+#![expect(unsafe_code, reason = "attempts the ops of acceptors by pointer")]
 
-use super::descriptor::Descriptor;
-use super::{Completion, Token, Waker};
-use crate::base::hash::HashMap;
+use super::flight::{Flying, InFlight};
+use super::{Completion, Op, Waker};
 use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::RawFd;
+use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -75,11 +74,12 @@ fn workers() -> MutexGuard<'static, Vec<Weak<Known>>> {
 /// The acceptors of one listener.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The listener's fd, by which the kernel is asked.
-    pub(super) fd: Descriptor,
+    /// The listener, by which the kernel is asked.
+    pub(super) fd: RawFd,
+    pub(super) generation: u64,
     /// True if a poll of the driver is in place.
     pub(super) is_listened_to: bool,
-    waiting: VecDeque<Token>,
+    waiting: VecDeque<Flying>,
 }
 
 /// The acceptors of one driver.
@@ -87,25 +87,25 @@ pub(super) struct Line {
 pub(super) struct Acceptors {
     /// The lines by the number of the listener's fd, which is open while acceptors wait (S3).
     lines: BTreeMap<RawFd, Line>,
-    /// The listener in whose line each acceptor waits.
-    places: HashMap<Token, RawFd>,
+    /// The number of acceptors in all lines.
+    count: usize,
     /// Present from the first acceptor on.
     known: Option<Arc<Known>>,
 }
 
 impl Acceptors {
     pub(super) fn new() -> Acceptors {
-        Acceptors { lines: BTreeMap::new(), places: HashMap::default(), known: None }
+        Acceptors { lines: BTreeMap::new(), count: 0, known: None }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.count
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.count == 0
     }
 
     pub(super) fn lines(&mut self) -> impl Iterator<Item = &mut Line> {
@@ -121,33 +121,71 @@ impl Acceptors {
         self.lines.len()
     }
 
-    /// Puts an acceptor into its listener's line. `waker` is the driver's own.
-    pub(super) fn add(&mut self, fd: Descriptor, token: Token, waker: &Waker) {
+    /// Puts an acceptor into the line of its listener. `waker` is the driver's own.
+    ///
+    /// # Safety
+    /// S3: the acceptor is in flight until it is told or withdrawn.
+    pub(super) unsafe fn add(&mut self, flying: Flying, waker: &Waker) {
         self.known.get_or_insert_with(|| introduce(waker));
-        let fresh = || Line { fd, is_listened_to: false, waiting: VecDeque::new() };
+        // SAFETY: S3, the caller's promise.
+        let listener = unsafe { &*flying }.op().descriptor();
+        let (fd, generation) = (listener.fd, listener.generation);
+        let fresh = || Line { fd, generation, is_listened_to: false, waiting: VecDeque::new() };
         // If the number is waited for under another generation, that names the same file: see
         // `poll`.
-        self.lines.entry(fd.fd).or_insert_with(fresh).waiting.push_back(token);
-        self.places.insert(token, fd.fd);
+        self.lines.entry(fd).or_insert_with(fresh).waiting.push_back(flying);
+        self.count += 1;
         self.note();
     }
 
-    /// Removes an acceptor from its line. Returns the listener of that line.
-    pub(super) fn withdraw(&mut self, token: Token) -> Option<RawFd> {
-        let fd = self.places.remove(&token)?;
-        if let Some(line) = self.lines.get_mut(&fd) {
-            line.waiting.retain(|waiting| *waiting != token);
+    /// Removes an op from its line if it is an acceptor. Returns the listener of that line.
+    pub(super) fn withdraw(&mut self, flight: &InFlight<'_>) -> Option<RawFd> {
+        let Op::Accept { fd, .. } = *flight.op() else { return None };
+        let line = self.lines.get_mut(&fd.fd)?;
+        let before = line.waiting.len();
+        line.waiting.retain(|waiting| !ptr::addr_eq(*waiting, flight));
+        if line.waiting.len() == before {
+            return None;
         }
+        self.count -= 1;
         self.note();
-        Some(fd)
+        Some(fd.fd)
     }
 
-    /// Tells up to `most` acceptors of a listener, oldest first.
+    /// Tells up to `most` acceptors of a listener, oldest first, until one finds no connection.
     pub(super) fn tell(&mut self, fd: RawFd, most: usize, done: &mut Vec<Completion>) {
         let Some(line) = self.lines.get_mut(&fd) else { return };
-        for token in line.waiting.drain(..most.min(line.waiting.len())) {
-            self.places.remove(&token);
-            done.push(Completion { token, result: Completion::RETRY, more: false });
+        let (mut left, mut failed) = (most, false);
+        while left > 0
+            && let Some(&oldest) = line.waiting.front()
+        {
+            // SAFETY: S3: an acceptor in a line is in flight.
+            let oldest = unsafe { &*oldest };
+            // SAFETY: S3, as above.
+            let Some(completion) = (unsafe { oldest.resume() }) else { break };
+            line.waiting.pop_front();
+            self.count -= 1;
+            if completion.result < 0 {
+                // The next one is told in its place.
+                failed = true;
+            } else {
+                left -= 1;
+            }
+            done.push(completion);
+        }
+        self.note();
+        if failed {
+            self.pass_on();
+        }
+    }
+
+    /// Ends the waits of all acceptors of a listener with this result.
+    pub(super) fn fail(&mut self, fd: RawFd, result: i32, done: &mut Vec<Completion>) {
+        let Some(line) = self.lines.get_mut(&fd) else { return };
+        for flying in line.waiting.drain(..) {
+            self.count -= 1;
+            // SAFETY: S3: an acceptor in a line is in flight.
+            done.push(unsafe { &*flying }.completion(result));
         }
         self.note();
     }
@@ -173,9 +211,8 @@ impl Acceptors {
         told
     }
 
-    /// Tells others in place of an acceptor that was told and left a connection in the queue.
-    pub(super) fn pass_on(&mut self, fd: RawFd, done: &mut Vec<Completion>) {
-        self.tell(fd, 1, done);
+    /// Tells other workers in place of an acceptor that may have left a connection in the queue.
+    fn pass_on(&self) {
         let own = self.known.as_ref().map_or(std::ptr::null(), Arc::as_ptr);
         let others: Vec<Arc<Known>> = workers().iter().filter_map(Weak::upgrade).collect();
         for other in others {
@@ -202,13 +239,13 @@ impl Acceptors {
     /// Forgets all acceptors without telling them.
     pub(super) fn clear(&mut self) {
         self.lines.clear();
-        self.places.clear();
+        self.count = 0;
         self.note();
     }
 
     fn note(&self) {
         if let Some(known) = &self.known {
-            known.waiting.store(self.places.len(), Ordering::SeqCst);
+            known.waiting.store(self.count, Ordering::SeqCst);
         }
     }
 }

@@ -1,12 +1,9 @@
-//! Ops: requests to the kernel as plain data, and how to carry each out without waiting.
-#![expect(unsafe_code, reason = "system calls on raw pointers")]
+//! Ops: requests to the kernel as plain data.
+#![expect(unsafe_code, reason = "sends ops, which carry raw pointers, to other threads")]
 
 use super::descriptor::Descriptor;
-use super::stream;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use super::stream::is_in_nonblocking_mode;
 use std::io;
-use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 /// What a wait for an fd waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +22,6 @@ impl Interest {
             Interest::Write => libc::POLLOUT,
         }
     }
-
-    pub(super) fn poll_flags(self) -> PollFlags {
-        match self {
-            Interest::Read => PollFlags::IN,
-            Interest::Write => PollFlags::OUT,
-        }
-    }
 }
 
 /// How to read or write without waiting on an fd that is not a socket.
@@ -47,37 +37,110 @@ pub(crate) enum Manner {
     Terminal,
 }
 
-/// One request to the kernel. The submitter answers for the pointers: see [`Op::attempt`] and
-/// [`Driver::submit`](super::Driver::submit).
+/// One request to the kernel. The code that makes it answers for the pointers: see
+/// [`Driver::start`](super::Driver::start).
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Op {
-    /// recv(2). Result: bytes, 0 at the end of the stream. `drained` is true if the last receive
-    /// is known to have left nothing behind.
-    Recv { fd: Descriptor, buf: *mut u8, len: u32, flags: i32, drained: bool },
+pub(crate) enum Op<'a> {
+    /// recv(2). Result: bytes, 0 at the end of the stream. `stream`: the socket carries a stream,
+    /// of which a read that does not fill its buffer leaves nothing behind.
+    Recv { fd: &'a Descriptor, buf: *mut u8, len: u32, flags: i32, stream: bool },
     /// send(2). Result: bytes taken.
-    Send { fd: Descriptor, buf: *const u8, len: u32, flags: i32 },
+    Send { fd: &'a Descriptor, buf: *const u8, len: u32, flags: i32 },
     /// recvmsg(2): into several buffers, or with the sender's address. Result: bytes.
-    RecvMsg { fd: Descriptor, message: *mut libc::msghdr, flags: i32 },
+    RecvMsg { fd: &'a Descriptor, message: *mut libc::msghdr, flags: i32 },
     /// sendmsg(2). Result: bytes taken.
-    SendMsg { fd: Descriptor, message: *const libc::msghdr, flags: i32 },
+    SendMsg { fd: &'a Descriptor, message: *const libc::msghdr, flags: i32 },
     /// accept4(2) with `SOCK_NONBLOCK | SOCK_CLOEXEC`. Result: the new fd, which the caller owns.
-    /// `shared`: other tasks accept from the same listener, and telling one of them of each
-    /// connection is enough.
+    /// `shared`: other tasks accept from the same listener, and it is enough if one of them wakes
+    /// up for each connection.
     Accept {
-        fd: Descriptor,
+        fd: &'a Descriptor,
         address: *mut libc::sockaddr_storage,
         length: *mut libc::socklen_t,
         shared: bool,
     },
     /// connect(2) on a non-blocking socket. Result: 0.
-    Connect { fd: Descriptor, address: *const libc::sockaddr_storage, length: libc::socklen_t },
+    Connect { fd: &'a Descriptor, address: *const libc::sockaddr_storage, length: libc::socklen_t },
     /// read(2) on a stream: a pipe, a terminal, an eventfd. Result: bytes, 0 at the end.
-    Read { fd: Descriptor, buf: *mut u8, len: u32, manner: Manner },
+    Read { fd: &'a Descriptor, buf: *mut u8, len: u32, manner: Manner },
     /// write(2) on a stream. Result: bytes taken.
-    Write { fd: Descriptor, buf: *const u8, len: u32, manner: Manner },
+    Write { fd: &'a Descriptor, buf: *const u8, len: u32, manner: Manner },
     /// Waits until the fd is ready. Result: the bits of poll(2)'s `revents`.
-    Readiness { fd: Descriptor, interest: Interest },
+    Readiness { fd: &'a Descriptor, interest: Interest },
+    /// A call on an open file of a file system.
+    File(FileOp<'a>),
 }
+
+/// A call on an open file of a file system. It has no readiness, because a file is always "ready"
+/// and its calls block all the same.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileOp<'a> {
+    pub(crate) fd: &'a Descriptor,
+    pub(crate) call: FileCall,
+    /// Where in the file, or [`CURSOR`].
+    pub(crate) offset: u64,
+    pub(crate) backing: Backing,
+    /// The most bytes to move without waiting, so that other tasks run in between. If this is 0,
+    /// nothing is attempted.
+    pub(crate) at_once: u32,
+}
+
+/// The offset that stands for the file's own cursor, which the op then moves.
+pub(crate) const CURSOR: u64 = u64::MAX;
+
+/// What to do with a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum FileCall {
+    /// preadv2(2) into one buffer. Result: bytes, 0 at the end.
+    Read { buf: *mut u8, len: u32 },
+    /// pwritev2(2) from one buffer. Result: bytes taken.
+    Write { buf: *const u8, len: u32 },
+    /// preadv2(2).
+    ReadVectored { buffers: *const libc::iovec, count: u32 },
+    /// pwritev2(2).
+    WriteVectored { buffers: *const libc::iovec, count: u32 },
+    /// fsync(2), or fdatasync(2). Result: 0.
+    Sync { data_only: bool },
+}
+
+/// What a call on a file may have to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backing {
+    /// Nothing: the file lives in memory.
+    Memory,
+    /// A device, unless the data is in the page cache.
+    Device,
+    /// A device, as far as the file or the kernel can tell. The open file is shared with other
+    /// processes.
+    Inherited,
+    /// The other end, as with a FIFO. `tells`: poll(2) says reliably whether the call would wait.
+    Stream { tells: bool },
+}
+
+impl FileCall {
+    pub(super) fn interest(self) -> Interest {
+        match self {
+            FileCall::Read { .. } | FileCall::ReadVectored { .. } => Interest::Read,
+            FileCall::Write { .. } | FileCall::WriteVectored { .. } | FileCall::Sync { .. } => {
+                Interest::Write
+            }
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            FileCall::Read { .. } | FileCall::ReadVectored { .. } => "bytes of the file",
+            FileCall::Write { .. } | FileCall::WriteVectored { .. } => {
+                "bytes to be taken by the file"
+            }
+            FileCall::Sync { .. } => "the device to have everything of the file",
+        }
+    }
+}
+
+// SAFETY: U1: plain data. The code that makes an op keeps what it points to until the op has ended,
+// on whatever thread that is.
+unsafe impl Send for Op<'_> {}
 
 /// The largest length that one op can carry. It is the kernel's own limit for a single transfer, to
 /// which it cuts longer ones.
@@ -88,94 +151,50 @@ pub(crate) fn clamp_length(length: usize) -> u32 {
     u32::try_from(length.min(MAX_LENGTH)).expect("fits by the line above")
 }
 
-impl Op {
-    /// Carries the op out once, without waiting. Returns `WouldBlock` if it would have to wait, and
-    /// never returns `Interrupted`.
-    ///
-    /// It may be repeated. A `Connect` that has begun continues, and reports its end when it is
-    /// attempted again. On fds in blocking mode, `Accept` and `Connect` do wait.
-    ///
-    /// # Safety
-    /// Everything that the op points to is valid for the op's system call, and no other code
-    /// accesses it meanwhile.
-    pub(crate) unsafe fn attempt(&self) -> io::Result<u32> {
-        loop {
-            // SAFETY: the caller's promise, passed on.
-            let outcome = unsafe { self.call() };
-            let errno = outcome.as_ref().err().and_then(io::Error::raw_os_error);
-            match errno {
-                Some(libc::EINTR) => {}
-                // Both mean that the attempt has begun and continues by itself.
-                Some(libc::EINPROGRESS | libc::EALREADY) if matches!(self, Op::Connect { .. }) => {
-                    return Err(io::Error::from_raw_os_error(libc::EAGAIN));
-                }
-                // An earlier call has already reported the end of the attempt.
-                Some(libc::EISCONN) if matches!(self, Op::Connect { .. }) => return Ok(0),
-                _ => return outcome,
-            }
-        }
-    }
-
-    /// Makes the system call.
-    ///
-    /// # Safety
-    /// The conditions are those of [`Op::attempt`].
-    unsafe fn call(&self) -> io::Result<u32> {
+impl<'a> Op<'a> {
+    /// Returns what the op names.
+    #[inline]
+    pub(crate) fn descriptor(&self) -> &'a Descriptor {
         match *self {
-            Op::Recv { fd, buf, len, flags, .. } => {
-                // SAFETY: the caller promises a buffer of this length.
-                check(unsafe {
-                    libc::recv(fd.fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
-                })
-            }
-            Op::Send { fd, buf, len, flags } => {
-                // SAFETY: the caller promises a buffer of this length.
-                check(unsafe {
-                    libc::send(fd.fd, buf.cast(), len as usize, flags | libc::MSG_DONTWAIT)
-                })
-            }
-            Op::RecvMsg { fd, message, flags } => {
-                // SAFETY: the caller promises a message whose parts are all valid.
-                check(unsafe { libc::recvmsg(fd.fd, message, flags | libc::MSG_DONTWAIT) })
-            }
-            Op::SendMsg { fd, message, flags } => {
-                // SAFETY: the caller promises a message whose parts are all valid.
-                check(unsafe { libc::sendmsg(fd.fd, message, flags | libc::MSG_DONTWAIT) })
-            }
-            Op::Accept { fd, address, length, .. } => {
-                // SAFETY: the caller promises room for an address and for its length.
-                unsafe { reset_length(length) };
-                let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-                // SAFETY: as above; the length says that the whole storage may be written.
-                check(unsafe { libc::accept4(fd.fd, address.cast(), length, flags) } as isize)
-            }
-            Op::Connect { fd, address, length } => {
-                // SAFETY: the caller promises an address of this length.
-                check(unsafe { libc::connect(fd.fd, address.cast(), length) } as isize)
-            }
-            Op::Read { fd, buf, len, manner } => {
-                // SAFETY: the caller promises a buffer of this length.
-                unsafe { stream::read(fd.fd, buf, len as usize, manner) }
-            }
-            Op::Write { fd, buf, len, manner } => {
-                // SAFETY: the caller promises a buffer of this length.
-                unsafe { stream::write(fd.fd, buf, len as usize, manner) }
-            }
-            Op::Readiness { fd, interest } => stream::is_ready(fd.fd, interest),
+            Op::Recv { fd, .. }
+            | Op::Send { fd, .. }
+            | Op::RecvMsg { fd, .. }
+            | Op::SendMsg { fd, .. }
+            | Op::Accept { fd, .. }
+            | Op::Connect { fd, .. }
+            | Op::Read { fd, .. }
+            | Op::Write { fd, .. }
+            | Op::Readiness { fd, .. }
+            | Op::File(FileOp { fd, .. }) => fd,
         }
     }
 
-    /// Returns whether to attempt the op before it is submitted. An attempt is always correct, but
-    /// it wastes a system call if it is certain to find that the op has to wait. Measured, that is
-    /// some 5% of the work for an echoed request.
-    pub(crate) fn is_worth_attempting(&self) -> bool {
-        !matches!(
-            self,
-            Op::Recv { drained: true, .. }
-                | Op::Readiness { .. }
-                | Op::Read { manner: Manner::Terminal, .. }
-                | Op::Write { manner: Manner::Terminal, .. }
-        )
+    /// Returns the side of the fd that the op waits for.
+    #[inline]
+    pub(super) fn interest(&self) -> Interest {
+        match *self {
+            Op::Recv { .. } | Op::RecvMsg { .. } | Op::Accept { .. } | Op::Read { .. } => {
+                Interest::Read
+            }
+            Op::Send { .. } | Op::SendMsg { .. } | Op::Connect { .. } | Op::Write { .. } => {
+                Interest::Write
+            }
+            Op::Readiness { interest, .. } => interest,
+            Op::File(FileOp { call, .. }) => call.interest(),
+        }
+    }
+
+    /// Returns the op to carry out before a thread blocks for this one, and whether this one may be
+    /// attempted again and again after it.
+    pub(crate) fn awaited_first(&self) -> Option<(Op<'a>, bool)> {
+        match *self {
+            Op::File(FileOp { fd, call, backing: Backing::Stream { tells }, .. })
+                if !is_in_nonblocking_mode(fd.fd) =>
+            {
+                Some((Op::Readiness { fd, interest: call.interest() }, tells))
+            }
+            _ => None,
+        }
     }
 
     /// Returns whether the fd's number may name another file by now, without this process having
@@ -188,12 +207,6 @@ impl Op {
         )
     }
 
-    /// Returns whether this op alone is told of the news it waits for, so that it has to make an
-    /// attempt: see [`super::acceptors`].
-    pub(crate) fn is_told_alone(&self) -> bool {
-        matches!(self, Op::Accept { shared: true, .. })
-    }
-
     /// Describes what a wait for the op waits for.
     pub(crate) fn name(&self) -> &'static str {
         match self {
@@ -203,56 +216,9 @@ impl Op {
             Op::Connect { .. } => "an answer to the connecting",
             Op::Readiness { interest: Interest::Read, .. } => "something to read from",
             Op::Readiness { interest: Interest::Write, .. } => "room to write to",
+            Op::File(FileOp { call, .. }) => call.name(),
         }
     }
-
-    /// Returns what to wait for, by poll(2) or a similar call, before the op is worth attempting
-    /// again.
-    pub(crate) fn readiness(&self) -> (Descriptor, Interest) {
-        match *self {
-            Op::Recv { fd, .. }
-            | Op::RecvMsg { fd, .. }
-            | Op::Accept { fd, .. }
-            | Op::Read { fd, .. } => (fd, Interest::Read),
-            Op::Send { fd, .. }
-            | Op::SendMsg { fd, .. }
-            | Op::Connect { fd, .. }
-            | Op::Write { fd, .. } => (fd, Interest::Write),
-            Op::Readiness { fd, interest } => (fd, interest),
-        }
-    }
-
-    /// Blocks the calling thread by poll(2). Returns true once the op is worth attempting again,
-    /// and false if the time is up. May return false early.
-    ///
-    /// # Errors
-    /// Returns the errors of poll(2). An attempt of the op shows the errors of the fd.
-    ///
-    /// # Safety
-    /// The op's fd is open until this returns.
-    pub(crate) unsafe fn block_until_ready(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        let (fd, interest) = self.readiness();
-        // SAFETY: the caller promises that the fd is open.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd.fd) };
-        let mut fds = [PollFd::from_borrowed_fd(fd, interest.poll_flags())];
-        // A timeout that does not fit ends in centuries.
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match rustix::event::poll(&mut fds, timeout.as_ref()) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// Writes the size of an address's storage to `length`.
-///
-/// # Safety
-/// `length` is valid for a write.
-unsafe fn reset_length(length: *mut libc::socklen_t) {
-    const ROOM: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-    // SAFETY: the caller's promise.
-    unsafe { length.write(ROOM) };
 }
 
 /// Returns the result of a system call that returns -1 and sets errno when it fails.

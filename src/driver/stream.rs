@@ -91,7 +91,7 @@ pub(super) fn is_ready(fd: RawFd, interest: Interest) -> io::Result<u32> {
 }
 
 /// Returns whether the open file is in non-blocking mode now. Returns false if the fd is not open.
-pub(crate) fn is_in_nonblocking_mode(fd: RawFd) -> bool {
+pub(super) fn is_in_nonblocking_mode(fd: RawFd) -> bool {
     // SAFETY: the call reads an integer, and refuses an fd that is not open.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags != -1 && flags & libc::O_NONBLOCK != 0

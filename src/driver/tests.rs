@@ -5,10 +5,12 @@
 use super::descriptor::Descriptor;
 use super::op::Interest;
 use super::*;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -43,15 +45,48 @@ pub(super) fn pair() -> (UnixStream, UnixStream) {
     (ours, theirs)
 }
 
-pub(super) fn recv(fd: Descriptor, buffer: &mut [u8]) -> Op {
+pub(super) fn recv<'a>(fd: &'a Descriptor, buffer: &mut [u8]) -> Op<'a> {
     let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-    Op::Recv { fd, buf, len, flags: 0, drained: false }
+    Op::Recv { fd, buf, len, flags: 0, stream: true }
 }
 
-pub(super) fn submit(driver: &mut impl Driver, op: &Op, token: u64) {
-    // SAFETY: S3: every test keeps its buffers and sockets until it has seen the completion, or has
-    // dropped the driver.
-    unsafe { driver.submit(op, Token::new(token)) };
+/// Returns a name that is leaked, because ops that are leaked name it.
+pub(super) fn named(fd: &impl AsRawFd) -> &'static Descriptor {
+    Box::leak(Box::new(Descriptor::of(fd)))
+}
+
+thread_local! {
+    /// The ops that a test has started, by their tokens. They are leaked.
+    static STARTED: RefCell<HashMap<u64, &'static InFlight<'static>>> = RefCell::default();
+}
+
+/// Returns a leaked copy of the op, as it is before it is started.
+pub(super) fn leak(op: &Op<'_>, attempted: bool) -> &'static InFlight<'static> {
+    // SAFETY: every test keeps its buffers, descriptors and sockets until it has seen the
+    // completion, or has dropped the driver.
+    let op: Op<'static> = unsafe { std::mem::transmute(*op) };
+    Box::leak(Box::new(InFlight::new(Box::leak(Box::new(op)), attempted)))
+}
+
+/// Starts an op, which has been attempted in vain or not.
+pub(super) fn start(driver: &mut impl Driver, op: &Op<'_>, token: u64, attempted: bool) -> Started {
+    let flight = leak(op, attempted);
+    STARTED.with_borrow_mut(|started| started.insert(token, flight));
+    // SAFETY: S3: see `leak`.
+    unsafe { driver.start(flight, Token::new(token)) }
+}
+
+/// Starts an op that has been attempted in vain.
+pub(super) fn submit(driver: &mut impl Driver, op: &Op<'_>, token: u64) {
+    let started = start(driver, op, token, true);
+    assert!(matches!(started, Started::Pending), "{started:?}");
+}
+
+/// Cancels an op that was started on this thread. Ignores tokens that were never used.
+pub(super) fn cancel(driver: &mut impl Driver, token: u64) {
+    if let Some(flight) = STARTED.with_borrow(|started| started.get(&token).copied()) {
+        driver.cancel(flight);
+    }
 }
 
 /// Polls until `count` completions have come.
@@ -67,38 +102,38 @@ pub(super) fn collect(driver: &mut (impl Driver + Debug), count: usize) -> Vec<C
     completions
 }
 
-/// Submits an op that has just been attempted in vain, and attempts it again for as long as it is
-/// told to.
-fn finish(driver: &mut AnyDriver, op: &Op, token: u64) -> io::Result<u32> {
-    submit(driver, op, token);
-    let completion = collect(driver, 1)[0];
-    assert_eq!(completion.token, Token::new(token));
-    assert!(!completion.more);
-    conclude(driver, op, completion)
-}
-
-/// Returns an op's result. If the completion says so, attempts the op again first.
-fn conclude(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
-    match completion.result {
-        Completion::RETRY => carry_out(driver, op),
-        _ => completion.into_result(),
+/// Starts an op that has just been attempted in vain, and returns its result.
+fn finish(driver: &mut AnyDriver, op: &Op<'_>, token: u64) -> io::Result<u32> {
+    match start(driver, op, token, true) {
+        Started::Done(result) => result,
+        Started::Pending => {
+            let completion = collect(driver, 1)[0];
+            assert_eq!(completion.token, Token::new(token));
+            completion.into_result()
+        }
+        Started::Blocking => panic!("{op:?} is not carried by {driver:?}"),
     }
 }
 
-/// Returns the result of an op that io_uring carries out by itself. With the other driver, the
-/// completion must say that the op is worth an attempt.
-fn conclude_read(driver: &mut AnyDriver, op: &Op, completion: Completion) -> io::Result<u32> {
-    assert_eq!(completion.result == Completion::RETRY, is_poll(driver), "{completion:?}");
-    conclude(driver, op, completion)
+/// Carries out an op as a worker does.
+pub(super) fn carry_out(driver: &mut AnyDriver, op: &Op<'_>) -> io::Result<u32> {
+    // SAFETY: S3: see `leak`.
+    let attempted = match unsafe { at_once(op) } {
+        AtOnce::Done(result) => return result,
+        AtOnce::WouldWait => true,
+        AtOnce::Unknown => false,
+    };
+    match start(driver, op, 7, attempted) {
+        Started::Done(result) => result,
+        Started::Pending => collect(driver, 1)[0].into_result(),
+        Started::Blocking => panic!("{op:?} is not carried by {driver:?}"),
+    }
 }
 
-/// Carries out an op as a worker does: attempts it, submits it, and attempts it again when told to.
-fn carry_out(driver: &mut AnyDriver, op: &Op) -> io::Result<u32> {
-    // SAFETY: S3: see `submit`.
-    match unsafe { op.attempt() } {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => finish(driver, op, 7),
-        outcome => outcome,
-    }
+/// Attempts an op without a driver.
+pub(super) fn attempt(op: &Op<'_>) -> io::Result<u32> {
+    // SAFETY: S3: see `leak`.
+    unsafe { without_waiting(op) }
 }
 
 /// Expects that a wake ends the wait.
@@ -119,7 +154,7 @@ pub(super) fn expect_nothing(driver: &mut AnyDriver) {
 fn a_recv_waits_for_its_peer_and_sees_the_end_of_the_stream() {
     on_each(|driver| {
         let (ours, mut theirs) = pair();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let mut buffer = [0; 8];
         let op = recv(fd, &mut buffer);
         submit(driver, &op, 42);
@@ -128,7 +163,7 @@ fn a_recv_waits_for_its_peer_and_sees_the_end_of_the_stream() {
         theirs.write_all(b"hello").unwrap();
         let completion = collect(driver, 1)[0];
         assert_eq!(completion.token, Token::new(42));
-        let count = conclude_read(driver, &op, completion).unwrap();
+        let count = completion.into_result().unwrap();
         assert_eq!((count, &buffer), (5, b"hello\0\0\0"));
         // The rest and the end arrive together.
         theirs.write_all(b"ab").unwrap();
@@ -150,15 +185,14 @@ fn a_message_a_round_for_a_thousand_rounds_is_never_missed() {
                 (&theirs).write_all(&word).unwrap();
             }
         });
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         for round in 0..ROUNDS {
             (&ours).write_all(&round.to_ne_bytes()).unwrap();
             let mut word = [0; 4];
             // In some rounds there is a poll between the attempt and the submit, which may take the
             // edge away.
             let op = recv(fd, &mut word);
-            // SAFETY: S3: see `submit`.
-            if unsafe { op.attempt() }.is_err() {
+            if attempt(&op).is_err() {
                 if round % 3 == 0 {
                     driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
                 }
@@ -180,12 +214,8 @@ fn connect_accept_and_send_work() {
         let mut address: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
         let mut length = 0;
         let (storage, room) = (&raw mut address, &raw mut length);
-        let accept = Op::Accept {
-            fd: Descriptor::of(&listener),
-            address: storage,
-            length: room,
-            shared: false,
-        };
+        let accept =
+            Op::Accept { fd: named(&listener), address: storage, length: room, shared: false };
         let to = listener.local_addr().unwrap();
         let client = thread::spawn(move || {
             let mut client = TcpStream::connect(to).unwrap();
@@ -197,7 +227,7 @@ fn connect_accept_and_send_work() {
         // SAFETY: the result of an accept is a new fd, which belongs to this test alone.
         let server = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
         let bytes = *b"fg";
-        let fd = Descriptor::of(&server);
+        let fd = named(&server);
         let send = Op::Send { fd, buf: bytes.as_ptr(), len: 2, flags: libc::MSG_NOSIGNAL };
         assert_eq!(carry_out(driver, &send).unwrap(), 2);
         let (client, all) = client.join().unwrap();
@@ -212,11 +242,10 @@ fn a_send_waits_until_the_peer_makes_room() {
     on_each(|driver| {
         let (ours, mut theirs) = pair();
         let bytes = vec![7_u8; 1 << 16];
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let send = Op::Send { fd, buf: bytes.as_ptr(), len: 1 << 16, flags: libc::MSG_NOSIGNAL };
         let mut sent = 0_usize;
-        // SAFETY: S3: see `submit`.
-        while let Ok(count) = unsafe { send.attempt() } {
+        while let Ok(count) = attempt(&send) {
             sent += count as usize;
         }
         submit(driver, &send, 3);
@@ -226,8 +255,7 @@ fn a_send_waits_until_the_peer_makes_room() {
             theirs.read_to_end(&mut all).unwrap();
             all.len()
         });
-        let completion = collect(driver, 1)[0];
-        sent += conclude(driver, &send, completion).unwrap() as usize;
+        sent += collect(driver, 1)[0].into_result().unwrap() as usize;
         drop(ours);
         assert_eq!(reader.join().unwrap(), sent);
     });
@@ -237,12 +265,11 @@ fn a_send_waits_until_the_peer_makes_room() {
 fn readiness_completes_with_the_events() {
     on_each(|driver| {
         let (ours, mut theirs) = pair();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let readable = Op::Readiness { fd, interest: Interest::Read };
         submit(driver, &readable, 1);
         theirs.write_all(b"x").unwrap();
-        let completion = collect(driver, 1)[0];
-        let later = conclude_read(driver, &readable, completion).unwrap();
+        let later = collect(driver, 1)[0].into_result().unwrap();
         let at_once = carry_out(driver, &readable).unwrap();
         for events in [later, at_once] {
             assert_eq!(events & u32::from(libc::POLLIN.cast_unsigned()), 1);
@@ -254,12 +281,12 @@ fn readiness_completes_with_the_events() {
 }
 
 #[test]
-fn what_the_kernel_refuses_completes_with_the_refusal() {
+fn what_the_kernel_refuses_ends_with_the_refusal() {
     on_each(|driver| {
         let mut buffer = [0; 8];
         for bad in [-1, 1 << 20] {
-            submit(driver, &recv(Descriptor::of(&bad), &mut buffer), 9);
-            assert_eq!(collect(driver, 1)[0].result, -libc::EBADF);
+            let error = finish(driver, &recv(named(&bad), &mut buffer), 9).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EBADF));
         }
     });
 }
@@ -269,7 +296,7 @@ fn a_wait_is_never_shorter_than_asked() {
     on_each(|driver| {
         let (ours, _theirs) = pair();
         let mut buffer = [0; 8];
-        submit(driver, &recv(Descriptor::of(&ours), &mut buffer), 1);
+        submit(driver, &recv(named(&ours), &mut buffer), 1);
         let mut completions = Vec::new();
         for micros in [0, 1, 999, 3_000, 7_777] {
             let limit = Duration::from_micros(micros);
@@ -279,7 +306,7 @@ fn a_wait_is_never_shorter_than_asked() {
             assert!(took >= limit, "{took:?} instead of {limit:?} with {driver:?}");
             assert_eq!(completions, []);
         }
-        driver.cancel(Token::new(1));
+        cancel(driver, 1);
         assert_eq!(collect(driver, 1)[0].result, Completion::CANCELLED);
     });
 }
@@ -320,10 +347,9 @@ fn a_driver_takes_over_the_waker_of_one_that_went_before() {
 }
 
 /// Lets another thread wake the driver again and again.
-pub(super) fn receive_wakes(driver: &mut impl Driver) {
+pub(super) fn receive_wakes(driver: &mut impl Driver, waker: Waker) {
     const WAKES: u64 = 2_000;
     let (news, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let waker = driver.waker();
     let other = thread::spawn({
         let (news, seen) = (Arc::clone(&news), Arc::clone(&seen));
         move || {
@@ -349,7 +375,7 @@ pub(super) fn receive_wakes(driver: &mut impl Driver) {
 
 #[test]
 fn no_wake_of_another_thread_is_lost() {
-    on_each(receive_wakes);
+    on_each(|driver| receive_wakes(driver, driver.waker()));
 }
 
 #[test]
@@ -357,7 +383,7 @@ fn all_who_wait_for_an_fd_are_told() {
     const OPS: usize = 1_000;
     on_each(|driver| {
         let (ours, mut theirs) = pair();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let mut buffer = vec![0; OPS];
         let ops: Vec<_> = buffer.chunks_mut(1).map(|byte| recv(fd, byte)).collect();
         for (token, op) in ops.iter().enumerate() {
@@ -369,8 +395,7 @@ fn all_who_wait_for_an_fd_are_told() {
         let mut tokens = Vec::new();
         for completion in collect(driver, OPS) {
             let token = completion.token.value();
-            let count = conclude_read(driver, &ops[token as usize], completion).unwrap();
-            assert_eq!(count, 1);
+            assert_eq!(completion.result, 1);
             tokens.push(token);
         }
         tokens.sort_unstable();
@@ -384,13 +409,13 @@ fn a_cancelled_op_completes_and_the_others_go_on_waiting() {
     const OPS: u64 = 200;
     on_each(|driver| {
         let (ours, mut theirs) = pair();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let mut buffer = [0; 8];
         let op = recv(fd, &mut buffer);
         for token in 0..OPS {
             submit(driver, &op, token);
             if token > 0 {
-                driver.cancel(Token::new(token));
+                cancel(driver, token);
             }
         }
         let completions = collect(driver, OPS as usize - 1);
@@ -400,7 +425,7 @@ fn a_cancelled_op_completes_and_the_others_go_on_waiting() {
         theirs.write_all(b"x").unwrap();
         let completion = collect(driver, 1)[0];
         assert_eq!(completion.token, Token::new(0));
-        assert_eq!(conclude_read(driver, &op, completion).unwrap(), 1);
+        assert_eq!(completion.result, 1);
     });
 }
 
@@ -408,18 +433,18 @@ fn a_cancelled_op_completes_and_the_others_go_on_waiting() {
 fn cancelling_what_has_ended_does_nothing() {
     on_each(|driver| {
         let (ours, mut theirs) = pair();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let mut buffer = [0; 8];
         theirs.write_all(b"x").unwrap();
         assert_eq!(finish(driver, &recv(fd, &mut buffer), 1).unwrap(), 1);
-        driver.cancel(Token::new(1));
-        driver.cancel(Token::new(77));
+        cancel(driver, 1);
+        cancel(driver, 77);
         let op = recv(fd, &mut buffer);
         submit(driver, &op, 2);
         theirs.write_all(b"y").unwrap();
         let completion = collect(driver, 1)[0];
         assert_eq!(completion.token, Token::new(2));
-        assert_eq!(conclude_read(driver, &op, completion).unwrap(), 1);
+        assert_eq!(completion.result, 1);
     });
 }
 
@@ -428,7 +453,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
     const UNTOUCHED: u8 = 0xEE;
     let mut random = fastrand::Rng::with_seed(seed);
     let (ours, mut theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     let stop = Arc::new(AtomicBool::new(false));
     let peer = thread::spawn({
         let (stop, mut random) = (Arc::clone(&stop), random.fork());
@@ -455,12 +480,13 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
         assert!(in_time, "both outcomes must be met: {cancelled} and {told}");
         let mut buffer = Box::new([UNTOUCHED; 4]);
         let op = recv(fd, &mut buffer[..]);
-        // A ring may also be given ops that were not attempted before.
-        let attempts = is_poll(driver) || random.bool();
-        // SAFETY: S3: see `submit`.
-        let at_once = attempts.then(|| unsafe { op.attempt() });
-        let count = at_once.and_then(Result::ok).unwrap_or_else(|| {
-            submit(driver, &op, round);
+        let attempts = random.bool();
+        let at_once = attempts.then(|| attempt(&op)).and_then(Result::ok);
+        let at_once = at_once.or_else(|| match start(driver, &op, round, attempts) {
+            Started::Done(result) => Some(result.unwrap()),
+            _ => None,
+        });
+        let count = at_once.unwrap_or_else(|| {
             let mut completions = Vec::new();
             for _ in 0..random.u32(0..2_000) {
                 std::hint::spin_loop();
@@ -473,7 +499,7 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
             if random.bool() {
                 driver.poll(Wait::Poll, &mut completions).unwrap();
             }
-            driver.cancel(Token::new(round));
+            cancel(driver, round);
             if completions.is_empty() {
                 completions = collect(driver, 1);
             }
@@ -482,11 +508,6 @@ fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
                 Completion::CANCELLED => {
                     cancelled += 1;
                     0
-                }
-                Completion::RETRY if is_poll(driver) => {
-                    told += 1;
-                    // SAFETY: S3: see `submit`.
-                    unsafe { op.attempt() }.unwrap_or(0)
                 }
                 result => {
                     told += 1;

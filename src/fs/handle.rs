@@ -20,14 +20,13 @@ use super::facts::{FileFacts, MayBlock};
 use super::in_task;
 use crate::driver::request::{Duplicate, FileKind, KindAndSize, SetLength};
 use crate::driver::{
-    CURSOR, FileManner, FileOp, Interest, Op, OwnedDescriptor, clamp_length,
-    is_in_nonblocking_mode, request,
+    Backing, CURSOR, FileCall, FileOp, Op, OwnedDescriptor, clamp_length, request, without_waiting,
 };
-use crate::sched::io::{carries_files, perform, perform_file};
+use crate::sched::io::perform;
 use crate::task::Cancelled;
 use crate::{sched, task};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 
 /// The number of bytes copied at once: about ten to a hundred microseconds of work.
@@ -78,10 +77,6 @@ impl Handle {
         Ok(*self.found.get_or_init(|| facts))
     }
 
-    fn raw(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         // SAFETY: S3: the buffer is borrowed mutably until this returns.
         unsafe { self.read_raw(buffer.as_mut_ptr(), buffer.len(), offset) }
@@ -93,46 +88,39 @@ impl Handle {
     /// The memory is valid for writes of that length, and is not accessed by other code until this
     /// returns.
     unsafe fn read_raw(&self, start: *mut u8, length: usize, offset: u64) -> io::Result<usize> {
-        let fd = self.raw();
-        let piece = |done: usize, len: u32, offset: u64| {
+        let part = |done: usize, len: u32| {
             // SAFETY: `transfer` only asks for parts within the length.
             let buf = unsafe { start.add(done) };
-            FileOp::Read { fd, buf, len, offset }
+            FileCall::Read { buf, len }
         };
         // SAFETY: S3: the caller's promise covers the memory, and the fd is borrowed by `self`.
-        unsafe { self.transfer(length, offset, piece) }
+        unsafe { self.transfer(length, offset, part) }
     }
 
     pub(super) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        let fd = self.raw();
-        let piece = |done: usize, len: u32, offset: u64| FileOp::Write {
-            fd,
-            buf: bytes[done..].as_ptr(),
-            len,
-            offset,
-        };
+        let part = |done: usize, len: u32| FileCall::Write { buf: bytes[done..].as_ptr(), len };
         // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
         // only reads them.
-        unsafe { self.transfer(bytes.len(), offset, piece) }
+        unsafe { self.transfer(bytes.len(), offset, part) }
     }
 
     pub(super) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MOST_BUFFERS);
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
-        let (fd, list) = (self.raw(), buffers.as_mut_ptr().cast());
-        let op = FileOp::ReadVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
+        let list = buffers.as_mut_ptr().cast();
+        let call = FileCall::ReadVectored { buffers: list, count: count as u32 };
         // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
         // An `IoSliceMut` is documented to have the layout of an iovec.
-        unsafe { self.in_one_call(op, length) }
+        unsafe { self.in_one_call(call, length) }
     }
 
     pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
         let count = buffers.len().min(MOST_BUFFERS);
         let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
-        let (fd, list) = (self.raw(), buffers.as_ptr().cast());
-        let op = FileOp::WriteVectored { fd, buffers: list, count: count as u32, offset: CURSOR };
+        let list = buffers.as_ptr().cast();
+        let call = FileCall::WriteVectored { buffers: list, count: count as u32 };
         // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
-        unsafe { self.in_one_call(op, length) }
+        unsafe { self.in_one_call(call, length) }
     }
 
     /// Appends everything from the cursor to the end. `hint` is the probable number of bytes.
@@ -162,9 +150,9 @@ impl Handle {
 
     /// Waits until the device has written everything.
     pub(super) fn sync(&self, data_only: bool) -> io::Result<()> {
-        let op = FileOp::Sync { fd: self.raw(), data_only };
+        let call = FileCall::Sync { data_only };
         // SAFETY: S3: no memory is involved, and the fd is borrowed by `self`.
-        unsafe { self.in_one_call(op, 0) }.map(drop)
+        unsafe { self.in_one_call(call, 0) }.map(drop)
     }
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
@@ -217,149 +205,100 @@ impl Handle {
         call(self.as_fd())
     }
 
-    /// Transfers bytes as described in the module. `op` builds the op for one part, from the part's
-    /// start in the buffer, its length, and its offset in the file.
+    /// Transfers bytes as described in the module. `call` builds the call for one part, from the
+    /// part's start in the buffer and its length.
     ///
     /// # Safety
-    /// S3: the memory that the ops point to is valid, and is not accessed by other code, until this
-    /// returns.
+    /// S3: the memory that the calls point to is valid, and is not accessed by other code, until
+    /// this returns.
     unsafe fn transfer(
         &self,
         length: usize,
         offset: u64,
-        op: impl Fn(usize, u32, u64) -> FileOp,
+        call: impl Fn(usize, u32) -> FileCall,
     ) -> io::Result<usize> {
-        task::begin_wait()?;
+        let fd = self.fd.name();
         if !in_task() {
-            let op = op(0, clamp_length(length), offset);
+            let call = call(0, clamp_length(length));
+            let op = FileOp { fd, call, offset, backing: Backing::Device, at_once: 0 };
             // SAFETY: S3, the caller's promise.
-            return unsafe { perform_file(op, FileManner::Thread) }.map(|count| count as usize);
+            return unsafe { perform(Op::File(op)) }.map(|count| count as usize);
         }
         let facts = self.facts()?;
-        if !facts.is_regular() {
-            // SAFETY: S3, the caller's promise.
-            return unsafe { self.stream(facts, length, offset, op) };
-        }
+        let backing = backing(facts);
         let mut done = 0;
         loop {
             let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
             let left = length - done;
-            // SAFETY: S3, the caller's promise.
-            let outcome = unsafe { part(facts, left, |most| op(done, clamp_length(most), at)) };
-            let (count, asked) = match outcome {
-                Ok(outcome) => outcome,
+            let piece = left.min(PIECE);
+            let most = match backing {
+                Backing::Memory => piece,
+                Backing::Device | Backing::Inherited => left.min(STRETCH),
+                Backing::Stream { .. } => left,
+            };
+            let call = call(done, clamp_length(most));
+            // An empty transfer is attempted as well.
+            let at_once = piece.max(1) as u32;
+            let op = Op::File(FileOp { fd, call, offset: at, backing, at_once });
+            let outcome = match backing {
+                // After the first part, only what is available at once is moved.
+                // SAFETY: S3, the caller's promise.
+                Backing::Stream { .. } if done > 0 => unsafe { without_waiting(&op) },
+                // SAFETY: S3, the caller's promise.
+                _ => unsafe { perform(op) },
+            };
+            let count = match outcome {
+                Ok(count) => count as usize,
                 Err(_) if done > 0 => return Ok(done),
                 Err(error) => return Err(error),
             };
             done += count;
-            let ended = count == 0 || (count < asked && facts.may_block == MayBlock::Never);
+            // On a device, less than was asked for does not mean that the file ends. A device that
+            // generates its data, such as `/dev/zero`, has no end.
+            let ended = count == 0 || (count < piece && backing != Backing::Device);
             if ended || done == length {
                 return Ok(done);
             }
-            if count == asked && let_others_run().is_err() {
+            if count >= piece && let_others_run().is_err() {
                 return Ok(done);
             }
         }
     }
 
-    /// Transfers in one call: at once if the file lives in memory and the length is small.
+    /// Transfers in one call: at once if the length is small.
     ///
     /// # Safety
-    /// S3, as [`perform_file`].
-    unsafe fn in_one_call(&self, op: FileOp, length: usize) -> io::Result<usize> {
-        task::begin_wait()?;
+    /// S3, as [`perform`].
+    unsafe fn in_one_call(&self, call: FileCall, length: usize) -> io::Result<usize> {
         let facts = self.facts()?;
-        let result = if !in_task() {
-            // SAFETY: S3, the caller's promise.
-            unsafe { perform_file(op, FileManner::Thread) }
-        } else if facts.may_block == MayBlock::Never && facts.is_regular() && length <= PIECE {
-            // SAFETY: S3, the caller's promise.
-            unsafe { op.call_at_once() }
-        } else if facts.is_regular() || matches!(op, FileOp::Sync { .. }) {
-            // SAFETY: S3, the caller's promise.
-            unsafe { attempt_or_perform(op, length) }
-        } else {
-            // SAFETY: S3, the caller's promise.
-            match unsafe { op.attempt() } {
-                Err(error) if is_no_answer(&error) => {
-                    // SAFETY: S3, the caller's promise.
-                    return unsafe { self.wait_for_stream(facts, op) };
-                }
-                outcome => outcome,
-            }
-        };
-        result.map(|count| count as usize)
-    }
-
-    /// Transfers from or to a file that is not regular: first what is available at once, in pieces.
-    /// If that is nothing, waits.
-    ///
-    /// # Safety
-    /// S3: the caller must uphold the contract of [`Handle::transfer`].
-    unsafe fn stream(
-        &self,
-        facts: FileFacts,
-        length: usize,
-        offset: u64,
-        op: impl Fn(usize, u32, u64) -> FileOp,
-    ) -> io::Result<usize> {
-        let mut done = 0;
-        loop {
-            let at = if offset == CURSOR { CURSOR } else { offset + done as u64 };
-            let piece = (length - done).min(PIECE);
-            // SAFETY: S3, the caller's promise.
-            match unsafe { op(done, clamp_length(piece), at).attempt() } {
-                Ok(count) => {
-                    done += count as usize;
-                    // A device that generates its data, such as `/dev/zero`, has no end.
-                    let more = count as usize == piece && done < length;
-                    if !more || let_others_run().is_err() {
-                        return Ok(done);
-                    }
-                }
-                Err(_) if done > 0 => return Ok(done),
-                Err(error) if is_no_answer(&error) => break,
-                Err(error) => return Err(error),
-            }
+        let syncs = matches!(call, FileCall::Sync { .. });
+        let (mut backing, small) = (backing(facts), length <= PIECE);
+        if !in_task()
+            || (syncs && backing != Backing::Memory)
+            || (backing == Backing::Memory && !small)
+        {
+            backing = Backing::Device;
         }
-        // SAFETY: S3, the caller's promise.
-        unsafe { self.wait_for_stream(facts, op(0, clamp_length(length), offset)) }
-    }
-
-    /// Waits for a file that is not regular, after an attempt has returned that it would wait, or
-    /// that the file cannot tell.
-    ///
-    /// # Safety
-    /// S3, as [`perform_file`].
-    unsafe fn wait_for_stream(&self, facts: FileFacts, op: FileOp) -> io::Result<usize> {
-        let interest = match op {
-            FileOp::Read { .. } | FileOp::ReadVectored { .. } => Interest::Read,
-            _ => Interest::Write,
+        let at_once = match backing {
+            Backing::Device if !in_task() || syncs || !small => 0,
+            // A call with no bytes is attempted as well.
+            _ => PIECE as u32,
         };
-        while !carries_files()? && !is_in_nonblocking_mode(self.raw()) {
-            // The driver does not perform file ops, and the fd is in blocking mode. So this waits
-            // for readiness first.
-            // SAFETY: S3: the fd is borrowed by `self`.
-            if let Err(error) = unsafe { perform(Op::Readiness { fd: self.fd.name(), interest }) }
-                && task::cancelled().is_some()
-            {
-                return Err(error);
-            }
-            // Files of other kinds may always be reported as ready. And the call that follows may
-            // still block its thread, if another reader or writer is faster.
-            if !matches!(facts.kind, FileKind::Fifo | FileKind::Socket) {
-                break;
-            }
-            // SAFETY: S3, the caller's promise.
-            match unsafe { op.attempt() } {
-                // Another reader or writer was faster.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if is_no_answer(&error) => break,
-                outcome => return outcome.map(|count| count as usize),
-            }
-        }
+        let op = FileOp { fd: self.fd.name(), call, offset: CURSOR, backing, at_once };
         // SAFETY: S3, the caller's promise.
-        unsafe { perform_file(op, FileManner::Event) }.map(|count| count as usize)
+        unsafe { perform(Op::File(op)) }.map(|count| count as usize)
+    }
+}
+
+/// Returns what a call on the file may have to wait for.
+fn backing(facts: FileFacts) -> Backing {
+    if !facts.is_regular() {
+        // Files of other kinds may always be reported as ready.
+        Backing::Stream { tells: matches!(facts.kind, FileKind::Fifo | FileKind::Socket) }
+    } else if facts.may_block == MayBlock::Never {
+        Backing::Memory
+    } else {
+        Backing::Device
     }
 }
 
@@ -374,69 +313,4 @@ impl AsFd for Handle {
 fn let_others_run() -> Result<(), Cancelled> {
     task::spend_budget_of(PIECE_OPERATIONS);
     task::checkpoint()
-}
-
-/// Returns whether an attempt failed because it would wait, or because this file or this kernel
-/// cannot tell whether it would.
-fn is_no_answer(error: &io::Error) -> bool {
-    let codes = [libc::EAGAIN, libc::EOPNOTSUPP, libc::ENOSYS, libc::EPERM];
-    error.raw_os_error().is_some_and(|code| codes.contains(&code))
-}
-
-/// Transfers the next part. Returns how many bytes were moved and how many were requested.
-///
-/// # Safety
-/// S3: the memory that the ops point to is valid, and is not accessed by other code, until this
-/// returns.
-unsafe fn part(
-    facts: FileFacts,
-    left: usize,
-    op: impl Fn(usize) -> FileOp,
-) -> io::Result<(usize, usize)> {
-    let piece = left.min(PIECE);
-    let attempted = if facts.may_block == MayBlock::Never {
-        // SAFETY: S3, the caller's promise.
-        unsafe { op(piece).call_at_once() }
-    } else {
-        // SAFETY: S3, as above.
-        unsafe { op(piece).attempt() }
-    };
-    match attempted {
-        Ok(count) => Ok((count as usize, piece)),
-        Err(error) if facts.may_block == MayBlock::Never => Err(error),
-        Err(error) => {
-            let stretch = left.min(STRETCH);
-            // SAFETY: S3, the caller's promise.
-            let count = unsafe { perform_file(op(stretch), manner_after(&op(0), &error))? };
-            Ok((count as usize, stretch))
-        }
-    }
-}
-
-/// Attempts a short transfer at once. Otherwise performs the op in the manner that fits.
-///
-/// # Safety
-/// S3, as [`perform_file`].
-unsafe fn attempt_or_perform(op: FileOp, length: usize) -> io::Result<u32> {
-    let mut manner = FileManner::Thread;
-    if !matches!(op, FileOp::Sync { .. }) && length <= PIECE {
-        // SAFETY: S3, the caller's promise.
-        match unsafe { op.attempt() } {
-            Ok(count) => return Ok(count),
-            Err(error) => manner = manner_after(&op, &error),
-        }
-    }
-    // SAFETY: S3, the caller's promise.
-    unsafe { perform_file(op, manner) }
-}
-
-/// Returns how to continue after a failed attempt. On file systems that report `WouldBlock`, a read
-/// of data outside the page cache needs no thread.
-fn manner_after(op: &FileOp, error: &io::Error) -> FileManner {
-    let reads = matches!(op, FileOp::Read { .. } | FileOp::ReadVectored { .. });
-    if reads && error.kind() == io::ErrorKind::WouldBlock {
-        FileManner::Event
-    } else {
-        FileManner::Thread
-    }
 }

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::request::{Duplicate, SetNonblockingMode};
-use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length, request};
+use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length, request, without_waiting};
 use crate::sched::io::perform;
 
 /// An end of a pipe; see the module.
@@ -37,6 +37,12 @@ impl Stream {
         Stream { fd: OwnedDescriptor::new(fd), shared: AtomicBool::new(true), was_set: false }
     }
 
+    /// Takes an end of a pipe in memory.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn of(fd: OwnedDescriptor) -> Stream {
+        Stream { fd, shared: AtomicBool::new(false), was_set: false }
+    }
+
     fn manner(&self) -> Manner {
         if self.shared.load(Ordering::Relaxed) { Manner::Shared } else { Manner::Nonblocking }
     }
@@ -61,7 +67,7 @@ impl Stream {
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
         let op = Op::Read { fd: self.fd.name(), buf, len, manner: self.manner() };
         // SAFETY: S3, as in `read`.
-        unsafe { op.attempt() }.map(|count| count as usize)
+        unsafe { without_waiting(&op) }.map(|count| count as usize)
     }
 
     pub(crate) fn duplicate(&self) -> io::Result<Stream> {

@@ -161,6 +161,7 @@ impl Gathering {
     /// # Safety
     /// N1: the node and its waiter stay in place until the node has been claimed or [taken
     /// out](Gathering::leave).
+    #[inline]
     pub(crate) unsafe fn read(&self, reader: &Node) -> Read {
         let mut woken = Woken::none();
         let mut inner = self.lock();

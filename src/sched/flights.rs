@@ -2,24 +2,23 @@
 #![expect(unsafe_code, reason = "reaches the frames of waits by pointer")]
 
 use std::cell::Cell;
-use std::io;
+use std::{io, ptr};
 
 use super::pool::Pool;
 use super::shared::WorkerShared;
 use crate::base::report;
-use crate::driver::{self, AnyDriver, Completion, Driver, Op, Token, Wait};
+use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, Token, Wait};
 use crate::park::{WOKEN, Waiter};
 
 /// A worker's driver, once it has been needed, and the operations in flight.
 pub(super) struct Io {
     pub(super) driver: Option<AnyDriver>,
-    pub(super) slots: Slots,
     completions: Vec<Completion>,
 }
 
 impl Io {
     pub(super) fn new() -> Io {
-        Io { driver: None, slots: Slots::default(), completions: Vec::new() }
+        Io { driver: None, completions: Vec::new() }
     }
 
     #[inline]
@@ -31,19 +30,6 @@ impl Io {
     #[inline]
     pub(super) fn in_flight(&self) -> usize {
         self.driver.as_ref().map_or(0, Driver::in_flight)
-    }
-
-    /// Returns whether to attempt an op before it is submitted.
-    #[inline]
-    pub(super) fn is_worth_attempting(&self, op: &Op) -> bool {
-        self.driver.as_ref().is_none_or(|driver| driver.is_worth_attempting(op))
-    }
-
-    #[inline]
-    pub(super) fn observe(&mut self, op: &Op, result: u32) {
-        if let Some(driver) = &mut self.driver {
-            driver.observe(op, result);
-        }
     }
 
     #[inline]
@@ -77,12 +63,13 @@ impl Io {
             report::last_words(format!("ecru: the driver of a worker has broken down: {error}"));
             std::process::abort();
         }
-        // An operation ends with its last completion. No operation here has several.
-        for completion in self.completions.drain(..).filter(|completion| !completion.more) {
-            let Some(flight) = self.slots.take(completion.token) else { continue };
-            // SAFETY: S3/S4: the flight's frame waits for this very completion.
+        for completion in self.completions.drain(..) {
+            let flight = completion.token.value() as usize;
+            let flight: *const Flight<'static> = ptr::with_exposed_provenance(flight);
+            // SAFETY: S3/S4: the token is the address of a flight, whose frame waits for this very
+            // completion.
             let flight = unsafe { &*flight };
-            flight.result.set(completion.result);
+            flight.result.set(Some(completion));
             if flight.waiter.claim(WOKEN) {
                 // SAFETY: S4: claimed just now.
                 unsafe { Waiter::unpark(&raw const flight.waiter) };
@@ -91,51 +78,16 @@ impl Io {
     }
 }
 
-/// One operation in flight, on the stack of the task that waits for it.
+/// One operation in flight, on the stack of the task that waits for it. Its address is its token.
 #[repr(C)]
-pub(super) struct Flight {
+pub(super) struct Flight<'a> {
     pub(super) waiter: Waiter,
-    pub(super) token: Cell<Token>,
-    pub(super) result: Cell<i32>,
+    pub(super) op: InFlight<'a>,
+    pub(super) result: Cell<Option<Completion>>,
 }
 
-/// The frames of the operations in flight, by tokens that are not used twice.
-#[derive(Default)]
-pub(super) struct Slots {
-    entries: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-struct Slot {
-    generation: u32,
-    flight: *const Flight,
-}
-
-impl Slots {
-    #[inline]
-    pub(super) fn put(&mut self, flight: *const Flight) -> Token {
-        let index = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Slot { generation: 0, flight: std::ptr::null() });
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 operations are in flight")
-        });
-        let slot = &mut self.entries[index as usize];
-        slot.flight = flight;
-        Token::new(u64::from(slot.generation) << 32 | u64::from(index))
-    }
-
-    /// Returns the frame of a token and forgets it. Returns `None` if the token is not, or no
-    /// longer, in use.
-    #[inline]
-    fn take(&mut self, token: Token) -> Option<*const Flight> {
-        let index = (token.value() & u64::from(u32::MAX)) as u32;
-        let generation = (token.value() >> 32) as u32;
-        let slot = self.entries.get_mut(index as usize)?;
-        if slot.generation != generation || slot.flight.is_null() {
-            return None;
-        }
-        // One bit less than the field has, because the topmost bit of a token is the driver's.
-        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
-        self.free.push(index);
-        Some(std::mem::replace(&mut slot.flight, std::ptr::null()))
+impl Flight<'_> {
+    pub(super) fn token(&self) -> Token {
+        Token::new(ptr::from_ref(self).expose_provenance() as u64)
     }
 }

@@ -1,20 +1,16 @@
-//! Kernel operations as waits. An operation is attempted at once, and then handed to the worker's
-//! driver. On a plain thread it is attempted again whenever poll(2) reports readiness.
+//! Kernel operations as waits. An operation that cannot be carried out at once is handed to the
+//! worker's driver, or to that of a plain thread.
 //!
-//! # The drain rule The buffer of an operation in flight belongs to the kernel until the
-//! operation's own completion has come (S3). So a cancellation, or a deadline, asks the driver to
-//! cancel the operation and goes on waiting; if the operation succeeded meanwhile, that result
-//! stands, and the next wait sees the cancellation.
-//!
-//! One of several accepts on a shared listener is told of each connection (see `driver`). What it
-//! was told concerns the others if it does not take the connection. So it makes its attempt even if
-//! it has been cancelled meanwhile, and passes the news on if the attempt fails.
+//! # The drain rule
+//! The buffer of an operation in flight belongs to the kernel until the operation's own completion
+//! has come (S3). So a cancellation, or a deadline, asks the driver to cancel the operation and
+//! goes on waiting. If the operation succeeded meanwhile, that result stands, and the next wait
+//! sees the cancellation.
 #![expect(unsafe_code, reason = "operations carry raw pointers")]
 
 use std::cell::Cell;
 use std::io;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::blocking::blocks;
 use super::flights::Flight;
@@ -23,7 +19,8 @@ use super::unblock::unblock;
 use super::worker::{self, Worker};
 use crate::base::clock;
 use crate::driver::{
-    self, Completion, Driver, FileManner, FileOp, Interest, Op, OwnedDescriptor, Token,
+    self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, Started, Thread,
+    Token, Wait,
 };
 use crate::park::{About, Mode, Waiter};
 use crate::task::{self, Header};
@@ -36,7 +33,8 @@ use crate::task::{self, Header};
 ///
 /// # Safety
 /// S3: what the operation points to is valid, and nothing else touches it, until this returns.
-pub(crate) unsafe fn perform(op: Op) -> io::Result<u32> {
+#[inline]
+pub(crate) unsafe fn perform(op: Op<'_>) -> io::Result<u32> {
     // SAFETY: S3, the caller's promise.
     unsafe { perform_before(op, None) }
 }
@@ -56,176 +54,117 @@ pub(crate) fn wait_until_ready(fd: &OwnedDescriptor, interest: Interest) -> io::
 ///
 /// # Safety
 /// S3: as [`perform`].
-pub(crate) unsafe fn perform_before(op: Op, deadline: Option<Instant>) -> io::Result<u32> {
+#[inline]
+pub(crate) unsafe fn perform_before(op: Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
     task::begin_wait()?;
-    let here = worker::current();
-    let mut told_alone = false;
-    let mut attempts = match here {
-        Some(worker) => worker.io.borrow().is_worth_attempting(&op),
-        None => op.is_worth_attempting(),
+    // SAFETY: S3, the caller's promise.
+    let attempted = match unsafe { driver::at_once(&op) } {
+        AtOnce::Done(result) => return result,
+        AtOnce::WouldWait => true,
+        AtOnce::Unknown => false,
     };
-    let mut in_vain = 0;
-    loop {
-        if attempts {
-            // SAFETY: S3, the caller's promise.
-            match unsafe { op.attempt() } {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Ok(result) => {
-                    if let Some(worker) = here {
-                        worker.io.borrow_mut().observe(&op, result);
-                    }
-                    return Ok(result);
-                }
-                Err(error) => {
-                    if told_alone
-                        && let Some(worker) = here
-                        && let Some(driver) = &mut worker.io.borrow_mut().driver
-                    {
-                        driver.pass_on(&op);
-                    }
-                    return Err(error);
-                }
-            }
-        }
-        attempts = true;
-        let result = match here.zip(task::current_header()) {
-            Some((worker, header)) => {
-                // SAFETY: S3, the caller's promise.
-                unsafe { fly(worker, header, Request::Op(&op), deadline) }
-            }
-            None => {
-                let waited = wait_for_readiness(&op, deadline, in_vain);
-                in_vain += 1;
-                waited.map(|()| Completion::RETRY)
-            }
-        }?;
-        if result == Completion::RETRY {
-            // What the operation waited for is there, or the driver only knows readiness: once
-            // more.
-            told_alone = op.is_told_alone();
-            continue;
-        }
-        return u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
-    }
+    // SAFETY: S3, the caller's promise.
+    unsafe { wait_for(&op, attempted, deadline) }
 }
 
-/// Carries an operation on a file out. The worker's driver does it if that carries files, and
-/// otherwise a thread that may block. On a plain thread the call blocks. Returns `WouldBlock` for a
-/// file in non-blocking mode.
-///
-/// # Errors
-/// Returns the operation's error. A cancellation is an error of kind `Other` (see
-/// [`Cancelled`](crate::Cancelled)).
+/// Waits for an operation that could not be carried out at once. `attempted` says whether that has
+/// been tried.
 ///
 /// # Safety
-/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
-pub(crate) unsafe fn perform_file(op: FileOp, manner: FileManner) -> io::Result<u32> {
-    task::begin_wait()?;
-    let Some((worker, header)) = worker::current().zip(task::current_header()) else {
+/// S3: as [`perform`].
+#[inline(never)]
+unsafe fn wait_for(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> io::Result<u32> {
+    let waited = match worker::current().zip(task::current_header()) {
+        // SAFETY: S3, the caller's promise.
+        Some((worker, header)) => unsafe { fly(worker, header, op, attempted, deadline) },
+        // SAFETY: S3, the caller's promise.
+        None => unsafe { wait_on_thread(op, attempted, deadline) },
+    };
+    match waited {
+        Waited::Done(result) => result,
+        // SAFETY: S3, the caller's promise.
+        Waited::Blocking => unsafe { block(op) },
+    }
+}
+
+/// How a wait ended.
+enum Waited {
+    Done(io::Result<u32>),
+    /// As [`Started::Blocking`].
+    Blocking,
+}
+
+/// Carries out an operation that no driver carries, on a thread that may block. On a plain thread
+/// that is the thread itself.
+///
+/// # Safety
+/// S3: as [`perform`].
+#[cold]
+unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
+    if task::current_header().is_none() {
         blocks(true);
         // SAFETY: S3, the caller's promise.
-        let result = unsafe { op.call() };
+        let result = unsafe { driver::block(op) };
         blocks(false);
         return result;
-    };
-    if !carries_files()? {
-        // SAFETY: S3, the caller's promise. `unblock` returns after the closure.
-        return unblock(move || unsafe { op.call() });
     }
-    loop {
+    while let Some((readiness, tells)) = op.awaited_first() {
+        // SAFETY: S3: it points to no memory, and the caller promises an open fd.
+        if let Err(error) = unsafe { perform(readiness) }
+            && task::cancelled().is_some()
+        {
+            return Err(error);
+        }
         // SAFETY: S3, the caller's promise.
-        let result = unsafe { fly(worker, header, Request::File(&op, manner), None) }?;
-        if result == Completion::RETRY {
-            // Either the kernel was interrupted, or it does not wait because the file is in
-            // non-blocking mode.
-            if driver::is_in_nonblocking_mode(op.fd()) {
-                return Err(io::ErrorKind::WouldBlock.into());
-            }
-            continue;
+        match unsafe { driver::at_once(op) } {
+            AtOnce::Done(result) => return result,
+            // Another reader or writer was faster.
+            AtOnce::WouldWait if tells => {}
+            AtOnce::WouldWait | AtOnce::Unknown => break,
         }
-        return u32::try_from(result).map_err(|_| io::Error::from_raw_os_error(-result));
     }
+    let op = *op;
+    // SAFETY: S3, the caller's promise. `unblock` returns after the closure.
+    unblock(move || unsafe { driver::block(&op) })
 }
 
-/// Returns whether the current worker's driver carries operations on files. Returns false on a
-/// plain thread, which has no driver.
-///
-/// # Errors
-/// Returns an error if the worker's driver cannot be opened.
-pub(crate) fn carries_files() -> io::Result<bool> {
-    #[cfg(test)]
-    if files_by_pool::get() {
-        return Ok(false);
-    }
-    match worker::current() {
-        Some(worker) => {
-            Ok(worker.io.borrow_mut().open(&worker.pool, worker.shared)?.carries_files())
-        }
-        None => Ok(false),
-    }
-}
-
-/// For tests: makes this thread's driver look as if it did not carry files.
-#[cfg(test)]
-pub(crate) mod files_by_pool {
-    use std::cell::Cell;
-
-    std::thread_local! {
-        static ON: Cell<bool> = const { Cell::new(false) };
-    }
-
-    pub(crate) fn set(on: bool) {
-        ON.set(on);
-    }
-
-    pub(super) fn get() -> bool {
-        ON.get()
-    }
-}
-
-/// What a flight is for.
-#[derive(Clone, Copy)]
-enum Request<'a> {
-    Op(&'a Op),
-    File(&'a FileOp, FileManner),
-}
-
-/// Hands the operation to the driver and waits for its completion. Returns an error if the wait was
-/// ended early.
+/// Hands the operation to the worker's driver and waits for its completion.
 ///
 /// # Safety
 /// S3: as [`perform`].
 unsafe fn fly(
     worker: &Worker,
     header: &Header,
-    request: Request<'_>,
+    op: &Op<'_>,
+    attempted: bool,
     deadline: Option<Instant>,
-) -> io::Result<i32> {
+) -> Waited {
     if let Some(cancelled) = task::reach(header) {
-        return Err(task::answer(cancelled).into());
+        return Waited::Done(Err(task::answer(cancelled).into()));
+    }
+    #[cfg(test)]
+    if matches!(op, Op::File(_)) && files_by_pool::get() {
+        return Waited::Blocking;
     }
     let flight =
-        Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };
-    match request {
-        Request::Op(op) => flight.waiter.set_purpose(op.name(), About::Fd(op.readiness().0.fd)),
-        Request::File(op, _) => flight.waiter.set_purpose(op.name(), About::Fd(op.fd())),
-    }
+        Flight { waiter: Waiter::new(), op: InFlight::new(op, attempted), result: Cell::new(None) };
+    flight.waiter.set_purpose(op.name(), About::Fd(op.descriptor().number()));
     {
         let mut io = worker.io.borrow_mut();
-        io.open(&worker.pool, worker.shared)?;
-        let token = io.slots.put(&raw const flight);
-        flight.token.set(token);
-        let driver = io.driver.as_mut().expect("opened above");
-        match request {
-            // SAFETY: S3: the caller's promise covers the memory. This frame waits for the
-            // completion whatever happens.
-            Request::Op(op) => unsafe { driver.submit(op, token) },
-            // SAFETY: S3, as above.
-            Request::File(op, manner) => unsafe { driver.submit_file(op, manner, token) },
+        let driver = match io.open(&worker.pool, worker.shared) {
+            Ok(driver) => driver,
+            Err(error) => return Waited::Done(Err(error)),
+        };
+        // SAFETY: S3: the caller's promise covers the memory. This frame waits for the completion
+        // whatever happens.
+        match unsafe { driver.start(&flight.op, flight.token()) } {
+            Started::Pending => {}
+            Started::Done(result) => return Waited::Done(result),
+            Started::Blocking => return Waited::Blocking,
         }
     }
     let alarm =
-        Alarm { timer: Timer::new(ring_flight), token: flight.token.get(), rang: Cell::new(false) };
+        Alarm { timer: Timer::new(ring_flight), flight: &raw const flight, rang: Cell::new(false) };
     if let Some(deadline) = deadline {
         // SAFETY: W1: the alarm stays on this stack and is cancelled below.
         unsafe { worker.timers.set(&alarm.timer, deadline) };
@@ -233,89 +172,88 @@ unsafe fn fly(
     header.running().interrupt.set(Some(interrupt_flight));
     task::wait(&flight.waiter, None, Mode::Hook);
     worker.timers.cancel(&alarm.timer);
-    let result = flight.result.get();
-    let told_alone = matches!(request, Request::Op(op) if op.is_told_alone());
-    if result == Completion::CANCELLED || (result == Completion::RETRY && !told_alone) {
+    let completion = flight.result.get().expect("the flight was woken by its completion");
+    if completion.result == Completion::CANCELLED {
         // It ended without effect: was it asked to?
         if task::cancelled().is_some() {
-            return Err(task::cancelled_wait().into());
+            return Waited::Done(Err(task::cancelled_wait().into()));
         }
         if alarm.rang.get() {
-            return Err(io::ErrorKind::TimedOut.into());
+            return Waited::Done(Err(io::ErrorKind::TimedOut.into()));
         }
     }
-    Ok(result)
+    Waited::Done(completion.into_result())
 }
 
 #[repr(C)]
-struct Alarm {
+struct Alarm<'a> {
     timer: Timer,
-    token: Token,
+    flight: *const Flight<'a>,
     rang: Cell<bool>,
 }
 
 /// Cancels an operation whose own deadline has passed.
 unsafe fn ring_flight(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the waiting task.
-    let alarm = unsafe { &*timer.cast::<Alarm>() };
+    let alarm = unsafe { &*timer.cast::<Alarm<'_>>() };
     alarm.rang.set(true);
-    cancel(alarm.token);
+    // SAFETY: W1: the flight is on the same stack.
+    cancel(unsafe { &*alarm.flight });
 }
 
 /// Interrupts a wait for an operation.
 unsafe fn interrupt_flight(header: &Header) {
     // SAFETY: S4: the waiter is the first field of a flight, whose frame waits.
-    let flight = unsafe { &*header.running().parked_on.get().cast::<Flight>() };
-    cancel(flight.token.get());
+    cancel(unsafe { &*header.running().parked_on.get().cast::<Flight<'_>>() });
 }
 
-fn cancel(token: Token) {
+fn cancel(flight: &Flight<'_>) {
     if let Some(worker) = worker::current()
         && let Some(driver) = &mut worker.io.borrow_mut().driver
     {
-        driver.cancel(token);
+        driver.cancel(&flight.op);
     }
 }
 
-/// If poll(2) has been wrong about one operation this often, it is expected to stay wrong.
-const MUCH_IN_VAIN: u32 = 16;
-/// How long a thread then pauses before each attempt.
-const PAUSE: Duration = Duration::from_millis(1);
-
-/// Waits on a plain thread with poll(2), until the deadline or the nearest enclosing one at the
-/// latest. `in_vain` says how often an attempt of this operation has failed although it was
-/// reported ready.
-fn wait_for_readiness(op: &Op, deadline: Option<Instant>, in_vain: u32) -> io::Result<()> {
+/// Waits on a plain thread, until the deadline or the nearest enclosing one at the latest.
+///
+/// # Safety
+/// S3: as [`perform`].
+unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> Waited {
     let enclosing = task::nearest_deadline().map(|(at, _)| at);
     let first = match (deadline, enclosing) {
         (Some(own), Some(other)) => Some(own.min(other)),
         (own, other) => own.or(other),
     };
-    let left = || first.map(|at| at.saturating_duration_since(clock::now()));
-    // An fd can be ready all the time and never yield anything, for instance one with a queue of
-    // errors that is never read. So the deadlines count even if it is ready, and a thread must not
-    // spin.
-    if in_vain > 0 {
-        check_deadlines(deadline, enclosing)?;
+    let (mut thread, mut completions) = (Thread::default(), Vec::new());
+    let flight = InFlight::new(op, attempted);
+    // SAFETY: S3: the caller's promise covers the memory. Between two polls, this driver keeps
+    // nothing of an operation that it has not completed.
+    match unsafe { thread.start(&flight, Token::new(0)) } {
+        Started::Pending => {}
+        Started::Done(result) => return Waited::Done(result),
+        Started::Blocking => return Waited::Blocking,
     }
-    if in_vain >= MUCH_IN_VAIN && block_until_ready(op, Some(Duration::ZERO))? {
+    loop {
+        let wait = match first {
+            Some(at) => Wait::For(at.saturating_duration_since(clock::now())),
+            None => Wait::Forever,
+        };
         blocks(true);
-        thread::sleep(left().unwrap_or(PAUSE).min(PAUSE));
+        let polled = thread.poll(wait, &mut completions);
         blocks(false);
-        check_deadlines(deadline, enclosing)?;
+        if let Err(error) = polled {
+            return Waited::Done(Err(error));
+        }
+        if let Some(completion) = completions.pop() {
+            return Waited::Done(completion.into_result());
+        }
+        // An fd can be ready all the time and never yield anything, so the deadlines count even if
+        // it is ready.
+        if let Err(error) = check_deadlines(deadline, enclosing) {
+            return Waited::Done(Err(error));
+        }
     }
-    while !block_until_ready(op, left())? {
-        check_deadlines(deadline, enclosing)?;
-    }
-    Ok(())
-}
-
-fn block_until_ready(op: &Op, limit: Option<Duration>) -> io::Result<bool> {
-    blocks(true);
-    // SAFETY: S3: the fd stays open for as long as the operation goes on.
-    let ready = unsafe { op.block_until_ready(limit) };
-    blocks(false);
-    ready
 }
 
 /// Returns an error if one of the deadlines has passed.
@@ -332,4 +270,22 @@ fn check_deadlines(deadline: Option<Instant>, enclosing: Option<Instant>) -> io:
         return Err(io::ErrorKind::TimedOut.into());
     }
     Ok(())
+}
+
+/// For tests: makes this thread's drivers look as if they did not carry files.
+#[cfg(test)]
+pub(crate) mod files_by_pool {
+    use std::cell::Cell;
+
+    std::thread_local! {
+        static ON: Cell<bool> = const { Cell::new(false) };
+    }
+
+    pub(crate) fn set(on: bool) {
+        ON.set(on);
+    }
+
+    pub(super) fn get() -> bool {
+        ON.get()
+    }
 }

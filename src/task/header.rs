@@ -521,6 +521,7 @@ impl Header {
     ///
     /// # Safety
     /// N1: the node and its waiter do not move until the node is out of the list.
+    #[inline]
     pub(crate) unsafe fn add_joiner(&self, node: *const Node) -> bool {
         let joiners = self.joiners.lock();
         if self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0 {

@@ -1,5 +1,5 @@
-//! The `poll` driver: tells when an fd is ready, and leaves the rest to the caller's next attempt.
-//! It needs nothing that a container forbids.
+//! The `poll` driver: learns when an fd is ready, and attempts the ops that wait for it. It needs
+//! nothing that a container forbids.
 //!
 //! # Words
 //! - A *side* of an fd is what an op can wait for: something to read, or room to write. Errors and
@@ -7,49 +7,53 @@
 //! - An fd is *registered* once for each worker that waits on it, for both sides and *by edges*:
 //!   the kernel reports that something has come, not that it is still there. So a wait needs no
 //!   system call by itself, and tens of thousands of waits share one `epoll_wait`.
-//! - *News* is what an event reports: that a side of an fd may be ready.
+//! - *News* is what an event reports: that a side of an fd may be ready. An op is *told* when it is
+//!   attempted because of news.
 //!
 //! # Protocol
 //! A side is in one of three states. Only its worker accesses the state.
 //!
 //! ```text
-//!              submit                        event
-//!   quiet ----------------> waited for ------------------> quiet     (all complete with RETRY)
-//!     |                        ^  |
+//!              start                         event
+//!   quiet ----------------> waited for ------------------> quiet, or still waited for
+//!     |                        ^  |        (all are told)
 //!     | event                  |  | cancel of the last one
 //!     v             event      |  v
 //!   ready <----.            (quiet)
 //!     |   `----'
-//!     | submit: completes with RETRY at the next poll
+//!     | start: the op is told at once
 //!     v
-//!   quiet
+//!   quiet, or waited for
 //! ```
 //!
-//! 1. The caller that submits an op has attempted it in vain before, or has been told that the fd
-//!    is empty (see below). So whatever can be read at the submit came after that, and made an
-//!    edge.
+//! 1. An op that is started has been attempted in vain, or its fd is *drained* (see below). So
+//!    whatever can be read at the start came after that, and made an edge.
 //! 2. No wake-up is lost. An edge is reported by the first poll after it. If that poll comes after
-//!    the submit, it finds the op waiting. If it comes between the attempt and the submit, it
-//!    leaves the side ready. An edge from before the attempt leaves the side ready, too. Then the
-//!    op is attempted once in vain, and submitted again.
-//! 3. The first submit for an fd registers it, and the kernel reports at once what is already
-//!    there.
-//! 4. All ops that wait for a side are told. One of them may be cancelled before it attempts
-//!    anything, and must not take the news with it.
+//!    the start, it finds the op waiting. If it comes between the attempt and the start, it leaves
+//!    the side ready. An edge from before the attempt leaves the side ready, too. Then the op is
+//!    attempted once more.
+//! 3. The first start for an fd registers it, and the kernel reports at once what is already there.
+//! 4. All ops that wait for a side are told, in the order in which they came. Those that still have
+//!    to wait stay.
 //!
-//! # Empty
+//! # Drained
 //! A server that has read a whole request would attempt the next read in vain, at the price of a
-//! system call. So a read on a TCP connection that does not fill its buffer makes the fd *empty*.
-//! What comes later makes an edge, and any edge ends this state, whether or not an op waits. Each
-//! worker concludes this only for itself, and that makes it reliable: the worker has made the read,
-//! and its own set gets every edge after that. There are two exceptions: the end of the stream, and
-//! urgent bytes. A read stops short of them, and they may have come with the same edge as the bytes
-//! before them. After an event that reports either of them, or an error, no such conclusion is
-//! drawn for this fd any more.
+//! system call. So a read on a TCP connection that does not fill its buffer makes the fd *drained*
+//! on the thread that has made the read (see [`descriptor`](super::descriptor)). A read on a
+//! drained fd is not attempted before it waits. Claim: nothing can be read then that is not
+//! reported by an event that is still to come, or remembered as *ready*. For whatever can be read
+//! came after that read, and made an edge for the set of this thread. If its event has been handled
+//! since, either an op was told, and that ends the state (a read that then leaves nothing behind
+//! begins it anew), or the side is ready. Other threads that read the fd overwrite the hint, and
+//! cannot write this thread's identity. The claim has three exceptions: the end of the stream,
+//! urgent bytes, and a second name of the fd, whose ops use news up without touching the hint of
+//! the first. A read stops short of the end and of urgent bytes, and they may have come with the
+//! same edge as the bytes before them. So after an event that reports either of them, or an error,
+//! and after a wait by another name, every read on this fd is attempted first.
 //!
 //! # Which fd
 //! The kernel removes a closed file from the set, and the file's number goes to the next file. So
-//! what is remembered about a number holds for one [generation](super::descriptor) of it. A submit
+//! what is remembered about a number holds for one [generation](super::descriptor) of it. A start
 //! with another generation registers the fd anew. The key that events carry has the lower half of
 //! the generation. A duplicate of an fd keeps a closed file's registration alive, and the key
 //! distinguishes events of that file from those of its successor. If a number comes back to the
@@ -61,7 +65,8 @@
 //! dup2(2), which does not change its generation. So such an fd is registered anew for each wait.
 //! An op that still waits for the earlier file then waits for the new one, too.
 //!
-//! A regular file cannot be registered (`EPERM`). It is always ready.
+//! A regular file cannot be registered (`EPERM`). It is always ready, and an op that would wait all
+//! the same is started anew at each poll.
 //!
 //! # Several workers
 //! Each worker has its own set, and an fd that is used on several workers is in several sets. Each
@@ -86,16 +91,16 @@ mod table;
 mod tests;
 
 use super::acceptors::{Acceptors, Line};
-use super::descriptor::Descriptor;
+use super::attempt::without_waiting;
+use super::flight::{Flying, errno};
 use super::op::Interest;
-use super::{Completion, Driver, Op, Token, Wait, Waker};
-use crate::base::hash::HashMap;
+use super::{Completion, Driver, InFlight, Op, Started, Token, Wait, Waker};
 use set::{News, Reach, Set};
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::time::Duration;
-use std::{fmt, io};
-use table::{Entry, Table};
+use std::{fmt, io, mem, ptr};
+use table::{Found, Table};
 
 /// The key of the waker's eventfd. No fd has this key, because bit 31 of an fd is clear.
 const WAKER: usize = usize::MAX - 1;
@@ -104,9 +109,11 @@ const WAKER: usize = usize::MAX - 1;
 pub(crate) struct Poll {
     set: Set,
     table: Table,
-    /// The fd and the side that each op waits for.
-    waiting: HashMap<Token, (RawFd, Interest)>,
+    /// The number of ops whose completion has not been handed out.
+    in_flight: usize,
     acceptors: Acceptors,
+    /// Ops that the next poll starts anew.
+    again: Vec<Flying>,
     /// Completions that the next poll hands out.
     done: Vec<Completion>,
     /// Completions of acceptors, which the next poll hands out before the others.
@@ -132,8 +139,9 @@ impl Poll {
         Ok(Poll {
             set,
             table: Table::default(),
-            waiting: HashMap::default(),
+            in_flight: 0,
             acceptors: Acceptors::new(),
+            again: Vec::new(),
             done: Vec::new(),
             told: Vec::new(),
             waker,
@@ -143,26 +151,108 @@ impl Poll {
         })
     }
 
-    /// Registers the wait. Returns false if it is already over.
+    #[cfg(test)]
+    pub(super) fn acceptors(&self) -> &Acceptors {
+        &self.acceptors
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Makes the op wait for news of its fd. Returns its result if there is news already and the op
+    /// can be carried out.
     ///
     /// # Safety
-    /// The fd is open.
-    unsafe fn begin(&mut self, op: &Op, token: Token) -> io::Result<bool> {
-        let (fd, side) = op.readiness();
-        let number =
-            usize::try_from(fd.fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
+    /// The conditions are those of [`Driver::start`]. An attempt of the op would have been in vain.
+    unsafe fn wait(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        let op = flight.op();
+        let (fd, side) = (op.descriptor(), op.interest());
+        let Ok(number) = usize::try_from(fd.fd) else {
+            return Started::Done(Err(io::Error::from_raw_os_error(libc::EBADF)));
+        };
         let entry = self.table.entry(number);
         if op.may_be_of_another_file() || (!entry.is_known(fd.generation) && !entry.is_waited_for())
         {
             // SAFETY: the caller's promise.
-            let reach = unsafe { self.set.register(fd.fd, key(fd)) }?;
+            let reach = match unsafe { self.set.register(fd.fd, key(fd.fd, fd.generation)) } {
+                Ok(reach) => reach,
+                Err(error) => return Started::Done(Err(error)),
+            };
             #[cfg(test)]
             {
                 self.registrations += 1;
             }
             entry.renew(fd.generation, reach == Reach::AlwaysReady);
         }
-        Ok(entry.wait(side, token))
+        if !entry.is_known(fd.generation) {
+            entry.doubt();
+        }
+        match entry.look(side) {
+            Found::Nothing => entry.wait(side, flight.keep(token)),
+            Found::AlwaysReady => self.again.push(flight.keep(token)),
+            Found::News => {
+                // SAFETY: S3, the caller's promise.
+                if let Some(completion) = unsafe { flight.resume() } {
+                    return Started::Done(completion.into_result());
+                }
+                entry.wait(side, flight.keep(token));
+            }
+        }
+        self.in_flight += 1;
+        Started::Pending
+    }
+
+    /// Starts anew the ops for which no event comes.
+    fn start_again(&mut self) {
+        for flying in mem::take(&mut self.again) {
+            // SAFETY: S3: an op in this list is in flight.
+            let flight = unsafe { &*flying };
+            // SAFETY: as above.
+            if let Some(completion) = unsafe { flight.resume() } {
+                self.done.push(completion);
+                continue;
+            }
+            let token = flight.token();
+            // It is counted anew below.
+            self.in_flight -= 1;
+            // SAFETY: S3, as above.
+            if let Started::Done(result) = unsafe { self.begin(flight, token) } {
+                self.in_flight += 1;
+                let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
+                self.done.push(flight.completion(result));
+            }
+        }
+    }
+
+    /// Starts an op whose attempt would be in vain.
+    ///
+    /// # Safety
+    /// As [`Poll::wait`].
+    #[inline]
+    unsafe fn begin(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        if let Op::Accept { fd, shared, .. } = *flight.op()
+            && (shared || self.acceptors.line(fd.fd).is_some())
+        {
+            self.in_flight += 1;
+            // SAFETY: S3, the caller's promise.
+            unsafe { self.acceptors.add(flight.keep(token), &self.waker) };
+            return Started::Pending;
+        }
+        // SAFETY: S3, the caller's promise.
+        unsafe { self.wait(flight, token) }
+    }
+
+    /// Returns whether the op is a read that is certain to be told of whatever can be read.
+    fn is_certain_to_be_told(&mut self, op: &Op<'_>) -> bool {
+        let Op::Recv { fd, stream: true, .. } = *op else { return false };
+        let entry = usize::try_from(fd.fd).ok().and_then(|number| self.table.existing(number));
+        // SAFETY: S3: the op's fd is open.
+        let is_plain = || unsafe { is_tcp(fd.fd) };
+        fd.is_drained_here()
+            && entry.is_some_and(|entry| {
+                entry.is_known(fd.generation) && entry.tells_of_all_that_comes(is_plain)
+            })
     }
 
     /// Handles news of an fd or of the waker.
@@ -177,14 +267,18 @@ impl Poll {
         let Some(entry) = self.table.existing(fd).filter(|entry| entry.has_tag(tag)) else {
             return;
         };
-        if news.read {
-            entry.note_news(news.plain);
+        if news.read && !news.plain {
+            entry.doubt();
         }
         for (side, comes) in [(Interest::Read, news.read), (Interest::Write, news.write)] {
             if comes {
-                entry.wake(side, |token| {
-                    self.waiting.remove(&token);
-                    self.done.push(Completion { token, result: Completion::RETRY, more: false });
+                entry.wake(side, |flying| {
+                    // SAFETY: S3: an op that waits is in flight.
+                    let flight = unsafe { &*flying };
+                    // SAFETY: S3, as above.
+                    let completion = unsafe { flight.resume() };
+                    self.done.extend(completion);
+                    completion.is_some()
                 });
             }
         }
@@ -192,7 +286,7 @@ impl Poll {
 
     fn is_listening(&mut self, fd: usize, tag: u32) -> bool {
         let line = RawFd::try_from(fd).ok().and_then(|fd| self.acceptors.line(fd));
-        line.is_some_and(|line| line.is_listened_to && line.fd.generation as u32 == tag)
+        line.is_some_and(|line| line.is_listened_to && line.generation as u32 == tag)
     }
 
     /// Tells up to `most` acceptors of a listener.
@@ -226,38 +320,25 @@ impl Poll {
     /// Registers the listeners that have acceptors and are not registered.
     fn listen(&mut self) {
         let fresh = |line: &&mut Line| !line.is_listened_to;
-        let fds: Vec<Descriptor> =
-            self.acceptors.lines().filter(fresh).map(|line| line.fd).collect();
-        for fd in fds {
+        let listeners: Vec<(RawFd, u64)> =
+            self.acceptors.lines().filter(fresh).map(|line| (line.fd, line.generation)).collect();
+        for (fd, generation) in listeners {
             // SAFETY: S3: an acceptor waits, so the fd is open.
-            match unsafe { self.set.listen(fd.fd, key(fd)) } {
+            match unsafe { self.set.listen(fd, key(fd, generation)) } {
                 Ok(replaced) => {
-                    if let Some(line) = self.acceptors.line(fd.fd) {
+                    if let Some(line) = self.acceptors.line(fd) {
                         line.is_listened_to = true;
                     }
-                    if replaced && let Some(entry) = self.table.existing(fd.fd as usize) {
-                        entry.forget(|token| {
-                            self.waiting.remove(&token);
-                            let result = Completion::RETRY;
-                            self.done.push(Completion { token, result, more: false });
-                        });
+                    if replaced && let Some(entry) = self.table.existing(fd as usize) {
+                        self.again.append(&mut entry.forget());
                     }
                 }
                 Err(error) => {
-                    let result = -error.raw_os_error().unwrap_or(libc::EIO);
-                    let first = self.told.len();
-                    self.acceptors.tell(fd.fd, usize::MAX, &mut self.told);
-                    self.told[first..].iter_mut().for_each(|told| told.result = result);
-                    self.acceptors.forget_if_idle(fd.fd);
+                    self.acceptors.fail(fd, errno(&error), &mut self.told);
+                    self.acceptors.forget_if_idle(fd);
                 }
             }
         }
-    }
-
-    /// Returns the entry of the fd's number, if it is about this very file.
-    fn known(&self, fd: Descriptor) -> Option<&Entry> {
-        let entry = self.table.get(usize::try_from(fd.fd).ok()?)?;
-        entry.is_known(fd.generation).then_some(entry)
     }
 }
 
@@ -276,8 +357,8 @@ unsafe fn is_tcp(fd: RawFd) -> bool {
 }
 
 /// Returns the key that events of this fd carry: 31 bits of its number, 32 of its generation.
-fn key(fd: Descriptor) -> usize {
-    (fd.generation as u32 as usize) << 32 | fd.fd.cast_unsigned() as usize
+fn key(fd: RawFd, generation: u64) -> usize {
+    (generation as u32 as usize) << 32 | fd.cast_unsigned() as usize
 }
 
 /// Splits a key into the fd's number and the lower half of its generation.
@@ -286,36 +367,38 @@ fn split(key: usize) -> (usize, u32) {
 }
 
 impl Driver for Poll {
-    unsafe fn submit(&mut self, op: &Op, token: Token) {
-        if let Op::Accept { fd, shared, .. } = *op
-            && (shared || self.acceptors.line(fd.fd).is_some())
-        {
-            return self.acceptors.add(fd, token, &self.waker);
+    #[inline]
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        let op = flight.op();
+        if let Op::File(_) = op {
+            return Started::Blocking;
         }
-        // SAFETY: S3: the fd is open until the op's completion.
-        let result = match unsafe { self.begin(op, token) } {
-            Ok(true) => {
-                let (fd, side) = op.readiness();
-                self.waiting.insert(token, (fd.fd, side));
-                return;
+        if !flight.was_attempted() && !self.is_certain_to_be_told(op) {
+            // SAFETY: S3, the caller's promise.
+            match unsafe { without_waiting(op) } {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                outcome => return Started::Done(outcome),
             }
-            Ok(false) => Completion::RETRY,
-            Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
-        };
-        self.done.push(Completion { token, result, more: false });
+        }
+        // SAFETY: S3, the caller's promise.
+        unsafe { self.begin(flight, token) }
     }
 
-    fn cancel(&mut self, token: Token) {
-        if let Some(fd) = self.acceptors.withdraw(token) {
+    fn cancel(&mut self, flight: &InFlight<'_>) {
+        if let Some(fd) = self.acceptors.withdraw(flight) {
             self.leave_if_idle(fd);
-            self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
-            return;
+        } else {
+            let (fd, side) = (flight.op().descriptor().fd, flight.op().interest());
+            let entry = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd));
+            let waited = entry.is_some_and(|entry| entry.withdraw(side, flight));
+            let again = self.again.iter().position(|again| ptr::addr_eq(*again, flight));
+            if let Some(index) = again {
+                self.again.remove(index);
+            } else if !waited {
+                return;
+            }
         }
-        let Some((fd, side)) = self.waiting.remove(&token) else { return };
-        if let Some(entry) = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd)) {
-            entry.withdraw(side, token);
-        }
-        self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
+        self.done.push(flight.completion(Completion::CANCELLED));
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
@@ -323,19 +406,25 @@ impl Driver for Poll {
             self.hear();
             self.listen();
         }
+        if !self.again.is_empty() {
+            self.start_again();
+        }
         let limit = match wait {
-            _ if !self.done.is_empty() || !self.told.is_empty() => Some(Duration::ZERO),
-            Wait::Poll if self.waiting.is_empty() && self.acceptors.is_empty() => return Ok(()),
+            _ if !(self.done.is_empty() && self.told.is_empty() && self.again.is_empty()) => {
+                Some(Duration::ZERO)
+            }
+            Wait::Poll if self.in_flight == 0 => return Ok(()),
             Wait::Poll => Some(Duration::ZERO),
             Wait::For(limit) => Some(limit),
             Wait::Forever => None,
         };
-        // The set is asked even if there is something to hand out. If every wait were cancelled at
-        // once, no poll would otherwise fetch the news that ends the state *empty*.
+        // The set is asked even if there is something to hand out, so that the news for other ops
+        // does not have to wait for it.
         let count = self.set.wait(limit)?;
         for index in 0..count {
             self.tell(self.set.event(index));
         }
+        self.in_flight -= self.told.len() + self.done.len();
         if !self.told.is_empty() {
             completions.append(&mut self.told);
         }
@@ -343,48 +432,16 @@ impl Driver for Poll {
         Ok(())
     }
 
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
+    #[inline]
     fn in_flight(&self) -> usize {
-        self.waiting.len() + self.acceptors.len() + self.done.len() + self.told.len()
-    }
-
-    fn is_worth_attempting(&self, op: &Op) -> bool {
-        match *op {
-            // The flag in the op is of no use here, because the fd may have been read on another
-            // worker.
-            Op::Recv { fd, .. } => !self.known(fd).is_some_and(Entry::is_empty),
-            _ => true,
-        }
-    }
-
-    fn observe(&mut self, op: &Op, result: u32) {
-        let Op::Recv { fd, len, flags, .. } = *op else { return };
-        if result == 0 || result >= len || flags & !libc::MSG_NOSIGNAL != 0 {
-            return;
-        }
-        let Ok(number) = usize::try_from(fd.fd) else { return };
-        if let Some(entry) =
-            self.table.existing(number).filter(|entry| entry.is_known(fd.generation))
-        {
-            // SAFETY: S3: a read of the fd has just succeeded, and its owner waits for the result.
-            entry.note_empty(|| unsafe { is_tcp(fd.fd) });
-        }
-    }
-
-    fn pass_on(&mut self, op: &Op) {
-        let fd = op.readiness().0.fd;
-        self.acceptors.pass_on(fd, &mut self.told);
-        self.leave_if_idle(fd);
+        self.in_flight
     }
 }
 
 impl fmt::Debug for Poll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poll")
-            .field("waiting", &self.waiting.len())
+            .field("in_flight", &self.in_flight)
             .field("done", &self.done.len())
             .finish_non_exhaustive()
     }

@@ -4,8 +4,10 @@
 //! have chosen a high one, so the table consists of pieces that are added when they are needed. An
 //! entry outlives its file, and the next file with that number takes it over.
 
-use crate::driver::Token;
+use crate::driver::InFlight;
+use crate::driver::flight::Flying;
 use crate::driver::op::Interest;
+use std::{mem, ptr};
 
 /// The number of entries in one piece.
 const PIECE: usize = 64;
@@ -23,10 +25,9 @@ pub(super) struct Entry {
     generation: Option<u64>,
     /// True if the file is not registered because it cannot be. Its reads and writes never wait.
     always_ready: bool,
-    /// True if a read has left nothing behind, and no news has come since.
-    empty: bool,
-    /// `Some(true)` if something besides bytes has come or may come, for instance an end. Then a
-    /// read says nothing about what it leaves behind. `None` if this is not known yet.
+    /// `Some(true)` if something besides bytes has come or may come, for instance an end, or if the
+    /// file has two names. Then a read that leaves nothing behind proves nothing. `None` if this is
+    /// not known yet.
     doubtful: Option<bool>,
     read: Side,
     write: Side,
@@ -36,8 +37,19 @@ pub(super) struct Entry {
 /// either told or remembered.
 #[derive(Default)]
 struct Side {
-    waiting: Vec<Token>,
+    waiting: Vec<Flying>,
     ready: bool,
+}
+
+/// What a new wait for a side finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// News comes as an event.
+    Nothing,
+    /// News came for which no op waited. It is used up now.
+    News,
+    /// No event ever comes.
+    AlwaysReady,
 }
 
 impl Table {
@@ -60,10 +72,6 @@ impl Table {
         }
         let entries: Box<[Entry]> = (0..PIECE).map(|_| Entry::default()).collect();
         self.pieces[piece] = Some(entries.try_into().unwrap_or_else(|_| unreachable!("so many")));
-    }
-
-    pub(super) fn get(&self, fd: usize) -> Option<&Entry> {
-        Some(&self.pieces.get(fd / PIECE)?.as_ref()?[fd % PIECE])
     }
 
     pub(super) fn existing(&mut self, fd: usize) -> Option<&mut Entry> {
@@ -90,68 +98,65 @@ impl Entry {
     pub(super) fn renew(&mut self, generation: u64, always_ready: bool) {
         self.generation = Some(generation);
         self.always_ready = always_ready;
-        self.empty = false;
         self.doubtful = None;
         self.read.ready = false;
         self.write.ready = false;
     }
 
-    /// Notes that the file is no longer registered. Tells all waiting ops, so that they are
-    /// attempted.
-    pub(super) fn forget(&mut self, mut tell: impl FnMut(Token)) {
+    /// Notes that the file is no longer registered. Returns all waiting ops.
+    pub(super) fn forget(&mut self) -> Vec<Flying> {
         self.generation = None;
-        for side in [&mut self.read, &mut self.write] {
-            side.ready = false;
-            side.waiting.drain(..).for_each(&mut tell);
-        }
+        (self.read.ready, self.write.ready) = (false, false);
+        let mut waiting = mem::take(&mut self.read.waiting);
+        waiting.append(&mut self.write.waiting);
+        waiting
     }
 
-    /// Returns whether there is nothing to read.
-    pub(super) fn is_empty(&self) -> bool {
-        self.empty && self.doubtful == Some(false)
+    /// Returns whether a read that leaves nothing behind proves that the next news comes as an
+    /// event or has come as one that is remembered here. `is_plain` returns whether files of this
+    /// kind can prove that at all.
+    pub(super) fn tells_of_all_that_comes(&mut self, is_plain: impl FnOnce() -> bool) -> bool {
+        !*self.doubtful.get_or_insert_with(|| !is_plain())
     }
 
-    /// Notes that a read has left nothing behind. `is_plain` returns whether this is reliable for
-    /// files of this kind.
-    pub(super) fn note_empty(&mut self, is_plain: impl FnOnce() -> bool) {
-        self.doubtful.get_or_insert_with(|| !is_plain());
-        self.empty = true;
+    /// Notes that something besides bytes has come to be read, or that another name of the file is
+    /// waited for.
+    pub(super) fn doubt(&mut self) {
+        self.doubtful = Some(true);
     }
 
-    /// Notes that news has come. `plain` says that it is about bytes and nothing else.
-    pub(super) fn note_news(&mut self, plain: bool) {
-        self.empty = false;
-        if !plain {
-            self.doubtful = Some(true);
-        }
-    }
-
-    /// Lets the op wait, and returns true. If the side is ready, uses that up instead and returns
-    /// false.
-    pub(super) fn wait(&mut self, side: Interest, token: Token) -> bool {
+    /// Returns what a wait for the side finds. If that is nothing, an op may [wait](Entry::wait).
+    pub(super) fn look(&mut self, side: Interest) -> Found {
         if self.always_ready {
-            return false;
+            Found::AlwaysReady
+        } else if mem::take(&mut self.side(side).ready) {
+            Found::News
+        } else {
+            Found::Nothing
         }
-        let side = self.side(side);
-        if std::mem::take(&mut side.ready) {
-            return false;
-        }
-        side.waiting.push(token);
-        true
     }
 
-    /// Tells all waiting ops, or remembers the news if there are none.
-    pub(super) fn wake(&mut self, side: Interest, tell: impl FnMut(Token)) {
+    /// Lets the op wait for an event.
+    pub(super) fn wait(&mut self, side: Interest, flying: Flying) {
+        self.side(side).waiting.push(flying);
+    }
+
+    /// Tells all waiting ops, in the order in which they came, or remembers the news if there are
+    /// none. Those for which `ends` returns false go on waiting.
+    pub(super) fn wake(&mut self, side: Interest, mut ends: impl FnMut(Flying) -> bool) {
         let side = self.side(side);
         side.ready = side.waiting.is_empty();
-        side.waiting.drain(..).for_each(tell);
+        side.waiting.retain(|flying| !ends(*flying));
     }
 
-    /// Removes an op from its side.
-    pub(super) fn withdraw(&mut self, side: Interest, token: Token) {
+    /// Removes an op from its side. Returns whether it waited there.
+    pub(super) fn withdraw(&mut self, side: Interest, flight: &InFlight<'_>) -> bool {
+        let waiting = &mut self.side(side).waiting;
+        let before = waiting.len();
         // `swap_remove` would not keep the order in which the ops came, which is the order in which
         // they are told.
-        self.side(side).waiting.retain(|waiting| *waiting != token);
+        waiting.retain(|waiting| !ptr::addr_eq(*waiting, flight));
+        waiting.len() < before
     }
 
     fn side(&mut self, side: Interest) -> &mut Side {

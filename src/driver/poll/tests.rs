@@ -2,16 +2,28 @@
 //! share are in `driver::tests`.
 
 use super::*;
-use crate::driver::tests::{GUARD, pair};
+use crate::driver::Manner;
+use crate::driver::descriptor::Descriptor;
+use crate::driver::tests::{GUARD, attempt, cancel, named, pair, start, submit};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::thread;
 use std::time::Instant;
 
-fn wait_for(driver: &mut Poll, fd: Descriptor, interest: Interest, token: u64) {
-    // SAFETY: S3: the op has no memory, and every test keeps its fds until it has seen the
-    // completion.
-    unsafe { driver.submit(&Op::Readiness { fd, interest }, Token::new(token)) };
+/// The results of waits that end: what poll(2) reports for the fd.
+const READ: i32 = libc::POLLIN as i32;
+const WRITE: i32 = libc::POLLOUT as i32;
+/// The peer is gone, and has not read everything.
+const GONE: i32 = (libc::POLLHUP | libc::POLLERR) as i32;
+
+fn readiness(fd: &Descriptor, interest: Interest) -> Op<'_> {
+    Op::Readiness { fd, interest }
+}
+
+/// Starts a wait that an attempt has found to be necessary.
+fn wait_for(driver: &mut Poll, fd: &Descriptor, interest: Interest, token: u64) {
+    submit(driver, &readiness(fd, interest), token);
 }
 
 /// Returns everything that completes within this time: tokens and results, in order.
@@ -30,11 +42,11 @@ fn nothing(driver: &mut Poll) {
 fn an_fd_is_registered_once_for_any_number_of_waits() {
     let mut driver = Poll::open(None).unwrap();
     let (mut ours, mut theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     for round in 0..100 {
         wait_for(&mut driver, fd, Interest::Read, round);
         theirs.write_all(b"x").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(round, Completion::RETRY)]);
+        assert_eq!(over(&mut driver, GUARD), [(round, READ)]);
         assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
     }
     assert_eq!(driver.registrations, 1);
@@ -44,31 +56,31 @@ fn an_fd_is_registered_once_for_any_number_of_waits() {
 fn news_that_finds_nobody_is_kept_for_the_next_who_comes() {
     let mut driver = Poll::open(None).unwrap();
     let (mut ours, mut theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 0);
     nothing(&mut driver);
-    driver.cancel(Token::new(0));
+    cancel(&mut driver, 0);
     assert_eq!(over(&mut driver, GUARD), [(0, Completion::CANCELLED)]);
     // A read has been attempted in vain. The edge comes and is reported before the read is
     // submitted.
     theirs.write_all(b"x").unwrap();
     driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
-    wait_for(&mut driver, fd, Interest::Read, 1);
-    assert_eq!(driver.in_flight(), 1);
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    let started = start(&mut driver, &readiness(fd, Interest::Read), 1, true);
+    assert!(matches!(started, Started::Done(Ok(_))), "{started:?}");
+    assert_eq!(driver.in_flight(), 0);
     // The news was kept for one wait only.
     assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
     wait_for(&mut driver, fd, Interest::Read, 2);
     nothing(&mut driver);
     theirs.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
 }
 
 #[test]
 fn a_hang_up_is_news_for_both_sides() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     let bytes = [0; 1 << 16];
     while (&ours).write(&bytes).is_ok() {}
     wait_for(&mut driver, fd, Interest::Read, 1);
@@ -77,14 +89,14 @@ fn a_hang_up_is_news_for_both_sides() {
     drop(theirs);
     let mut told = over(&mut driver, GUARD);
     told.sort_unstable();
-    assert_eq!(told, [(1, Completion::RETRY), (2, Completion::RETRY)]);
+    assert_eq!(told, [(1, READ | GONE), (2, WRITE | GONE)]);
 }
 
 #[test]
 fn all_who_wait_are_told_in_order_and_only_for_their_side() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, mut theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     let bytes = [0; 1 << 16];
     while (&ours).write(&bytes).is_ok() {}
     wait_for(&mut driver, fd, Interest::Write, 9);
@@ -93,9 +105,8 @@ fn all_who_wait_are_told_in_order_and_only_for_their_side() {
     }
     nothing(&mut driver);
     theirs.write_all(b"x").unwrap();
-    let retry = Completion::RETRY;
-    assert_eq!(over(&mut driver, GUARD), [(3, retry), (1, retry), (2, retry)]);
-    driver.cancel(Token::new(9));
+    assert_eq!(over(&mut driver, GUARD), [(3, READ), (1, READ), (2, READ)]);
+    cancel(&mut driver, 9);
     assert_eq!(over(&mut driver, GUARD), [(9, Completion::CANCELLED)]);
     assert_eq!(driver.registrations, 1);
 }
@@ -115,22 +126,28 @@ fn replace(old: UnixStream, by: &impl AsFd) -> OwnedFd {
 fn a_number_that_is_used_again_is_registered_again() {
     let mut driver = Poll::open(None).unwrap();
     let (first, mut first_peer) = pair();
-    let old = Descriptor::of(&first);
+    let old = named(&first);
     wait_for(&mut driver, old, Interest::Read, 1);
     first_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     // News for which no op waits. It belongs to the old file, not to the new one.
     first_peer.write_all(b"x").unwrap();
-    driver.tell(News { key: key(old), read: true, write: true, plain: true, ended: false });
+    driver.tell(News {
+        key: key(old.fd, old.generation),
+        read: true,
+        write: true,
+        plain: true,
+        ended: false,
+    });
     let (second, mut second_peer) = pair();
     let taken = replace(first, &second);
-    let new = Descriptor::of(&taken);
+    let new = named(&taken);
     assert_eq!(new.fd, old.fd);
     wait_for(&mut driver, new, Interest::Read, 2);
     nothing(&mut driver);
     assert_eq!(driver.registrations, 2);
     second_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
 }
 
 #[test]
@@ -138,17 +155,17 @@ fn events_of_a_closed_file_that_has_a_duplicate_are_not_taken_for_its_successors
     let mut driver = Poll::open(None).unwrap();
     let (first, mut first_peer) = pair();
     let _keeps_it_registered = first.try_clone().unwrap();
-    wait_for(&mut driver, Descriptor::of(&first), Interest::Read, 1);
+    wait_for(&mut driver, named(&first), Interest::Read, 1);
     nothing(&mut driver);
-    driver.cancel(Token::new(1));
+    cancel(&mut driver, 1);
     assert_eq!(over(&mut driver, GUARD), [(1, Completion::CANCELLED)]);
     let (second, mut second_peer) = pair();
     let taken = replace(first, &second);
-    wait_for(&mut driver, Descriptor::of(&taken), Interest::Read, 2);
+    wait_for(&mut driver, named(&taken), Interest::Read, 2);
     first_peer.write_all(b"stale").unwrap();
     nothing(&mut driver);
     second_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
 }
 
 #[test]
@@ -156,13 +173,13 @@ fn a_number_that_comes_back_to_its_own_file_changes_the_registration() {
     let mut driver = Poll::open(None).unwrap();
     let (first, mut peer) = pair();
     let kept = first.try_clone().unwrap();
-    wait_for(&mut driver, Descriptor::of(&first), Interest::Read, 1);
+    wait_for(&mut driver, named(&first), Interest::Read, 1);
     peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     let again = replace(first, &kept);
-    wait_for(&mut driver, Descriptor::of(&again), Interest::Read, 2);
+    wait_for(&mut driver, named(&again), Interest::Read, 2);
     // What is already there is reported for the new registration.
-    assert_eq!(over(&mut driver, GUARD), [(2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
     assert_eq!(driver.registrations, 2);
 }
 
@@ -170,20 +187,17 @@ fn a_number_that_comes_back_to_its_own_file_changes_the_registration() {
 fn two_names_of_one_open_fd_share_its_registration_while_somebody_waits() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, mut theirs) = pair();
-    wait_for(&mut driver, Descriptor::of(&ours), Interest::Read, 1);
-    wait_for(&mut driver, Descriptor::of(&ours), Interest::Read, 2);
+    wait_for(&mut driver, named(&ours), Interest::Read, 1);
+    wait_for(&mut driver, named(&ours), Interest::Read, 2);
     nothing(&mut driver);
     theirs.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY), (2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, READ), (2, READ)]);
     assert_eq!(driver.registrations, 1);
 }
 
-fn wait_to_read_shared(driver: &mut Poll, fd: Descriptor, buffer: &mut [u8], token: u64) {
+fn wait_to_read_shared(driver: &mut Poll, fd: &Descriptor, buffer: &mut [u8], token: u64) {
     let (buf, len) = (buffer.as_mut_ptr(), buffer.len() as u32);
-    let op = Op::Read { fd, buf, len, manner: crate::driver::Manner::Shared };
-    // SAFETY: S3: this driver does not touch the buffer, and every test keeps its fds until it has
-    // seen the completion.
-    unsafe { driver.submit(&op, Token::new(token)) };
+    submit(driver, &Op::Read { fd, buf, len, manner: Manner::Shared }, token);
 }
 
 /// Does what a program does that redirects its standard input: the `Descriptor` stays the same.
@@ -191,29 +205,27 @@ fn wait_to_read_shared(driver: &mut Poll, fd: Descriptor, buffer: &mut [u8], tok
 fn a_shared_number_under_which_another_file_has_come_is_registered_again() {
     let mut driver = Poll::open(None).unwrap();
     let (first, mut first_peer) = pair();
-    let fd = Descriptor::of(&first);
+    let fd = named(&first);
     let mut buffer = [0; 8];
     wait_to_read_shared(&mut driver, fd, &mut buffer, 1);
     nothing(&mut driver);
     first_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, 1)]);
     let (second, mut second_peer) = pair();
     let taken = replace(first, &second);
     wait_to_read_shared(&mut driver, fd, &mut buffer, 2);
     nothing(&mut driver);
     second_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, Duration::from_secs(1)), [(2, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, Duration::from_secs(1)), [(2, 1)]);
     // The same while an op waits for the old file. That op has to look at the new file, too.
-    assert_eq!((&second).read(&mut buffer).unwrap(), 1);
-    wait_to_read_shared(&mut driver, fd, &mut buffer, 3);
+    wait_to_read_shared(&mut driver, fd, &mut buffer[..1], 3);
     nothing(&mut driver);
     let (third, mut third_peer) = pair();
     let taken = replace(UnixStream::from(taken), &third);
-    wait_to_read_shared(&mut driver, fd, &mut buffer, 4);
+    wait_to_read_shared(&mut driver, fd, &mut buffer[..1], 4);
     nothing(&mut driver);
-    third_peer.write_all(b"x").unwrap();
-    let retry = Completion::RETRY;
-    assert_eq!(over(&mut driver, Duration::from_secs(1)), [(3, retry), (4, retry)]);
+    third_peer.write_all(b"xy").unwrap();
+    assert_eq!(over(&mut driver, Duration::from_secs(1)), [(3, 1), (4, 1)]);
     drop(taken);
 }
 
@@ -221,10 +233,10 @@ fn a_shared_number_under_which_another_file_has_come_is_registered_again() {
 fn a_regular_file_is_always_ready() {
     let mut driver = Poll::open(None).unwrap();
     let file = std::fs::File::open("/proc/self/exe").unwrap();
-    let fd = Descriptor::of(&file);
+    let fd = named(&file);
     for round in 0..3 {
         wait_for(&mut driver, fd, Interest::Read, round);
-        assert_eq!(over(&mut driver, GUARD), [(round, Completion::RETRY)]);
+        assert_eq!(over(&mut driver, GUARD), [(round, READ)]);
     }
     assert_eq!(driver.registrations, 1, "it is asked once");
 }
@@ -238,13 +250,13 @@ fn high_and_low_numbers_are_told_apart() {
     assert!(high >= 900);
     // SAFETY: the number is new, and belongs to this test.
     let high = unsafe { OwnedFd::from_raw_fd(high) };
-    wait_for(&mut driver, Descriptor::of(&low), Interest::Read, 1);
-    wait_for(&mut driver, Descriptor::of(&high), Interest::Read, 2);
+    wait_for(&mut driver, named(&low), Interest::Read, 1);
+    wait_for(&mut driver, named(&high), Interest::Read, 2);
     nothing(&mut driver);
     low_peer.write_all(b"x").unwrap();
     let mut told = over(&mut driver, GUARD);
     told.sort_unstable();
-    assert_eq!(told, [(1, Completion::RETRY), (2, Completion::RETRY)]);
+    assert_eq!(told, [(1, READ), (2, READ)]);
     assert_eq!(driver.registrations, 2);
 }
 
@@ -254,7 +266,7 @@ fn more_events_than_one_wait_fetches_are_all_told() {
     let mut driver = Poll::open(None).unwrap();
     let pairs: Vec<_> = (0..FDS).map(|_| pair()).collect();
     for (token, (ours, _)) in (0..).zip(&pairs) {
-        wait_for(&mut driver, Descriptor::of(ours), Interest::Read, token);
+        wait_for(&mut driver, named(ours), Interest::Read, token);
     }
     nothing(&mut driver);
     for (_, theirs) in &pairs {
@@ -263,7 +275,7 @@ fn more_events_than_one_wait_fetches_are_all_told() {
     let mut told = over(&mut driver, GUARD);
     assert_eq!(told.len() as u64, FDS, "by two polls");
     told.sort_unstable();
-    assert!(told.into_iter().eq((0..FDS).map(|token| (token, Completion::RETRY))));
+    assert!(told.into_iter().eq((0..FDS).map(|token| (token, READ))));
 }
 
 /// Returns the smallest lateness of ten waits. A busy machine may delay some of them, so the best
@@ -289,23 +301,24 @@ fn a_wait_is_exact_to_less_than_a_millisecond_on_old_kernels_too() {
             assert!(late < Duration::from_micros(700), "{late:?} late, old: {old}");
         }
         let (ours, mut theirs) = pair();
-        wait_for(&mut driver, Descriptor::of(&ours), Interest::Read, 1);
+        wait_for(&mut driver, named(&ours), Interest::Read, 1);
         theirs.write_all(b"x").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+        assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     }
 }
 
-/// Does what a worker does for a read: asks the driver, attempts, reports.
-fn read(driver: &mut Poll, fd: Descriptor, buffer: &mut [u8]) -> Option<u32> {
+fn recv<'a>(fd: &'a Descriptor, buffer: &mut [u8]) -> Op<'a> {
     let (buf, len) = (buffer.as_mut_ptr(), buffer.len() as u32);
-    let op = Op::Recv { fd, buf, len, flags: 0, drained: true };
-    if !driver.is_worth_attempting(&op) {
+    Op::Recv { fd, buf, len, flags: 0, stream: true }
+}
+
+/// Does what a worker does for a read: attempts it unless the driver would not.
+fn read(driver: &mut Poll, fd: &Descriptor, buffer: &mut [u8]) -> Option<u32> {
+    let op = recv(fd, buffer);
+    if driver.is_certain_to_be_told(&op) {
         return None;
     }
-    // SAFETY: the buffer exists until the call has returned.
-    let count = unsafe { op.attempt() }.ok()?;
-    driver.observe(&op, count);
-    Some(count)
+    attempt(&op).ok()
 }
 
 fn tcp() -> (std::net::TcpStream, std::net::TcpStream) {
@@ -316,35 +329,35 @@ fn tcp() -> (std::net::TcpStream, std::net::TcpStream) {
     (ours, theirs)
 }
 
-fn is_empty(driver: &Poll, fd: Descriptor) -> bool {
-    driver.known(fd).is_some_and(Entry::is_empty)
+fn is_drained(driver: &mut Poll, fd: &Descriptor) -> bool {
+    driver.is_certain_to_be_told(&recv(fd, &mut []))
 }
 
 #[test]
 fn a_short_read_saves_the_next_attempt_until_there_is_news() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, mut theirs) = tcp();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     let mut buffer = [0; 8];
     for round in 0..3 {
         assert_eq!(read(&mut driver, fd, &mut buffer), None);
         wait_for(&mut driver, fd, Interest::Read, round);
         nothing(&mut driver);
         theirs.write_all(b"abcd").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(round, Completion::RETRY)]);
-        assert!(!is_empty(&driver, fd));
+        assert_eq!(over(&mut driver, GUARD), [(round, READ)]);
+        assert!(!is_drained(&mut driver, fd));
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(4));
-        assert!(is_empty(&driver, fd));
+        assert!(is_drained(&mut driver, fd));
     }
-    // News for which no op waits ends the state as well.
+    // News for which no op waits is remembered for the next read.
     theirs.write_all(b"ef").unwrap();
-    wait_for(&mut driver, Descriptor::of(&theirs), Interest::Read, 7);
+    wait_for(&mut driver, named(&theirs), Interest::Read, 7);
     driver.poll(Wait::For(Duration::from_millis(2)), &mut Vec::new()).unwrap();
-    assert!(!is_empty(&driver, fd));
+    let started = start(&mut driver, &recv(fd, &mut buffer[..2]), 8, false);
+    assert!(matches!(started, Started::Done(Ok(2))), "{started:?}");
     // A read that fills its buffer proves nothing.
-    assert_eq!(read(&mut driver, fd, &mut buffer[..2]), Some(2));
-    assert!(!is_empty(&driver, fd));
-    driver.cancel(Token::new(7));
+    assert!(!is_drained(&mut driver, fd));
+    cancel(&mut driver, 7);
 }
 
 #[test]
@@ -352,7 +365,7 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
     let mut driver = Poll::open(None).unwrap();
     for urgent in [false, true] {
         let (ours, mut theirs) = tcp();
-        let fd = Descriptor::of(&ours);
+        let fd = named(&ours);
         let mut buffer = [0; 8];
         wait_for(&mut driver, fd, Interest::Read, 1);
         nothing(&mut driver);
@@ -366,10 +379,10 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
         } else {
             theirs.shutdown(std::net::Shutdown::Write).unwrap();
         }
-        assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+        assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
         // The end or the urgent byte came in one edge with the bytes that were read.
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(4));
-        assert!(!is_empty(&driver, fd));
+        assert!(!is_drained(&mut driver, fd));
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(if urgent { 3 } else { 0 }));
     }
 }
@@ -378,31 +391,88 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
 fn nothing_is_concluded_from_short_reads_of_other_sockets() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, mut theirs) = pair();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
     theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
-    assert!(!is_empty(&driver, fd));
+    assert!(!is_drained(&mut driver, fd));
 }
 
 #[test]
 fn who_is_cancelled_every_time_hears_of_the_news_all_the_same() {
     let mut driver = Poll::open(None).unwrap();
     let (ours, mut theirs) = tcp();
-    let fd = Descriptor::of(&ours);
+    let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
     theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::RETRY)]);
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
-    assert!(is_empty(&driver, fd));
+    assert!(is_drained(&mut driver, fd));
     theirs.write_all(b"efgh").unwrap();
-    let end = Instant::now() + GUARD;
-    while is_empty(&driver, fd) {
+    let (mut buffer, end) = ([0; 8], Instant::now() + GUARD);
+    let count = loop {
         assert!(Instant::now() < end, "it is never read again");
-        wait_for(&mut driver, fd, Interest::Read, 2);
-        driver.cancel(Token::new(2));
+        match start(&mut driver, &recv(fd, &mut buffer), 2, false) {
+            Started::Done(result) => break result.unwrap(),
+            _ => cancel(&mut driver, 2),
+        }
         driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
-    }
+    };
+    assert_eq!(count, 4);
+}
+
+/// A wait for readiness uses the news up without reading anything.
+#[test]
+fn a_read_after_a_wait_for_readiness_is_attempted() {
+    let mut driver = Poll::open(None).unwrap();
+    let (ours, mut theirs) = tcp();
+    let fd = named(&ours);
+    wait_for(&mut driver, fd, Interest::Read, 1);
+    theirs.write_all(b"abcd").unwrap();
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
+    assert!(is_drained(&mut driver, fd));
+    wait_for(&mut driver, fd, Interest::Read, 2);
+    theirs.write_all(b"efgh").unwrap();
+    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
+    let started = start(&mut driver, &recv(fd, &mut [0; 8]), 3, false);
+    assert!(matches!(started, Started::Done(Ok(4))), "{started:?}");
+}
+
+/// A short read on another thread says nothing about the news that this thread's set has had.
+#[test]
+fn nothing_is_concluded_from_short_reads_on_other_threads() {
+    let mut driver = Poll::open(None).unwrap();
+    let (ours, mut theirs) = tcp();
+    let fd = named(&ours);
+    wait_for(&mut driver, fd, Interest::Read, 1);
+    theirs.write_all(b"abcd").unwrap();
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(attempt(&recv(fd, &mut [0; 8])).unwrap(), 4));
+    });
+    assert!(fd.is_drained() && !is_drained(&mut driver, fd));
+}
+
+/// The news is used up by an op that names the file in another way, which does not read it all.
+#[test]
+fn nothing_is_concluded_from_short_reads_once_there_are_two_names() {
+    let mut driver = Poll::open(None).unwrap();
+    let (ours, mut theirs) = tcp();
+    let (first, second) = (named(&ours), named(&ours));
+    wait_for(&mut driver, first, Interest::Read, 1);
+    theirs.write_all(b"abcd").unwrap();
+    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    assert_eq!(read(&mut driver, first, &mut [0; 8]), Some(4));
+    assert!(is_drained(&mut driver, first));
+    let mut buffer = [0; 2];
+    wait_for(&mut driver, first, Interest::Read, 2);
+    submit(&mut driver, &recv(second, &mut buffer), 3);
+    cancel(&mut driver, 2);
+    assert_eq!(over(&mut driver, GUARD), [(2, Completion::CANCELLED)]);
+    theirs.write_all(b"efgh").unwrap();
+    assert_eq!(over(&mut driver, GUARD), [(3, 2)]);
+    let started = start(&mut driver, &recv(first, &mut buffer), 4, false);
+    assert!(matches!(started, Started::Done(Ok(2))), "{started:?}");
 }

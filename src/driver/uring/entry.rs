@@ -1,7 +1,7 @@
 //! The conversion of an [`Op`] to a submission queue entry.
 
-use crate::driver::file::{FileManner, FileOp};
-use crate::driver::op::{Interest, Manner, Op};
+use crate::driver::InFlight;
+use crate::driver::op::{Backing, FileCall, FileOp, Interest, Manner, Op};
 use crate::driver::stream::is_in_nonblocking_mode;
 use io_uring::opcode;
 use io_uring::squeue::{Entry, Flags};
@@ -13,12 +13,12 @@ use io_uring::types::{Fd, FsyncFlags};
 const RECVSEND_POLL_FIRST: u16 = 1;
 
 /// Returns the entry for an op, without its user data. `poll_first` says whether the kernel knows
-/// [`RECVSEND_POLL_FIRST`]. `readiness_only` is the result of [`stands_for_readiness`].
-pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
+/// [`RECVSEND_POLL_FIRST`].
+pub(super) fn of(flight: &InFlight<'_>, poll_first: bool) -> Entry {
     let how = if poll_first { RECVSEND_POLL_FIRST } else { 0 };
-    if readiness_only {
-        let (fd, interest) = op.readiness();
-        return readiness(fd.fd, interest);
+    let op = flight.op();
+    if flight.by_readiness.get() {
+        return readiness(op.descriptor().fd, op.interest());
     }
     match *op {
         Op::Recv { fd, buf, len, flags, .. } => {
@@ -39,41 +39,47 @@ pub(super) fn of(op: &Op, poll_first: bool, readiness_only: bool) -> Entry {
             opcode::Write::new(Fd(fd.fd), buf, len).offset(u64::MAX).build()
         }
         Op::Readiness { fd, interest } => readiness(fd.fd, interest),
+        Op::File(ref op) => of_file(op, flight.was_attempted()),
     }
 }
 
 /// Returns the entry for an op on a file, without its user data.
-pub(super) fn of_file(op: &FileOp, manner: FileManner) -> Entry {
-    let entry = match *op {
-        FileOp::Read { fd, buf, len, offset } => {
-            opcode::Read::new(Fd(fd), buf, len).offset(offset).build()
+fn of_file(op: &FileOp<'_>, would_wait: bool) -> Entry {
+    let (fd, offset) = (Fd(op.fd.fd), op.offset);
+    let (entry, reads) = match op.call {
+        FileCall::Read { buf, len } => {
+            (opcode::Read::new(fd, buf, len).offset(offset).build(), true)
         }
-        FileOp::Write { fd, buf, len, offset } => {
-            opcode::Write::new(Fd(fd), buf, len).offset(offset).build()
+        FileCall::Write { buf, len } => {
+            (opcode::Write::new(fd, buf, len).offset(offset).build(), false)
         }
-        FileOp::ReadVectored { fd, buffers, count, offset } => {
-            opcode::Readv::new(Fd(fd), buffers, count).offset(offset).build()
+        FileCall::ReadVectored { buffers, count } => {
+            (opcode::Readv::new(fd, buffers, count).offset(offset).build(), true)
         }
-        FileOp::WriteVectored { fd, buffers, count, offset } => {
-            opcode::Writev::new(Fd(fd), buffers, count).offset(offset).build()
+        FileCall::WriteVectored { buffers, count } => {
+            (opcode::Writev::new(fd, buffers, count).offset(offset).build(), false)
         }
-        FileOp::Sync { fd, data_only } => {
+        FileCall::Sync { data_only } => {
             let flags = if data_only { FsyncFlags::DATASYNC } else { FsyncFlags::empty() };
-            opcode::Fsync::new(Fd(fd)).flags(flags).build()
+            (opcode::Fsync::new(fd).flags(flags).build(), false)
         }
     };
-    match manner {
-        FileManner::Event => entry,
-        FileManner::Thread => entry.flags(Flags::ASYNC),
+    match op.backing {
+        Backing::Stream { .. } => entry,
+        // If the file could tell that a read would wait, the kernel waits without a thread.
+        Backing::Memory | Backing::Device | Backing::Inherited if reads && would_wait => entry,
+        // The kernel blocks a thread of its own right away. Without that it would only find out
+        // that it needs one.
+        Backing::Memory | Backing::Device | Backing::Inherited => entry.flags(Flags::ASYNC),
     }
 }
 
-/// Returns whether the completion of this op's entry says only that it is time to attempt the op
-/// again.
+/// Returns whether the kernel is asked only for readiness, so that the driver attempts the op when
+/// the entry completes.
 pub(super) fn stands_for_readiness(op: &Op) -> bool {
     match op {
         // The earlier attempt has begun to connect. A connect by the kernel would fail with
-        // EALREADY. So this waits for the end, and the caller's next attempt fetches the outcome.
+        // EALREADY. So this waits for the end, and the next attempt fetches the outcome.
         Op::Connect { .. } => true,
         // If the kernel carries out a send and has to wait a second time, it continues after the
         // bytes that it read the first time. A Unix datagram whose receiver was full arrived empty
@@ -82,7 +88,7 @@ pub(super) fn stands_for_readiness(op: &Op) -> bool {
         // Of all accepts in rings, the kernel would give a connection to one. The worker of that
         // one may have begun to compute since it asked, while another worker has nothing to do.
         // Readiness is told to all, and the first to make an attempt has the connection. (If
-        // several workers accept from one listener, `acceptors` tells one that sleeps.)
+        // several workers accept from one listener, `acceptors` wakes one that sleeps.)
         Op::Accept { .. } => true,
         // In non-blocking mode the kernel does not wait for these. It fails with EAGAIN at once.
         Op::Read { fd, manner, .. } | Op::Write { fd, manner, .. } => match manner {

@@ -5,8 +5,17 @@
 //! there is nothing to submit, to wait for or to fetch, a poll makes no system call.
 //!
 //! # User data
-//! A token is the user data of its op. The topmost bit marks the driver's own entries: the watch on
-//! the eventfd of the [`Waker`], answers to cancels, and polls on shared listeners.
+//! The user data of an op is the address of its [`InFlight`]. The topmost bit, which no address
+//! has, marks the driver's own entries: the watch on the eventfd of the [`Waker`], answers to
+//! cancels, and polls on shared listeners. An address may be used again as soon as its op has
+//! ended. A cancel of the earlier op cannot meet the later one, because entries stay in order on
+//! the whole way to the kernel, which carries out a cancel when it takes it.
+//!
+//! # Ops that are attempted
+//! For some ops the kernel is asked only for readiness: see [`entry::stands_for_readiness`]. When
+//! it reports readiness, the driver attempts the op, and queues it again if it still has to wait.
+//! It does the same with an op that the kernel has given up half way (`EINTR`, `EAGAIN`). A cancel
+//! that comes in between finds nothing in the kernel, so the op itself remembers it.
 //!
 //! # The watch
 //! The watch is one poll request that fires again and again. It is armed before the first wait, and
@@ -36,9 +45,10 @@ mod setup;
 pub(super) mod tests;
 
 use super::acceptors::{Acceptors, LOOK_EVERY, Line};
+use super::flight::Flying;
 use super::op::Interest;
-use super::{Completion, Driver, FileManner, FileOp, Op, Token, Wait, Waker};
-use crate::base::hash::HashSet;
+use super::stream::is_in_nonblocking_mode;
+use super::{Completion, Driver, FileOp, InFlight, Op, Started, Token, Wait, Waker};
 use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
@@ -47,10 +57,10 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
-use std::{fmt, io};
+use std::{fmt, io, ptr};
 
 /// The bit that marks the user data of the driver's own entries.
-const OWN: u64 = 1 << Token::BITS;
+const OWN: u64 = 1 << 63;
 /// The user data of the watch on the waker's eventfd.
 const WATCH: u64 = OWN;
 /// The user data of the answer to a cancel.
@@ -82,8 +92,8 @@ pub(crate) struct Uring {
     in_flight: usize,
     /// Entries for which the submission queue had no room, oldest first.
     backlog: VecDeque<squeue::Entry>,
-    /// Tokens of the ops in flight whose completion says only "attempt it again".
-    retrying: HashSet<u64>,
+    /// The driver is being dropped, and its ops are not carried out any more.
+    draining: bool,
     /// Ops in flight that the kernel does not know of.
     acceptors: Acceptors,
     /// Completions of acceptors, which the next poll hands out. They still count as in flight.
@@ -141,7 +151,7 @@ impl Uring {
             watching: false,
             in_flight: 0,
             backlog: VecDeque::new(),
-            retrying: HashSet::default(),
+            draining: false,
             acceptors: Acceptors::new(),
             done: Vec::new(),
             looked_at: None,
@@ -156,13 +166,13 @@ impl Uring {
         })
     }
 
-    /// Submits an op on a file: see [`AnyDriver::submit_file`](super::AnyDriver::submit_file).
-    ///
-    /// # Safety
-    /// The conditions are those of [`Driver::submit`].
-    pub(super) unsafe fn submit_file(&mut self, op: &FileOp, manner: FileManner, token: Token) {
-        self.in_flight += 1;
-        self.queue(entry::of_file(op, manner).user_data(token.value()));
+    #[cfg(test)]
+    pub(super) fn acceptors(&self) -> &Acceptors {
+        &self.acceptors
+    }
+
+    pub(super) fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 
     /// Puts an entry into the submission queue, or into the backlog if there are entries already.
@@ -175,7 +185,7 @@ impl Uring {
 
     /// Puts an entry into the submission queue if there is room.
     fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: S3: the code that submitted the op promised that its memory is valid until its
+        // SAFETY: S3: the code that started the op promised that its memory is valid until its
         // completion. The driver's own entries name no memory.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
@@ -305,19 +315,62 @@ impl Uring {
             }
             // The answer to a cancel proves nothing: see the protocol of `driver`.
             own if own & OWN != 0 => Ok(false),
-            value => {
-                let mut result = entry.result();
-                if !more {
-                    self.in_flight -= 1;
-                    let retry = !self.retrying.is_empty() && self.retrying.remove(&value);
-                    if (retry && result >= 0) || result == -libc::EINTR {
-                        result = Completion::RETRY;
+            address => {
+                let flying: Flying = ptr::with_exposed_provenance(address as usize);
+                // SAFETY: S3: the kernel has just handed the op back, so it is still in flight.
+                let flight = unsafe { &*flying };
+                let completion = match entry.result() {
+                    result if result >= 0 && !flight.by_readiness.get() => {
+                        Some(flight.carried_out(result))
+                    }
+                    result => self.conclude(flight, result),
+                };
+                match completion {
+                    Some(completion) => {
+                        self.in_flight -= 1;
+                        completions.push(completion);
+                        Ok(true)
+                    }
+                    None => {
+                        self.queue_op(flight);
+                        Ok(false)
                     }
                 }
-                completions.push(Completion { token: Token::new(value), result, more });
-                Ok(true)
             }
         }
+    }
+
+    /// Returns the completion of an op that the kernel has handed back without having carried it
+    /// out. Returns `None` if the op still has to wait.
+    fn conclude(&self, flight: &InFlight<'_>, result: i32) -> Option<Completion> {
+        let given_up = result == -libc::EINTR || result == -libc::EAGAIN;
+        let is_ready = flight.by_readiness.get() && result >= 0;
+        if !given_up && !is_ready {
+            return Some(flight.completion(result));
+        }
+        if self.draining {
+            return Some(flight.completion(Completion::CANCELLED));
+        }
+        if let Op::File(FileOp { fd, .. }) = flight.op() {
+            // The kernel does not wait for a file in non-blocking mode.
+            if result == -libc::EAGAIN && is_in_nonblocking_mode(fd.fd) {
+                return Some(flight.completion(result));
+            }
+        } else {
+            // SAFETY: S3: the op is in flight.
+            let completion = unsafe { flight.resume() };
+            if completion.is_some() {
+                return completion;
+            }
+        }
+        flight.cancelled.get().then(|| flight.completion(Completion::CANCELLED))
+    }
+
+    /// Queues the entry of an op.
+    fn queue_op(&mut self, flight: &InFlight<'_>) {
+        let address = ptr::from_ref(flight).expose_provenance() as u64;
+        let entry = entry::of(flight, self.mode < Mode::Plain);
+        self.queue(entry.user_data(address));
     }
 
     /// Handles the end of a poll on a listener.
@@ -344,7 +397,7 @@ impl Uring {
         let mut fds = [const { None }; LISTENERS_MAX];
         for (line, place) in self.acceptors.lines().zip(&mut fds) {
             line.is_listened_to = true;
-            *place = Some(line.fd.fd);
+            *place = Some(line.fd);
         }
         for fd in fds.into_iter().flatten() {
             self.queue(entry::listen(fd).user_data(listening(fd)));
@@ -363,7 +416,7 @@ impl Uring {
             let mut fds = [const { None }; LISTENERS_MAX];
             let listened_to = self.acceptors.lines().filter(|line| line.is_listened_to);
             for (line, place) in listened_to.zip(&mut fds) {
-                *place = Some(line.fd.fd);
+                *place = Some(line.fd);
             }
             if fds[0].is_none() {
                 break;
@@ -395,7 +448,7 @@ impl Uring {
     fn ask_listeners(&mut self) {
         let with_acceptors = |line: &&mut Line| !line.is_empty() && !line.is_listened_to;
         let asked = |line: &mut Line| libc::pollfd {
-            fd: line.fd.fd,
+            fd: line.fd,
             events: Interest::Read.events(),
             revents: 0,
         };
@@ -422,6 +475,7 @@ impl Uring {
 
     /// Cancels everything and waits for it. Discards the completions.
     fn drain(&mut self) -> io::Result<()> {
+        self.draining = true;
         self.in_flight -= self.acceptors.len() + self.done.len();
         self.acceptors.clear();
         self.done.clear();
@@ -448,30 +502,33 @@ impl Uring {
 }
 
 impl Driver for Uring {
-    unsafe fn submit(&mut self, op: &Op, token: Token) {
+    #[inline]
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        let flying = flight.keep(token);
         self.in_flight += 1;
-        if let Op::Accept { fd, shared: true, .. } = *op {
+        if let Op::Accept { fd, shared: true, .. } = *flight.op() {
             let is_new = self.acceptors.line(fd.fd).is_none();
             if !is_new || self.acceptors.count_lines() < LISTENERS_MAX {
-                return self.acceptors.add(fd, token, &self.waker);
+                // SAFETY: S3, the caller's promise.
+                unsafe { self.acceptors.add(flying, &self.waker) };
+                return Started::Pending;
             }
         }
-        let readiness_only = entry::stands_for_readiness(op);
-        if readiness_only {
-            self.retrying.insert(token.value());
-        }
-        let entry = entry::of(op, self.mode < Mode::Plain, readiness_only);
-        self.queue(entry.user_data(token.value()));
+        flight.by_readiness.set(entry::stands_for_readiness(flight.op()));
+        self.queue_op(flight);
+        Started::Pending
     }
 
-    fn cancel(&mut self, token: Token) {
-        if let Some(fd) = self.acceptors.withdraw(token) {
+    fn cancel(&mut self, flight: &InFlight<'_>) {
+        if let Some(fd) = self.acceptors.withdraw(flight) {
             self.acceptors.forget_if_idle(fd);
-            self.done.push(Completion { token, result: Completion::CANCELLED, more: false });
+            self.done.push(flight.completion(Completion::CANCELLED));
             return;
         }
+        flight.cancelled.set(true);
         // Entries stay in order on the whole way, so the kernel gets the op before its cancel.
-        self.queue(opcode::AsyncCancel::new(token.value()).build().user_data(CANCEL));
+        let address = ptr::from_ref(flight).expose_provenance() as u64;
+        self.queue(opcode::AsyncCancel::new(address).build().user_data(CANCEL));
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
@@ -521,24 +578,9 @@ impl Driver for Uring {
         Ok(())
     }
 
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
+    #[inline]
     fn in_flight(&self) -> usize {
         self.in_flight
-    }
-
-    fn is_worth_attempting(&self, op: &Op) -> bool {
-        op.is_worth_attempting()
-    }
-
-    fn observe(&mut self, _op: &Op, _result: u32) {}
-
-    fn pass_on(&mut self, op: &Op) {
-        let fd = op.readiness().0.fd;
-        self.acceptors.pass_on(fd, &mut self.done);
-        self.acceptors.forget_if_idle(fd);
     }
 }
 

@@ -7,7 +7,6 @@ mod options;
 mod transfer;
 
 use super::settings::{Direction, Settings};
-use crate::base::sync::atomic::AtomicBool;
 use crate::driver::request::{
     AddressFamily, Duplicate, OpenSocket, OpenSocketPair, ReceiveTimeout, SendTimeout,
     SetNonblockingMode, SocketType,
@@ -22,14 +21,16 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 pub(super) struct Socket {
     fd: OwnedDescriptor,
     settings: Settings,
-    /// Whether the last read from the stream returned less than the buffer could hold. The next
-    /// read will then probably wait. This is a hint, so accesses are relaxed.
-    drained: AtomicBool,
 }
 
 impl Socket {
     fn new(fd: OwnedFd, settings: Settings) -> Socket {
-        Socket { fd: OwnedDescriptor::new(fd), settings, drained: AtomicBool::new(false) }
+        Socket { fd: OwnedDescriptor::new(fd), settings }
+    }
+
+    /// Wraps a socket that is in non-blocking mode.
+    pub(super) fn of(fd: OwnedDescriptor) -> Socket {
+        Socket { fd, settings: Settings::default() }
     }
 
     /// Opens a socket of the given family.

@@ -11,14 +11,14 @@
 
 use super::Socket;
 use crate::base::clock;
-use crate::base::sync::atomic::Ordering;
 use crate::driver::request::AddressFamily;
-use crate::driver::{Address, Interest, Op, RawAddress, clamp_length};
-use crate::net::settings::{Direction, Settings};
+use crate::driver::{
+    Address, Interest, Op, OwnedDescriptor, RawAddress, clamp_length, without_waiting,
+};
+use crate::net::settings::Direction;
 use crate::sched::io::{perform, perform_before};
 use crate::{task, time};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// The most buffers that one vectored call takes (`UIO_MAXIOV`). The rest is left for the next
@@ -36,15 +36,9 @@ impl Socket {
             return Ok(0);
         }
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        let drained = self.drained.load(Ordering::Relaxed);
-        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, drained };
+        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, stream: true };
         // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
-        let count = unsafe { self.transfer(op, Direction::Read)? };
-        let leaves_nothing = count < len as usize && flags & libc::MSG_PEEK == 0;
-        if leaves_nothing != drained {
-            self.drained.store(leaves_nothing, Ordering::Relaxed);
-        }
-        Ok(count)
+        unsafe { self.transfer(op, Direction::Read) }
     }
 
     pub(in crate::net) fn receive_vectored(
@@ -68,8 +62,7 @@ impl Socket {
         flags: i32,
     ) -> io::Result<usize> {
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
-        // The length of the last datagram says nothing about whether another one waits.
-        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, drained: false };
+        let op = Op::Recv { fd: self.fd.name(), buf, len, flags, stream: false };
         // SAFETY: S3: the buffer is borrowed mutably, and the fd by `self`, until this returns.
         unsafe { self.transfer(op, Direction::Read) }
     }
@@ -145,11 +138,10 @@ impl Socket {
         let op = Op::Accept { fd: self.fd.name(), address: storage, length, shared };
         // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by
         // `self`.
-        let fd = unsafe { self.transfer(op, Direction::Read)? };
-        let fd = RawFd::try_from(fd).expect("the kernel's fds are non-negative ints");
-        // SAFETY: the op's result is a new fd, which nothing else owns.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok((Socket::new(fd, Settings::default()), A::from_raw(&address)?))
+        let result = unsafe { self.transfer(op, Direction::Read)? };
+        // SAFETY: this is the result of an accept on this listener.
+        let fd = unsafe { OwnedDescriptor::accepted(self.fd.name(), result as u32) };
+        Ok((Socket::of(fd), A::from_raw(&address)?))
     }
 
     /// Connects. `set_nonblocking` does not affect this call: like std, it has no form that begins
@@ -189,10 +181,10 @@ impl Socket {
     ///
     /// # Safety
     /// The caller must uphold the contract of [`perform`].
-    unsafe fn transfer(&self, op: Op, direction: Direction) -> io::Result<usize> {
+    unsafe fn transfer(&self, op: Op<'_>, direction: Direction) -> io::Result<usize> {
         let result = if self.settings.is_nonblocking() {
             // SAFETY: the caller upholds the same contract.
-            unsafe { op.attempt() }
+            unsafe { without_waiting(&op) }
         } else if let Some(deadline) = self.settings.deadline(direction) {
             // SAFETY: the caller upholds the same contract.
             unsafe { perform_before(op, Some(deadline)) }
@@ -208,13 +200,13 @@ impl Socket {
 ///
 /// # Safety
 /// The caller must uphold the contract of [`perform`].
-unsafe fn persist(op: Op, deadline: Option<Instant>) -> io::Result<usize> {
+unsafe fn persist(op: Op<'_>, deadline: Option<Instant>) -> io::Result<usize> {
     task::begin_wait()?;
     let mut pause = FIRST_PAUSE;
     loop {
         // SAFETY: the caller upholds the same contract. Between attempts the kernel holds no
         // pointer.
-        match unsafe { op.attempt() } {
+        match unsafe { without_waiting(&op) } {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             other => return other.map(|count| count as usize),
         }
