@@ -6,7 +6,8 @@
 
 use std::mem::MaybeUninit;
 
-use super::core::{Channel, Offered, Taken};
+use super::core::Channel;
+use super::fast_path::{TryRecv, TrySend};
 use super::waits::{NotReceived, NotSent, Patience, Waiting};
 use crate::base::sync::BiasedGuard;
 use crate::park::{self, Queue};
@@ -31,9 +32,9 @@ impl<T> Channel<T> {
             None => (None, value),
             Some(queue) => {
                 let mut locked = self.locked(queue);
-                match locked.offer_at_once(value) {
+                match locked.push(value) {
                     Ok(()) => return Ok(()),
-                    Err(value) => (Some(locked.queue), value),
+                    Err(value) => (Some(locked.receivers), value),
                 }
             }
         };
@@ -69,21 +70,15 @@ impl<T> Channel<T> {
             Some(queue) => self.locked(queue),
             None => {
                 let mut locked = self.lock();
-                match locked.offer_at_once(value) {
+                match locked.push(value) {
                     Ok(()) => return Begun::Done(Ok(())),
                     Err(back) => value = back,
                 }
                 locked
             }
         };
-        match locked.hand_over_at_once(value) {
-            Ok(()) => return Begun::Done(Ok(())),
-            Err(back) => value = back,
-        }
-        let offered =
-            if locked.is_plainly_full() { Offered::Full(value) } else { locked.offer(value) };
-        let value = match offered {
-            Offered::Full(value) if task::current_header().is_some() && !park::listens() => value,
+        let value = match locked.try_send(value) {
+            TrySend::Full(value) if task::current_header().is_some() && !park::listens() => value,
             offered => return Begun::Done(self.send_offered(locked, offered, None)),
         };
         // SAFETY: N1, the caller's promise.
@@ -121,10 +116,10 @@ impl<T> Channel<T> {
             None => None,
             Some(queue) => {
                 let mut locked = self.locked(queue);
-                if let Some(value) = locked.take_at_once() {
+                if let Some(value) = locked.pop() {
                     return Ok(value);
                 }
-                Some(locked.queue)
+                Some(locked.receivers)
             }
         };
         let mut waiting = MaybeUninit::uninit();
@@ -159,30 +154,24 @@ impl<T> Channel<T> {
             Some(queue) => self.locked(queue),
             None => {
                 let mut locked = self.lock();
-                if let Some(value) = locked.take_at_once() {
+                if let Some(value) = locked.pop() {
                     // SAFETY: the caller's promise.
                     return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
                 }
                 locked
             }
         };
-        if let Some(value) = locked.take_over_at_once() {
-            // SAFETY: the caller's promise.
-            return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
-        }
-        let is_plain = locked.is_plainly_empty();
-        let taken = if is_plain { Taken::Empty } else { locked.take() };
-        let received = match taken {
-            Taken::Value(value) => Ok(value),
-            Taken::Disconnected => Err(NotReceived::Disconnected),
-            Taken::Empty
+        let received = match locked.try_recv() {
+            TryRecv::Value(value) => Ok(value),
+            TryRecv::Disconnected => Err(NotReceived::Disconnected),
+            TryRecv::Empty
                 if task::current_header().is_none()
                     || park::listens()
-                    || (!is_plain && locked.state.clockwork.is_some()) =>
+                    || locked.state.is_timed() =>
             {
                 self.recv_later(locked, None)
             }
-            Taken::Empty => {
+            TryRecv::Empty => {
                 // SAFETY: N1, the caller's promise.
                 unsafe { Channel::line_up_to_receive(&mut locked, at, Patience::Parks) };
                 drop(locked);

@@ -12,7 +12,8 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use super::core::{Channel, Locked, Taken};
+use super::core::{Channel, ChannelGuard};
+use super::fast_path::TryRecv;
 use super::waits::Waiting;
 use crate::base::clock;
 use crate::park::{self, Mode};
@@ -26,10 +27,10 @@ impl<T> Channel<T> {
     /// Receives without waiting for a sender to arrive.
     #[inline]
     #[track_caller]
-    pub(super) fn poll(&self) -> Taken<T> {
+    pub(super) fn poll(&self) -> TryRecv<T> {
         let mut locked = self.lock();
-        match locked.take() {
-            Taken::Empty if locked.has_offer() => self.meet(locked),
+        match locked.try_recv() {
+            TryRecv::Empty if locked.has_offer() => self.meet(locked),
             taken => taken,
         }
     }
@@ -37,9 +38,9 @@ impl<T> Channel<T> {
     /// Receives the value that a select offers to make, when there is no other value.
     #[cold]
     #[track_caller]
-    pub(super) fn meet<'a>(&'a self, mut locked: Locked<'a, T>) -> Taken<T> {
+    pub(super) fn meet<'a>(&'a self, mut locked: ChannelGuard<'a, T>) -> TryRecv<T> {
         if !park::may_suspend() || task::is_unwinding() {
-            return Taken::Empty;
+            return TryRecv::Empty;
         }
         let until = clock::now() + PATIENCE;
         loop {
@@ -47,7 +48,7 @@ impl<T> Channel<T> {
             let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
             if !unsafe { Channel::line_up_to_meet(&mut locked, at) } {
-                return Taken::Empty;
+                return TryRecv::Empty;
             }
             drop(locked);
             // SAFETY: N1: written just now.
@@ -56,13 +57,13 @@ impl<T> Channel<T> {
             // SAFETY: N1: the wait is over.
             locked = match unsafe { self.received(at, outcome) } {
                 // SAFETY: N2: the value is in its place.
-                Ok(()) => return Taken::Value(unsafe { Waiting::take(at) }),
+                Ok(()) => return TryRecv::Value(unsafe { Waiting::take(at) }),
                 Err(locked) => locked,
             };
             // The value did not come. If there is still an offer, it is a new one or that of
             // another select.
-            match locked.take() {
-                Taken::Empty if locked.has_offer() && clock::now() < until => {}
+            match locked.try_recv() {
+                TryRecv::Empty if locked.has_offer() && clock::now() < until => {}
                 taken => return taken,
             }
         }

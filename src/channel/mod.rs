@@ -31,19 +31,22 @@
 //! The values of one sender arrive in the order in which it sent them. Waiters are served in the
 //! order in which they arrived.
 
-mod at_once;
+mod clockwork;
 mod closer;
 mod core;
 mod ends;
 mod errors;
+mod fast_path;
 mod flavours;
 mod halves;
+mod hand_over;
 mod iter;
 mod meeting;
 mod receiver;
 mod reservation;
 mod select;
 mod sender;
+mod settle;
 mod source;
 mod state;
 mod waits;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::closer::Closer;
-use super::core::{Channel, Taken};
+use super::core::Channel;
 use super::errors::{RecvError, RecvTimeoutError, TryRecvError};
+use super::fast_path::TryRecv;
 use super::iter::{IntoIter, Iter, Results, TryIter};
 use super::waits::NotReceived;
 use crate::base::clock;
@@ -133,9 +134,9 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.channel.poll() {
-            Taken::Value(value) => Ok(value),
-            Taken::Empty => Err(TryRecvError::Empty),
-            Taken::Disconnected => Err(TryRecvError::Disconnected),
+            TryRecv::Value(value) => Ok(value),
+            TryRecv::Empty => Err(TryRecvError::Empty),
+            TryRecv::Disconnected => Err(TryRecvError::Disconnected),
         }
     }
 

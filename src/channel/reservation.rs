@@ -23,8 +23,10 @@
 use std::fmt;
 use std::mem;
 
-use super::core::{Channel, Locked, Offered, ROOM};
-use super::state::Overflow;
+use super::core::{Channel, ChannelGuard};
+use super::fast_path::TrySend;
+use super::settle::ROOM;
+use super::state::Phase;
 use super::waits::NotSent;
 use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
 use crate::task;
@@ -76,14 +78,14 @@ fn would_receive(node: &Node) -> bool {
     !matches!(node.role(), Role::Notify | Role::Peek)
 }
 
-impl<T> Locked<'_, T> {
+impl<T> ChannelGuard<'_, T> {
     fn reserve(&mut self, picky: bool) -> Option<What> {
-        if self.state.closed || self.state.overflow != Overflow::Wait {
+        if self.state.is_closed() || !self.state.makes_senders_wait() {
             return Some(What::Nothing);
         }
         if self.state.capacity == 0 {
             let number = self.next_number();
-            self.queue.seek(|node| {
+            self.receivers.seek(|node| {
                 let refuses = node.predicate().is_some() || node.role() == Role::Look;
                 let free = node.reserved.get() == 0 && would_receive(node) && (picky || !refuses);
                 (free && !node.is_dead()).then(|| node.reserved.set(number))
@@ -97,16 +99,16 @@ impl<T> Locked<'_, T> {
         None
     }
 
-    /// Returns whether [`Locked::reserve`] would succeed.
+    /// Returns whether [`ChannelGuard::reserve`] would succeed.
     pub(super) fn can_reserve(&self) -> bool {
         self.can_reserve_but(|_| false)
     }
 
-    /// Returns whether [`Locked::reserve`] would succeed without the receivers that are the
+    /// Returns whether [`ChannelGuard::reserve`] would succeed without the receivers that are the
     /// caller's `own`.
     pub(super) fn can_reserve_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let state = &*self.state;
-        if state.closed || state.overflow != Overflow::Wait {
+        if state.is_closed() || !state.makes_senders_wait() {
             return true;
         }
         if state.capacity != 0 {
@@ -116,7 +118,7 @@ impl<T> Locked<'_, T> {
             let free = node.reserved.get() == 0 && would_receive(node);
             (free && !node.is_dead() && !own(node)).then_some(())
         };
-        self.queue.seek(free).is_some()
+        self.receivers.seek(free).is_some()
     }
 
     pub(super) fn next_number(&mut self) -> usize {
@@ -131,7 +133,7 @@ impl<T> Locked<'_, T> {
         self.has_offer_but(|_| false)
     }
 
-    /// Does the same as [`Locked::has_offer`], without the offers that are the caller's `own`.
+    /// Does the same as [`ChannelGuard::has_offer`], without the offers that are the caller's `own`.
     #[inline]
     pub(super) fn has_offer_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let offer = |node: &Node| {
@@ -174,22 +176,26 @@ impl<T> Locked<'_, T> {
 
     fn still_waits(&self, number: usize) -> bool {
         let waits = |node: &Node| (node.reserved.get() == number && !node.is_dead()).then_some(());
-        self.queue.seek(waits).is_some()
+        self.receivers.seek(waits).is_some()
     }
 
-    /// Puts a value where the next receiver finds it, even if there is no room.
-    pub(super) fn keep_for_the_next(&mut self, value: T) {
-        self.state.buffer.push_back(value);
+    /// Puts a value into the channel. The caller has made sure that there is room.
+    fn put(&mut self, value: T) {
+        let back = if self.state.buffer.is_empty() { self.hand_over(value) } else { Err(value) };
+        if let Err(value) = back {
+            self.state.buffer.push_back(value);
+        }
+        if self.state.is_oneshot() {
+            self.sent_the_last();
+        }
         self.settle();
-        // On a rendezvous channel, `settle` passes over waiters that only look.
-        self.notify_receiver();
     }
 
     /// Ends a poll whose value has been sent, if it did not get the value itself. An older receiver
     /// may have received it.
     fn dismiss_poll(&mut self) {
-        let Locked { queue, woken, .. } = self;
-        let queue: &Queue = queue;
+        let ChannelGuard { receivers, woken, .. } = self;
+        let queue: &Queue = receivers;
         queue.seek(|node| -> Option<()> {
             if node.role() == Role::Meet && node.reserved.get() == 0 {
                 queue.remove(node);
@@ -204,7 +210,7 @@ impl<T> Locked<'_, T> {
     /// Makes the receiver with this number free again. It keeps its place in the line, unless it
     /// has to look again.
     fn release_receiver(&mut self, number: usize) {
-        let queue: &Queue = &self.queue;
+        let queue: &Queue = &self.receivers;
         queue.seek(|node| {
             if node.reserved.get() != number {
                 return None;
@@ -255,7 +261,7 @@ impl<'a, T> Reservation<'a, T> {
     pub(super) fn send(mut self, value: T) -> Result<(), NotSent<T>> {
         let channel = self.channel;
         let (locked, offered) = self.use_up(value);
-        if let Offered::Full(value) = offered {
+        if let TrySend::Full(value) = offered {
             if park::may_suspend() && !task::is_unwinding() {
                 return channel.send_in_line(locked, value, None);
             }
@@ -272,36 +278,36 @@ impl<'a, T> Reservation<'a, T> {
     /// the next receiver gets the value, as if the first had taken it and given it back.
     pub(super) fn send_at_once(mut self, value: T) -> Result<(), NotSent<T>> {
         let (mut locked, offered) = self.use_up(value);
-        if let Offered::Full(value) = offered {
-            locked.keep_for_the_next(value);
+        if let TrySend::Full(value) = offered {
+            locked.overfill(value);
             return Ok(());
         }
         drop(locked);
         sent(offered)
     }
 
-    fn use_up(&mut self, value: T) -> (Locked<'a, T>, Offered<T>) {
+    fn use_up(&mut self, value: T) -> (ChannelGuard<'a, T>, TrySend<T>) {
         let mut locked = self.channel.lock();
         let offered = match mem::replace(&mut self.what, What::Nothing) {
             What::Room => {
                 locked.state.reserved -= 1;
-                if locked.state.discards {
-                    Offered::Disconnected(value)
+                if locked.state.phase == Phase::Discarding {
+                    TrySend::Disconnected(value)
                 } else {
                     // There is room, even if the channel has been closed meanwhile.
                     locked.put(value);
-                    Offered::Accepted
+                    TrySend::Accepted
                 }
             }
             What::Receiver(number) => {
                 locked
-                    .queue
+                    .receivers
                     .seek(|node| (node.reserved.get() == number).then(|| node.reserved.set(0)));
-                let offered = locked.offer(value);
+                let offered = locked.try_send(value);
                 locked.dismiss_poll();
                 offered
             }
-            What::Nothing => locked.offer(value),
+            What::Nothing => locked.try_send(value),
         };
         (locked, offered)
     }
@@ -309,10 +315,10 @@ impl<'a, T> Reservation<'a, T> {
 
 /// Returns the result of a send that did not wait. An evicted value is dropped here, without the
 /// lock.
-fn sent<T>(offered: Offered<T>) -> Result<(), NotSent<T>> {
+fn sent<T>(offered: TrySend<T>) -> Result<(), NotSent<T>> {
     match offered {
-        Offered::Accepted | Offered::Evicted(_) => Ok(()),
-        Offered::Disconnected(value) | Offered::Full(value) => Err(NotSent::Disconnected(value)),
+        TrySend::Accepted | TrySend::Evicted(_) => Ok(()),
+        TrySend::Disconnected(value) | TrySend::Full(value) => Err(NotSent::Disconnected(value)),
     }
 }
 

@@ -5,7 +5,8 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::core::{Channel, DISCONNECTED, Locked, Offered, Taken};
+use super::core::{Channel, ChannelGuard, DISCONNECTED};
+use super::fast_path::{TryRecv, TrySend};
 use super::state::ROOMY;
 use crate::base::clock;
 use crate::base::sync::keep_away;
@@ -28,13 +29,13 @@ const MOMENT: Duration = Duration::from_micros(3);
 const LOOKS_OF_A_TASK: u32 = 3;
 const MOMENT_OF_A_TASK: Duration = Duration::from_micros(1);
 
-impl<T> Locked<'_, T> {
+impl<T> ChannelGuard<'_, T> {
     /// Returns how often to look again before waiting in line. The other side is likely to move
     /// many values in the time that it takes to put this thread to sleep and wake it.
     #[cold]
     fn looks(&self) -> u32 {
         let bounded_and_roomy = (ROOMY..usize::MAX).contains(&self.state.capacity);
-        if !bounded_and_roomy || cfg!(loom) || self.state.clockwork.is_some() {
+        if !bounded_and_roomy || cfg!(loom) || self.state.next_due().is_some() {
             return 0;
         }
         match host() {
@@ -224,7 +225,7 @@ impl<T> Channel<T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn line_up_to_send(
-        locked: &mut Locked<'_, T>,
+        locked: &mut ChannelGuard<'_, T>,
         value: T,
         at: *mut Waiting<T>,
         patience: Patience,
@@ -279,7 +280,7 @@ impl<T> Channel<T> {
     #[inline(always)]
     #[track_caller]
     pub(super) unsafe fn line_up_to_receive(
-        locked: &mut Locked<'_, T>,
+        locked: &mut ChannelGuard<'_, T>,
         at: *mut Waiting<T>,
         patience: Patience,
     ) {
@@ -292,7 +293,7 @@ impl<T> Channel<T> {
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
-        unsafe { locked.queue.push(node) };
+        unsafe { locked.receivers.push(node) };
         locked.pair(node);
     }
 
@@ -302,7 +303,10 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
-    pub(super) unsafe fn line_up_to_meet(locked: &mut Locked<'_, T>, at: *mut Waiting<T>) -> bool {
+    pub(super) unsafe fn line_up_to_meet(
+        locked: &mut ChannelGuard<'_, T>,
+        at: *mut Waiting<T>,
+    ) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             Waiting::put(at, Role::Meet, "a value that a select is making", MaybeUninit::uninit());
@@ -310,10 +314,10 @@ impl<T> Channel<T> {
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
-        unsafe { locked.queue.push(node) };
+        unsafe { locked.receivers.push(node) };
         let paired = locked.pair(node);
         if !paired {
-            locked.queue.remove(node);
+            locked.receivers.remove(node);
         }
         paired
     }
@@ -328,14 +332,14 @@ impl<T> Channel<T> {
         &self,
         at: *mut Waiting<T>,
         outcome: u32,
-    ) -> Result<(), Locked<'_, T>> {
+    ) -> Result<(), ChannelGuard<'_, T>> {
         if outcome == WOKEN {
             // The claimer has written the value.
             return Ok(());
         }
         let locked = self.lock();
         // SAFETY: N1, the caller's promise.
-        locked.queue.remove(unsafe { Waiting::node(at) });
+        locked.receivers.remove(unsafe { Waiting::node(at) });
         Err(locked)
     }
 
@@ -347,11 +351,11 @@ impl<T> Channel<T> {
         if !task::is_unwinding() {
             return Err(NotSent::Cancelled(value));
         }
-        let offered = self.lock().offer(value);
+        let offered = self.lock().try_send(value);
         match offered {
-            Offered::Accepted | Offered::Evicted(_) => Ok(()),
-            Offered::Full(value) => Err(NotSent::Cancelled(value)),
-            Offered::Disconnected(value) => Err(NotSent::Disconnected(value)),
+            TrySend::Accepted | TrySend::Evicted(_) => Ok(()),
+            TrySend::Full(value) => Err(NotSent::Cancelled(value)),
+            TrySend::Disconnected(value) => Err(NotSent::Disconnected(value)),
         }
     }
 
@@ -362,7 +366,7 @@ impl<T> Channel<T> {
             return self.send_without_a_wait(value);
         }
         let mut locked = self.lock();
-        let offered = locked.offer(value);
+        let offered = locked.try_send(value);
         self.send_offered(locked, offered, deadline)
     }
 
@@ -370,25 +374,25 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn send_offered(
         &self,
-        locked: Locked<'_, T>,
-        offered: Offered<T>,
+        locked: ChannelGuard<'_, T>,
+        offered: TrySend<T>,
         deadline: Option<Instant>,
     ) -> Result<(), NotSent<T>> {
         match offered {
-            Offered::Accepted => Ok(()),
-            Offered::Full(value) => match locked.looks() {
+            TrySend::Accepted => Ok(()),
+            TrySend::Full(value) => match locked.looks() {
                 0 => self.send_in_line(locked, value, deadline),
                 looks => {
                     drop(locked);
                     self.send_after_a_moment(value, deadline, looks)
                 }
             },
-            Offered::Evicted(old) => {
+            TrySend::Evicted(old) => {
                 drop(locked);
                 drop(old);
                 Ok(())
             }
-            Offered::Disconnected(value) => {
+            TrySend::Disconnected(value) => {
                 drop(locked);
                 Err(NotSent::Disconnected(value))
             }
@@ -399,7 +403,7 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn send_in_line(
         &self,
-        mut locked: Locked<'_, T>,
+        mut locked: ChannelGuard<'_, T>,
         value: T,
         deadline: Option<Instant>,
     ) -> Result<(), NotSent<T>> {
@@ -431,13 +435,13 @@ impl<T> Channel<T> {
     #[track_caller]
     fn recv_now_or_until(
         &self,
-        mut locked: Locked<'_, T>,
+        mut locked: ChannelGuard<'_, T>,
         deadline: Option<Instant>,
     ) -> Result<T, NotReceived> {
-        match locked.take() {
-            Taken::Value(value) => Ok(value),
-            Taken::Disconnected => Err(NotReceived::Disconnected),
-            Taken::Empty => self.recv_later(locked, deadline),
+        match locked.try_recv() {
+            TryRecv::Value(value) => Ok(value),
+            TryRecv::Disconnected => Err(NotReceived::Disconnected),
+            TryRecv::Empty => self.recv_later(locked, deadline),
         }
     }
 
@@ -445,7 +449,7 @@ impl<T> Channel<T> {
     #[track_caller]
     pub(super) fn recv_later(
         &self,
-        locked: Locked<'_, T>,
+        locked: ChannelGuard<'_, T>,
         deadline: Option<Instant>,
     ) -> Result<T, NotReceived> {
         match locked.looks() {
@@ -460,7 +464,11 @@ impl<T> Channel<T> {
     /// Completes a receive without a deadline after its wait ended without a value.
     #[cold]
     #[track_caller]
-    pub(super) fn recv_after(&self, locked: Locked<'_, T>, outcome: u32) -> Result<T, NotReceived> {
+    pub(super) fn recv_after(
+        &self,
+        locked: ChannelGuard<'_, T>,
+        outcome: u32,
+    ) -> Result<T, NotReceived> {
         match Ended::by(outcome, locked) {
             Ended::Otherwise(error) => Err(error),
             Ended::ToLookAgain(locked) => self.recv_now_or_until(locked, None),
@@ -479,14 +487,14 @@ impl<T> Channel<T> {
         for look in 1.. {
             let is_last = !pass_a_moment() || look == looks;
             let mut locked = self.lock();
-            value = match locked.offer(value) {
+            value = match locked.try_send(value) {
                 // `Evicted` does not occur: a channel that was full makes senders wait.
-                Offered::Accepted | Offered::Evicted(_) => return Ok(()),
-                Offered::Full(value) if is_last => {
+                TrySend::Accepted | TrySend::Evicted(_) => return Ok(()),
+                TrySend::Full(value) if is_last => {
                     return self.send_in_line(locked, value, deadline);
                 }
-                Offered::Full(value) => value,
-                Offered::Disconnected(value) => {
+                TrySend::Full(value) => value,
+                TrySend::Disconnected(value) => {
                     drop(locked);
                     return Err(NotSent::Disconnected(value));
                 }
@@ -502,11 +510,11 @@ impl<T> Channel<T> {
         for look in 1.. {
             let is_last = !pass_a_moment() || look == looks;
             let mut locked = self.lock();
-            match locked.take() {
-                Taken::Value(value) => return Ok(value),
-                Taken::Disconnected => return Err(NotReceived::Disconnected),
-                Taken::Empty if is_last => return self.recv_in_line(locked, deadline),
-                Taken::Empty => {}
+            match locked.try_recv() {
+                TryRecv::Value(value) => return Ok(value),
+                TryRecv::Disconnected => return Err(NotReceived::Disconnected),
+                TryRecv::Empty if is_last => return self.recv_in_line(locked, deadline),
+                TryRecv::Empty => {}
             }
         }
         unreachable!("the last look returns")
@@ -516,14 +524,14 @@ impl<T> Channel<T> {
     #[track_caller]
     fn recv_in_line<'a>(
         &'a self,
-        mut locked: Locked<'a, T>,
+        mut locked: ChannelGuard<'a, T>,
         deadline: Option<Instant>,
     ) -> Result<T, NotReceived> {
         loop {
             if deadline.is_some_and(|deadline| deadline <= clock::now()) {
                 return Err(NotReceived::TimedOut);
             }
-            let due = locked.state.clockwork.as_ref().map(|clockwork| clockwork.next);
+            let due = locked.state.next_due();
             let until = match (deadline, due) {
                 (Some(own), Some(due)) => Some(own.min(due)),
                 (own, due) => own.or(due),
@@ -545,10 +553,10 @@ impl<T> Channel<T> {
                 Ended::Otherwise(error) => return Err(error),
                 Ended::ToLookAgain(locked) => locked,
             };
-            match locked.take() {
-                Taken::Value(value) => return Ok(value),
-                Taken::Disconnected => return Err(NotReceived::Disconnected),
-                Taken::Empty => {}
+            match locked.try_recv() {
+                TryRecv::Value(value) => return Ok(value),
+                TryRecv::Disconnected => return Err(NotReceived::Disconnected),
+                TryRecv::Empty => {}
             }
             if outcome == TIMED_OUT && until == deadline {
                 return Err(NotReceived::TimedOut);
@@ -560,11 +568,11 @@ impl<T> Channel<T> {
 /// The end of a receiver's wait that got no value.
 enum Ended<'a, T> {
     Otherwise(NotReceived),
-    ToLookAgain(Locked<'a, T>),
+    ToLookAgain(ChannelGuard<'a, T>),
 }
 
 impl<'a, T> Ended<'a, T> {
-    fn by(outcome: u32, locked: Locked<'a, T>) -> Ended<'a, T> {
+    fn by(outcome: u32, locked: ChannelGuard<'a, T>) -> Ended<'a, T> {
         match outcome {
             DISCONNECTED => Ended::Otherwise(NotReceived::Disconnected),
             CANCELLED => {

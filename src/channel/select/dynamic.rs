@@ -5,8 +5,8 @@ use std::fmt;
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::super::core::Taken;
 use super::super::errors::{RecvError, SendError};
+use super::super::fast_path::TryRecv;
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
@@ -57,8 +57,8 @@ impl<T: Send> Operation for Receiver<T> {
             // fetched.
             locked.state.reserved += 1;
         }
-        let taken = match locked.take() {
-            Taken::Empty if locked.has_offer() => {
+        let taken = match locked.try_recv() {
+            TryRecv::Empty if locked.has_offer() => {
                 if waits {
                     return Attempt::Offer;
                 }
@@ -69,15 +69,15 @@ impl<T: Send> Operation for Receiver<T> {
             taken => taken,
         };
         match taken {
-            Taken::Value(value) => {
+            TryRecv::Value(value) => {
                 let number = locked.next_number();
                 // Tickets made here are odd. Tickets of nodes are even.
                 let ticket = number.wrapping_mul(2) | 1;
                 locked.state.handed.push(Handed { ticket, value });
                 Attempt::Done(Token::Value(ticket, buffered))
             }
-            Taken::Empty => Attempt::Nothing,
-            Taken::Disconnected => Attempt::Done(Token::Disconnected),
+            TryRecv::Empty => Attempt::Nothing,
+            TryRecv::Disconnected => Attempt::Done(Token::Disconnected),
         }
     }
 
