@@ -55,50 +55,39 @@ impl<T> ChannelGuard<'_, T> {
     /// Sends without waiting.
     #[inline(always)]
     pub(super) fn try_send(&mut self, value: T) -> TrySend<T> {
-        if self.state.phase == Phase::Open {
-            return self.admit(value);
-        }
-        self.try_send_unless_closed(value)
-    }
-
-    /// Sends on a channel that accepts at most one more value.
-    #[inline(never)]
-    fn try_send_unless_closed(&mut self, value: T) -> TrySend<T> {
         if self.state.is_closed() {
             return TrySend::Disconnected(value);
         }
-        let sent = self.admit(value);
-        if let TrySend::Accepted = sent {
-            self.sent_the_last();
-        }
-        sent
+        self.admit(value)
     }
 
-    /// Sends on a channel that accepts values.
+    /// Sends without waiting, whether the channel is closed or not.
     #[inline(always)]
-    fn admit(&mut self, mut value: T) -> TrySend<T> {
+    pub(super) fn admit(&mut self, mut value: T) -> TrySend<T> {
         if !self.receivers.is_empty() && self.state.buffer.is_empty() {
             match self.hand_over(value) {
-                Ok(()) => return TrySend::Accepted,
+                Ok(()) => {
+                    self.sent();
+                    return TrySend::Accepted;
+                }
                 Err(back) => value = back,
             }
         }
         if self.state.has_room() {
             self.state.buffer.push_back(value);
+            self.sent();
             return TrySend::Accepted;
         }
         match self.state.kind {
             ChannelKind::Dropping => TrySend::Evicted(value),
-            ChannelKind::Sliding => self.displace_oldest(value),
+            ChannelKind::Sliding => {
+                let oldest = self.state.buffer.pop_front();
+                self.state.buffer.push_back(value);
+                self.settle();
+                oldest.map_or(TrySend::Accepted, TrySend::Evicted)
+            }
             _ => TrySend::Full(value),
         }
-    }
-
-    fn displace_oldest(&mut self, value: T) -> TrySend<T> {
-        let oldest = self.state.buffer.pop_front();
-        self.state.buffer.push_back(value);
-        self.settle();
-        oldest.map_or(TrySend::Accepted, TrySend::Evicted)
     }
 
     /// Sends even if there is no room: the next receiver gets the value.

@@ -12,11 +12,12 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
+use super::blocking::RecvEnd;
 use super::core::{Channel, ChannelGuard};
 use super::fast_path::TryRecv;
-use super::waits::Waiting;
+use super::waiting::{Patience, Waiting};
 use crate::base::clock;
-use crate::park::{self, Mode};
+use crate::park::{self, Mode, Role};
 use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
@@ -47,18 +48,18 @@ impl<T> Channel<T> {
             let mut waiting = MaybeUninit::uninit();
             let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-            if !unsafe { Channel::line_up_to_meet(&mut locked, at) } {
+            if !unsafe { locked.register_poll(at) } {
                 return TryRecv::Empty;
             }
             drop(locked);
             // SAFETY: N1: written just now.
-            let waiter = unsafe { Waiting::waiter(at) };
-            let outcome = task::wait(waiter, Some(until), Mode::Uninterruptible);
+            let outcome = unsafe { Waiting::wait(at, Some(until), Mode::Uninterruptible) };
             // SAFETY: N1: the wait is over.
             locked = match unsafe { self.received(at, outcome) } {
                 // SAFETY: N2: the value is in its place.
-                Ok(()) => return TryRecv::Value(unsafe { Waiting::take(at) }),
-                Err(locked) => locked,
+                RecvEnd::Received => return TryRecv::Value(unsafe { Waiting::take(at) }),
+                RecvEnd::Failed(_) => self.lock(),
+                RecvEnd::LookAgain(locked) => locked,
             };
             // The value did not come. If there is still an offer, it is a new one or that of
             // another select.
@@ -67,5 +68,28 @@ impl<T> Channel<T> {
                 taken => return taken,
             }
         }
+    }
+}
+
+impl<T> ChannelGuard<'_, T> {
+    /// Registers a receive that found nothing but an offer, and claims the offer. Returns `false`
+    /// if the offer is gone. Then nothing is registered.
+    ///
+    /// # Safety
+    /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
+    #[track_caller]
+    unsafe fn register_poll(&mut self, at: *mut Waiting<T>) -> bool {
+        let (what, place) = ("a value that a select is making", MaybeUninit::uninit());
+        // SAFETY: the caller's promise.
+        unsafe { Waiting::put(at, Role::Meet, what, place, Patience::Parks) };
+        // SAFETY: N1, the caller's promise.
+        let node = unsafe { Waiting::node(at) };
+        // SAFETY: N1, as above.
+        unsafe { self.receivers.push(node) };
+        let paired = self.pair(node);
+        if !paired {
+            self.receivers.remove(node);
+        }
+        paired
     }
 }

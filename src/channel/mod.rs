@@ -31,6 +31,7 @@
 //! The values of one sender arrive in the order in which it sent them. Waiters are served in the
 //! order in which they arrived.
 
+mod blocking;
 mod clockwork;
 mod closer;
 mod core;
@@ -38,7 +39,6 @@ mod ends;
 mod errors;
 mod fast_path;
 mod flavours;
-mod halves;
 mod hand_over;
 mod iter;
 mod meeting;
@@ -49,7 +49,7 @@ mod sender;
 mod settle;
 mod source;
 mod state;
-mod waits;
+mod waiting;
 
 pub use closer::Closer;
 pub use errors::{

@@ -23,22 +23,23 @@
 use std::fmt;
 use std::mem;
 
+use super::blocking::NotSent;
 use super::core::{Channel, ChannelGuard};
 use super::fast_path::TrySend;
 use super::settle::ROOM;
 use super::state::Phase;
-use super::waits::NotSent;
+
 use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
 use crate::task;
 
 /// A reservation, which is given back when it is dropped.
 pub(crate) struct Reservation<'a, T> {
     channel: &'a Channel<T>,
-    what: What,
+    target: ReservedFor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ReservedFor {
     Room,
     /// The receiver whose node carries this number.
     Receiver(usize),
@@ -55,21 +56,21 @@ impl<T> Channel<T> {
     /// Reserves without waiting. If `picky` is false, receivers that may refuse the value are
     /// passed over.
     pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
-        let what = self.lock().reserve(picky)?;
-        Some(Reservation { channel: self, what })
+        let target = self.lock().reserve(picky)?;
+        Some(Reservation { channel: self, target })
     }
 
     /// Returns the reservation that the claimer of an offer has made for it.
     pub(super) fn reserved_for(&self, offer: &Node) -> Option<Reservation<'_, T>> {
-        let what = match offer.reserved.get() {
+        let target = match offer.reserved.get() {
             // The channel has been closed. The owner of the offer finds that out itself.
             0 => return None,
-            ROOM => What::Room,
+            ROOM => ReservedFor::Room,
             // If the receiver has left again, the select continues with all its arms.
             number if !self.lock().still_waits(number) => return None,
-            number => What::Receiver(number),
+            number => ReservedFor::Receiver(number),
         };
-        Some(Reservation { channel: self, what })
+        Some(Reservation { channel: self, target })
     }
 }
 
@@ -79,9 +80,9 @@ fn would_receive(node: &Node) -> bool {
 }
 
 impl<T> ChannelGuard<'_, T> {
-    fn reserve(&mut self, picky: bool) -> Option<What> {
+    fn reserve(&mut self, picky: bool) -> Option<ReservedFor> {
         if self.state.is_closed() || !self.state.makes_senders_wait() {
-            return Some(What::Nothing);
+            return Some(ReservedFor::Nothing);
         }
         if self.state.capacity == 0 {
             let number = self.next_number();
@@ -90,11 +91,11 @@ impl<T> ChannelGuard<'_, T> {
                 let free = node.reserved.get() == 0 && would_receive(node) && (picky || !refuses);
                 (free && !node.is_dead()).then(|| node.reserved.set(number))
             })?;
-            return Some(What::Receiver(number));
+            return Some(ReservedFor::Receiver(number));
         }
         if self.state.has_room() {
             self.state.reserved += 1;
-            return Some(What::Room);
+            return Some(ReservedFor::Room);
         }
         None
     }
@@ -179,18 +180,6 @@ impl<T> ChannelGuard<'_, T> {
         self.receivers.seek(waits).is_some()
     }
 
-    /// Puts a value into the channel. The caller has made sure that there is room.
-    fn put(&mut self, value: T) {
-        let back = if self.state.buffer.is_empty() { self.hand_over(value) } else { Err(value) };
-        if let Err(value) = back {
-            self.state.buffer.push_back(value);
-        }
-        if self.state.is_oneshot() {
-            self.sent_the_last();
-        }
-        self.settle();
-    }
-
     /// Ends a poll whose value has been sent, if it did not get the value itself. An older receiver
     /// may have received it.
     fn dismiss_poll(&mut self) {
@@ -239,99 +228,94 @@ impl<'a, T> Reservation<'a, T> {
     /// Converts the reservation into a number. It is not given back. [`Reservation::from_number`]
     /// converts the number into a reservation again.
     pub(super) fn into_number(mut self) -> usize {
-        match mem::replace(&mut self.what, What::Nothing) {
-            What::Nothing => 0,
-            What::Room => ROOM,
-            What::Receiver(number) => number,
+        match mem::replace(&mut self.target, ReservedFor::Nothing) {
+            ReservedFor::Nothing => 0,
+            ReservedFor::Room => ROOM,
+            ReservedFor::Receiver(number) => number,
         }
     }
 
     /// Returns the reservation that the number stands for.
     pub(super) fn from_number(channel: &'a Channel<T>, number: usize) -> Reservation<'a, T> {
-        let what = match number {
-            0 => What::Nothing,
-            ROOM => What::Room,
-            number => What::Receiver(number),
+        let target = match number {
+            0 => ReservedFor::Nothing,
+            ROOM => ReservedFor::Room,
+            number => ReservedFor::Receiver(number),
         };
-        Reservation { channel, what }
+        Reservation { channel, target }
     }
 
     /// Sends the value for which this reservation was made. Waits only if the receiver has left
     /// meanwhile or refuses the value.
     pub(super) fn send(mut self, value: T) -> Result<(), NotSent<T>> {
         let channel = self.channel;
-        let (locked, offered) = self.use_up(value);
-        if let TrySend::Full(value) = offered {
-            if park::may_suspend() && !task::is_unwinding() {
-                return channel.send_in_line(locked, value, None);
+        let (locked, attempt) = self.use_up(value);
+        match attempt {
+            TrySend::Full(value) if !park::may_suspend() || task::is_unwinding() => {
+                drop(locked);
+                park::refuse_if_no_suspend();
+                task::cancelled_wait();
+                Err(NotSent::Cancelled(value))
             }
-            drop(locked);
-            park::refuse_if_no_suspend();
-            task::cancelled_wait();
-            return Err(NotSent::Cancelled(value));
+            attempt => channel.complete_send(locked, attempt, None),
         }
-        drop(locked);
-        sent(offered)
     }
 
     /// Sends the value without waiting. If the receiver has left meanwhile or refuses the value,
     /// the next receiver gets the value, as if the first had taken it and given it back.
     pub(super) fn send_at_once(mut self, value: T) -> Result<(), NotSent<T>> {
-        let (mut locked, offered) = self.use_up(value);
-        if let TrySend::Full(value) = offered {
-            locked.overfill(value);
-            return Ok(());
+        let channel = self.channel;
+        let (mut locked, attempt) = self.use_up(value);
+        match attempt {
+            TrySend::Full(value) => {
+                locked.overfill(value);
+                Ok(())
+            }
+            attempt => channel.complete_send(locked, attempt, None),
         }
-        drop(locked);
-        sent(offered)
     }
 
     fn use_up(&mut self, value: T) -> (ChannelGuard<'a, T>, TrySend<T>) {
         let mut locked = self.channel.lock();
-        let offered = match mem::replace(&mut self.what, What::Nothing) {
-            What::Room => {
+        let attempt = match mem::replace(&mut self.target, ReservedFor::Nothing) {
+            ReservedFor::Room => {
                 locked.state.reserved -= 1;
                 if locked.state.phase == Phase::Discarding {
                     TrySend::Disconnected(value)
                 } else {
-                    // There is room, even if the channel has been closed meanwhile.
-                    locked.put(value);
+                    // There is a place for the value, even if the channel has been closed
+                    // meanwhile, or overfilled.
+                    match locked.admit(value) {
+                        TrySend::Full(value) => locked.overfill(value),
+                        _ => locked.settle(),
+                    }
                     TrySend::Accepted
                 }
             }
-            What::Receiver(number) => {
+            ReservedFor::Receiver(number) => {
                 locked
                     .receivers
                     .seek(|node| (node.reserved.get() == number).then(|| node.reserved.set(0)));
-                let offered = locked.try_send(value);
+                let attempt = locked.try_send(value);
                 locked.dismiss_poll();
-                offered
+                attempt
             }
-            What::Nothing => locked.try_send(value),
+            ReservedFor::Nothing => locked.try_send(value),
         };
-        (locked, offered)
-    }
-}
-
-/// Returns the result of a send that did not wait. An evicted value is dropped here, without the
-/// lock.
-fn sent<T>(offered: TrySend<T>) -> Result<(), NotSent<T>> {
-    match offered {
-        TrySend::Accepted | TrySend::Evicted(_) => Ok(()),
-        TrySend::Disconnected(value) | TrySend::Full(value) => Err(NotSent::Disconnected(value)),
+        (locked, attempt)
     }
 }
 
 impl<T> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
-        match self.what {
-            What::Nothing => {}
-            What::Room => self.channel.do_unlocked((), |channel, ()| {
+        match self.target {
+            ReservedFor::Nothing => {}
+            ReservedFor::Room => self.channel.do_unlocked((), |channel, ()| {
                 let mut locked = channel.lock();
                 locked.state.reserved -= 1;
                 locked.settle();
             }),
-            What::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
+            ReservedFor::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
                 channel.lock().release_receiver(number);
             }),
         }
@@ -340,6 +324,6 @@ impl<T> Drop for Reservation<'_, T> {
 
 impl<T> fmt::Debug for Reservation<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("what", &self.what).finish_non_exhaustive()
+        f.debug_struct("Reservation").field("target", &self.target).finish_non_exhaustive()
     }
 }

@@ -5,12 +5,12 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::blocking::NotSent;
 use super::closer::Closer;
 use super::core::Channel;
 use super::errors::{SendError, SendTimeoutError, TrySendError};
 use super::fast_path::TrySend;
 use super::reservation::Reservation;
-use super::waits::NotSent;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::park::Node;
@@ -56,7 +56,7 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
     /// ```
-    #[inline(always)] // for the same reason as in `channel::halves`
+    #[inline(always)] // for the same reason as in `channel::blocking`
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.channel.send(value).map_err(send_error)

@@ -13,8 +13,16 @@ use crate::park::{Queue, Role, Woken};
 pub(super) const ROOM: usize = usize::MAX;
 
 impl<T> ChannelGuard<'_, T> {
-    /// Closes a oneshot channel, whose value has been accepted.
-    pub(super) fn sent_the_last(&mut self) {
+    /// Completes a send after the value has been accepted: closes a oneshot channel.
+    #[inline(always)]
+    pub(super) fn sent(&mut self) {
+        if self.state.is_oneshot() {
+            self.close_oneshot();
+        }
+    }
+
+    #[cold]
+    fn close_oneshot(&mut self) {
         self.close();
         // These senders waited for the only place, which was reserved. It has been used now.
         claim_all(&self.state.senders, Role::Value, &mut self.woken);
@@ -32,8 +40,8 @@ impl<T> ChannelGuard<'_, T> {
     pub(super) fn settle(&mut self) {
         loop {
             while self.state.has_room() && self.admit_sender() {
-                if self.state.is_oneshot() && !self.state.buffer.is_empty() {
-                    self.sent_the_last();
+                if !self.state.buffer.is_empty() {
+                    self.sent();
                 }
             }
             if self.receivers.is_empty() {
