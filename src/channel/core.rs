@@ -42,8 +42,9 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-/// The outcome of a wait that ended because the channel is disconnected.
-pub(super) const DISCONNECTED: u32 = u32::MAX - 1;
+/// The ends of a wait with a single node: the value was handed over, or the channel is disconnected.
+pub(super) const GIVEN: u32 = 0;
+pub(super) const DISCONNECTED: u32 = 1;
 
 /// A channel. The fields that change with each value come first, so that they share a cache line:
 /// the lock, the buffer's ends and the lines of waiters.
@@ -568,7 +569,7 @@ fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     queue.seek(|node| -> Option<()> {
         queue.remove(node);
         let is_blind = node.role() == blind || node.role() == Role::Meet;
-        let claimed = if is_blind { node.claim_as(DISCONNECTED) } else { node.claim() };
+        let claimed = if is_blind { node.claim_arm(DISCONNECTED) } else { node.claim() };
         if claimed {
             woken.push(node);
         }

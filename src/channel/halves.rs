@@ -1,5 +1,5 @@
 //! Sends and receives without a deadline, the most frequent operations of tasks. Each tries the
-//! fast path first, and otherwise waits in two halves (see [`task::away`]).
+//! fast path first, and otherwise waits in two halves (see [`park::in_halves`]).
 //!
 //! Only the fast path and the switch are inlined into the user's function.
 #![expect(unsafe_code, reason = "registers waits on the user's stack")]
@@ -7,18 +7,10 @@
 use std::mem::MaybeUninit;
 
 use super::core::{Channel, Offered, Taken};
-use super::waits::{NotReceived, NotSent, Patience, Waiting};
+use super::waits::{NotReceived, NotSent};
 use crate::base::sync::BiasedGuard;
-use crate::park::{self, Queue};
+use crate::park::{self, Begun, Outcome, Patience, Queue, Waiting};
 use crate::task;
-use crate::task::away::{self, Away};
-
-/// The result of the first half.
-pub(super) enum Begun<R> {
-    Done(R),
-    /// The caller must switch away, and then call the second half.
-    Away(Away),
-}
 
 impl<T> Channel<T> {
     #[inline(always)]
@@ -41,14 +33,9 @@ impl<T> Channel<T> {
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
         // the place.
-        match unsafe { self.begin_send(guard, value, at) } {
-            Begun::Done(result) => result,
-            Begun::Away(away) => {
-                away.go();
-                // SAFETY: N1: the first half has begun this wait.
-                unsafe { self.end_send(at) }
-            }
-        }
+        let begun = unsafe { self.begin_send(guard, value, at) };
+        // SAFETY: N1: the first half has begun this wait.
+        park::in_halves(begun, || unsafe { self.end_send(at) })
     }
 
     /// The first half of a send: sends, or registers the wait. A caller that passes the lock has
@@ -90,9 +77,8 @@ impl<T> Channel<T> {
         unsafe { Channel::line_up_to_send(&mut locked, value, at, Patience::Parks) };
         drop(locked);
         // SAFETY: N1: written just now.
-        let waiter = unsafe { Waiting::waiter(at) };
-        match away::begin(waiter) {
-            Ok(away) => Begun::Away(away),
+        match unsafe { Waiting::begin(at) } {
+            Ok(switch) => Begun::Parks(switch),
             // SAFETY: N1, as above.
             Err(outcome) => Begun::Done(unsafe { self.sent(at, outcome) }),
         }
@@ -106,7 +92,7 @@ impl<T> Channel<T> {
     #[inline(never)]
     unsafe fn end_send(&self, at: *mut Waiting<T>) -> Result<(), NotSent<T>> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { Waiting::waiter(at) });
+        let outcome = unsafe { Waiting::end(at) };
         // SAFETY: N1, as above.
         unsafe { self.sent(at, outcome) }
     }
@@ -131,14 +117,9 @@ impl<T> Channel<T> {
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
         // the place.
-        let received = match unsafe { self.begin_recv(guard, at) } {
-            Begun::Done(received) => received,
-            Begun::Away(away) => {
-                away.go();
-                // SAFETY: N1: the first half has begun this wait.
-                unsafe { self.end_recv(at) }
-            }
-        };
+        let begun = unsafe { self.begin_recv(guard, at) };
+        // SAFETY: N1: the first half has begun this wait.
+        let received = park::in_halves(begun, || unsafe { self.end_recv(at) });
         // SAFETY: N2: if either half succeeds, it leaves the value there.
         received.map(|()| unsafe { Waiting::take(at) })
     }
@@ -161,14 +142,14 @@ impl<T> Channel<T> {
                 let mut locked = self.lock();
                 if let Some(value) = locked.take_at_once() {
                     // SAFETY: the caller's promise.
-                    return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
+                    return Begun::Done(Ok(unsafe { Waiting::leave(at, value) }));
                 }
                 locked
             }
         };
         if let Some(value) = locked.take_over_at_once() {
             // SAFETY: the caller's promise.
-            return Begun::Done(unsafe { Waiting::leave(at, Ok(value)) });
+            return Begun::Done(Ok(unsafe { Waiting::leave(at, value) }));
         }
         let is_plain = locked.is_plainly_empty();
         let taken = if is_plain { Taken::Empty } else { locked.take() };
@@ -187,16 +168,15 @@ impl<T> Channel<T> {
                 unsafe { Channel::line_up_to_receive(&mut locked, at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
-                let waiter = unsafe { Waiting::waiter(at) };
-                return match away::begin(waiter) {
-                    Ok(away) => Begun::Away(away),
+                return match unsafe { Waiting::begin(at) } {
+                    Ok(switch) => Begun::Parks(switch),
                     // SAFETY: N1, as above.
                     Err(outcome) => Begun::Done(unsafe { self.received_or_not(at, outcome) }),
                 };
             }
         };
         // SAFETY: the caller's promise.
-        Begun::Done(unsafe { Waiting::leave(at, received) })
+        Begun::Done(received.map(|value| unsafe { Waiting::leave(at, value) }))
     }
 
     /// The second half of a receive.
@@ -208,7 +188,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { Waiting::waiter(at) });
+        let outcome = unsafe { Waiting::end(at) };
         // SAFETY: N1, as above.
         unsafe { self.received_or_not(at, outcome) }
     }
@@ -217,14 +197,18 @@ impl<T> Channel<T> {
     /// N1: as [`Channel::received`].
     #[inline(always)]
     #[track_caller]
-    unsafe fn received_or_not(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotReceived> {
+    unsafe fn received_or_not(
+        &self,
+        at: *mut Waiting<T>,
+        outcome: Outcome<()>,
+    ) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        match unsafe { self.received(at, outcome) } {
+        match unsafe { self.received(at, &outcome) } {
             Ok(()) => Ok(()),
             Err(locked) => {
-                let received = self.recv_after(locked, outcome);
+                let received = self.recv_after(locked, &outcome);
                 // SAFETY: N1: the wait is over, and its node is out of the line.
-                unsafe { Waiting::leave(at, received) }
+                received.map(|value| unsafe { Waiting::leave(at, value) })
             }
         }
     }

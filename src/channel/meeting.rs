@@ -13,9 +13,8 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use super::core::{Channel, Locked, Taken};
-use super::waits::Waiting;
 use crate::base::clock;
-use crate::park::{self, Mode};
+use crate::park::{self, Mode, Waiting};
 use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
@@ -51,10 +50,9 @@ impl<T> Channel<T> {
             }
             drop(locked);
             // SAFETY: N1: written just now.
-            let waiter = unsafe { Waiting::waiter(at) };
-            let outcome = task::wait(waiter, Some(until), Mode::Uninterruptible);
+            let outcome = unsafe { Waiting::wait(at, Some(until), Mode::Uninterruptible) };
             // SAFETY: N1: the wait is over.
-            locked = match unsafe { self.received(at, outcome) } {
+            locked = match unsafe { self.received(at, &outcome) } {
                 // SAFETY: N2: the value is in its place.
                 Ok(()) => return Taken::Value(unsafe { Waiting::take(at) }),
                 Err(locked) => locked,

@@ -26,7 +26,7 @@ use std::mem;
 use super::core::{Channel, Locked, Offered, ROOM};
 use super::state::Overflow;
 use super::waits::NotSent;
-use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
+use crate::park::{self, Node, Queue, Role};
 use crate::task;
 
 /// A reservation, which is given back when it is dropped.
@@ -193,7 +193,7 @@ impl<T> Locked<'_, T> {
         queue.seek(|node| -> Option<()> {
             if node.role() == Role::Meet && node.reserved.get() == 0 {
                 queue.remove(node);
-                if node.claim_as(LOOK_AGAIN) {
+                if node.claim_to_look_again() {
                     woken.push(node);
                 }
             }
@@ -217,7 +217,7 @@ impl<T> Locked<'_, T> {
             if !self.state.senders.is_empty() || node.role() != Role::Slot {
                 queue.remove(node);
                 let claimed = match node.role() {
-                    Role::Slot | Role::Meet => node.claim_as(LOOK_AGAIN),
+                    Role::Slot | Role::Meet => node.claim_to_look_again(),
                     _ => node.claim(),
                 };
                 if claimed {

@@ -5,13 +5,11 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::core::{Channel, DISCONNECTED, Locked, Offered, Taken};
+use super::core::{Channel, GIVEN, Locked, Offered, Taken};
 use super::state::ROOMY;
 use crate::base::clock;
 use crate::base::sync::keep_away;
-use crate::park::{
-    self, About, CANCELLED, LOOK_AGAIN, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter, host,
-};
+use crate::park::{self, Mode, Outcome, Patience, Role, Wait, Waiting, What};
 use crate::task;
 
 /// The number of times that a plain thread looks again before it waits in line.
@@ -37,10 +35,12 @@ impl<T> Locked<'_, T> {
         if !bounded_and_roomy || cfg!(loom) || self.state.clockwork.is_some() {
             return 0;
         }
-        match host() {
-            None => LOOKS,
-            Some(_) if park::listens() && task::current_header().is_some() => LOOKS_OF_A_TASK,
-            Some(_) => 0,
+        if park::is_plain_thread() {
+            LOOKS
+        } else if park::listens() && task::current_header().is_some() {
+            LOOKS_OF_A_TASK
+        } else {
+            0
         }
     }
 }
@@ -48,19 +48,15 @@ impl<T> Locked<'_, T> {
 /// Stays away from the channel for a moment. Returns whether this thread has nothing else to do
 /// meanwhile.
 fn pass_a_moment() -> bool {
-    match host() {
-        None => {
-            keep_away(MOMENT);
-            true
-        }
-        Some(host) => {
-            let may = (host.may_listen)();
-            if may {
-                keep_away(MOMENT_OF_A_TASK);
-            }
-            may
-        }
+    if park::is_plain_thread() {
+        keep_away(MOMENT);
+        return true;
     }
+    let may = park::may_listen();
+    if may {
+        keep_away(MOMENT_OF_A_TASK);
+    }
+    may
 }
 
 /// The reason why a send failed.
@@ -70,150 +66,12 @@ pub(super) enum NotSent<T> {
     Cancelled(T),
 }
 
-impl<T> NotSent<T> {
-    /// Returns the error for a sender's wait that ended with `outcome`.
-    fn after(outcome: u32, value: T) -> NotSent<T> {
-        match outcome {
-            DISCONNECTED => NotSent::Disconnected(value),
-            TIMED_OUT => NotSent::TimedOut(value),
-            _ => {
-                debug_assert_eq!(outcome, CANCELLED);
-                task::cancelled_wait();
-                NotSent::Cancelled(value)
-            }
-        }
-    }
-}
-
 /// The reason why a receive failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotReceived {
     Disconnected,
     TimedOut,
     Cancelled,
-}
-
-/// A wait in line. It is in the frame of the function that switches away, where the claimer finds
-/// it. The layout serves a claimer on another core. If the value is a word, all that the claimer
-/// accesses of a listener is in one cache line: the end of the waiter, the value, and the beginning
-/// of the node.
-#[repr(C, align(64))]
-pub(super) struct Waiting<T> {
-    waiter: Waiter,
-    /// The value that is to be sent, or the place for the value that is to be received.
-    value: MaybeUninit<T>,
-    node: Node,
-}
-
-impl<T> Waiting<T> {
-    /// Writes a wait to `at`. Its node is in no line yet.
-    ///
-    /// # Safety
-    /// N1: only the caller uses the place at `at`, and its previous content is not used any more.
-    #[inline(always)]
-    #[track_caller]
-    unsafe fn put(at: *mut Waiting<T>, role: Role, what: &'static str, value: MaybeUninit<T>) {
-        let waiter = Waiter::new();
-        waiter.set_purpose(what, About::Nothing);
-        // SAFETY: N1: the place exists, and so do its parts.
-        let its_waiter = unsafe { &raw const (*at).waiter };
-        // SAFETY: N1, as above.
-        let its_value = unsafe { Waiting::place(at) };
-        // A node needs to be dropped only if it has a predicate, which this one never has.
-        let node = Node::only(its_waiter, role, its_value.cast());
-        // SAFETY: N1, the caller's promise.
-        unsafe { at.write(Waiting { node, value, waiter }) };
-    }
-
-    /// # Safety
-    /// N1: there is a place at `at`.
-    #[inline(always)]
-    unsafe fn place(at: *mut Waiting<T>) -> *mut MaybeUninit<T> {
-        // SAFETY: N1, the caller's promise.
-        unsafe { &raw mut (*at).value }
-    }
-
-    /// # Safety
-    /// N1: there is a wait at `at` as long as the result is used.
-    #[inline(always)]
-    pub(super) unsafe fn waiter<'w>(at: *mut Waiting<T>) -> &'w Waiter {
-        // SAFETY: N1, the caller's promise.
-        unsafe { &(*at).waiter }
-    }
-
-    /// # Safety
-    /// N1: as [`Waiting::waiter`].
-    #[inline(always)]
-    unsafe fn node<'w>(at: *mut Waiting<T>) -> &'w Node {
-        // SAFETY: N1, the caller's promise.
-        unsafe { &(*at).node }
-    }
-
-    /// Makes the wait listen before it parks, if its worker hears from other cores.
-    ///
-    /// # Safety
-    /// N1: there is a wait at `at`, whose node has not been in a line.
-    #[inline(always)]
-    unsafe fn prepare_to_listen(at: *mut Waiting<T>) {
-        // SAFETY: N1, the caller's promise: no other thread knows the wait yet.
-        let waiting = unsafe { &mut *at };
-        let listens = waiting.waiter.prepare_to_listen();
-        waiting.node.set_listens(listens);
-    }
-
-    /// Listens if the wait was prepared for that. Then parks if the wait is not over yet.
-    ///
-    /// # Safety
-    /// N1: as [`Waiting::waiter`].
-    #[inline]
-    #[track_caller]
-    unsafe fn wait_patiently(at: *mut Waiting<T>, deadline: Option<Instant>) -> u32 {
-        // SAFETY: N1, the caller's promise.
-        let waiter = unsafe { Waiting::waiter(at) };
-        // SAFETY: N1, as above.
-        if unsafe { Waiting::node(at) }.listens()
-            && let Some(outcome) = waiter.listen()
-        {
-            return outcome;
-        }
-        task::wait(waiter, deadline, Mode::Cancellable)
-    }
-
-    /// Writes a received value to its place.
-    ///
-    /// # Safety
-    /// N1: only the caller uses the place at `at`.
-    #[inline(always)]
-    pub(super) unsafe fn leave(
-        at: *mut Waiting<T>,
-        received: Result<T, NotReceived>,
-    ) -> Result<(), NotReceived> {
-        // SAFETY: N1, the caller's promise.
-        let place = unsafe { Waiting::place(at) };
-        // SAFETY: N1, as above.
-        received.map(|value| unsafe { place.write(MaybeUninit::new(value)) })
-    }
-
-    /// Moves the value out of its place.
-    ///
-    /// # Safety
-    /// N2: the value is there, and only this call moves it out.
-    #[inline(always)]
-    pub(super) unsafe fn take(at: *mut Waiting<T>) -> T {
-        // SAFETY: N2, the caller's promise.
-        let place = unsafe { Waiting::place(at) };
-        // SAFETY: N2, as above.
-        unsafe { place.cast::<T>().read() }
-    }
-}
-
-/// The first action of a wait's owner after it has registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Patience {
-    /// The owner parks.
-    Parks,
-    /// The owner listens before it parks, where that helps.
-    Listens,
 }
 
 impl<T> Channel<T> {
@@ -229,12 +87,12 @@ impl<T> Channel<T> {
         at: *mut Waiting<T>,
         patience: Patience,
     ) {
+        let wait = Wait {
+            role: Role::Value,
+            ..Wait::new(const { &What::new("room in a channel") }, Mode::Cancellable)
+        };
         // SAFETY: the caller's promise.
-        unsafe { Waiting::put(at, Role::Value, "room in a channel", MaybeUninit::new(value)) };
-        if patience == Patience::Listens {
-            // SAFETY: N1, the caller's promise.
-            unsafe { Waiting::prepare_to_listen(at) };
-        }
+        unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
@@ -250,8 +108,12 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: the wait at `at` is over.
     #[inline(always)]
-    pub(super) unsafe fn sent(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotSent<T>> {
-        if outcome == WOKEN {
+    pub(super) unsafe fn sent(
+        &self,
+        at: *mut Waiting<T>,
+        outcome: Outcome<()>,
+    ) -> Result<(), NotSent<T>> {
+        if let Outcome::Woken(GIVEN) = outcome {
             // The claimer has moved the value out.
             return Ok(());
         }
@@ -262,14 +124,23 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: as [`Channel::sent`].
     #[cold]
-    unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: u32) -> NotSent<T> {
+    unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: Outcome<()>) -> NotSent<T> {
         let mut locked = self.lock();
         // SAFETY: N1, the caller's promise.
         locked.state.senders.remove(unsafe { Waiting::node(at) });
         locked.disconnect_if_drained();
         drop(locked);
         // SAFETY: N2: the value has not been moved out, and no other thread can find it any more.
-        NotSent::after(outcome, unsafe { Waiting::take(at) })
+        let value = unsafe { Waiting::take(at) };
+        match outcome {
+            Outcome::TimedOut(()) => NotSent::TimedOut(value),
+            Outcome::Cancelled(()) => {
+                task::cancelled_wait();
+                NotSent::Cancelled(value)
+            }
+            // A sender is not told to look again.
+            Outcome::Woken(_) | Outcome::Again(()) => NotSent::Disconnected(value),
+        }
     }
 
     /// Registers a receive that found nothing, with the place for its value.
@@ -283,12 +154,12 @@ impl<T> Channel<T> {
         at: *mut Waiting<T>,
         patience: Patience,
     ) {
+        let wait = Wait {
+            role: Role::Slot,
+            ..Wait::new(const { &What::new("a value from a channel") }, Mode::Cancellable)
+        };
         // SAFETY: the caller's promise.
-        unsafe { Waiting::put(at, Role::Slot, "a value from a channel", MaybeUninit::uninit()) };
-        if patience == Patience::Listens {
-            // SAFETY: N1, the caller's promise.
-            unsafe { Waiting::prepare_to_listen(at) };
-        }
+        unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
@@ -303,10 +174,10 @@ impl<T> Channel<T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
     pub(super) unsafe fn line_up_to_meet(locked: &mut Locked<'_, T>, at: *mut Waiting<T>) -> bool {
+        let what = const { &What::new("a value that a select is making") };
+        let wait = Wait { role: Role::Meet, ..Wait::new(what, Mode::Uninterruptible) };
         // SAFETY: the caller's promise.
-        unsafe {
-            Waiting::put(at, Role::Meet, "a value that a select is making", MaybeUninit::uninit());
-        }
+        unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
@@ -327,9 +198,9 @@ impl<T> Channel<T> {
     pub(super) unsafe fn received(
         &self,
         at: *mut Waiting<T>,
-        outcome: u32,
+        outcome: &Outcome<()>,
     ) -> Result<(), Locked<'_, T>> {
-        if outcome == WOKEN {
+        if let Outcome::Woken(GIVEN) = outcome {
             // The claimer has written the value.
             return Ok(());
         }
@@ -413,7 +284,7 @@ impl<T> Channel<T> {
         unsafe { Channel::line_up_to_send(&mut locked, value, at, Patience::Listens) };
         drop(locked);
         // SAFETY: N1: written just now.
-        let outcome = unsafe { Waiting::wait_patiently(at, deadline) };
+        let outcome = unsafe { Waiting::wait(at, deadline, Mode::Cancellable) };
         // SAFETY: N1: the wait is over.
         unsafe { self.sent(at, outcome) }
     }
@@ -460,7 +331,11 @@ impl<T> Channel<T> {
     /// Completes a receive without a deadline after its wait ended without a value.
     #[cold]
     #[track_caller]
-    pub(super) fn recv_after(&self, locked: Locked<'_, T>, outcome: u32) -> Result<T, NotReceived> {
+    pub(super) fn recv_after(
+        &self,
+        locked: Locked<'_, T>,
+        outcome: &Outcome<()>,
+    ) -> Result<T, NotReceived> {
         match Ended::by(outcome, locked) {
             Ended::Otherwise(error) => Err(error),
             Ended::ToLookAgain(locked) => self.recv_now_or_until(locked, None),
@@ -534,14 +409,14 @@ impl<T> Channel<T> {
             unsafe { Channel::line_up_to_receive(&mut locked, at, Patience::Listens) };
             drop(locked);
             // SAFETY: N1: written just now.
-            let outcome = unsafe { Waiting::wait_patiently(at, until) };
+            let outcome = unsafe { Waiting::wait(at, until, Mode::Cancellable) };
             // SAFETY: N1: the wait is over.
-            let back = match unsafe { self.received(at, outcome) } {
+            let back = match unsafe { self.received(at, &outcome) } {
                 // SAFETY: N2: the value is in its place.
                 Ok(()) => return Ok(unsafe { Waiting::take(at) }),
                 Err(back) => back,
             };
-            locked = match Ended::by(outcome, back) {
+            locked = match Ended::by(&outcome, back) {
                 Ended::Otherwise(error) => return Err(error),
                 Ended::ToLookAgain(locked) => locked,
             };
@@ -550,7 +425,7 @@ impl<T> Channel<T> {
                 Taken::Disconnected => return Err(NotReceived::Disconnected),
                 Taken::Empty => {}
             }
-            if outcome == TIMED_OUT && until == deadline {
+            if matches!(outcome, Outcome::TimedOut(())) && until == deadline {
                 return Err(NotReceived::TimedOut);
             }
         }
@@ -564,18 +439,15 @@ enum Ended<'a, T> {
 }
 
 impl<'a, T> Ended<'a, T> {
-    fn by(outcome: u32, locked: Locked<'a, T>) -> Ended<'a, T> {
+    fn by(outcome: &Outcome<()>, locked: Locked<'a, T>) -> Ended<'a, T> {
         match outcome {
-            DISCONNECTED => Ended::Otherwise(NotReceived::Disconnected),
-            CANCELLED => {
+            Outcome::Woken(_) => Ended::Otherwise(NotReceived::Disconnected),
+            Outcome::Cancelled(()) => {
                 drop(locked);
                 task::cancelled_wait();
                 Ended::Otherwise(NotReceived::Cancelled)
             }
-            _ => {
-                debug_assert!(outcome == TIMED_OUT || outcome == LOOK_AGAIN);
-                Ended::ToLookAgain(locked)
-            }
+            Outcome::TimedOut(()) | Outcome::Again(()) => Ended::ToLookAgain(locked),
         }
     }
 }
