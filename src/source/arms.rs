@@ -359,6 +359,7 @@ impl<'a> Arms<'a> {
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Outcome<()> {
         let waiter = self.waiter().expect("registered");
         let outcome = waiter.park(deadline, Mode::Cancellable);
+        self.over.set(true);
         self.withdraw();
         outcome
     }
