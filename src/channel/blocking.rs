@@ -2,7 +2,7 @@
 //!
 //! # Steps
 //! 1. [`Channel::send`] and [`Channel::recv`] try the fast path. It is inlined into the user's
-//!    function, and so is the switch to other tasks: see [`task::away`].
+//!    function, and so is the switch to other tasks: see [`park::in_halves`].
 //! 2. The first half, a call, tries again under the lock. If a task must wait and need not listen,
 //!    it registers the wait and returns.
 //! 3. The task switches away.
@@ -15,15 +15,13 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
-use super::core::{Channel, ChannelGuard, DISCONNECTED};
+use super::core::{Channel, ChannelGuard, GIVEN};
 use super::fast_path::{TryRecv, TrySend};
 use super::state::ROOMY;
-use super::waiting::{FirstHalf, Patience, Waiting};
 use crate::base::clock;
 use crate::base::sync::{BiasedGuard, keep_away};
-use crate::park::{self, CANCELLED, LOOK_AGAIN, Mode, Queue, Role, TIMED_OUT, WOKEN, host};
+use crate::park::{self, Begun, Mode, Outcome, Patience, Queue, Role, Wait, Waiting, What};
 use crate::task;
-use crate::task::away;
 
 /// The reason why a send failed.
 pub(super) enum NotSent<T> {
@@ -62,14 +60,9 @@ impl<T> Channel<T> {
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
         // the place.
-        match unsafe { self.begin_send(queue, value, at) } {
-            FirstHalf::Done(result) => result,
-            FirstHalf::Parks(away) => {
-                away.go();
-                // SAFETY: N1: the first half has begun this wait.
-                unsafe { self.end_send(at) }
-            }
-        }
+        let begun = unsafe { self.begin_send(queue, value, at) };
+        // SAFETY: N1: the first half has begun this wait.
+        park::in_halves(begun, || unsafe { self.end_send(at) })
     }
 
     /// The first half of a send: sends, or registers the wait. The caller may pass the lock.
@@ -84,22 +77,22 @@ impl<T> Channel<T> {
         queue: Option<BiasedGuard<'a, Queue>>,
         value: T,
         at: *mut Waiting<T>,
-    ) -> FirstHalf<Result<(), NotSent<T>>> {
+    ) -> Begun<Result<(), NotSent<T>>> {
         let mut locked = self.locked_or_lock(queue);
         match locked.try_send(value) {
-            TrySend::Accepted => FirstHalf::Done(Ok(())),
+            TrySend::Accepted => Begun::Done(Ok(())),
             TrySend::Full(value) if parks_at_once() => {
                 // SAFETY: N1, the caller's promise.
                 unsafe { locked.register_send(value, at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
-                match away::begin(unsafe { Waiting::waiter(at) }) {
-                    Ok(away) => FirstHalf::Parks(away),
+                match unsafe { Waiting::begin(at) } {
+                    Ok(switch) => Begun::Parks(switch),
                     // SAFETY: N1, as above.
-                    Err(outcome) => FirstHalf::Done(unsafe { self.sent(at, outcome) }),
+                    Err(outcome) => Begun::Done(unsafe { self.sent(at, outcome) }),
                 }
             }
-            attempt => FirstHalf::Done(self.complete_send(locked, attempt, None)),
+            attempt => Begun::Done(self.complete_send(locked, attempt, None)),
         }
     }
 
@@ -111,7 +104,7 @@ impl<T> Channel<T> {
     #[inline(never)]
     unsafe fn end_send(&self, at: *mut Waiting<T>) -> Result<(), NotSent<T>> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { Waiting::waiter(at) });
+        let outcome = unsafe { Waiting::end(at) };
         // SAFETY: N1, as above.
         unsafe { self.sent(at, outcome) }
     }
@@ -179,8 +172,8 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: the wait at `at` is over.
     #[inline(always)]
-    unsafe fn sent(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotSent<T>> {
-        if outcome == WOKEN {
+    unsafe fn sent(&self, at: *mut Waiting<T>, outcome: Outcome<()>) -> Result<(), NotSent<T>> {
+        if let Outcome::Woken(GIVEN) = outcome {
             // The claimer has moved the value out.
             return Ok(());
         }
@@ -191,7 +184,7 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: as [`Channel::sent`].
     #[cold]
-    unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: u32) -> NotSent<T> {
+    unsafe fn not_sent(&self, at: *mut Waiting<T>, outcome: Outcome<()>) -> NotSent<T> {
         let mut locked = self.lock();
         // SAFETY: N1, the caller's promise.
         locked.state.senders.remove(unsafe { Waiting::node(at) });
@@ -200,13 +193,13 @@ impl<T> Channel<T> {
         // SAFETY: N2: the value has not been moved out, and no other thread can find it any more.
         let value = unsafe { Waiting::take(at) };
         match outcome {
-            DISCONNECTED => NotSent::Disconnected(value),
-            TIMED_OUT => NotSent::TimedOut(value),
-            _ => {
-                debug_assert_eq!(outcome, CANCELLED);
+            Outcome::TimedOut(()) => NotSent::TimedOut(value),
+            Outcome::Cancelled(()) => {
                 task::cancelled_wait();
                 NotSent::Cancelled(value)
             }
+            // A sender is not told to look again.
+            Outcome::Woken(_) | Outcome::Again(()) => NotSent::Disconnected(value),
         }
     }
 
@@ -247,14 +240,9 @@ impl<T> Channel<T> {
         let at = waiting.as_mut_ptr();
         // SAFETY: N1: this frame stays until the second half has returned, and only this call gets
         // the place.
-        let received = match unsafe { self.begin_recv(queue, at) } {
-            FirstHalf::Done(received) => received,
-            FirstHalf::Parks(away) => {
-                away.go();
-                // SAFETY: N1: the first half has begun this wait.
-                unsafe { self.end_recv(at) }
-            }
-        };
+        let begun = unsafe { self.begin_recv(queue, at) };
+        // SAFETY: N1: the first half has begun this wait.
+        let received = park::in_halves(begun, || unsafe { self.end_recv(at) });
         // SAFETY: N2: if either half succeeds, it leaves the value there.
         received.map(|()| unsafe { Waiting::take(at) })
     }
@@ -270,7 +258,7 @@ impl<T> Channel<T> {
         &'a self,
         queue: Option<BiasedGuard<'a, Queue>>,
         at: *mut Waiting<T>,
-    ) -> FirstHalf<Result<(), NotReceived>> {
+    ) -> Begun<Result<(), NotReceived>> {
         let mut locked = self.locked_or_lock(queue);
         let received = match locked.try_recv() {
             TryRecv::Value(value) => Ok(value),
@@ -279,16 +267,16 @@ impl<T> Channel<T> {
                 unsafe { locked.register_recv(at, Patience::Parks) };
                 drop(locked);
                 // SAFETY: N1: written just now.
-                return match away::begin(unsafe { Waiting::waiter(at) }) {
-                    Ok(away) => FirstHalf::Parks(away),
+                return match unsafe { Waiting::begin(at) } {
+                    Ok(switch) => Begun::Parks(switch),
                     // SAFETY: N1, as above.
-                    Err(outcome) => FirstHalf::Done(unsafe { self.received_or_not(at, outcome) }),
+                    Err(outcome) => Begun::Done(unsafe { self.received_or_not(at, outcome) }),
                 };
             }
             attempt => self.complete_recv(locked, attempt, None),
         };
         // SAFETY: the caller's promise.
-        FirstHalf::Done(unsafe { Waiting::leave(at, received) })
+        Begun::Done(received.map(|value| unsafe { Waiting::leave(at, value) }))
     }
 
     /// The second half of a receive.
@@ -300,7 +288,7 @@ impl<T> Channel<T> {
     #[track_caller]
     unsafe fn end_recv(&self, at: *mut Waiting<T>) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        let outcome = away::end(unsafe { Waiting::waiter(at) });
+        let outcome = unsafe { Waiting::end(at) };
         // SAFETY: N1, as above.
         unsafe { self.received_or_not(at, outcome) }
     }
@@ -311,9 +299,13 @@ impl<T> Channel<T> {
     /// N1: as [`Channel::received`].
     #[inline(always)]
     #[track_caller]
-    unsafe fn received_or_not(&self, at: *mut Waiting<T>, outcome: u32) -> Result<(), NotReceived> {
+    unsafe fn received_or_not(
+        &self,
+        at: *mut Waiting<T>,
+        outcome: Outcome<()>,
+    ) -> Result<(), NotReceived> {
         // SAFETY: N1, the caller's promise.
-        let mut locked = match unsafe { self.received(at, outcome) } {
+        let mut locked = match unsafe { self.received(at, &outcome) } {
             RecvEnd::Received => return Ok(()),
             RecvEnd::Failed(error) => return Err(error),
             RecvEnd::LookAgain(locked) => locked,
@@ -321,7 +313,7 @@ impl<T> Channel<T> {
         let attempt = locked.try_recv();
         let received = self.complete_recv(locked, attempt, None);
         // SAFETY: N1: the wait is over, and its node is out of the line.
-        unsafe { Waiting::leave(at, received) }
+        received.map(|value| unsafe { Waiting::leave(at, value) })
     }
 
     /// Receives. Waits until the deadline if there is no value.
@@ -373,13 +365,13 @@ impl<T> Channel<T> {
                 // SAFETY: N1: written just now.
                 let outcome = unsafe { Waiting::wait(at, until, Mode::Cancellable) };
                 // SAFETY: N1: the wait is over.
-                locked = match unsafe { self.received(at, outcome) } {
+                locked = match unsafe { self.received(at, &outcome) } {
                     // SAFETY: N2: the value is in its place.
                     RecvEnd::Received => return Ok(unsafe { Waiting::take(at) }),
                     RecvEnd::Failed(error) => return Err(error),
                     RecvEnd::LookAgain(locked) => locked,
                 };
-                is_late = outcome == TIMED_OUT && until == deadline;
+                is_late = matches!(outcome, Outcome::TimedOut(())) && until == deadline;
             }
             attempt = locked.try_recv();
         }
@@ -391,8 +383,12 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: the wait at `at` is over.
     #[inline(always)]
-    pub(super) unsafe fn received(&self, at: *mut Waiting<T>, outcome: u32) -> RecvEnd<'_, T> {
-        if outcome == WOKEN {
+    pub(super) unsafe fn received(
+        &self,
+        at: *mut Waiting<T>,
+        outcome: &Outcome<()>,
+    ) -> RecvEnd<'_, T> {
+        if let Outcome::Woken(GIVEN) = outcome {
             return RecvEnd::Received;
         }
         // SAFETY: N1, the caller's promise.
@@ -402,21 +398,18 @@ impl<T> Channel<T> {
     /// # Safety
     /// N1: as [`Channel::received`].
     #[cold]
-    unsafe fn not_received(&self, at: *mut Waiting<T>, outcome: u32) -> RecvEnd<'_, T> {
+    unsafe fn not_received(&self, at: *mut Waiting<T>, outcome: &Outcome<()>) -> RecvEnd<'_, T> {
         let locked = self.lock();
         // SAFETY: N1, the caller's promise.
         locked.receivers.remove(unsafe { Waiting::node(at) });
         match outcome {
-            DISCONNECTED => RecvEnd::Failed(NotReceived::Disconnected),
-            CANCELLED => {
+            Outcome::Woken(_) => RecvEnd::Failed(NotReceived::Disconnected),
+            Outcome::Cancelled(()) => {
                 drop(locked);
                 task::cancelled_wait();
                 RecvEnd::Failed(NotReceived::Cancelled)
             }
-            _ => {
-                debug_assert!(outcome == TIMED_OUT || outcome == LOOK_AGAIN);
-                RecvEnd::LookAgain(locked)
-            }
+            Outcome::TimedOut(()) | Outcome::Again(()) => RecvEnd::LookAgain(locked),
         }
     }
 
@@ -453,9 +446,10 @@ impl<T> ChannelGuard<'_, T> {
     #[inline(always)]
     #[track_caller]
     unsafe fn register_send(&mut self, value: T, at: *mut Waiting<T>, patience: Patience) {
-        let value = MaybeUninit::new(value);
+        let what = const { &What::new("room in a channel") };
+        let wait = Wait { role: Role::Value, ..Wait::new(what, Mode::Cancellable) };
         // SAFETY: the caller's promise.
-        unsafe { Waiting::put(at, Role::Value, "room in a channel", value, patience) };
+        unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
@@ -474,9 +468,10 @@ impl<T> ChannelGuard<'_, T> {
     #[inline(always)]
     #[track_caller]
     unsafe fn register_recv(&mut self, at: *mut Waiting<T>, patience: Patience) {
-        let place = MaybeUninit::uninit();
+        let what = const { &What::new("a value from a channel") };
+        let wait = Wait { role: Role::Slot, ..Wait::new(what, Mode::Cancellable) };
         // SAFETY: the caller's promise.
-        unsafe { Waiting::put(at, Role::Slot, "a value from a channel", place, patience) };
+        unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.
@@ -492,10 +487,12 @@ impl<T> ChannelGuard<'_, T> {
         if !bounded_and_roomy || cfg!(loom) {
             return 0;
         }
-        match host() {
-            None => PAUSES,
-            Some(_) if park::listens() && task::current_header().is_some() => PAUSES_OF_A_TASK,
-            Some(_) => 0,
+        if park::is_plain_thread() {
+            PAUSES
+        } else if park::listens() && task::current_header().is_some() {
+            PAUSES_OF_A_TASK
+        } else {
+            0
         }
     }
 }
@@ -518,10 +515,12 @@ const PAUSE_OF_A_TASK: Duration = Duration::from_micros(1);
 /// Stays away from the channel for a moment. Returns how many of the `left` pauses are left after
 /// that. There are none if this thread has other work.
 fn pause(left: u32) -> u32 {
-    match host() {
-        None => keep_away(PAUSE),
-        Some(host) if (host.may_listen)() => keep_away(PAUSE_OF_A_TASK),
-        Some(_) => return 0,
+    if park::is_plain_thread() {
+        keep_away(PAUSE);
+    } else if park::may_listen() {
+        keep_away(PAUSE_OF_A_TASK);
+    } else {
+        return 0;
     }
     left - 1
 }

@@ -37,8 +37,10 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-/// The outcome of a wait that ended because the channel is disconnected.
-pub(super) const DISCONNECTED: u32 = u32::MAX - 1;
+/// The ends of a wait with a single node: the value was handed over, or the channel is
+/// disconnected.
+pub(super) const GIVEN: u32 = 0;
+pub(super) const DISCONNECTED: u32 = 1;
 
 /// A channel. The fields that change with each value come first, so that they share a cache line:
 /// the lock, the buffer's ends and the lines of waiters.

@@ -15,9 +15,8 @@ use std::time::Duration;
 use super::blocking::RecvEnd;
 use super::core::{Channel, ChannelGuard};
 use super::fast_path::TryRecv;
-use super::waiting::{Patience, Waiting};
 use crate::base::clock;
-use crate::park::{self, Mode, Role};
+use crate::park::{self, Mode, Patience, Role, Wait, Waiting, What};
 use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
@@ -55,7 +54,7 @@ impl<T> Channel<T> {
             // SAFETY: N1: written just now.
             let outcome = unsafe { Waiting::wait(at, Some(until), Mode::Uninterruptible) };
             // SAFETY: N1: the wait is over.
-            locked = match unsafe { self.received(at, outcome) } {
+            locked = match unsafe { self.received(at, &outcome) } {
                 // SAFETY: N2: the value is in its place.
                 RecvEnd::Received => return TryRecv::Value(unsafe { Waiting::take(at) }),
                 RecvEnd::Failed(_) => self.lock(),
@@ -79,9 +78,10 @@ impl<T> ChannelGuard<'_, T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
     unsafe fn register_poll(&mut self, at: *mut Waiting<T>) -> bool {
-        let (what, place) = ("a value that a select is making", MaybeUninit::uninit());
+        let what = const { &What::new("a value that a select is making") };
+        let wait = Wait { role: Role::Meet, ..Wait::new(what, Mode::Uninterruptible) };
         // SAFETY: the caller's promise.
-        unsafe { Waiting::put(at, Role::Meet, what, place, Patience::Parks) };
+        unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.
         let node = unsafe { Waiting::node(at) };
         // SAFETY: N1, as above.

@@ -49,7 +49,6 @@ mod sender;
 mod settle;
 mod source;
 mod state;
-mod waiting;
 
 pub use closer::Closer;
 pub use errors::{

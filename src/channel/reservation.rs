@@ -29,7 +29,7 @@ use super::fast_path::TrySend;
 use super::settle::ROOM;
 use super::state::Phase;
 
-use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
+use crate::park::{self, Node, Queue, Role};
 use crate::task;
 
 /// A reservation, which is given back when it is dropped.
@@ -188,7 +188,7 @@ impl<T> ChannelGuard<'_, T> {
         queue.seek(|node| -> Option<()> {
             if node.role() == Role::Meet && node.reserved.get() == 0 {
                 queue.remove(node);
-                if node.claim_as(LOOK_AGAIN) {
+                if node.claim_to_look_again() {
                     woken.push(node);
                 }
             }
@@ -212,7 +212,7 @@ impl<T> ChannelGuard<'_, T> {
             if !self.state.senders.is_empty() || node.role() != Role::Slot {
                 queue.remove(node);
                 let claimed = match node.role() {
-                    Role::Slot | Role::Meet => node.claim_as(LOOK_AGAIN),
+                    Role::Slot | Role::Meet => node.claim_to_look_again(),
                     _ => node.claim(),
                 };
                 if claimed {

@@ -154,7 +154,7 @@ fn claim_all(queue: &Queue, blind: Role, woken: &mut Woken) {
     queue.seek(|node| -> Option<()> {
         queue.remove(node);
         let is_blind = node.role() == blind || node.role() == Role::Meet;
-        let claimed = if is_blind { node.claim_as(DISCONNECTED) } else { node.claim() };
+        let claimed = if is_blind { node.claim_arm(DISCONNECTED) } else { node.claim() };
         if claimed {
             woken.push(node);
         }

@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::shared::WorkerShared;
 use crate::base::report;
 use crate::driver::{self, AnyDriver, Completion, Driver, Op, Token, Wait};
-use crate::park::{WOKEN, Waiter};
+use crate::park::Single;
 
 /// A worker's driver, once it has been needed, and the operations in flight.
 pub(super) struct Io {
@@ -81,20 +81,19 @@ impl Io {
         for completion in self.completions.drain(..).filter(|completion| !completion.more) {
             let Some(flight) = self.slots.take(completion.token) else { continue };
             // SAFETY: S3/S4: the flight's frame waits for this very completion.
-            let flight = unsafe { &*flight };
-            flight.result.set(completion.result);
-            if flight.waiter.claim(WOKEN) {
-                // SAFETY: S4: claimed just now.
-                unsafe { Waiter::unpark(&raw const flight.waiter) };
-            }
+            unsafe { &(*flight).shared }.result.set(completion.result);
+            // SAFETY: S4: only its completion ends the wait of a flight, and it has just been taken
+            // out of the slots.
+            unsafe { Single::wake(flight) };
         }
     }
 }
 
-/// One operation in flight, on the stack of the task that waits for it.
-#[repr(C)]
-pub(super) struct Flight {
-    pub(super) waiter: Waiter,
+/// The wait for one operation in flight, on the stack of the task that waits for it.
+pub(super) type Flight = Single<InFlight>;
+
+/// An operation in flight.
+pub(super) struct InFlight {
     pub(super) token: Cell<Token>,
     pub(super) result: Cell<i32>,
 }

@@ -8,14 +8,14 @@ use crate::task::Header;
 pub(super) fn interrupt(header: &Header) {
     // SAFETY: T4: on the task's worker, and null before its start and after its end.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    if running.parked_on.get().is_null() {
+    // If the task is not parked, its next wait asks.
+    running.parker.alert();
+    if running.parker.parked_on().is_null() {
         return;
     }
-    let Some(how) = running.interrupt.get() else { return };
     // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*running.node_top.get() };
+    let node = unsafe { &*running.node_top() };
     if node.cancelled().is_some() {
-        // SAFETY: T1: set together with `parked_on`, for this wait.
-        unsafe { how(header) };
+        running.parker.interrupt();
     }
 }

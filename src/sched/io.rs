@@ -13,11 +13,12 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::blocking::blocks;
-use super::flights::Flight;
+use super::flights::{Flight, InFlight};
 use super::timers::Timer;
 use super::unblock::unblock;
 use super::worker::{self, Worker};
@@ -25,7 +26,7 @@ use crate::base::clock;
 use crate::driver::{
     self, Completion, Driver, FileManner, FileOp, Interest, Op, OwnedDescriptor, Token,
 };
-use crate::park::{About, Mode, Waiter};
+use crate::park::{About, Mode, Single, Wait, Waiter, What};
 use crate::task::{self, Header};
 
 /// Carries an operation out, and waits as long as it takes.
@@ -190,6 +191,15 @@ enum Request<'a> {
     File(&'a FileOp, FileManner),
 }
 
+/// A wait for the completion of a [`Request`].
+// SAFETY: O1: the request is in the frame of the wait.
+static OPERATION: What = unsafe {
+    What::about(|request| match *request.cast::<Request<'_>>() {
+        Request::Op(op) => (op.name(), About::Fd(op.readiness().0.fd)),
+        Request::File(op, _) => (op.name(), About::Fd(op.fd())),
+    })
+};
+
 /// Hands the operation to the driver and waits for its completion. Returns an error if the wait was
 /// ended early.
 ///
@@ -204,17 +214,19 @@ unsafe fn fly(
     if let Some(cancelled) = task::reach(header) {
         return Err(task::answer(cancelled).into());
     }
-    let flight =
-        Flight { waiter: Waiter::new(), token: Cell::new(Token::new(0)), result: Cell::new(0) };
-    match request {
-        Request::Op(op) => flight.waiter.set_purpose(op.name(), About::Fd(op.readiness().0.fd)),
-        Request::File(op, _) => flight.waiter.set_purpose(op.name(), About::Fd(op.fd())),
-    }
-    {
+    let alarm = Alarm {
+        timer: Timer::new(ring_flight),
+        token: Cell::new(Token::new(0)),
+        rang: Cell::new(false),
+    };
+    let object = ptr::from_ref(&request).cast();
+    let wait = Wait { object, ..Wait::new(&OPERATION, Mode::Hook(interrupt_flight)) };
+    let in_flight = InFlight { token: Cell::new(Token::new(0)), result: Cell::new(0) };
+    let flown = wait.single_unless(in_flight, |flight| -> io::Result<()> {
         let mut io = worker.io.borrow_mut();
         io.open(&worker.pool, worker.shared)?;
-        let token = io.slots.put(&raw const flight);
-        flight.token.set(token);
+        let token = io.slots.put(flight);
+        flight.shared.token.set(token);
         let driver = io.driver.as_mut().expect("opened above");
         match request {
             // SAFETY: S3: the caller's promise covers the memory. This frame waits for the
@@ -223,17 +235,15 @@ unsafe fn fly(
             // SAFETY: S3, as above.
             Request::File(op, manner) => unsafe { driver.submit_file(op, manner, token) },
         }
-    }
-    let alarm =
-        Alarm { timer: Timer::new(ring_flight), token: flight.token.get(), rang: Cell::new(false) };
-    if let Some(deadline) = deadline {
-        // SAFETY: W1: the alarm stays on this stack and is cancelled below.
-        unsafe { worker.timers.set(&alarm.timer, deadline) };
-    }
-    header.running().interrupt.set(Some(interrupt_flight));
-    task::wait(&flight.waiter, None, Mode::Hook);
+        if let Some(deadline) = deadline {
+            alarm.token.set(token);
+            // SAFETY: W1: the alarm stays on this stack and is cancelled below.
+            unsafe { worker.timers.set(&alarm.timer, deadline) };
+        }
+        Ok(())
+    });
     worker.timers.cancel(&alarm.timer);
-    let result = flight.result.get();
+    let result = flown?.result.get();
     let told_alone = matches!(request, Request::Op(op) if op.is_told_alone());
     if result == Completion::CANCELLED || (result == Completion::RETRY && !told_alone) {
         // It ended without effect: was it asked to?
@@ -250,7 +260,7 @@ unsafe fn fly(
 #[repr(C)]
 struct Alarm {
     timer: Timer,
-    token: Token,
+    token: Cell<Token>,
     rang: Cell<bool>,
 }
 
@@ -259,14 +269,14 @@ unsafe fn ring_flight(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the waiting task.
     let alarm = unsafe { &*timer.cast::<Alarm>() };
     alarm.rang.set(true);
-    cancel(alarm.token);
+    cancel(alarm.token.get());
 }
 
 /// Interrupts a wait for an operation.
-unsafe fn interrupt_flight(header: &Header) {
-    // SAFETY: S4: the waiter is the first field of a flight, whose frame waits.
-    let flight = unsafe { &*header.running().parked_on.get().cast::<Flight>() };
-    cancel(flight.token.get());
+unsafe fn interrupt_flight(waiter: *const Waiter) {
+    // SAFETY: S4: this is the hook of flights, whose frames wait.
+    let flight: &Flight = unsafe { Single::of(waiter) };
+    cancel(flight.shared.token.get());
 }
 
 fn cancel(token: Token) {

@@ -10,7 +10,8 @@ use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
-use crate::task::{self, BUDGET, Header, Intent, Kept, Leave, Running, TaskFiber, is_hooked};
+use crate::park::Intent;
+use crate::task::{self, BUDGET, Header, Kept, Leave, Running, TaskFiber, is_hooked};
 
 impl Worker {
     /// Starts a task that was taken out of a queue. Returns whether it has ended, or `None` if a
@@ -68,7 +69,7 @@ impl Worker {
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
             let header = unsafe { &*task };
-            header.running().suspender.set(suspender);
+            header.running().parker.set_suspender(suspender);
             // SAFETY: T3: once, here, on the task's stack.
             let released = unsafe { (header.vtable.run)(task) };
             if !released && !header.has_fiber.get() {

@@ -30,10 +30,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const LOCKED: u32 = 1;
@@ -138,23 +138,23 @@ impl RawMutex {
                 return Ok(());
             }
             let role = if passed_over { Role::Take } else { Role::Notify };
-            let ended = Wait::new("a lock", role, mode).in_line(
+            let ended = Wait { role, ..Wait::new(const { &What::new("a lock") }, mode) }.in_line(
                 lines,
                 |lines| lines.of(passed_over),
                 || (),
                 || self.lines.lock(),
             );
             match ended {
-                Ended::Woken if passed_over || self.try_lock() => return Ok(()),
-                Ended::Woken => passed_over = true,
-                Ended::Cancelled(lines) => {
+                Outcome::Woken(_) if passed_over || self.try_lock() => return Ok(()),
+                Outcome::Woken(_) => passed_over = true,
+                Outcome::Cancelled(lines) => {
                     if lines.are_empty() {
                         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
                     }
                     drop(lines);
                     return Err(task::cancelled_wait());
                 }
-                Ended::Again(_) | Ended::TimedOut(_) => {}
+                Outcome::Again(_) | Outcome::TimedOut(_) => {}
             }
         }
     }

@@ -18,10 +18,10 @@ use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{Mode, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const EMPTY: u32 = 0;
@@ -240,9 +240,9 @@ impl<T> OnceLock<T> {
             }
             _ => {}
         }
-        let wait = Wait::new("a value to be made", Role::Notify, mode);
+        let wait = Wait::new(const { &What::new("a value to be made") }, mode);
         let ended = wait.in_line(lines, |lines| line(lines), || (), || self.lines.lock());
-        !matches!(ended, Ended::Cancelled(_))
+        !matches!(ended, Outcome::Cancelled(_))
     }
 
     /// Waits until the value is set, without computing it.

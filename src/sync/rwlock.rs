@@ -19,11 +19,11 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use super::mutex::TryLockError;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const WRITER: usize = 1;
@@ -101,11 +101,15 @@ impl RawRwLock {
                 self.word.fetch_and(!WAITERS, Ordering::Relaxed);
                 return Ok(());
             }
-            let wait = Wait { tag: access as usize, ..Wait::new("a lock", Role::Take, mode) };
+            let wait = Wait {
+                role: Role::Take,
+                tag: access as usize,
+                ..Wait::new(const { &What::new("a lock") }, mode)
+            };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
             match ended {
-                Ended::Woken => return Ok(()),
-                Ended::Cancelled(line) => {
+                Outcome::Woken(_) => return Ok(()),
+                Outcome::Cancelled(line) => {
                     let mut woken = Woken::none();
                     // The waiters behind the cancelled one may be compatible with the current
                     // holders.
@@ -114,7 +118,7 @@ impl RawRwLock {
                     drop(woken);
                     return Err(task::cancelled_wait());
                 }
-                Ended::Again(_) | Ended::TimedOut(_) => {}
+                Outcome::Again(_) | Outcome::TimedOut(_) => {}
             }
         }
     }

@@ -35,7 +35,6 @@
 // | `node` | its own lock |
 // | `joiners` | its lock |
 
-pub(crate) mod away;
 mod busy;
 pub(crate) mod cancel;
 mod current;
@@ -55,15 +54,12 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
-    BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
-    cancelled_wait, current_header, current_identity, current_node, end_parked, is_unwinding,
-    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget, wait,
-    while_parked,
+    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_by_now, cancelled_wait,
+    current_header, current_identity, current_node, is_unwinding, look_at_the_clock,
+    nearest_deadline, reach, request_number, set_node, spend_budget,
 };
 pub(crate) use describe::describe_overflows;
-pub(crate) use header::{
-    DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
-};
+pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, VTable};
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};
