@@ -262,7 +262,7 @@ impl<T> Channel<T> {
         let mut locked = self.locked_or_lock(queue);
         let received = match locked.try_recv() {
             TryRecv::Value(value) => Ok(value),
-            TryRecv::Empty if parks_at_once() && !locked.state.is_timed() => {
+            TryRecv::Empty if !locked.state.is_timed() && parks_at_once() => {
                 // SAFETY: N1, the caller's promise.
                 unsafe { locked.register_recv(at, Patience::Parks) };
                 drop(locked);

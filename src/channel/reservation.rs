@@ -26,8 +26,7 @@ use std::mem;
 use super::blocking::NotSent;
 use super::core::{Channel, ChannelGuard};
 use super::fast_path::TrySend;
-use super::settle::ROOM;
-use super::state::Phase;
+use super::state::{Phase, ROOM};
 
 use crate::park::{self, Node, Queue, Role};
 use crate::task;

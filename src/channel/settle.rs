@@ -6,11 +6,8 @@ use std::collections::VecDeque;
 
 use super::core::{ChannelGuard, DISCONNECTED};
 use super::hand_over::read_from;
-use super::state::{ChannelKind, ChannelState, Phase};
+use super::state::{ChannelKind, ChannelState, Phase, ROOM};
 use crate::park::{Queue, Role, Woken};
-
-/// In a node's `reserved`: room in the buffer has been reserved for the node.
-pub(super) const ROOM: usize = usize::MAX;
 
 impl<T> ChannelGuard<'_, T> {
     /// Completes a send after the value has been accepted: closes a oneshot channel.

@@ -70,6 +70,9 @@ pub(super) struct Handed<T> {
     pub(super) value: T,
 }
 
+/// In a node's `reserved`: room in the buffer has been reserved for the node.
+pub(super) const ROOM: usize = usize::MAX;
+
 /// The largest number of values for which a new channel allocates space in advance.
 const ROOM_AT_ONCE: usize = 256;
 
