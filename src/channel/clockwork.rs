@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::core::{Channel, ChannelGuard, ask};
-use super::fast_path::Accepts;
+use super::fast_path::{Accepts, TryRecv};
 use super::state::ChannelKind;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
@@ -44,7 +44,15 @@ impl<T: Send> Ring for Channel<T> {
 impl<T> ChannelGuard<'_, T> {
     /// Receives the timed value that is due, if `accepts` returns true for it.
     #[cold]
-    pub(super) fn take_timed(&mut self, accepts: Option<&Accepts<'_, T>>) -> Option<T> {
+    pub(super) fn try_recv_timed(&mut self, accepts: Option<&Accepts<'_, T>>) -> TryRecv<T> {
+        match self.take_timed(accepts) {
+            Some(value) => TryRecv::Value(value),
+            None if self.is_drained() => TryRecv::Disconnected,
+            None => TryRecv::Empty,
+        }
+    }
+
+    fn take_timed(&mut self, accepts: Option<&Accepts<'_, T>>) -> Option<T> {
         let ChannelGuard { receivers, state, woken } = self;
         let ChannelKind::Timed(clockwork) = &mut state.kind else { return None };
         let (due, now) = (clockwork.next?, clock::now());

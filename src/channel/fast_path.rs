@@ -125,15 +125,12 @@ impl<T> ChannelGuard<'_, T> {
     /// Receives when the buffer is empty: from a waiting sender or from the clock.
     #[inline(always)]
     fn try_recv_unbuffered(&mut self, accepts: Option<&Accepts<'_, T>>) -> TryRecv<T> {
-        if self.state.capacity == 0
-            && let Some(value) = self.take_over(accepts)
-        {
-            return TryRecv::Value(value);
-        }
-        if self.state.is_timed()
-            && let Some(value) = self.take_timed(accepts)
-        {
-            return TryRecv::Value(value);
+        if self.state.capacity == 0 {
+            if let Some(value) = self.take_over(accepts) {
+                return TryRecv::Value(value);
+            }
+        } else if self.state.is_timed() {
+            return self.try_recv_timed(accepts);
         }
         if self.is_drained() { TryRecv::Disconnected } else { TryRecv::Empty }
     }

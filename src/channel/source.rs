@@ -82,7 +82,8 @@ impl<T> Channel<T> {
     }
 }
 
-fn item<T>(taken: TryRecv<T>) -> Option<Result<T, RecvError>> {
+/// Returns a receiver's item, if there is one.
+pub(super) fn item<T>(taken: TryRecv<T>) -> Option<Result<T, RecvError>> {
     match taken {
         TryRecv::Value(value) => Some(Ok(value)),
         TryRecv::Empty => None,
