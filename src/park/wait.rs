@@ -393,7 +393,7 @@ impl Waiter {
         if self.outcome() == ABORTED || self.abort() {
             return None;
         }
-        Some(while_parked(|| park(self, None, Mode::Uninterruptible)))
+        Some(park(self, None, Mode::Uninterruptible))
     }
 
     /// Ends a wait that a request has reached. Called on the worker of the parked task.
@@ -656,7 +656,8 @@ fn park_and_count(
 /// panicking, the task counts as unwinding meanwhile: see [`panics`].
 #[inline(always)]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
-    let unwinding = begin_parked();
+    let unwinding = thread::panicking();
+    begin_parked(unwinding);
     // The closure is called in one place only, so that it is inlined.
     let result = switch();
     end_parked(unwinding);
@@ -664,14 +665,12 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 }
 
 /// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
-/// Returns the argument of [`end_parked`].
+/// `unwinding` is whether the thread is panicking, for both halves.
 #[inline(always)]
-pub(crate) fn begin_parked() -> bool {
-    let unwinding = thread::panicking();
+pub(crate) fn begin_parked(unwinding: bool) {
     if unwinding {
         panics::leave_behind();
     }
-    unwinding
 }
 
 /// The second half of [`while_parked`].

@@ -268,15 +268,13 @@ impl<'scope, T> JoinHandle<'scope, T> {
 #[inline(always)]
 #[track_caller]
 unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
-    if task::begin_wait().is_err() {
-        return Begun::Cancelled;
-    }
+    let Ok(unwinding) = task::begin_wait_in_place() else { return Begun::Cancelled };
     // SAFETY: T2, by this function's contract.
     let header = unsafe { &*task };
     if header.state() & DONE != 0 {
         return Begun::Waits;
     }
-    let unwinding = park::begin_parked();
+    park::begin_parked(unwinding);
     // SAFETY: T2, by this function's contract.
     let ended = unsafe { sched::run_if_unstarted(task, claim) };
     park::end_parked(unwinding);
