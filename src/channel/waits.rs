@@ -2,14 +2,16 @@
 //! threads, are here too. Those of tasks without a deadline begin in [`halves`](super::halves).
 #![expect(unsafe_code, reason = "registers waits in frames")]
 
+use std::any::type_name;
 use std::mem::MaybeUninit;
+use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::core::{Channel, GIVEN, Locked, Offered, Taken};
 use super::state::ROOMY;
 use crate::base::clock;
 use crate::base::sync::keep_away;
-use crate::park::{self, Mode, Outcome, Patience, Role, Wait, Waiting, What};
+use crate::park::{self, About, Mode, Outcome, Patience, Queue, Role, Wait, Waiting, What};
 use crate::task;
 
 /// The number of times that a plain thread looks again before it waits in line.
@@ -26,7 +28,36 @@ const MOMENT: Duration = Duration::from_micros(3);
 const LOOKS_OF_A_TASK: u32 = 3;
 const MOMENT_OF_A_TASK: Duration = Duration::from_micros(1);
 
+/// Describes a channel by its address and capacity.
+fn describe<T>(channel: *const (), capacity: usize) -> About {
+    let kind = match capacity {
+        usize::MAX => String::from("unbounded"),
+        capacity => format!("bounded({capacity})"),
+    };
+    About::Object(format!("of {} ({kind}, {channel:p})", type_name::<T>()))
+}
+
+/// What waits in a channel are for.
+// SAFETY: O1: only the address of the object is used.
 impl<T> Locked<'_, T> {
+    const ROOM: &'static What =
+        &unsafe { What::about(|at, capacity| ("room in a channel", describe::<T>(at, capacity))) };
+    const A_VALUE: &'static What = &unsafe {
+        What::about(|at, capacity| ("a value from a channel", describe::<T>(at, capacity)))
+    };
+    const AN_OFFER: &'static What = &unsafe {
+        What::about(|at, capacity| {
+            ("a value that a select is making for a channel", describe::<T>(at, capacity))
+        })
+    };
+
+    /// Returns a wait in one of the channel's lines.
+    #[inline(always)]
+    fn wait(&self, what: &'static What, role: Role, mode: Mode) -> Wait {
+        let object = ptr::from_ref::<Queue>(&self.queue).cast();
+        Wait { role, object, detail: self.state.capacity, ..Wait::new(what, mode) }
+    }
+
     /// Returns how often to look again before waiting in line. The other side is likely to move
     /// many values in the time that it takes to put this thread to sleep and wake it.
     #[cold]
@@ -87,10 +118,7 @@ impl<T> Channel<T> {
         at: *mut Waiting<T>,
         patience: Patience,
     ) {
-        let wait = Wait {
-            role: Role::Value,
-            ..Wait::new(const { &What::new("room in a channel") }, Mode::Cancellable)
-        };
+        let wait = locked.wait(Locked::<T>::ROOM, Role::Value, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
@@ -154,10 +182,7 @@ impl<T> Channel<T> {
         at: *mut Waiting<T>,
         patience: Patience,
     ) {
-        let wait = Wait {
-            role: Role::Slot,
-            ..Wait::new(const { &What::new("a value from a channel") }, Mode::Cancellable)
-        };
+        let wait = locked.wait(Locked::<T>::A_VALUE, Role::Slot, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.
@@ -174,8 +199,7 @@ impl<T> Channel<T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
     pub(super) unsafe fn line_up_to_meet(locked: &mut Locked<'_, T>, at: *mut Waiting<T>) -> bool {
-        let what = const { &What::new("a value that a select is making") };
-        let wait = Wait { role: Role::Meet, ..Wait::new(what, Mode::Uninterruptible) };
+        let wait = locked.wait(Locked::<T>::AN_OFFER, Role::Meet, Mode::Uninterruptible);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.

@@ -149,6 +149,8 @@ pub(crate) struct Wait {
     pub(crate) what: &'static What,
     /// The object that is waited for, if `what` describes one.
     pub(crate) object: *const (),
+    /// More about the object.
+    pub(crate) detail: usize,
     /// The place of the waiting call, if it is not the caller of the function that waits.
     pub(crate) at: Option<&'static Location<'static>>,
     pub(crate) role: Role,
@@ -165,6 +167,7 @@ impl Wait {
         Wait {
             what,
             object: ptr::null(),
+            detail: 0,
             at: None,
             role: Role::Notify,
             tag: 0,
@@ -185,7 +188,7 @@ impl Wait {
             Mode::Uninterruptible => None,
             Mode::Hook(hook) => Some(hook),
         };
-        Waiter::new(self.what, self.object, at, on_cancel)
+        Waiter::new(self.what, self.object, self.detail, at, on_cancel)
     }
 
     /// Waits in the line that `line` finds in the locked state `locked`. Calls `unlocked` after
@@ -369,7 +372,7 @@ impl Waiter {
     /// its nodes.
     pub(crate) fn over<R>(body: impl FnOnce(&Waiter) -> R) -> R {
         static WHAT: What = What::new("nothing");
-        let waiter = Waiter::new(&WHAT, ptr::null(), Location::caller(), None);
+        let waiter = Waiter::new(&WHAT, ptr::null(), 0, Location::caller(), None);
         waiter.claim(ABORTED);
         body(&waiter)
     }

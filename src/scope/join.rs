@@ -283,7 +283,7 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
 
 /// A wait for the end of a task.
 // SAFETY: O1: a handle that waits holds a reference to the task.
-static END_OF_TASK: What = unsafe { What::about(|task| ("the end of", About::Task(task))) };
+static END_OF_TASK: What = unsafe { What::about(|task, _| ("the end of", About::Task(task))) };
 
 /// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
 /// join that runs the task itself does not come here, and would pay for this frame.
