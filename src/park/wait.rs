@@ -192,7 +192,7 @@ impl Wait {
     }
 
     /// Waits in the line that `line` finds in the locked state `locked`. Calls `unlocked` after
-    /// releasing that lock and before parking.
+    /// releasing that lock and before parking. `lock_again` takes the same lock.
     #[inline]
     #[track_caller]
     pub(crate) fn in_line<L>(
@@ -238,7 +238,9 @@ impl Wait {
         let registered = Registered { waiter: &waiter, withdraw: Some(|| withdraw(&node)) };
         register(locked, &node);
         let withdraw = registered.stays();
-        park(&waiter, self.deadline, self.mode).withdrawn(withdraw)
+        let outcome = park(&waiter, self.deadline, self.mode).withdrawn(withdraw);
+        debug_assert!(!node.is_listed(), "a node was left in its line");
+        outcome
     }
 
     /// Waits for the one claimer to which `register` gives a pointer to the wait. The claimer calls
@@ -287,9 +289,9 @@ impl Wait {
         park(&self.waiter(), self.deadline, self.mode)
     }
 
-    /// Calls `body` with a waiter that it may register in any number of lines, and with which it
-    /// parks by [`Waiter::park`]. Before `body` returns or unwinds, it withdraws all registrations,
-    /// and calls [`Waiter::abandon`] if it has not parked.
+    /// Calls `body` with a waiter that it may register in any number of lines (N1), and with which
+    /// it parks by [`Waiter::park`]. Before `body` returns or unwinds, it withdraws all
+    /// registrations, and calls [`Waiter::abandon`] before if it has not parked.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn for_many<R>(self, body: impl FnOnce(&Waiter) -> R) -> R {
