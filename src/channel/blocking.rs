@@ -20,7 +20,7 @@ use super::fast_path::{TryRecv, TrySend};
 use super::state::ROOMY;
 use crate::base::clock;
 use crate::base::sync::{BiasedGuard, keep_away};
-use crate::park::{self, Begun, Mode, Outcome, Patience, Queue, Role, Wait, Waiting, What};
+use crate::park::{self, Begun, Mode, Outcome, Patience, Queue, Role, Waiting};
 use crate::task;
 
 /// The reason why a send failed.
@@ -446,8 +446,7 @@ impl<T> ChannelGuard<'_, T> {
     #[inline(always)]
     #[track_caller]
     unsafe fn register_send(&mut self, value: T, at: *mut Waiting<T>, patience: Patience) {
-        let what = const { &What::new("room in a channel") };
-        let wait = Wait { role: Role::Value, ..Wait::new(what, Mode::Cancellable) };
+        let wait = self.wait(ChannelGuard::<T>::ROOM, Role::Value, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::new(value), patience) };
         // SAFETY: N1, the caller's promise.
@@ -468,8 +467,7 @@ impl<T> ChannelGuard<'_, T> {
     #[inline(always)]
     #[track_caller]
     unsafe fn register_recv(&mut self, at: *mut Waiting<T>, patience: Patience) {
-        let what = const { &What::new("a value from a channel") };
-        let wait = Wait { role: Role::Slot, ..Wait::new(what, Mode::Cancellable) };
+        let wait = self.wait(ChannelGuard::<T>::A_VALUE, Role::Slot, Mode::Cancellable);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), patience) };
         // SAFETY: N1, the caller's promise.

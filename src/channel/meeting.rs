@@ -16,7 +16,7 @@ use super::blocking::RecvEnd;
 use super::core::{Channel, ChannelGuard};
 use super::fast_path::TryRecv;
 use crate::base::clock;
-use crate::park::{self, Mode, Patience, Role, Wait, Waiting, What};
+use crate::park::{self, Mode, Patience, Role, Waiting};
 use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
@@ -78,8 +78,7 @@ impl<T> ChannelGuard<'_, T> {
     /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
     #[track_caller]
     unsafe fn register_poll(&mut self, at: *mut Waiting<T>) -> bool {
-        let what = const { &What::new("a value that a select is making") };
-        let wait = Wait { role: Role::Meet, ..Wait::new(what, Mode::Uninterruptible) };
+        let wait = self.wait(ChannelGuard::<T>::AN_OFFER, Role::Meet, Mode::Uninterruptible);
         // SAFETY: the caller's promise.
         unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
         // SAFETY: N1, the caller's promise.

@@ -42,6 +42,7 @@ mod flavours;
 mod hand_over;
 mod iter;
 mod meeting;
+mod purpose;
 mod receiver;
 mod reservation;
 mod select;

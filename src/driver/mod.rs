@@ -41,6 +41,7 @@ mod descriptor;
 mod file;
 mod kind;
 mod op;
+mod peer;
 mod poll;
 mod stream;
 #[cfg(test)]
@@ -58,6 +59,7 @@ pub(crate) use {
     file::{CURSOR, FileManner, FileOp},
     kind::{Choice, check, choose},
     op::{Interest, Manner, Op, clamp_length},
+    peer::peer_of,
     stream::is_in_nonblocking_mode,
     waker::Waker,
     watch::Watch,

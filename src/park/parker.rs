@@ -41,9 +41,10 @@ pub(crate) struct Parker {
     /// Where the task must store its stack trace. Null unless the task was resumed only for that
     /// and then goes on waiting.
     asked: Cell<*const TraceSlot>,
-    /// Whether the task is known not to have been cancelled, so that a wait need not ask before it
-    /// parks. A later request finds the task parked, or clears this.
-    is_clear: Cell<bool>,
+    /// 1 if the task is known not to have been cancelled, so that a wait need not ask before it
+    /// parks. Otherwise 0. A later request finds the task parked, or resets this. It is a word, so
+    /// that the fields of a new task are zeroed together.
+    is_clear: Cell<usize>,
 }
 
 impl Parker {
@@ -52,7 +53,7 @@ impl Parker {
             suspender: Cell::new(ptr::null()),
             parked_on: Cell::new(ptr::null()),
             asked: Cell::new(ptr::null()),
-            is_clear: Cell::new(false),
+            is_clear: Cell::new(0),
         }
     }
 
@@ -77,7 +78,7 @@ impl Parker {
     /// Makes the task's next wait ask whether the task has been cancelled.
     #[inline]
     pub(crate) fn alert(&self) {
-        self.is_clear.set(false);
+        self.is_clear.set(0);
     }
 
     /// Returns the wait that the task is parked on, or null.
@@ -103,16 +104,16 @@ impl Parker {
     /// Returns whether the wait must not begin, because the task has been cancelled.
     #[inline(always)]
     pub(super) fn is_cancelled(&self, mode: Mode) -> bool {
-        matches!(mode, Mode::Cancellable) && !self.is_clear.get() && self.ask()
+        matches!(mode, Mode::Cancellable) && self.is_clear.get() == 0 && self.ask()
     }
 
     #[cold]
     fn ask(&self) -> bool {
         // Before the question: a request that comes during it clears the flag again.
-        self.is_clear.set(true);
+        self.is_clear.set(1);
         let cancelled = host().is_some_and(|host| (host.is_cancelled)());
         if cancelled {
-            self.is_clear.set(false);
+            self.is_clear.set(0);
         }
         cancelled
     }

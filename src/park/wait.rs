@@ -149,6 +149,8 @@ pub(crate) struct Wait {
     pub(crate) what: &'static What,
     /// The object that is waited for, if `what` describes one.
     pub(crate) object: *const (),
+    /// More about the object.
+    pub(crate) detail: usize,
     /// The place of the waiting call, if it is not the caller of the function that waits.
     pub(crate) at: Option<&'static Location<'static>>,
     pub(crate) role: Role,
@@ -165,6 +167,7 @@ impl Wait {
         Wait {
             what,
             object: ptr::null(),
+            detail: 0,
             at: None,
             role: Role::Notify,
             tag: 0,
@@ -185,11 +188,11 @@ impl Wait {
             Mode::Uninterruptible => None,
             Mode::Hook(hook) => Some(hook),
         };
-        Waiter::new(self.what, self.object, at, on_cancel)
+        Waiter::new(self.what, self.object, self.detail, at, on_cancel)
     }
 
     /// Waits in the line that `line` finds in the locked state `locked`. Calls `unlocked` after
-    /// releasing that lock and before parking.
+    /// releasing that lock and before parking. `lock_again` takes the same lock.
     #[inline]
     #[track_caller]
     pub(crate) fn in_line<L>(
@@ -235,7 +238,9 @@ impl Wait {
         let registered = Registered { waiter: &waiter, withdraw: Some(|| withdraw(&node)) };
         register(locked, &node);
         let withdraw = registered.stays();
-        park(&waiter, self.deadline, self.mode).withdrawn(withdraw)
+        let outcome = park(&waiter, self.deadline, self.mode).withdrawn(withdraw);
+        debug_assert!(!node.is_listed(), "a node was left in its line");
+        outcome
     }
 
     /// Waits for the one claimer to which `register` gives a pointer to the wait. The claimer calls
@@ -284,9 +289,9 @@ impl Wait {
         park(&self.waiter(), self.deadline, self.mode)
     }
 
-    /// Calls `body` with a waiter that it may register in any number of lines, and with which it
-    /// parks by [`Waiter::park`]. Before `body` returns or unwinds, it withdraws all registrations,
-    /// and calls [`Waiter::abandon`] if it has not parked.
+    /// Calls `body` with a waiter that it may register in any number of lines (N1), and with which
+    /// it parks by [`Waiter::park`]. Before `body` returns or unwinds, it withdraws all
+    /// registrations, and calls [`Waiter::abandon`] before if it has not parked.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn for_many<R>(self, body: impl FnOnce(&Waiter) -> R) -> R {
@@ -369,7 +374,7 @@ impl Waiter {
     /// its nodes.
     pub(crate) fn over<R>(body: impl FnOnce(&Waiter) -> R) -> R {
         static WHAT: What = What::new("nothing");
-        let waiter = Waiter::new(&WHAT, ptr::null(), Location::caller(), None);
+        let waiter = Waiter::new(&WHAT, ptr::null(), 0, Location::caller(), None);
         waiter.claim(ABORTED);
         body(&waiter)
     }
@@ -393,7 +398,7 @@ impl Waiter {
         if self.outcome() == ABORTED || self.abort() {
             return None;
         }
-        Some(while_parked(|| park(self, None, Mode::Uninterruptible)))
+        Some(park(self, None, Mode::Uninterruptible))
     }
 
     /// Ends a wait that a request has reached. Called on the worker of the parked task.
@@ -656,7 +661,8 @@ fn park_and_count(
 /// panicking, the task counts as unwinding meanwhile: see [`panics`].
 #[inline(always)]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
-    let unwinding = begin_parked();
+    let unwinding = thread::panicking();
+    begin_parked(unwinding);
     // The closure is called in one place only, so that it is inlined.
     let result = switch();
     end_parked(unwinding);
@@ -664,14 +670,12 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 }
 
 /// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
-/// Returns the argument of [`end_parked`].
+/// `unwinding` is whether the thread is panicking, for both halves.
 #[inline(always)]
-pub(crate) fn begin_parked() -> bool {
-    let unwinding = thread::panicking();
+pub(crate) fn begin_parked(unwinding: bool) {
     if unwinding {
         panics::leave_behind();
     }
-    unwinding
 }
 
 /// The second half of [`while_parked`].

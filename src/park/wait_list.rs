@@ -610,6 +610,7 @@ impl WaitList {
 
     /// Announces that the event that all waiters in the list wait for has happened for good. Wakes
     /// all waiters, and notes the entries of gatherings. Only the list's owner calls it.
+    #[inline(never)]
     pub(crate) fn announce(&self) {
         let mut woken = Woken::none();
         let queue = self.lock();

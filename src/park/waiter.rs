@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "unpark reaches a frame of another task or thread")]
 
 use std::hint;
-use std::mem::{self, MaybeUninit};
+use std::mem;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
@@ -40,13 +40,17 @@ pub(crate) struct Purpose {
     pub(crate) at: &'static Location<'static>,
 }
 
+/// Returns the text that follows "waits for", and the object, of a wait with this
+/// [object](super::Wait::object) and [detail](super::Wait::detail).
+pub(crate) type Describe = unsafe fn(*const (), usize) -> (&'static str, About);
+
 /// What the waits of one kind are for.
 #[derive(Debug)]
 pub(crate) struct What {
     /// The text that follows "waits for".
     text: &'static str,
-    /// Describes the object of a wait, from the pointer in [`Wait::object`](super::Wait::object).
-    describe: Option<unsafe fn(*const ()) -> (&'static str, About)>,
+    /// Describes one wait of this kind.
+    describe: Option<Describe>,
 }
 
 impl What {
@@ -57,11 +61,9 @@ impl What {
     /// Creates a kind of wait with a particular object.
     ///
     /// # Safety
-    /// O1: `describe` may be called on the worker of the parked task, with the object of a wait of
-    /// this kind, while that wait lasts.
-    pub(crate) const unsafe fn about(
-        describe: unsafe fn(*const ()) -> (&'static str, About),
-    ) -> What {
+    /// O1: each wait with this `What` has an object for which `describe` may be called on the worker
+    /// of the parked task while the wait lasts.
+    pub(crate) const unsafe fn about(describe: Describe) -> What {
         What { text: "", describe: Some(describe) }
     }
 }
@@ -72,8 +74,10 @@ pub(crate) enum About {
     Nothing,
     /// The header of a task. The frame of the wait keeps it alive.
     Task(*const ()),
-    /// A file descriptor.
-    Fd(i32),
+    /// A file descriptor, and the address of the other side if it is that of a connected socket.
+    Fd(i32, Option<String>),
+    /// A description that follows the text.
+    Object(String),
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
@@ -87,8 +91,7 @@ pub(crate) struct Waiter {
     at: &'static Location<'static>,
     /// What a cancellation does to the wait, or `None` if it does nothing.
     on_cancel: Option<unsafe fn(*const Waiter)>,
-    /// Makes the claim the beginning of a cache line.
-    _room: MaybeUninit<usize>,
+    detail: usize,
     /// The worker that the waiting task stays on. Null for an OS thread, and for a waiter without a
     /// parked owner. For a listener, its task.
     home: *const (),
@@ -118,15 +121,16 @@ impl Waiter {
     pub(super) fn new(
         what: &'static What,
         object: *const (),
+        detail: usize,
         at: &'static Location<'static>,
         on_cancel: Option<unsafe fn(*const Waiter)>,
     ) -> Waiter {
         Waiter {
             what,
             object,
+            detail,
             at,
             on_cancel,
-            _room: MaybeUninit::uninit(),
             home: local::with(|local| local.worker.get()),
             unpark: host().map_or(nobody as unsafe fn(*const ()), |host| host.unpark),
             // A task is running only if the thread has a host.
@@ -144,8 +148,8 @@ impl Waiter {
             what: &WHAT,
             object: ptr::null(),
             at: Location::caller(),
+            detail: 0,
             on_cancel: None,
-            _room: MaybeUninit::uninit(),
             home: ptr::null(),
             unpark,
             owner: owner.as_ptr().cast_const(),
@@ -158,7 +162,7 @@ impl Waiter {
     pub(crate) fn purpose(&self) -> Purpose {
         let (what, about) = match self.what.describe {
             // SAFETY: O1: the wait lasts.
-            Some(describe) => unsafe { describe(self.object) },
+            Some(describe) => unsafe { describe(self.object, self.detail) },
             None => (self.what.text, About::Nothing),
         };
         Purpose { what, about, at: self.at }

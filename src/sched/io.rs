@@ -192,11 +192,14 @@ enum Request<'a> {
 }
 
 /// A wait for the completion of a [`Request`].
-// SAFETY: O1: the request is in the frame of the wait.
+// SAFETY: O1: the request is in the frame of the wait. S3: its descriptor is open meanwhile.
 static OPERATION: What = unsafe {
-    What::about(|request| match *request.cast::<Request<'_>>() {
-        Request::Op(op) => (op.name(), About::Fd(op.readiness().0.fd)),
-        Request::File(op, _) => (op.name(), About::Fd(op.fd())),
+    What::about(|request, _| match *request.cast::<Request<'_>>() {
+        Request::Op(op) => {
+            let fd = op.readiness().0.fd;
+            (op.name(), About::Fd(fd, driver::peer_of(fd)))
+        }
+        Request::File(op, _) => (op.name(), About::Fd(op.fd(), None)),
     })
 };
 

@@ -268,15 +268,13 @@ impl<'scope, T> JoinHandle<'scope, T> {
 #[inline(always)]
 #[track_caller]
 unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
-    if task::begin_wait().is_err() {
-        return Begun::Cancelled;
-    }
+    let Ok(unwinding) = task::begin_wait_in_place() else { return Begun::Cancelled };
     // SAFETY: T2, by this function's contract.
     let header = unsafe { &*task };
     if header.state() & DONE != 0 {
         return Begun::Waits;
     }
-    let unwinding = park::begin_parked();
+    park::begin_parked(unwinding);
     // SAFETY: T2, by this function's contract.
     let ended = unsafe { sched::run_if_unstarted(task, claim) };
     park::end_parked(unwinding);
@@ -285,7 +283,7 @@ unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
 
 /// A wait for the end of a task.
 // SAFETY: O1: a handle that waits holds a reference to the task.
-static END_OF_TASK: What = unsafe { What::about(|task| ("the end of", About::Task(task))) };
+static END_OF_TASK: What = unsafe { What::about(|task, _| ("the end of", About::Task(task))) };
 
 /// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
 /// join that runs the task itself does not come here, and would pay for this frame.

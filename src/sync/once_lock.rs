@@ -17,11 +17,12 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ptr;
 
 use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::park::{Mode, Outcome, Queue, Wait, What, Woken};
+use crate::park::{About, Mode, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const EMPTY: u32 = 0;
@@ -64,6 +65,16 @@ pub struct OnceLock<T> {
     lines: SpinLock<Lines>,
     value: UnsafeCell<Option<T>>,
 }
+
+/// A wait for the value of a [`OnceLock`].
+// SAFETY: O1: the object is the lock's `maker`, which the wait borrows.
+static A_VALUE: What = unsafe {
+    What::about(|maker, _| {
+        let who = (*maker.cast::<AtomicU64>()).load(Ordering::Relaxed);
+        let by = if who & 1 == 1 { format!(", by task #{}", who >> 1) } else { String::new() };
+        ("a value to be made", About::Object(format!("({maker:p}){by}")))
+    })
+};
 
 struct Lines {
     /// Waiters that would compute the value themselves.
@@ -240,7 +251,8 @@ impl<T> OnceLock<T> {
             }
             _ => {}
         }
-        let wait = Wait::new(const { &What::new("a value to be made") }, mode);
+        let object = ptr::from_ref(&self.maker).cast();
+        let wait = Wait { object, ..Wait::new(&A_VALUE, mode) };
         let ended = wait.in_line(lines, |lines| line(lines), || (), || self.lines.lock());
         !matches!(ended, Outcome::Cancelled(_))
     }

@@ -152,8 +152,6 @@ pub(crate) struct Header {
 pub(crate) struct Running {
     /// What `park` knows of the task. It is the first field: T7.
     pub(crate) parker: Parker,
-    /// The innermost node.
-    node_top: Cell<*const CancelNode>,
     /// The number of open scopes and similar frames; see [`crate::coroutine`]. There is no such
     /// slot for `no_suspend`, whose calls cannot be open while a task is switched away.
     pub(crate) open_frames: Cell<u32>,
@@ -161,6 +159,8 @@ pub(crate) struct Running {
     pub(crate) refused: Cell<u32>,
     /// What the switch hook keeps for the task.
     pub(crate) kept: Kept,
+    /// The innermost node.
+    node_top: Cell<*const CancelNode>,
     /// The suspended fiber, while `has_fiber` is set in the header.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
     /// Initialized when the task first switches away. A task that never does so pays nothing here.

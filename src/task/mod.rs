@@ -54,9 +54,9 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
-    BUDGET, answer, begin_wait, bindings_now, cancelled, cancelled_by_now, cancelled_wait,
-    current_header, current_identity, current_node, is_unwinding, look_at_the_clock,
-    nearest_deadline, reach, request_number, set_node, spend_budget,
+    BUDGET, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled, cancelled_by_now,
+    cancelled_wait, current_header, current_identity, current_node, is_unwinding,
+    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, VTable};

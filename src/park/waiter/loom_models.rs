@@ -29,7 +29,7 @@ fn share(waiter: *const Waiter) -> Arc<Shared> {
 
 fn new_waiter() -> Waiter {
     static WHAT: What = What::new("a model");
-    Waiter::new(&WHAT, std::ptr::null(), Location::caller(), None)
+    Waiter::new(&WHAT, std::ptr::null(), 0, Location::caller(), None)
 }
 
 /// Finds the waiter, claims it under the lock, gives, and unparks it.
