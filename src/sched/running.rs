@@ -53,7 +53,7 @@ impl Worker {
                 return true;
             }
         };
-        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| {
             task::label(header, extra);
             extra.stack_size.is_some()
@@ -172,7 +172,7 @@ impl Worker {
     unsafe fn retire(&self, task: *const Header, running: *const Running) {
         // SAFETY: T2: the running task's reference is still there.
         let header = unsafe { &*task };
-        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
         let running = unsafe { &*running };
@@ -279,7 +279,7 @@ fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
     // SAFETY: T3: the worker has set `started`. Without a stack for the task, the closure is
     // dropped on the scheduler's own stack, where it must not wait.
     let header = unsafe { &*task };
-    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
     let text = format!("a task could not start: {error}");
     let kept = Kept::empty();
     if is_hooked() {

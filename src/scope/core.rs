@@ -42,7 +42,7 @@ use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
-use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, VTable};
+use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, Upcalls, VTable};
 
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
@@ -479,11 +479,11 @@ impl<B: Body> Erased<B> {
         discard: TaskBox::<B>::discard,
         free: TaskBox::<B>::free,
         layout: TaskBox::<B>::LAYOUT,
-        panicked: note_panic,
-        ended: child_ended,
-        tell: sched::tell,
+        upcalls: UPCALLS,
     };
 }
+
+const UPCALLS: Upcalls = Upcalls { panicked: note_panic, ended: child_ended, tell: sched::tell };
 
 unsafe fn note_panic(task: *const Header) {
     // SAFETY: T2: the running task holds a reference.

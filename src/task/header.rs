@@ -39,7 +39,18 @@ const HUSHED: u32 = 32;
 /// One reference.
 const REFERENCE: u32 = 64;
 
-/// The functions that depend on the task's types or on the layers above.
+/// The functions of the layers above that a task calls. They are the same for tasks of all types.
+#[derive(Debug)]
+pub(crate) struct Upcalls {
+    /// Tells the scope that the task has panicked. The result says how.
+    pub(crate) panicked: unsafe fn(*const Header),
+    /// Tells the scope that the task is over. This is the task's last access to its scope.
+    pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
+    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
+    pub(crate) tell: unsafe fn(*const Header),
+}
+
+/// The functions that depend on the task's types, and those of the layers above.
 #[derive(Debug)]
 pub(crate) struct VTable {
     /// Runs (or drops) the closure on the task's own stack, stores the result and announces it.
@@ -59,12 +70,7 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(*const Header),
     /// The layout of the whole box.
     pub(crate) layout: Layout,
-    /// Tells the scope that the task has panicked. The result says how.
-    pub(crate) panicked: unsafe fn(*const Header),
-    /// Tells the scope that the task is over. This is the task's last access to its scope.
-    pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
-    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
-    pub(crate) tell: unsafe fn(*const Header),
+    pub(crate) upcalls: Upcalls,
 }
 
 impl VTable {
@@ -80,9 +86,7 @@ impl VTable {
             discard: |_| {},
             free: |_| {},
             layout: Layout::new::<()>(),
-            panicked: |_| {},
-            ended: |_, _| {},
-            tell,
+            upcalls: Upcalls { panicked: |_| {}, ended: |_, _| {}, tell },
         }
     }
 }
@@ -400,7 +404,7 @@ impl Header {
         cancel::unlink(&header.node);
         if panicked {
             // SAFETY: T3: the result is stored and the scope is alive.
-            unsafe { (header.vtable.panicked)(this) };
+            unsafe { (header.vtable.upcalls.panicked)(this) };
         }
         // SAFETY: T3, by this function's contract.
         unsafe { Header::announce(this, panicked) }
@@ -563,7 +567,7 @@ impl Header {
     pub(crate) fn tell_cancelled(header: &Header) {
         // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that
         // keeps it linked.
-        unsafe { (header.vtable.tell)(header) };
+        unsafe { (header.vtable.upcalls.tell)(header) };
     }
 }
 

@@ -59,7 +59,7 @@ pub(crate) use current::{
     look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
 };
 pub(crate) use describe::describe_overflows;
-pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, VTable};
+pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, Upcalls, VTable};
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

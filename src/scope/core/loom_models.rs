@@ -16,7 +16,7 @@ use crate::task::Header;
 pub(in crate::scope) fn perform(task: *const Header) {
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
-    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
     let released = unsafe { (header.vtable.run)(task) };
     if !released {
         unsafe { Header::release(task) };
