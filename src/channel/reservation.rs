@@ -128,20 +128,19 @@ impl<T> ChannelGuard<'_, T> {
     }
 
     /// Returns whether a select waits to make a value for a receiver, on a rendezvous channel.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has_offer(&self) -> bool {
-        self.has_offer_but(|_| false)
+        self.state.capacity == 0 && !self.state.senders.is_empty() && self.has_offer_but(|_| false)
     }
 
-    /// Does the same as [`ChannelGuard::has_offer`], without the offers that are the caller's `own`.
-    #[inline]
+    /// Does the same as [`ChannelGuard::has_offer`], without the offers that are the caller's
+    /// `own`.
+    #[inline(never)]
     pub(super) fn has_offer_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let offer = |node: &Node| {
             (node.role() == Role::Offer && !node.is_dead() && !own(node)).then_some(())
         };
-        self.state.capacity == 0
-            && !self.state.senders.is_empty()
-            && self.state.senders.seek(offer).is_some()
+        self.state.capacity == 0 && self.state.senders.seek(offer).is_some()
     }
 
     /// Pairs a receiver that starts to wait with the offer that has waited longest, on a rendezvous

@@ -82,8 +82,7 @@ impl<T> Channel<T> {
     }
 }
 
-/// Returns a receiver's item, if there is one.
-pub(super) fn item<T>(taken: TryRecv<T>) -> Option<Result<T, RecvError>> {
+fn item<T>(taken: TryRecv<T>) -> Option<Result<T, RecvError>> {
     match taken {
         TryRecv::Value(value) => Some(Ok(value)),
         TryRecv::Empty => None,

@@ -10,7 +10,7 @@ use super::super::fast_path::TryRecv;
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
-use super::super::source::{item, watch_room};
+use super::super::source::watch_room;
 use crate::park::Role;
 use crate::source::{Arms, Pass, Source, Won};
 use crate::task::Cancelled;
@@ -66,13 +66,21 @@ impl<T> Arm for RecvArm<'_, T> {
 
     #[inline(always)]
     fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
-        let mut locked = self.0.channel().lock();
-        match locked.try_recv() {
+        let channel = self.0.channel();
+        let mut locked = channel.lock();
+        let received = match locked.try_recv() {
+            TryRecv::Empty if locked.has_offer() => {
+                if waits {
+                    return Attempt::Offer;
+                }
+                channel.meet(locked)
+            }
+            received => received,
+        };
+        match received {
             TryRecv::Value(value) => Attempt::Done(Ok(value)),
             TryRecv::Disconnected => Attempt::Done(Err(RecvError::Disconnected)),
-            TryRecv::Empty if !locked.has_offer() => Attempt::Nothing,
-            TryRecv::Empty if waits => Attempt::Offer,
-            TryRecv::Empty => Attempt::of(item(self.0.channel().meet(locked))),
+            TryRecv::Empty => Attempt::Nothing,
         }
     }
 
