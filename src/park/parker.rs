@@ -89,8 +89,12 @@ impl Parker {
     /// Does to the task's wait what a cancellation does. Called on the task's worker, for a task
     /// that is parked.
     pub(crate) fn interrupt(&self) {
-        // SAFETY: S4: the task is parked, and this is its own worker.
-        unsafe { Waiter::interrupt(self.parked_on.get()) };
+        let waiter = self.parked_on.get();
+        // SAFETY: S4: the task is parked, and this is its own worker. So the frame stays.
+        if let Some(on_cancel) = unsafe { &*waiter }.on_cancel {
+            // SAFETY: S4, as above.
+            unsafe { on_cancel(waiter) };
+        }
     }
 
     /// Asks a parked task for its stack trace. The caller then resumes the task.

@@ -92,20 +92,6 @@ pub(crate) enum Outcome<L> {
 }
 
 impl Outcome<()> {
-    #[inline(always)]
-    pub(super) fn of(claimed: u32) -> Outcome<()> {
-        match claimed {
-            WOKEN => Outcome::Woken(0),
-            CANCELLED => Outcome::Cancelled(()),
-            TIMED_OUT => Outcome::TimedOut(()),
-            LOOK_AGAIN => Outcome::Again(()),
-            arm => {
-                debug_assert!(arm > WOKEN && arm != ABORTED, "the wait is not over: {arm}");
-                Outcome::Woken(arm - WOKEN)
-            }
-        }
-    }
-
     /// Calls `withdraw` unless the wait ended through the registration.
     #[inline(always)]
     pub(crate) fn withdrawn<L>(self, withdraw: impl FnOnce() -> L) -> Outcome<L> {
@@ -426,6 +412,21 @@ impl Waiter {
         if unsafe { &*this }.claim(outcome) {
             // SAFETY: S4: claimed just now.
             unsafe { Waiter::unpark(this) };
+        }
+    }
+
+    /// Returns how the wait ended. It is over, and was not aborted.
+    #[inline(always)]
+    fn ended(&self) -> Outcome<()> {
+        match self.outcome() {
+            WOKEN => Outcome::Woken(0),
+            CANCELLED => Outcome::Cancelled(()),
+            TIMED_OUT => Outcome::TimedOut(()),
+            LOOK_AGAIN => Outcome::Again(()),
+            arm => {
+                debug_assert!(arm > WOKEN && arm != ABORTED, "the wait is not over: {arm}");
+                Outcome::Woken(arm - WOKEN)
+            }
         }
     }
 
