@@ -42,7 +42,8 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 
-/// The ends of a wait with a single node: the value was handed over, or the channel is disconnected.
+/// The ends of a wait with a single node: the value was handed over, or the channel is
+/// disconnected.
 pub(super) const GIVEN: u32 = 0;
 pub(super) const DISCONNECTED: u32 = 1;
 

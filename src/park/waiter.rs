@@ -60,8 +60,8 @@ impl What {
     /// Creates a kind of wait with a particular object.
     ///
     /// # Safety
-    /// O1: each wait with this `What` has an object for which `describe` may be called on the worker
-    /// of the parked task while the wait lasts.
+    /// O1: each wait with this `What` has an object for which `describe` may be called, on the
+    /// worker of the parked task, while the wait lasts.
     pub(crate) const unsafe fn about(describe: Describe) -> What {
         What { text: "", describe: Some(describe) }
     }
