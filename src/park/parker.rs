@@ -86,12 +86,17 @@ impl Parker {
         self.parked_on.get()
     }
 
-    /// Does to the task's wait what a cancellation does. Called on the task's worker, for a task
-    /// that is parked.
-    pub(crate) fn interrupt(&self) {
-        let waiter = self.parked_on.get();
-        // SAFETY: S4: the task is parked, and this is its own worker. So the frame stays.
-        if let Some(on_cancel) = unsafe { &*waiter }.on_cancel {
+    /// Tells the task that a request may have reached it. Its next wait then asks. If the task is
+    /// parked and `is_flagged`, does to its wait what a cancellation does. Called on the task's
+    /// worker.
+    pub(crate) fn interrupt(&self, is_flagged: impl FnOnce() -> bool) {
+        self.alert();
+        // SAFETY: S4: if the task is parked, the frame of its wait stays. This is its own worker,
+        // so the task does not continue meanwhile.
+        let Some(waiter) = (unsafe { self.parked_on.get().as_ref() }) else { return };
+        if let Some(on_cancel) = waiter.on_cancel
+            && is_flagged()
+        {
             // SAFETY: S4, as above.
             unsafe { on_cancel(waiter) };
         }
