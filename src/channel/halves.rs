@@ -142,14 +142,16 @@ impl<T> Channel<T> {
                 let mut locked = self.lock();
                 if let Some(value) = locked.take_at_once() {
                     // SAFETY: the caller's promise.
-                    return Begun::Done(Ok(unsafe { Waiting::leave(at, value) }));
+                    unsafe { Waiting::leave(at, value) };
+                    return Begun::Done(Ok(()));
                 }
                 locked
             }
         };
         if let Some(value) = locked.take_over_at_once() {
             // SAFETY: the caller's promise.
-            return Begun::Done(Ok(unsafe { Waiting::leave(at, value) }));
+            unsafe { Waiting::leave(at, value) };
+            return Begun::Done(Ok(()));
         }
         let is_plain = locked.is_plainly_empty();
         let taken = if is_plain { Taken::Empty } else { locked.take() };

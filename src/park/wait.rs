@@ -62,7 +62,7 @@
 #![expect(unsafe_code, reason = "registers waiters, and reaches them in frames of other stacks")]
 
 use std::convert::Infallible;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::Location;
 use std::process;
 use std::ptr::{self, NonNull};
@@ -262,7 +262,7 @@ impl Wait {
         let single = Single { waiter: self.waiter(), shared };
         let no_panic = NoPanic;
         let registered = register(&single);
-        std::mem::forget(no_panic);
+        let _ = ManuallyDrop::new(no_panic);
         registered?;
         park(&single.waiter, None, self.mode);
         Ok(single.shared)
@@ -536,7 +536,9 @@ impl<T> Waiting<T> {
     #[inline(always)]
     pub(crate) unsafe fn leave(at: *mut Waiting<T>, value: T) {
         // SAFETY: N1, the caller's promise.
-        unsafe { (&raw mut (*at).value).write(MaybeUninit::new(value)) };
+        let place = unsafe { &raw mut (*at).value };
+        // SAFETY: N1, as above.
+        unsafe { place.write(MaybeUninit::new(value)) };
     }
 
     /// Moves the value out of its place.
@@ -546,7 +548,9 @@ impl<T> Waiting<T> {
     #[inline(always)]
     pub(crate) unsafe fn take(at: *mut Waiting<T>) -> T {
         // SAFETY: N2, the caller's promise.
-        unsafe { (&raw const (*at).value).cast::<T>().read() }
+        let place = unsafe { &raw const (*at).value };
+        // SAFETY: N2, as above.
+        unsafe { place.cast::<T>().read() }
     }
 }
 
