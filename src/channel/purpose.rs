@@ -17,13 +17,15 @@ fn describe<T>(channel: *const (), capacity: usize) -> About {
 }
 
 /// What waits in a channel are for.
-// SAFETY: O1: only the address of the object is used.
 impl<T> ChannelGuard<'_, T> {
+    // SAFETY: O1: only the address of the object is used.
     pub(super) const ROOM: &'static What =
         &unsafe { What::about(|at, capacity| ("room in a channel", describe::<T>(at, capacity))) };
+    // SAFETY: O1, as above.
     pub(super) const A_VALUE: &'static What = &unsafe {
         What::about(|at, capacity| ("a value from a channel", describe::<T>(at, capacity)))
     };
+    // SAFETY: O1, as above.
     pub(super) const AN_OFFER: &'static What = &unsafe {
         What::about(|at, capacity| {
             ("a value that a select is making for a channel", describe::<T>(at, capacity))

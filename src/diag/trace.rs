@@ -152,10 +152,10 @@ mod tests {
         let frame = |name: &str, file: &str| format!("{name}\nat {OWN}/{file}:1:1");
         let mut frames = vec![
             String::from("std::backtrace::Backtrace::create"),
-            frame("leave", "sched/trace.rs"),
-            frame("park", "park/waiter.rs"),
-            frame("end", "task/away.rs"),
-            frame("wait", "task/current.rs"),
+            frame("leave_trace", "park/parker.rs"),
+            frame("wait_out", "park/parker.rs"),
+            frame("end", "park/wait.rs"),
+            frame("alone", "park/wait.rs"),
             frame("sleep", "time/mod.rs"),
             String::from("program::wait\nat /program/src/main.rs:1:1"),
             String::from("__rust_try"),

@@ -86,11 +86,20 @@ impl Parker {
         self.parked_on.get()
     }
 
-    /// Does to the task's wait what a cancellation does. Called on the task's worker, for a task
-    /// that is parked.
-    pub(crate) fn interrupt(&self) {
-        // SAFETY: S4: the task is parked, and this is its own worker.
-        unsafe { Waiter::interrupt(self.parked_on.get()) };
+    /// Tells the task that a request may have reached it. Its next wait then asks. If the task is
+    /// parked and `is_flagged`, does to its wait what a cancellation does. Called on the task's
+    /// worker.
+    pub(crate) fn interrupt(&self, is_flagged: impl FnOnce() -> bool) {
+        self.alert();
+        // SAFETY: S4: if the task is parked, the frame of its wait stays. This is its own worker,
+        // so the task does not continue meanwhile.
+        let Some(waiter) = (unsafe { self.parked_on.get().as_ref() }) else { return };
+        if let Some(on_cancel) = waiter.on_cancel
+            && is_flagged()
+        {
+            // SAFETY: S4, as above.
+            unsafe { on_cancel(waiter) };
+        }
     }
 
     /// Asks a parked task for its stack trace. The caller then resumes the task.

@@ -62,7 +62,7 @@
 #![expect(unsafe_code, reason = "registers waiters, and reaches them in frames of other stacks")]
 
 use std::convert::Infallible;
-use std::mem::MaybeUninit;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::Location;
 use std::process;
 use std::ptr::{self, NonNull};
@@ -92,20 +92,6 @@ pub(crate) enum Outcome<L> {
 }
 
 impl Outcome<()> {
-    #[inline(always)]
-    pub(super) fn of(claimed: u32) -> Outcome<()> {
-        match claimed {
-            WOKEN => Outcome::Woken(0),
-            CANCELLED => Outcome::Cancelled(()),
-            TIMED_OUT => Outcome::TimedOut(()),
-            LOOK_AGAIN => Outcome::Again(()),
-            arm => {
-                debug_assert!(arm > WOKEN && arm != ABORTED, "the wait is not over: {arm}");
-                Outcome::Woken(arm - WOKEN)
-            }
-        }
-    }
-
     /// Calls `withdraw` unless the wait ended through the registration.
     #[inline(always)]
     pub(crate) fn withdrawn<L>(self, withdraw: impl FnOnce() -> L) -> Outcome<L> {
@@ -276,7 +262,7 @@ impl Wait {
         let single = Single { waiter: self.waiter(), shared };
         let no_panic = NoPanic;
         let registered = register(&single);
-        std::mem::forget(no_panic);
+        let _ = ManuallyDrop::new(no_panic);
         registered?;
         park(&single.waiter, None, self.mode);
         Ok(single.shared)
@@ -429,6 +415,21 @@ impl Waiter {
         }
     }
 
+    /// Returns how the wait ended. It is over, and was not aborted.
+    #[inline(always)]
+    fn ended(&self) -> Outcome<()> {
+        match self.outcome() {
+            WOKEN => Outcome::Woken(0),
+            CANCELLED => Outcome::Cancelled(()),
+            TIMED_OUT => Outcome::TimedOut(()),
+            LOOK_AGAIN => Outcome::Again(()),
+            arm => {
+                debug_assert!(arm > WOKEN && arm != ABORTED, "the wait is not over: {arm}");
+                Outcome::Woken(arm - WOKEN)
+            }
+        }
+    }
+
     /// Returns whether the wait has been decided.
     #[inline]
     pub(crate) fn is_over(&self) -> bool {
@@ -535,7 +536,9 @@ impl<T> Waiting<T> {
     #[inline(always)]
     pub(crate) unsafe fn leave(at: *mut Waiting<T>, value: T) {
         // SAFETY: N1, the caller's promise.
-        unsafe { (&raw mut (*at).value).write(MaybeUninit::new(value)) };
+        let place = unsafe { &raw mut (*at).value };
+        // SAFETY: N1, as above.
+        unsafe { place.write(MaybeUninit::new(value)) };
     }
 
     /// Moves the value out of its place.
@@ -545,7 +548,9 @@ impl<T> Waiting<T> {
     #[inline(always)]
     pub(crate) unsafe fn take(at: *mut Waiting<T>) -> T {
         // SAFETY: N2, the caller's promise.
-        unsafe { (&raw const (*at).value).cast::<T>().read() }
+        let place = unsafe { &raw const (*at).value };
+        // SAFETY: N2, as above.
+        unsafe { place.cast::<T>().read() }
     }
 }
 

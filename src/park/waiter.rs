@@ -8,7 +8,6 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
 
-use super::Outcome;
 use super::host::host;
 use crate::base::local;
 use crate::base::sync::Signal;
@@ -61,8 +60,8 @@ impl What {
     /// Creates a kind of wait with a particular object.
     ///
     /// # Safety
-    /// O1: each wait with this `What` has an object for which `describe` may be called on the worker
-    /// of the parked task while the wait lasts.
+    /// O1: each wait with this `What` has an object for which `describe` may be called, on the
+    /// worker of the parked task, while the wait lasts.
     pub(crate) const unsafe fn about(describe: Describe) -> What {
         What { text: "", describe: Some(describe) }
     }
@@ -86,12 +85,13 @@ pub(crate) enum About {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Waiter {
+    /// The purpose of the wait, with two fields for [`What::about`].
     what: &'static What,
     object: *const (),
+    detail: usize,
     at: &'static Location<'static>,
     /// What a cancellation does to the wait, or `None` if it does nothing.
-    on_cancel: Option<unsafe fn(*const Waiter)>,
-    detail: usize,
+    pub(super) on_cancel: Option<unsafe fn(*const Waiter)>,
     /// The worker that the waiting task stays on. Null for an OS thread, and for a waiter without a
     /// parked owner. For a listener, its task.
     home: *const (),
@@ -166,18 +166,6 @@ impl Waiter {
             None => (self.what.text, About::Nothing),
         };
         Purpose { what, about, at: self.at }
-    }
-
-    /// Does to the wait what a cancellation does.
-    ///
-    /// # Safety
-    /// S4: the task is parked on this waiter, and this is its own worker.
-    pub(super) unsafe fn interrupt(this: *const Waiter) {
-        // SAFETY: S4: the wait is not over, so its frame stays.
-        if let Some(on_cancel) = unsafe { &*this }.on_cancel {
-            // SAFETY: S4, as above.
-            unsafe { on_cancel(this) };
-        }
     }
 
     /// Makes the waiter of a task listen before it parks. Returns whether it will. The caller then
@@ -255,12 +243,6 @@ impl Waiter {
     #[inline]
     pub(super) fn outcome(&self) -> u32 {
         self.claim.load(Ordering::Acquire)
-    }
-
-    /// Returns how the wait ended. It is over, and was not aborted.
-    #[inline(always)]
-    pub(super) fn ended(&self) -> Outcome<()> {
-        Outcome::of(self.outcome())
     }
 
     /// Lets the owner continue.

@@ -6,9 +6,9 @@
 //!
 //! # Stack traces
 //! A parked task captures its own trace. It is resumed with a slot to fill, as if its wait were
-//! over. It fills the slot and switches away again (see [`wait_out`](crate::park::Parker::wait_out)). No other
-//! code runs on its stack meanwhile. This needs some stack, so a task that has too little left
-//! captures no trace.
+//! over. It fills the slot and switches away again: see
+//! [`wait_out`](crate::park::Parker::wait_out). No other code runs on its stack meanwhile. This
+//! needs some stack, so a task that has too little left captures no trace.
 //!
 //! The root runs on the thread's own stack, so it cannot be resumed from within another task. The
 //! scheduler switches to it at its next turn.

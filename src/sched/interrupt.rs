@@ -8,14 +8,6 @@ use crate::task::Header;
 pub(super) fn interrupt(header: &Header) {
     // SAFETY: T4: on the task's worker, and null before its start and after its end.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    // If the task is not parked, its next wait asks.
-    running.parker.alert();
-    if running.parker.parked_on().is_null() {
-        return;
-    }
-    // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*running.node_top() };
-    if node.cancelled().is_some() {
-        running.parker.interrupt();
-    }
+    // SAFETY: K1: a started task's innermost node is on its stack or in its header.
+    running.parker.interrupt(|| unsafe { &*running.node_top() }.cancelled().is_some());
 }

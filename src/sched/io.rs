@@ -192,16 +192,24 @@ enum Request<'a> {
 }
 
 /// A wait for the completion of a [`Request`].
-// SAFETY: O1: the request is in the frame of the wait. S3: its descriptor is open meanwhile.
-static OPERATION: What = unsafe {
-    What::about(|request, _| match *request.cast::<Request<'_>>() {
+// SAFETY: O1: the request is in the frame of the wait.
+static OPERATION: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a request.
+///
+/// # Safety
+/// O1: `request` is a request, whose operation is in flight.
+unsafe fn describe(request: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    match unsafe { &*request.cast::<Request<'_>>() } {
         Request::Op(op) => {
             let fd = op.readiness().0.fd;
-            (op.name(), About::Fd(fd, driver::peer_of(fd)))
+            // SAFETY: S3: the operation's descriptor stays open until its completion.
+            (op.name(), About::Fd(fd, unsafe { driver::peer_of(fd) }))
         }
         Request::File(op, _) => (op.name(), About::Fd(op.fd(), None)),
-    })
-};
+    }
+}
 
 /// Hands the operation to the driver and waits for its completion. Returns an error if the wait was
 /// ended early.

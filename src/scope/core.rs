@@ -388,7 +388,9 @@ impl ScopeCore {
                 Ok(_) if wakes => {
                     // SAFETY: S5: this child has cleared the bit, so the scope waits for the call
                     // below. The slot was written before the bit was set.
-                    let wait = unsafe { (*core.waiter.get()).assume_init() };
+                    let slot = unsafe { *core.waiter.get() };
+                    // SAFETY: S5, as above.
+                    let wait = unsafe { slot.assume_init() };
                     // SAFETY: S4: only this child ends the wait. This is the last access.
                     unsafe { Single::wake(wait) };
                     return;

@@ -219,12 +219,17 @@ impl RawMutex {
 
 /// A wait for a mutex.
 // SAFETY: O1: the object is the mutex, which the wait borrows.
-static A_LOCK: What = unsafe {
-    What::about(|mutex, _| {
-        let holder = &(*mutex.cast::<RawMutex>()).holder;
-        ("a lock", About::Object(format!("({mutex:p}){}", holder.describe())))
-    })
-};
+static A_LOCK: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a mutex.
+///
+/// # Safety
+/// O1: `mutex` is a [`RawMutex`].
+unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let raw = unsafe { &*mutex.cast::<RawMutex>() };
+    ("a lock", About::Object(format!("({mutex:p}){}", raw.holder.describe())))
+}
 
 /// A mutual exclusion lock around a value.
 ///

@@ -68,13 +68,18 @@ pub struct OnceLock<T> {
 
 /// A wait for the value of a [`OnceLock`].
 // SAFETY: O1: the object is the lock's `maker`, which the wait borrows.
-static A_VALUE: What = unsafe {
-    What::about(|maker, _| {
-        let who = (*maker.cast::<AtomicU64>()).load(Ordering::Relaxed);
-        let by = if who & 1 == 1 { format!(", by task #{}", who >> 1) } else { String::new() };
-        ("a value to be made", About::Object(format!("({maker:p}){by}")))
-    })
-};
+static A_VALUE: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a value that is being made.
+///
+/// # Safety
+/// O1: `maker` is the `maker` of a lock.
+unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let who = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+    let by = if who & 1 == 1 { format!(", by task #{}", who >> 1) } else { String::new() };
+    ("a value to be made", About::Object(format!("({maker:p}){by}")))
+}
 
 struct Lines {
     /// Waiters that would compute the value themselves.

@@ -218,17 +218,22 @@ impl RawRwLock {
 
 /// A wait for a readers-writer lock.
 // SAFETY: O1: the object is the lock, which the wait borrows.
-static A_LOCK: What = unsafe {
-    What::about(|lock, _| {
-        let raw = &*lock.cast::<RawRwLock>();
-        let holders = match raw.word.load(Ordering::Relaxed) / READER {
-            0 => raw.holder.describe(),
-            1 => String::from(", which a reader has"),
-            readers => format!(", which {readers} readers have"),
-        };
-        ("a lock", About::Object(format!("({lock:p}){holders}")))
-    })
-};
+static A_LOCK: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a readers-writer lock.
+///
+/// # Safety
+/// O1: `lock` is a [`RawRwLock`].
+unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let raw = unsafe { &*lock.cast::<RawRwLock>() };
+    let holders = match raw.word.load(Ordering::Relaxed) / READER {
+        0 => raw.holder.describe(),
+        1 => String::from(", which a reader has"),
+        readers => format!(", which {readers} readers have"),
+    };
+    ("a lock", About::Object(format!("({lock:p}){holders}")))
+}
 
 /// A lock around a value that allows one writer or any number of readers at a time.
 ///

@@ -245,8 +245,8 @@ pub(crate) fn begin_wait() -> Result<(), Cancelled> {
     if may_go_on() { Ok(()) } else { begin_wait_slowly() }
 }
 
-/// The first step of a wait that may switch to another task's stack without parking. Returns whether
-/// the thread is panicking.
+/// The first step of a wait that may switch to another task's stack without parking. Returns
+/// whether the thread is panicking.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn begin_wait_in_place() -> Result<bool, Cancelled> {
