@@ -34,6 +34,8 @@ pub(crate) struct Local {
     pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out. Null means that they block the thread.
     pub(crate) context: Cell<*const ()>,
+    /// `park`: the limits of the waits of a plain thread, or null if it has none.
+    pub(crate) limits: Cell<*const ()>,
     /// `park`: a wait of a task may listen before it parks.
     pub(crate) listens: Cell<bool>,
     /// `source`: what the outermost poke of the thread has still to do.
@@ -72,6 +74,7 @@ impl Local {
             no_suspend: Cell::new(0),
             last_look: Cell::new(ptr::null()),
             context: Cell::new(ptr::null()),
+            limits: Cell::new(ptr::null()),
             poking: Cell::new(ptr::null()),
             listens: Cell::new(false),
             task: Cell::new(ptr::null()),

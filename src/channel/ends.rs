@@ -5,20 +5,20 @@ use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use super::core::Channel;
+use super::state::ChannelKind;
 use crate::base::clock;
 use crate::task::drop_quietly;
 
 impl<T> Channel<T> {
     pub(super) fn len(&self) -> usize {
         let locked = self.lock();
-        let due =
-            locked.state.clockwork.as_ref().is_some_and(|clockwork| clockwork.next <= clock::now());
+        let due = locked.state.next_due().is_some_and(|next| next <= clock::now());
         locked.state.buffer.len() + usize::from(due)
     }
 
     pub(super) fn is_full(&self) -> bool {
         let locked = self.lock();
-        if locked.state.clockwork.is_some() {
+        if locked.state.is_timed() {
             drop(locked);
             return self.len() == 1;
         }
@@ -31,11 +31,11 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().state.closed
+        self.lock().state.is_closed()
     }
 
     pub(super) fn is_never(&self) -> bool {
-        self.lock().state.is_never
+        matches!(self.lock().state.kind, ChannelKind::Never)
     }
 
     pub(super) fn close(&self) {

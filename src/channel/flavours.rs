@@ -3,15 +3,17 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use super::clockwork::Clockwork;
 use super::core::Channel;
 use super::receiver::Receiver;
 use super::sender::Sender;
-use super::state::{Clockwork, Overflow, State};
+use super::state::{ChannelKind, ChannelState};
 use crate::base::alarm::Ring;
 use crate::base::clock;
 
-fn ends<T>(state: State<T>) -> (Sender<T>, Receiver<T>) {
-    let channel = Arc::new(Channel::new(state));
+/// Creates both ends of a channel. `capacity` is `usize::MAX` for an unbounded channel.
+fn ends<T>(kind: ChannelKind<T>, capacity: usize) -> (Sender<T>, Receiver<T>) {
+    let channel = Arc::new(Channel::new(ChannelState::new(kind, capacity)));
     (Sender::new(Arc::clone(&channel)), Receiver::new(channel))
 }
 
@@ -32,7 +34,7 @@ fn ends<T>(state: State<T>) -> (Sender<T>, Receiver<T>) {
 #[must_use]
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     // `usize::MAX` stands for an unbounded channel. The difference of one cannot be observed.
-    ends(State::new(capacity.min(usize::MAX - 1)))
+    ends(ChannelKind::Blocking, capacity.min(usize::MAX - 1))
 }
 
 /// Creates a channel that holds any number of values. A send never waits.
@@ -46,7 +48,7 @@ pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
-    ends(State::new(usize::MAX))
+    ends(ChannelKind::Blocking, usize::MAX)
 }
 
 /// Creates a channel that holds at most `capacity` values and drops new values while it is full. A
@@ -70,7 +72,7 @@ pub fn dropping<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         capacity > 0,
         "a dropping channel without room would drop everything; give it a capacity of 1 or more"
     );
-    ends(State { overflow: Overflow::DropNewest, ..State::new(capacity.min(usize::MAX - 1)) })
+    ends(ChannelKind::Dropping, capacity.min(usize::MAX - 1))
 }
 
 /// Creates a channel that holds at most `capacity` values and drops the oldest one when a value
@@ -94,7 +96,7 @@ pub fn sliding<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
         capacity > 0,
         "a sliding channel without room would drop everything; give it a capacity of 1 or more"
     );
-    ends(State { overflow: Overflow::DropOldest, ..State::new(capacity.min(usize::MAX - 1)) })
+    ends(ChannelKind::Sliding, capacity.min(usize::MAX - 1))
 }
 
 /// Creates a channel for one value. The first send succeeds without waiting and closes the channel.
@@ -108,21 +110,15 @@ pub fn sliding<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
 /// ```
 #[must_use]
 pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
-    ends(State::once())
-}
-
-/// Returns the receiver of a channel that has no sender and is never disconnected.
-fn lone<T>(state: State<T>) -> Receiver<T> {
-    // The count of senders starts at one, and nothing ever decrements it.
-    Receiver::new(Arc::new(Channel::new(state)))
+    ends(ChannelKind::Oneshot, 1)
 }
 
 /// Returns the receiver of a channel whose values are produced by a clock.
 fn clocked(next: Instant, period: Option<Duration>) -> Receiver<Instant> {
     Receiver::new(Arc::new_cyclic(|channel: &Weak<Channel<Instant>>| {
         let channel: Weak<dyn Ring> = channel.clone();
-        let clockwork = Clockwork { next, period, make: |due| due, channel };
-        Channel::new(State::with_clockwork(clockwork))
+        let clockwork = Clockwork { next: Some(next), period, make: |due| due, channel };
+        Channel::new(ChannelState::new(ChannelKind::Timed(clockwork), 1))
     }))
 }
 
@@ -191,5 +187,6 @@ pub fn tick(period: Duration) -> Receiver<Instant> {
 /// ```
 #[must_use]
 pub fn never<T>() -> Receiver<T> {
-    lone(State { is_never: true, ..State::new(0) })
+    // The count of senders starts at one, and nothing ever decrements it.
+    Receiver::new(Arc::new(Channel::new(ChannelState::new(ChannelKind::Never, 0))))
 }

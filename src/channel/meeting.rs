@@ -12,10 +12,11 @@
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-use super::core::{Channel, Locked, Taken};
-use super::waits::Waiting;
+use super::blocking::RecvEnd;
+use super::core::{Channel, ChannelGuard};
+use super::fast_path::TryRecv;
 use crate::base::clock;
-use crate::park::{self, Mode};
+use crate::park::{self, Mode, Patience, Role, Waiting};
 use crate::task;
 
 /// The time for which a poll waits for the values that selects make for it. It is long enough to
@@ -26,10 +27,10 @@ impl<T> Channel<T> {
     /// Receives without waiting for a sender to arrive.
     #[inline]
     #[track_caller]
-    pub(super) fn poll(&self) -> Taken<T> {
+    pub(super) fn poll(&self) -> TryRecv<T> {
         let mut locked = self.lock();
-        match locked.take() {
-            Taken::Empty if locked.has_offer() => self.meet(locked),
+        match locked.try_recv() {
+            TryRecv::Empty if locked.has_offer() => self.meet(locked),
             taken => taken,
         }
     }
@@ -37,34 +38,57 @@ impl<T> Channel<T> {
     /// Receives the value that a select offers to make, when there is no other value.
     #[cold]
     #[track_caller]
-    pub(super) fn meet<'a>(&'a self, mut locked: Locked<'a, T>) -> Taken<T> {
+    pub(super) fn meet<'a>(&'a self, mut locked: ChannelGuard<'a, T>) -> TryRecv<T> {
         if !park::may_suspend() || task::is_unwinding() {
-            return Taken::Empty;
+            return TryRecv::Empty;
         }
         let until = clock::now() + PATIENCE;
         loop {
             let mut waiting = MaybeUninit::uninit();
             let at = waiting.as_mut_ptr();
             // SAFETY: N1: this frame stays until the wait is over and the node is out of the line.
-            if !unsafe { Channel::line_up_to_meet(&mut locked, at) } {
-                return Taken::Empty;
+            if !unsafe { locked.register_poll(at) } {
+                return TryRecv::Empty;
             }
             drop(locked);
             // SAFETY: N1: written just now.
-            let waiter = unsafe { Waiting::waiter(at) };
-            let outcome = task::wait(waiter, Some(until), Mode::Uninterruptible);
+            let outcome = unsafe { Waiting::wait(at, Some(until), Mode::Uninterruptible) };
             // SAFETY: N1: the wait is over.
-            locked = match unsafe { self.received(at, outcome) } {
+            locked = match unsafe { self.received(at, &outcome) } {
                 // SAFETY: N2: the value is in its place.
-                Ok(()) => return Taken::Value(unsafe { Waiting::take(at) }),
-                Err(locked) => locked,
+                RecvEnd::Received => return TryRecv::Value(unsafe { Waiting::take(at) }),
+                RecvEnd::Failed(_) => self.lock(),
+                RecvEnd::LookAgain(locked) => locked,
             };
             // The value did not come. If there is still an offer, it is a new one or that of
             // another select.
-            match locked.take() {
-                Taken::Empty if locked.has_offer() && clock::now() < until => {}
+            match locked.try_recv() {
+                TryRecv::Empty if locked.has_offer() && clock::now() < until => {}
                 taken => return taken,
             }
         }
+    }
+}
+
+impl<T> ChannelGuard<'_, T> {
+    /// Registers a receive that found nothing but an offer, and claims the offer. Returns `false`
+    /// if the offer is gone. Then nothing is registered.
+    ///
+    /// # Safety
+    /// N1: the place at `at` stays until the wait is over and [`Channel::received`] has returned.
+    #[track_caller]
+    unsafe fn register_poll(&mut self, at: *mut Waiting<T>) -> bool {
+        let wait = self.wait(ChannelGuard::<T>::AN_OFFER, Role::Meet, Mode::Uninterruptible);
+        // SAFETY: the caller's promise.
+        unsafe { Waiting::put(at, wait, MaybeUninit::uninit(), Patience::Parks) };
+        // SAFETY: N1, the caller's promise.
+        let node = unsafe { Waiting::node(at) };
+        // SAFETY: N1, as above.
+        unsafe { self.receivers.push(node) };
+        let paired = self.pair(node);
+        if !paired {
+            self.receivers.remove(node);
+        }
+        paired
     }
 }

@@ -31,22 +31,25 @@
 //! The values of one sender arrive in the order in which it sent them. Waiters are served in the
 //! order in which they arrived.
 
-mod at_once;
+mod blocking;
+mod clockwork;
 mod closer;
 mod core;
 mod ends;
 mod errors;
+mod fast_path;
 mod flavours;
-mod halves;
+mod hand_over;
 mod iter;
 mod meeting;
+mod purpose;
 mod receiver;
 mod reservation;
 mod select;
 mod sender;
+mod settle;
 mod source;
 mod state;
-mod waits;
 
 pub use closer::Closer;
 pub use errors::{

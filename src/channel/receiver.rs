@@ -5,11 +5,12 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::blocking::NotReceived;
 use super::closer::Closer;
-use super::core::{Channel, Taken};
+use super::core::Channel;
 use super::errors::{RecvError, RecvTimeoutError, TryRecvError};
+use super::fast_path::TryRecv;
 use super::iter::{IntoIter, Iter, Results, TryIter};
-use super::waits::NotReceived;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 
@@ -58,7 +59,7 @@ impl<T> Receiver<T> {
     ///     assert_eq!(receiver.recv(), Err(RecvError::Disconnected));
     /// });
     /// ```
-    #[inline(always)] // for the same reason as in `channel::halves`
+    #[inline(always)] // for the same reason as in `channel::blocking`
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         self.channel.recv().map_err(recv_error)
@@ -133,9 +134,9 @@ impl<T> Receiver<T> {
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         match self.channel.poll() {
-            Taken::Value(value) => Ok(value),
-            Taken::Empty => Err(TryRecvError::Empty),
-            Taken::Disconnected => Err(TryRecvError::Disconnected),
+            TryRecv::Value(value) => Ok(value),
+            TryRecv::Empty => Err(TryRecvError::Empty),
+            TryRecv::Disconnected => Err(TryRecvError::Disconnected),
         }
     }
 

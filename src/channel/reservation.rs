@@ -23,20 +23,22 @@
 use std::fmt;
 use std::mem;
 
-use super::core::{Channel, Locked, Offered, ROOM};
-use super::state::Overflow;
-use super::waits::NotSent;
-use crate::park::{self, LOOK_AGAIN, Node, Queue, Role};
+use super::blocking::NotSent;
+use super::core::{Channel, ChannelGuard};
+use super::fast_path::TrySend;
+use super::state::{Phase, ROOM};
+
+use crate::park::{self, Node, Queue, Role};
 use crate::task;
 
 /// A reservation, which is given back when it is dropped.
 pub(crate) struct Reservation<'a, T> {
     channel: &'a Channel<T>,
-    what: What,
+    target: ReservedFor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum ReservedFor {
     Room,
     /// The receiver whose node carries this number.
     Receiver(usize),
@@ -53,21 +55,21 @@ impl<T> Channel<T> {
     /// Reserves without waiting. If `picky` is false, receivers that may refuse the value are
     /// passed over.
     pub(super) fn try_reserve_from(&self, picky: bool) -> Option<Reservation<'_, T>> {
-        let what = self.lock().reserve(picky)?;
-        Some(Reservation { channel: self, what })
+        let target = self.lock().reserve(picky)?;
+        Some(Reservation { channel: self, target })
     }
 
     /// Returns the reservation that the claimer of an offer has made for it.
     pub(super) fn reserved_for(&self, offer: &Node) -> Option<Reservation<'_, T>> {
-        let what = match offer.reserved.get() {
+        let target = match offer.reserved.get() {
             // The channel has been closed. The owner of the offer finds that out itself.
             0 => return None,
-            ROOM => What::Room,
+            ROOM => ReservedFor::Room,
             // If the receiver has left again, the select continues with all its arms.
             number if !self.lock().still_waits(number) => return None,
-            number => What::Receiver(number),
+            number => ReservedFor::Receiver(number),
         };
-        Some(Reservation { channel: self, what })
+        Some(Reservation { channel: self, target })
     }
 }
 
@@ -76,37 +78,37 @@ fn would_receive(node: &Node) -> bool {
     !matches!(node.role(), Role::Notify | Role::Peek)
 }
 
-impl<T> Locked<'_, T> {
-    fn reserve(&mut self, picky: bool) -> Option<What> {
-        if self.state.closed || self.state.overflow != Overflow::Wait {
-            return Some(What::Nothing);
+impl<T> ChannelGuard<'_, T> {
+    fn reserve(&mut self, picky: bool) -> Option<ReservedFor> {
+        if self.state.is_closed() || !self.state.makes_senders_wait() {
+            return Some(ReservedFor::Nothing);
         }
         if self.state.capacity == 0 {
             let number = self.next_number();
-            self.queue.seek(|node| {
+            self.receivers.seek(|node| {
                 let refuses = node.predicate().is_some() || node.role() == Role::Look;
                 let free = node.reserved.get() == 0 && would_receive(node) && (picky || !refuses);
                 (free && !node.is_dead()).then(|| node.reserved.set(number))
             })?;
-            return Some(What::Receiver(number));
+            return Some(ReservedFor::Receiver(number));
         }
         if self.state.has_room() {
             self.state.reserved += 1;
-            return Some(What::Room);
+            return Some(ReservedFor::Room);
         }
         None
     }
 
-    /// Returns whether [`Locked::reserve`] would succeed.
+    /// Returns whether [`ChannelGuard::reserve`] would succeed.
     pub(super) fn can_reserve(&self) -> bool {
         self.can_reserve_but(|_| false)
     }
 
-    /// Returns whether [`Locked::reserve`] would succeed without the receivers that are the
+    /// Returns whether [`ChannelGuard::reserve`] would succeed without the receivers that are the
     /// caller's `own`.
     pub(super) fn can_reserve_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let state = &*self.state;
-        if state.closed || state.overflow != Overflow::Wait {
+        if state.is_closed() || !state.makes_senders_wait() {
             return true;
         }
         if state.capacity != 0 {
@@ -116,7 +118,7 @@ impl<T> Locked<'_, T> {
             let free = node.reserved.get() == 0 && would_receive(node);
             (free && !node.is_dead() && !own(node)).then_some(())
         };
-        self.queue.seek(free).is_some()
+        self.receivers.seek(free).is_some()
     }
 
     pub(super) fn next_number(&mut self) -> usize {
@@ -126,20 +128,19 @@ impl<T> Locked<'_, T> {
     }
 
     /// Returns whether a select waits to make a value for a receiver, on a rendezvous channel.
-    #[inline]
+    #[inline(always)]
     pub(super) fn has_offer(&self) -> bool {
-        self.has_offer_but(|_| false)
+        self.state.capacity == 0 && !self.state.senders.is_empty() && self.has_offer_but(|_| false)
     }
 
-    /// Does the same as [`Locked::has_offer`], without the offers that are the caller's `own`.
-    #[inline]
+    /// Does the same as [`ChannelGuard::has_offer`], without the offers that are the caller's
+    /// `own`.
+    #[inline(never)]
     pub(super) fn has_offer_but(&self, own: impl Fn(&Node) -> bool) -> bool {
         let offer = |node: &Node| {
             (node.role() == Role::Offer && !node.is_dead() && !own(node)).then_some(())
         };
-        self.state.capacity == 0
-            && !self.state.senders.is_empty()
-            && self.state.senders.seek(offer).is_some()
+        self.state.capacity == 0 && self.state.senders.seek(offer).is_some()
     }
 
     /// Pairs a receiver that starts to wait with the offer that has waited longest, on a rendezvous
@@ -174,26 +175,18 @@ impl<T> Locked<'_, T> {
 
     fn still_waits(&self, number: usize) -> bool {
         let waits = |node: &Node| (node.reserved.get() == number && !node.is_dead()).then_some(());
-        self.queue.seek(waits).is_some()
-    }
-
-    /// Puts a value where the next receiver finds it, even if there is no room.
-    pub(super) fn keep_for_the_next(&mut self, value: T) {
-        self.state.buffer.push_back(value);
-        self.settle();
-        // On a rendezvous channel, `settle` passes over waiters that only look.
-        self.notify_receiver();
+        self.receivers.seek(waits).is_some()
     }
 
     /// Ends a poll whose value has been sent, if it did not get the value itself. An older receiver
     /// may have received it.
     fn dismiss_poll(&mut self) {
-        let Locked { queue, woken, .. } = self;
-        let queue: &Queue = queue;
+        let ChannelGuard { receivers, woken, .. } = self;
+        let queue: &Queue = receivers;
         queue.seek(|node| -> Option<()> {
             if node.role() == Role::Meet && node.reserved.get() == 0 {
                 queue.remove(node);
-                if node.claim_as(LOOK_AGAIN) {
+                if node.claim_to_look_again() {
                     woken.push(node);
                 }
             }
@@ -204,7 +197,7 @@ impl<T> Locked<'_, T> {
     /// Makes the receiver with this number free again. It keeps its place in the line, unless it
     /// has to look again.
     fn release_receiver(&mut self, number: usize) {
-        let queue: &Queue = &self.queue;
+        let queue: &Queue = &self.receivers;
         queue.seek(|node| {
             if node.reserved.get() != number {
                 return None;
@@ -217,7 +210,7 @@ impl<T> Locked<'_, T> {
             if !self.state.senders.is_empty() || node.role() != Role::Slot {
                 queue.remove(node);
                 let claimed = match node.role() {
-                    Role::Slot | Role::Meet => node.claim_as(LOOK_AGAIN),
+                    Role::Slot | Role::Meet => node.claim_to_look_again(),
                     _ => node.claim(),
                 };
                 if claimed {
@@ -233,99 +226,94 @@ impl<'a, T> Reservation<'a, T> {
     /// Converts the reservation into a number. It is not given back. [`Reservation::from_number`]
     /// converts the number into a reservation again.
     pub(super) fn into_number(mut self) -> usize {
-        match mem::replace(&mut self.what, What::Nothing) {
-            What::Nothing => 0,
-            What::Room => ROOM,
-            What::Receiver(number) => number,
+        match mem::replace(&mut self.target, ReservedFor::Nothing) {
+            ReservedFor::Nothing => 0,
+            ReservedFor::Room => ROOM,
+            ReservedFor::Receiver(number) => number,
         }
     }
 
     /// Returns the reservation that the number stands for.
     pub(super) fn from_number(channel: &'a Channel<T>, number: usize) -> Reservation<'a, T> {
-        let what = match number {
-            0 => What::Nothing,
-            ROOM => What::Room,
-            number => What::Receiver(number),
+        let target = match number {
+            0 => ReservedFor::Nothing,
+            ROOM => ReservedFor::Room,
+            number => ReservedFor::Receiver(number),
         };
-        Reservation { channel, what }
+        Reservation { channel, target }
     }
 
     /// Sends the value for which this reservation was made. Waits only if the receiver has left
     /// meanwhile or refuses the value.
     pub(super) fn send(mut self, value: T) -> Result<(), NotSent<T>> {
         let channel = self.channel;
-        let (locked, offered) = self.use_up(value);
-        if let Offered::Full(value) = offered {
-            if park::may_suspend() && !task::is_unwinding() {
-                return channel.send_in_line(locked, value, None);
+        let (locked, attempt) = self.use_up(value);
+        match attempt {
+            TrySend::Full(value) if !park::may_suspend() || task::is_unwinding() => {
+                drop(locked);
+                park::refuse_if_no_suspend();
+                task::cancelled_wait();
+                Err(NotSent::Cancelled(value))
             }
-            drop(locked);
-            park::refuse_if_no_suspend();
-            task::cancelled_wait();
-            return Err(NotSent::Cancelled(value));
+            attempt => channel.complete_send(locked, attempt, None),
         }
-        drop(locked);
-        sent(offered)
     }
 
     /// Sends the value without waiting. If the receiver has left meanwhile or refuses the value,
     /// the next receiver gets the value, as if the first had taken it and given it back.
     pub(super) fn send_at_once(mut self, value: T) -> Result<(), NotSent<T>> {
-        let (mut locked, offered) = self.use_up(value);
-        if let Offered::Full(value) = offered {
-            locked.keep_for_the_next(value);
-            return Ok(());
+        let channel = self.channel;
+        let (mut locked, attempt) = self.use_up(value);
+        match attempt {
+            TrySend::Full(value) => {
+                locked.overfill(value);
+                Ok(())
+            }
+            attempt => channel.complete_send(locked, attempt, None),
         }
-        drop(locked);
-        sent(offered)
     }
 
-    fn use_up(&mut self, value: T) -> (Locked<'a, T>, Offered<T>) {
+    fn use_up(&mut self, value: T) -> (ChannelGuard<'a, T>, TrySend<T>) {
         let mut locked = self.channel.lock();
-        let offered = match mem::replace(&mut self.what, What::Nothing) {
-            What::Room => {
+        let attempt = match mem::replace(&mut self.target, ReservedFor::Nothing) {
+            ReservedFor::Room => {
                 locked.state.reserved -= 1;
-                if locked.state.discards {
-                    Offered::Disconnected(value)
+                if locked.state.phase == Phase::Discarding {
+                    TrySend::Disconnected(value)
                 } else {
-                    // There is room, even if the channel has been closed meanwhile.
-                    locked.put(value);
-                    Offered::Accepted
+                    // There is a place for the value, even if the channel has been closed
+                    // meanwhile, or overfilled.
+                    match locked.admit(value) {
+                        TrySend::Full(value) => locked.overfill(value),
+                        _ => locked.settle(),
+                    }
+                    TrySend::Accepted
                 }
             }
-            What::Receiver(number) => {
+            ReservedFor::Receiver(number) => {
                 locked
-                    .queue
+                    .receivers
                     .seek(|node| (node.reserved.get() == number).then(|| node.reserved.set(0)));
-                let offered = locked.offer(value);
+                let attempt = locked.try_send(value);
                 locked.dismiss_poll();
-                offered
+                attempt
             }
-            What::Nothing => locked.offer(value),
+            ReservedFor::Nothing => locked.try_send(value),
         };
-        (locked, offered)
-    }
-}
-
-/// Returns the result of a send that did not wait. An evicted value is dropped here, without the
-/// lock.
-fn sent<T>(offered: Offered<T>) -> Result<(), NotSent<T>> {
-    match offered {
-        Offered::Accepted | Offered::Evicted(_) => Ok(()),
-        Offered::Disconnected(value) | Offered::Full(value) => Err(NotSent::Disconnected(value)),
+        (locked, attempt)
     }
 }
 
 impl<T> Drop for Reservation<'_, T> {
     fn drop(&mut self) {
-        match self.what {
-            What::Nothing => {}
-            What::Room => self.channel.do_unlocked((), |channel, ()| {
+        match self.target {
+            ReservedFor::Nothing => {}
+            ReservedFor::Room => self.channel.do_unlocked((), |channel, ()| {
                 let mut locked = channel.lock();
                 locked.state.reserved -= 1;
                 locked.settle();
             }),
-            What::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
+            ReservedFor::Receiver(number) => self.channel.do_unlocked(number, |channel, number| {
                 channel.lock().release_receiver(number);
             }),
         }
@@ -334,6 +322,6 @@ impl<T> Drop for Reservation<'_, T> {
 
 impl<T> fmt::Debug for Reservation<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reservation").field("what", &self.what).finish_non_exhaustive()
+        f.debug_struct("Reservation").field("target", &self.target).finish_non_exhaustive()
     }
 }

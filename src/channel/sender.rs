@@ -5,11 +5,12 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::blocking::NotSent;
 use super::closer::Closer;
-use super::core::{Channel, Offered};
+use super::core::Channel;
 use super::errors::{SendError, SendTimeoutError, TrySendError};
+use super::fast_path::TrySend;
 use super::reservation::Reservation;
-use super::waits::NotSent;
 use crate::base::clock;
 use crate::base::sync::atomic::Ordering;
 use crate::park::Node;
@@ -55,7 +56,7 @@ impl<T> Sender<T> {
     /// drop(receiver);
     /// assert_eq!(sender.send(8).unwrap_err().into_inner(), 8);
     /// ```
-    #[inline(always)] // for the same reason as in `channel::halves`
+    #[inline(always)] // for the same reason as in `channel::blocking`
     #[track_caller]
     pub fn send(&self, value: T) -> Result<(), SendError<T>> {
         self.channel.send(value).map_err(send_error)
@@ -119,11 +120,11 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        let offered = self.channel.lock().offer(value);
-        match offered {
-            Offered::Accepted | Offered::Evicted(_) => Ok(()),
-            Offered::Full(value) => Err(TrySendError::Full(value)),
-            Offered::Disconnected(value) => Err(TrySendError::Disconnected(value)),
+        let sent = self.channel.lock().try_send(value);
+        match sent {
+            TrySend::Accepted | TrySend::Evicted(_) => Ok(()),
+            TrySend::Full(value) => Err(TrySendError::Full(value)),
+            TrySend::Disconnected(value) => Err(TrySendError::Disconnected(value)),
         }
     }
 
@@ -155,20 +156,20 @@ impl<T> Sender<T> {
     /// ```
     pub fn overfill(&self, value: T) -> Result<(), SendError<T>> {
         let mut locked = self.channel.lock();
-        let mut offered = locked.offer(value);
-        if let Offered::Full(value) = offered {
-            offered = if locked.state.once {
-                Offered::Disconnected(value)
+        let mut sent = locked.try_send(value);
+        if let TrySend::Full(value) = sent {
+            sent = if locked.state.is_oneshot() {
+                TrySend::Disconnected(value)
             } else {
-                locked.keep_for_the_next(value);
-                Offered::Accepted
+                locked.overfill(value);
+                TrySend::Accepted
             };
         }
         drop(locked);
         // What was evicted is dropped here, without the lock.
-        match offered {
-            Offered::Disconnected(value) => Err(SendError::Disconnected(value)),
-            Offered::Accepted | Offered::Evicted(_) | Offered::Full(_) => Ok(()),
+        match sent {
+            TrySend::Disconnected(value) => Err(SendError::Disconnected(value)),
+            TrySend::Accepted | TrySend::Evicted(_) | TrySend::Full(_) => Ok(()),
         }
     }
 

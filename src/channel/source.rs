@@ -2,13 +2,12 @@
 #![expect(unsafe_code, reason = "registers nodes that may be given values")]
 
 use std::ptr;
-use std::sync::Weak;
 
-use super::core::{Channel, Locked, Panic, Taken, ask};
+use super::core::{Channel, ChannelGuard, Panic, ask};
 use super::errors::RecvError;
+use super::fast_path::TryRecv;
 use super::receiver::Receiver;
-use super::state::{Overflow, State};
-use crate::base::alarm::Alarm;
+use super::state::{ChannelKind, ChannelState, Phase};
 use crate::base::clock;
 use crate::park::{Node, Predicate, Role, WaitList};
 use crate::source::{Arms, Asked, Pass, Selective, Source, Won};
@@ -18,7 +17,7 @@ impl<T> Source for Receiver<T> {
     type Item = Result<T, RecvError>;
 
     fn try_take(&self) -> Option<Self::Item> {
-        item(self.channel().lock().take())
+        item(self.channel().lock().try_recv())
     }
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
@@ -45,7 +44,7 @@ impl<T> Selective for Receiver<T> {
     type Value = T;
 
     fn __try_take_if(&self, accepts: &dyn Fn(&T) -> bool) -> Option<Self::Item> {
-        item(self.channel().lock().take_if(accepts))
+        item(self.channel().lock().try_recv_if(accepts))
     }
 
     fn __register_if<'a>(&'a self, arms: &mut Arms<'a>, asked: Asked<'a, T>) {
@@ -66,14 +65,14 @@ impl<T> Channel<T> {
         if buffered {
             locked.state.reserved -= 1;
         }
-        if locked.state.discards {
+        if locked.state.phase == Phase::Discarding {
             drop(locked);
             drop(value);
             return;
         }
         locked.state.buffer.push_front(value);
-        let State { buffer, capacity, reserved, overflow, .. } = &mut *locked.state;
-        let over = *overflow == Overflow::DropOldest && buffer.len() + *reserved > *capacity;
+        let ChannelState { buffer, capacity, reserved, kind, .. } = &mut *locked.state;
+        let over = matches!(kind, ChannelKind::Sliding) && buffer.len() + *reserved > *capacity;
         // On a sliding channel the reserved slot does not keep senders out, so it may have been
         // filled. Then the oldest value is dropped.
         let oldest = if over { buffer.pop_front() } else { None };
@@ -81,31 +80,13 @@ impl<T> Channel<T> {
         drop(locked);
         drop(oldest);
     }
-
-    /// Sets an alarm that notifies the list when the next timed value is due. A waiter that
-    /// registers through [`Source::waiters`] does not know that time.
-    fn set_alarm(&self) {
-        let locked = self.lock();
-        let Some(clockwork) = &locked.state.clockwork else { return };
-        let next = clockwork.next;
-        if locked.state.alarm.as_ref().is_some_and(|alarm| alarm.due() == next)
-            || next <= clock::now()
-        {
-            return;
-        }
-        let channel = Weak::clone(&clockwork.channel);
-        drop(locked);
-        let alarm = Alarm::set(next, channel);
-        let before = self.lock().state.alarm.replace(alarm);
-        drop(before);
-    }
 }
 
-fn item<T>(taken: Taken<T>) -> Option<Result<T, RecvError>> {
+fn item<T>(taken: TryRecv<T>) -> Option<Result<T, RecvError>> {
     match taken {
-        Taken::Value(value) => Some(Ok(value)),
-        Taken::Empty => None,
-        Taken::Disconnected => Some(Err(RecvError::Disconnected)),
+        TryRecv::Value(value) => Some(Ok(value)),
+        TryRecv::Empty => None,
+        TryRecv::Disconnected => Some(Err(RecvError::Disconnected)),
     }
 }
 
@@ -133,10 +114,10 @@ pub(super) fn register<'a, T>(
             }
             // A timed value that is already due has been refused by the predicate. It is left for
             // other receivers, and taking it notifies the waiters.
-            if let Some(clockwork) = &locked.state.clockwork
-                && clockwork.next > clock::now()
+            if let Some(next) = locked.state.next_due()
+                && next > clock::now()
             {
-                arms.ends_at(clockwork.next);
+                arms.ends_at(next);
             }
             if arms.leaves_alone(channel.list()) {
                 return;
@@ -170,7 +151,7 @@ pub(super) fn register<'a, T>(
             // SAFETY: N1: the channel's list is borrowed for `'a`. N2: there is no data, and the
             // predicate is one for `T`.
             let node = unsafe {
-                arms.push(channel.list(), &locked.queue, role, ptr::null_mut(), predicate)
+                arms.push(channel.list(), &locked.receivers, role, ptr::null_mut(), predicate)
             };
             if let Some(node) = node
                 && locked.pair(node)
@@ -191,13 +172,15 @@ pub(super) fn watch_values<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) 
             let locked = channel.lock();
             // A value that is already due is seen by the attempt that follows, unless it is
             // refused.
-            if let Some(clockwork) = &locked.state.clockwork
-                && clockwork.next > clock::now()
+            if let Some(next) = locked.state.next_due()
+                && next > clock::now()
             {
-                arms.ends_at(clockwork.next);
+                arms.ends_at(next);
             }
             // SAFETY: N1: the channel's list is borrowed for `'a`. N2: no data.
-            unsafe { arms.push(channel.list(), &locked.queue, Role::Peek, ptr::null_mut(), None) };
+            unsafe {
+                arms.push(channel.list(), &locked.receivers, Role::Peek, ptr::null_mut(), None)
+            };
         }
         Pass::Take => {}
     }
@@ -209,7 +192,7 @@ pub(super) fn watch_room<'a, T>(channel: &'a Channel<T>, arms: &mut Arms<'a>) {
         Pass::Count => arms.count(),
         Pass::Notify => {
             let locked = channel.lock();
-            if locked.state.closed {
+            if locked.state.is_closed() {
                 // Closing has emptied the line of senders for good. Whether the channel is drained
                 // depends on this line, so nothing may be added to it.
                 drop(locked);
@@ -243,10 +226,10 @@ pub(super) fn finish<T>(channel: &Channel<T>, won: &Won<'_>) -> Option<Result<T,
     if won.role() == Role::Take && !locked.is_drained() {
         return None;
     }
-    item(locked.take())
+    item(locked.try_recv())
 }
 
-impl<T> Locked<'_, T> {
+impl<T> ChannelGuard<'_, T> {
     /// Returns the value that was handed over under `ticket`, if it is there.
     pub(super) fn fetch(&mut self, ticket: usize) -> Option<T> {
         let at = self.state.handed.iter().position(|handed| handed.ticket == ticket)?;
@@ -259,21 +242,23 @@ impl<T> Locked<'_, T> {
         if self.is_drained() {
             return Ok(true);
         }
-        let Locked { queue, state, woken } = self;
-        let state: &State<T> = state;
+        let ChannelGuard { receivers, state, woken } = self;
+        let state: &ChannelState<T> = state;
         let mut wanted = |value: &T| match predicate {
             None => Ok(true),
             // SAFETY: N2: the predicates of a channel's nodes are made for its values.
-            Some(predicate) => ask(queue, woken, || unsafe { predicate.accepts(value) }),
+            Some(predicate) => ask(receivers, woken, || unsafe { predicate.accepts(value) }),
         };
         if let Some(front) = state.buffer.front() {
             return wanted(front);
         }
-        if let Some(clockwork) = &state.clockwork {
-            if clockwork.next > clock::now() {
+        if let ChannelKind::Timed(clockwork) = &state.kind
+            && let Some(next) = clockwork.next
+        {
+            if next > clock::now() {
                 return Ok(false);
             }
-            return wanted(&(clockwork.make)(clockwork.next));
+            return wanted(&(clockwork.make)(next));
         }
         let waiting = |node: &Node| {
             if node.role() != Role::Value || node.is_dead() {

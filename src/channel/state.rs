@@ -2,62 +2,65 @@
 //! reservations. The invariants are in [`core`](super::core).
 
 use std::collections::VecDeque;
-use std::sync::Weak;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use smallvec::SmallVec;
 
-use crate::base::alarm::{Alarm, Ring};
+use super::clockwork::Clockwork;
+use crate::base::alarm::Alarm;
 use crate::park::Queue;
 
-/// The policy for a value for which there is no space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overflow {
-    /// The sender waits.
-    Wait,
-    /// The new value is dropped.
-    DropNewest,
-    /// The oldest value in the buffer is dropped.
-    DropOldest,
+/// A channel's stage of life. Each phase leads only to later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Sends are accepted. A value that is sent has no further effect on the channel.
+    Open,
+    /// One send is accepted, and it closes the channel. A [`ChannelKind::Oneshot`] begins in this
+    /// phase.
+    LastSend,
+    /// New sends are refused. The values in the channel, and those of waiting senders, are still
+    /// delivered.
+    Closed,
+    /// New sends are refused, and nothing is delivered any more.
+    Discarding,
 }
 
-/// The generator of timed values: `after`, `at` and `tick`.
-pub(super) struct Clockwork<T> {
-    pub(super) next: Instant,
-    /// `None` if there is only one value.
-    pub(super) period: Option<Duration>,
-    pub(super) make: fn(Instant) -> T,
-    /// The channel itself, for its alarms.
-    pub(super) channel: Weak<dyn Ring>,
+/// What a channel does with a value for which there is no room, or where its values come from. A
+/// channel's kind never changes.
+// With a tag of its own, a kind is told by one comparison.
+#[repr(u8)]
+pub(super) enum ChannelKind<T> {
+    /// The sender waits for room.
+    Blocking,
+    /// The new value is dropped.
+    Dropping,
+    /// The oldest value in the buffer is dropped.
+    Sliding,
+    /// The channel accepts one value in all. Senders wait while the only place is reserved.
+    Oneshot,
+    /// The values come from a clock. There is no sender.
+    Timed(Clockwork<T>),
+    /// There are no values and no senders: the channel comes from `never()`. All such channels
+    /// count as one.
+    Never,
 }
 
 #[repr(C)]
-pub(super) struct State<T> {
+pub(super) struct ChannelState<T> {
     pub(super) buffer: VecDeque<T>,
     /// The line of waiting senders.
     pub(super) senders: Queue,
-    pub(super) overflow: Overflow,
-    /// The channel closes itself after the first value.
-    pub(super) once: bool,
-    /// No new sends are accepted.
-    pub(super) closed: bool,
-    /// `once` and `closed` are false and there is no clockwork. A value that is sent then has no
-    /// further effect on the channel.
-    pub(super) is_plain: bool,
-    /// Values are no longer delivered.
-    pub(super) discards: bool,
-    /// The channel comes from `never()` and never has a sender. All such channels count as one.
-    pub(super) is_never: bool,
+    pub(super) phase: Phase,
     /// The number of values that fit. `usize::MAX` means that there is no limit.
     pub(super) capacity: usize,
     /// The number of places in the buffer that are reserved.
     pub(super) reserved: usize,
+    pub(super) kind: ChannelKind<T>,
     /// The reservation number that was given out last.
     pub(super) last_number: usize,
     /// Values that have been handed to a waiter, which has not fetched them yet.
     pub(super) handed: SmallVec<[Handed<T>; 1]>,
-    pub(super) clockwork: Option<Clockwork<T>>,
-    /// The alarm for waiters that do not know the clockwork's next time.
+    /// The alarm for waiters that do not know the time of the next timed value.
     pub(super) alarm: Option<Alarm>,
 }
 
@@ -67,45 +70,73 @@ pub(super) struct Handed<T> {
     pub(super) value: T,
 }
 
+/// In a node's `reserved`: room in the buffer has been reserved for the node.
+pub(super) const ROOM: usize = usize::MAX;
+
 /// The largest number of values for which a new channel allocates space in advance.
 const ROOM_AT_ONCE: usize = 256;
 
 /// The capacity from which a buffer holds the values of a short burst.
 pub(super) const ROOMY: usize = 32;
 
-impl<T> State<T> {
-    pub(super) fn new(capacity: usize) -> State<T> {
+impl<T> ChannelState<T> {
+    pub(super) fn new(kind: ChannelKind<T>, capacity: usize) -> ChannelState<T> {
         let at_once = if capacity == usize::MAX { 0 } else { capacity.min(ROOM_AT_ONCE) };
-        State {
+        let phase =
+            if matches!(kind, ChannelKind::Oneshot) { Phase::LastSend } else { Phase::Open };
+        ChannelState {
             buffer: VecDeque::with_capacity(at_once),
-            capacity,
-            overflow: Overflow::Wait,
-            once: false,
-            closed: false,
-            is_plain: true,
-            discards: false,
-            is_never: false,
-            reserved: 0,
-            last_number: 0,
             senders: Queue::new(),
+            phase,
+            capacity,
+            reserved: 0,
+            kind,
+            last_number: 0,
             handed: SmallVec::new(),
-            clockwork: None,
             alarm: None,
         }
-    }
-
-    /// Creates the state of a channel for a single value.
-    pub(super) fn once() -> State<T> {
-        State { once: true, is_plain: false, ..State::new(1) }
-    }
-
-    /// Creates the state of a channel with timed values.
-    pub(super) fn with_clockwork(clockwork: Clockwork<T>) -> State<T> {
-        State { clockwork: Some(clockwork), is_plain: false, ..State::new(1) }
     }
 
     #[inline]
     pub(super) fn has_room(&self) -> bool {
         self.buffer.len() + self.reserved < self.capacity
+    }
+
+    /// Enters a phase, if the channel is not in a later one already.
+    pub(super) fn enter(&mut self, phase: Phase) {
+        self.phase = self.phase.max(phase);
+    }
+
+    /// Returns whether new sends are refused.
+    #[inline]
+    pub(super) fn is_closed(&self) -> bool {
+        self.phase >= Phase::Closed
+    }
+
+    /// Returns whether a sender that finds no room waits for it.
+    #[inline]
+    pub(super) fn makes_senders_wait(&self) -> bool {
+        matches!(self.kind, ChannelKind::Blocking | ChannelKind::Oneshot)
+    }
+
+    /// Returns whether the channel accepts one value in all.
+    #[inline]
+    pub(super) fn is_oneshot(&self) -> bool {
+        matches!(self.kind, ChannelKind::Oneshot)
+    }
+
+    /// Returns whether the values come from a clock.
+    #[inline]
+    pub(super) fn is_timed(&self) -> bool {
+        matches!(self.kind, ChannelKind::Timed(_))
+    }
+
+    /// Returns the time of the next timed value, if there will be one.
+    #[inline]
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        match &self.kind {
+            ChannelKind::Timed(clockwork) => clockwork.next,
+            _ => None,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use crate::coroutine::OpenFrame;
-use crate::park::{Entry, Gathering, Mode, Node, Read, Role, WOKEN, Waiter};
+use crate::park::{Entry, Gathering, Mode, Read};
 use crate::scope::JoinError;
 use crate::task::{self, Header};
 
@@ -118,10 +118,12 @@ pub(super) unsafe fn enter(gathering: &Gathering, task: &Header, entry: *const E
 /// # Safety
 /// G1: as [`enter`].
 unsafe fn put_in(gathering: &Gathering, task: &Header, entry: *const Entry) {
-    // SAFETY: N1: this follows from G1, the caller's promise. A node of this role has no waiter.
-    if !unsafe { task.add_joiner(entry.cast()) } {
+    match task.lock_joiners() {
+        // SAFETY: N1: this follows from G1, the caller's promise. A node of this role has no
+        // waiter.
+        Some(joiners) => unsafe { joiners.push(entry.cast()) },
         // SAFETY: G1: the task has ended and has no pointer to the entry.
-        unsafe { gathering.note_late(entry) };
+        None => unsafe { gathering.note_late(entry) },
     }
 }
 
@@ -141,20 +143,12 @@ pub(super) enum Next {
 
 /// Waits for the next task of a gathering.
 pub(super) fn next(gathering: &Gathering, mode: Mode) -> Next {
-    loop {
-        let waiter = Waiter::new();
-        let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-        // SAFETY: N1: this frame stays until the node has been claimed and the claim acknowledged,
-        // or until the node has been taken out.
-        match unsafe { gathering.read(&reader) } {
-            Read::Entry(key) => return Next::Ended(key),
-            Read::Nothing => return Next::Nobody,
-            Read::Listed => {}
-        }
-        if task::wait(&waiter, None, mode) != WOKEN {
-            gathering.leave(&reader);
+    match gathering.read(mode) {
+        Read::Entry(key) => Next::Ended(key),
+        Read::Nothing => Next::Nobody,
+        Read::Cancelled => {
             task::cancelled_wait();
-            return Next::Cancelled;
+            Next::Cancelled
         }
     }
 }

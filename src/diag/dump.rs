@@ -159,7 +159,7 @@ fn describe(worker: usize, asker: Option<TaskId>) -> Answer {
                     traces += 1;
                     trace = inspect::trace(header).map(StackTrace::new);
                 }
-                TaskState::Waiting(Wait::new(&purpose, other.map(Label::of)))
+                TaskState::Waiting(Wait::new(purpose, other.map(Label::of)))
             }
         };
         let begun = !matches!(state, TaskState::Unstarted);

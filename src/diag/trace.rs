@@ -50,8 +50,8 @@ fn without_number(line: &str) -> Option<&str> {
 /// run.
 fn trim(frames: &mut Vec<String>) {
     frames.retain(|frame| !is_own(frame, "base/short_trace.rs"));
-    let left_it = frames.iter().position(|frame| is_own(frame, "sched/trace.rs"));
-    let waits = ["sched/", "park/", "task/current.rs", "task/away.rs"];
+    let left_it = frames.iter().position(|frame| is_own(frame, "park/parker.rs"));
+    let waits = ["sched/", "park/"];
     let begin = frames
         .iter()
         .skip(left_it.unwrap_or(0))
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn own_frames_are_known_by_name_and_by_place() {
-        assert!(is_own("<ecru::park::waiter::Waiter>::park", "park/"));
+        assert!(is_own("<ecru::park::parker::Parker>::wait_out", "park/"));
         assert!(is_own("ecru::task::result::TaskBox<B>::run", "task/result.rs"));
         assert!(is_own(&format!("{{closure#0}}\nat {OWN}/sched/host.rs:3:9"), "sched/"));
         assert!(!is_own("program::park::wait\nat /program/src/park/mod.rs:3:9", "park/"));
@@ -152,10 +152,10 @@ mod tests {
         let frame = |name: &str, file: &str| format!("{name}\nat {OWN}/{file}:1:1");
         let mut frames = vec![
             String::from("std::backtrace::Backtrace::create"),
-            frame("leave", "sched/trace.rs"),
-            frame("park", "park/waiter.rs"),
-            frame("end", "task/away.rs"),
-            frame("wait", "task/current.rs"),
+            frame("leave_trace", "park/parker.rs"),
+            frame("wait_out", "park/parker.rs"),
+            frame("end", "park/wait.rs"),
+            frame("alone", "park/wait.rs"),
             frame("sleep", "time/mod.rs"),
             String::from("program::wait\nat /program/src/main.rs:1:1"),
             String::from("__rust_try"),
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn something_is_left_of_a_program_without_lines() {
         let names = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<String>>();
-        let wait = ["ecru::sched::inspect::leave_trace", "ecru::park::waiter::Waiter::park"];
+        let wait = ["ecru::park::parker::leave_trace", "ecru::park::parker::Parker::wait_out"];
         let start = ["ecru::task::result::TaskBox<B>::run", "stack_init_trampoline"];
         let mut joins =
             names(&[wait[0], wait[1], "ecru::scope::join::wait_for", start[0], start[1]]);

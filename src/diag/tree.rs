@@ -89,6 +89,8 @@ pub struct Wait {
     at: Option<&'static Location<'static>>,
     task: Option<Label>,
     fd: Option<i32>,
+    peer: Option<String>,
+    object: Option<String>,
 }
 
 /// The identity of a task: its id, name and spawn location.
@@ -319,8 +321,7 @@ impl TaskInfo {
     /// Describes a task that waits for its item, in no queue and without a stack.
     pub(super) fn describe_waiting(&mut self, source: &'static str, opening: Option<Opening>) {
         let what = "its item (spawn_when)";
-        self.state =
-            TaskState::Waiting(Wait { what, source: Some(source), at: None, task: None, fd: None });
+        self.state = TaskState::Waiting(Wait { source: Some(source), ..Wait::of(what) });
         self.opening = opening;
     }
 
@@ -399,12 +400,18 @@ impl TaskInfo {
 }
 
 impl Wait {
-    pub(super) fn new(purpose: &Purpose, task: Option<Label>) -> Wait {
-        let fd = match purpose.about {
-            About::Fd(fd) => Some(fd),
-            _ => None,
-        };
-        Wait { what: purpose.what, source: None, at: Some(purpose.at), task, fd }
+    pub(super) fn new(purpose: Purpose, task: Option<Label>) -> Wait {
+        let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
+        match purpose.about {
+            About::Nothing | About::Task(_) => {}
+            About::Fd(fd, peer) => (wait.fd, wait.peer) = (Some(fd), peer),
+            About::Object(object) => wait.object = Some(object),
+        }
+        wait
+    }
+
+    fn of(what: &'static str) -> Wait {
+        Wait { what, source: None, at: None, task: None, fd: None, peer: None, object: None }
     }
 
     /// Returns where the wait was called. Returns `None` if that is inside this library, as it is
@@ -425,6 +432,21 @@ impl Wait {
     #[must_use]
     pub fn fd(&self) -> Option<i32> {
         self.fd
+    }
+
+    /// Returns the address of the other side, if the wait is for a connected socket.
+    #[must_use]
+    pub fn peer(&self) -> Option<&str> {
+        self.peer.as_deref()
+    }
+
+    /// Returns a description of the channel or the lock that is waited for, if the wait is for one.
+    ///
+    /// The description of a lock names its holder and where it was acquired in builds with
+    /// `debug_assertions`.
+    #[must_use]
+    pub fn object(&self) -> Option<&str> {
+        self.object.as_deref()
     }
 }
 
@@ -459,6 +481,12 @@ impl fmt::Display for Wait {
         }
         if let Some(fd) = self.fd {
             write!(f, " fd {fd}")?;
+        }
+        if let Some(peer) = &self.peer {
+            write!(f, ", peer {peer}")?;
+        }
+        if let Some(object) = &self.object {
+            write!(f, " {object}")?;
         }
         match self.at() {
             Some(at) => write!(f, ", at {at}"),

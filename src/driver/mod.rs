@@ -53,6 +53,7 @@ mod kind;
 #[cfg(all(test, not(loom)))]
 pub(crate) mod loopback;
 mod op;
+mod peer;
 mod poll;
 pub(crate) mod request;
 mod stream;
@@ -74,6 +75,7 @@ pub(crate) use {
     flight::InFlight,
     kind::{Choice, check, choose},
     op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_length},
+    peer::peer_of,
     request::perform::request,
     thread::Thread,
     waker::Waker,

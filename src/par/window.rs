@@ -4,8 +4,7 @@
 
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
-use crate::park::{About, Mode, Waiter};
-use crate::task;
+use crate::park::{Mode, Single, Wait, What};
 use std::ptr;
 
 /// Places for children. One task takes places, and any number of children give them back.
@@ -18,7 +17,7 @@ pub(super) struct Window {
 struct State {
     free: usize,
     /// The caller's wait for a place, or null.
-    waiter: AtomicPtr<Waiter>,
+    waiter: AtomicPtr<Single<()>>,
 }
 
 impl Window {
@@ -30,17 +29,18 @@ impl Window {
 
     /// Takes a place, and waits for one if necessary. This is not a cancellation point.
     pub(super) fn enter(&self) {
-        let waiter = Waiter::new();
-        waiter.set_purpose("a place in the window", About::Nothing);
-        {
-            let mut state = self.state.lock();
-            if state.free > 0 {
-                state.free -= 1;
-                return;
-            }
-            state.waiter.store((&raw const waiter).cast_mut(), Ordering::Relaxed);
+        let mut state = self.state.lock();
+        if state.free > 0 {
+            state.free -= 1;
+            return;
         }
-        task::wait(&waiter, None, Mode::Uninterruptible);
+        Wait::new(const { &What::new("a place in the window") }, Mode::Uninterruptible).single(
+            (),
+            |wait| {
+                state.waiter.store(ptr::from_ref(wait).cast_mut(), Ordering::Relaxed);
+                drop(state);
+            },
+        );
     }
 
     /// Gives a place back, or hands it to the waiting caller.
@@ -54,9 +54,8 @@ impl Window {
             waiter
         };
         if !waiter.is_null() {
-            // SAFETY: S4: this thread took the waiter out under the lock, so no other thread has
-            // it, and the wait cannot be interrupted.
-            unsafe { Waiter::wake(waiter) };
+            // SAFETY: S4: this thread took the wait out under the lock, so no other thread has it.
+            unsafe { Single::wake(waiter) };
         }
     }
 }

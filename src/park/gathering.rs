@@ -17,11 +17,11 @@
 //!   ------------------------------------        ------------------------------------
 //!   lock the line; for each entry in it:        lock the gathering
 //!     take it out                                 take the first entry, if there is one,
-//!     lock the gathering                          or add a node to the readers
-//!       append the entry                        unlock; with a node: park
-//!       claim the reader that came first        woken: begin again, because another reader may
-//!     unlock the gathering                        have taken the entry
-//!   unlock the line                             cancelled: lock, take the node out
+//!     lock the gathering                          or wait in the line of the readers
+//!       append the entry                        woken: begin again, because another reader may
+//!       claim the reader that came first          have taken the entry
+//!     unlock the gathering
+//!   unlock the line
 //!   unpark the claimed readers
 //! ```
 //! G1: a notifier appends an entry while it holds the gathering's lock. After it has released that
@@ -35,6 +35,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::wait_list::{Node, Queue, Role, Woken};
+use super::{Mode, Outcome, Wait, What};
 use crate::base::list::List;
 #[cfg(loom)]
 use crate::base::sync::atomic::{AtomicU32, Ordering};
@@ -93,8 +94,8 @@ pub(crate) enum Read {
     Entry(*const ()),
     /// No entry is open.
     Nothing,
-    /// No entry has been notified yet. The reader's node is registered and will be claimed.
-    Listed,
+    /// The wait for an entry was cancelled.
+    Cancelled,
 }
 
 impl Gathering {
@@ -155,41 +156,35 @@ impl Gathering {
         unsafe { Gathering::note(self, entry, &mut woken) };
     }
 
-    /// Reads the first entry. If no entry is there yet, registers `reader`, which is claimed when
-    /// one arrives; the caller then parks.
-    ///
-    /// # Safety
-    /// N1: the node and its waiter stay in place until the node has been claimed or [taken
-    /// out](Gathering::leave).
+    /// Reads the first entry, and waits for it if no entry is there yet.
     #[inline]
-    pub(crate) unsafe fn read(&self, reader: &Node) -> Read {
-        let mut woken = Woken::none();
-        let mut inner = self.lock();
-        let first = inner.notified.first();
-        // SAFETY: G1: an entry stays until it has been read.
-        if let Some(entry) = unsafe { first.cast::<Entry>().as_ref() } {
-            // SAFETY: L3: the entry is in this list, whose lock is held.
-            unsafe { inner.notified.remove(first) };
-            inner.open -= 1;
-            if inner.open == 0 {
-                // The other readers have nothing left to wait for.
-                while inner.readers.claim_first(&mut woken) {}
+    pub(crate) fn read(&self, mode: Mode) -> Read {
+        loop {
+            let mut woken = Woken::none();
+            let mut inner = self.lock();
+            let first = inner.notified.first();
+            // SAFETY: G1: an entry stays until it has been read.
+            if let Some(entry) = unsafe { first.cast::<Entry>().as_ref() } {
+                // SAFETY: L3: the entry is in this list, whose lock is held.
+                unsafe { inner.notified.remove(first) };
+                inner.open -= 1;
+                if inner.open == 0 {
+                    // The other readers have nothing left to wait for.
+                    while inner.readers.claim_first(&mut woken) {}
+                }
+                let key = entry.key.get();
+                drop(inner);
+                return Read::Entry(key);
             }
-            let key = entry.key.get();
-            drop(inner);
-            return Read::Entry(key);
+            if inner.open == 0 {
+                return Read::Nothing;
+            }
+            let wait = Wait::new(const { &What::new("the end of one of several tasks") }, mode);
+            let outcome = wait.in_line(inner, |inner| &inner.readers, || (), || self.lock());
+            if let Outcome::Cancelled(_) = outcome {
+                return Read::Cancelled;
+            }
         }
-        if inner.open == 0 {
-            return Read::Nothing;
-        }
-        // SAFETY: N1, by the caller's promise.
-        unsafe { inner.readers.push(reader) };
-        Read::Listed
-    }
-
-    /// Takes out a reader whose wait has ended in another way.
-    pub(crate) fn leave(&self, reader: &Node) {
-        self.lock().readers.remove(reader);
     }
 }
 

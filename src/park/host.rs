@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::time::Instant;
 
-use super::{Mode, Waiter};
+use super::{Parker, Waiter};
 use crate::base::local;
 
 /// The functions that carry out waits of the current thread. They are declared here and implemented
@@ -14,8 +14,11 @@ use crate::base::local;
 /// because one thin pointer fits in a thread-local cell.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// Parks the current task until its waiter has been unparked.
-    pub(crate) park: fn(&Waiter, Option<Instant>, Mode),
+    /// Returns whether the running task has been cancelled. Makes sure that later requests reach
+    /// it.
+    pub(crate) is_cancelled: fn() -> bool,
+    /// Calls [`Parker::wait_out`] with a timer set that ends the wait by [`Waiter::time_out`].
+    pub(crate) park_until: fn(&Parker, &Waiter, Instant),
     /// Makes the owner of a claimed waiter runnable. Any thread may call it. The argument is the
     /// `owner` of the [`Waiter`].
     pub(crate) unpark: unsafe fn(*const ()),
@@ -26,9 +29,6 @@ pub(crate) struct Host {
     /// Switches away from a waiting root task, which runs on its thread's own stack and cannot
     /// switch by itself.
     pub(crate) leave: fn(),
-    /// Captures the stack trace of a task that was resumed without being unparked, and parks it
-    /// again.
-    pub(crate) trace_and_park: fn(),
     /// Lets the other tasks of the worker run.
     pub(crate) yield_now: fn(),
     /// Called when the current task has used up its budget. Lets other tasks run if their turn has
@@ -51,6 +51,43 @@ pub(crate) fn host() -> Option<&'static Host> {
 #[inline]
 pub(crate) fn listens() -> bool {
     local::with(|local| local.listens.get())
+}
+
+/// The limits of the waits of a plain thread, which has no worker to cancel them. They are declared
+/// here and implemented by a higher layer.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    /// Returns the earliest deadline of the frames around the running code, and a pointer for
+    /// `expire`.
+    pub(crate) nearest: fn() -> Option<(Instant, *const ())>,
+    /// Called when a wait has ended because of that deadline.
+    ///
+    /// # Safety
+    /// K1: the frames around the running code have been open since `nearest` was called.
+    pub(crate) expire: unsafe fn(*const ()),
+}
+
+/// Returns the limits of the current thread's waits, if it is a plain thread with any.
+pub(super) fn limits() -> Option<&'static Limits> {
+    let limits = local::with(|local| local.limits.get()).cast::<Limits>();
+    // SAFETY: P1: only `set_limits` writes this cell, and it writes references to statics.
+    unsafe { limits.as_ref() }
+}
+
+/// Sets the limits of the current thread's waits.
+pub(crate) fn set_limits(limits: &'static Limits) {
+    local::with(|local| local.limits.set(ptr::from_ref(limits).cast()));
+}
+
+/// Returns whether the running task has nothing better to do than to look again for what it waits
+/// for. That is so if it [`listens`] and its worker has no other work now.
+pub(crate) fn may_listen() -> bool {
+    host().is_some_and(|host| (host.may_listen)())
+}
+
+/// Returns whether the current thread has no host: its waits block it.
+pub(crate) fn is_plain_thread() -> bool {
+    host().is_none()
 }
 
 /// Makes the current thread's waits use `host` until the returned guard is dropped.

@@ -1,4 +1,5 @@
-//! Layer 2: waiting. Everything in ecru that waits uses the protocol of this module.
+//! Layer 2: waiting. Everything in ecru that waits uses the protocol of this module, through the
+//! one primitive in [`wait`]. That file says how anything waits. Start there.
 //!
 //! # Terms
 //! - A [`Waiter`] is one wait of one task or OS thread, its *owner*. It lives on the owner's stack.
@@ -8,21 +9,22 @@
 //! - To *claim* a waiter is to decide how its wait ends: with an item, by a deadline, by a
 //!   cancellation. Exactly one claim succeeds. The thread that made it is the *winner*.
 //! - To *unpark* a waiter is to let its owner continue.
-//! - The [`Host`] carries out the waits of the current thread. A worker has a host. A thread
+//! - The [`Parker`] is the part of a task that this layer uses to switch away from it.
+//! - The [`Host`] is the part of the scheduler that this layer calls. A worker has a host. A thread
 //!   without a host blocks.
 //!
 //! # Protocol
 //! ```text
 //!   owner                                       another thread that finds the waiter
 //!   ------------------------------------        --------------------------------------------
-//!   Waiter::new()          PENDING
+//!   make a waiter          PENDING
 //!   register it
-//!   park()                                      claim(outcome): PENDING -> outcome, by one CAS;
-//!     the host runs other tasks,                  a loser leaves the waiter alone
+//!   park                                        claim(outcome): PENDING -> outcome, by one CAS;
+//!     the worker runs other tasks,                a loser leaves the waiter alone
 //!     or the thread sleeps                      write what the outcome promises; the owner's
 //!                                                 frame belongs to the winner for now
 //!                                               unpark(waiter): the last access to the waiter
-//!   park() returns the outcome
+//!   continue with the outcome
 //! ```
 //!
 //! # States
@@ -33,16 +35,16 @@
 //! | claimed | outcome | the winner may write to the owner's frame; the owner does not leave it |
 //! | over | outcome | by the owner only: the winner has called `unpark` |
 //!
-//! The field `claim` changes once, from `PENDING` to the outcome:
+//! The field `claim` changes once, from `PENDING` to the outcome. Outside of this module it is an
+//! [`Outcome`].
 //!
 //! | outcome | claimed by | meaning |
 //! |---|---|---|
-//! | `WOKEN` + arm | a giver or a notifier | the wait ended through the node with this arm |
+//! | `WOKEN` + arm | a giver or a notifier | the wait ended through the node with this number |
 //! | `LOOK_AGAIN` | a notifier | nothing was given; the owner looks again |
 //! | `CANCELLED` | the task's own worker | the wait was cancelled |
 //! | `TIMED_OUT` | the task's own worker, the waiting thread, an alarm | the deadline has passed |
 //! | `ABORTED` | the owner | the owner gave the wait up without parking |
-//! | other values | a giver or a notifier | defined by the module that waits |
 //!
 //! # Invariants
 //! - S4: after a claim, only the winner uses the waiter, and it does not touch the waiter after
@@ -50,8 +52,8 @@
 //!   it out of the list first. An owner whose waiter is still in a list takes it out, under the
 //!   list's lock, before it leaves the frame. A thread that holds such a lock may still attempt a
 //!   claim, which then fails.
-//! - A wait that is ended by a claim of another party is unparked exactly once, and `park` returns
-//!   only after that, even if the claim came before `park`. A claim by the owner itself needs no
+//! - A wait that is ended by a claim of another party is unparked exactly once. The owner continues
+//!   only after that, even if the claim came before it parked. A claim by the owner itself needs no
 //!   unpark. These are `ABORTED`, a `CANCELLED` before parking, and a `TIMED_OUT` of a thread.
 //! - Orderings: the winner sees what the owner wrote before it registered, and the owner sees what
 //!   the winner wrote before `unpark`. The next section says how.
@@ -59,9 +61,10 @@
 //!   the task's own worker. A thread that is that worker and holds that lock has no rival, so it
 //!   claims without a CAS: see [`Waiter::claim_in_line`].
 //! - Cancellations and deadlines of a *task* are claims by the task's own worker, the same thread
-//!   that would have to run the task anyway. A canceller on another thread sets the flag and then
-//!   sends a message to that worker. So the flag and the parked state are never examined by two
-//!   threads at once. No fence is needed on the way into a wait, and no cancellation is lost.
+//!   that would have to run the task anyway. A canceller on another thread flags a node and then
+//!   sends a message to that worker. The worker tells the task's parker, and interrupts the wait if
+//!   the task is parked. So the parker and the parked state are never examined by two threads at
+//!   once. No fence is needed on the way into a wait, and no cancellation is lost.
 //!
 //! # Orderings
 //! | operation | ordering | it pairs with |
@@ -70,7 +73,7 @@
 //! | `claim`, failed | Relaxed | nothing is read after it |
 //! | `claim_in_line` on the owner's worker | Relaxed load, Release store | `outcome` |
 //! | `outcome` | Acquire | the claim |
-//! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `park` |
+//! | `unpark` of a thread | Release, in its `Signal` | the Acquire in `Waiter::block` |
 //! | `unpark` of a task from another thread | SeqCst push to its worker | that worker's Acquire |
 //! | `unpark` of a task from its own worker | none | the same thread continues the task |
 //! | `tell` of a listener | AcqRel, in its `Signal` | `has_heard` and `leave` |
@@ -84,13 +87,13 @@
 //! ```text
 //!   owner                                       another thread that finds the waiter
 //!   ------------------------------------        --------------------------------------------
-//!   prepare_to_listen()    LISTENED_TO
+//!   become_listener()      LISTENED_TO
 //!   register the waiter
 //!   listen(): looks at the signal               claim(outcome), write what the outcome promises
 //!     if it is raised: the wait is over         tell(waiter): LISTENED_TO -> RAISED, by one CAS
 //!     after a while:                              if it succeeds: the last access to the waiter
 //!       leave(): LISTENED_TO -> LEFT, by a CAS    if it fails: the listener has left, so
-//!       if it succeeds: park()                      unpark(waiter), as for any other task
+//!       if it succeeds: park                        unpark(waiter), as for any other task
 //!       if it fails: the wait is over
 //! ```
 //!
@@ -100,6 +103,8 @@
 
 mod gathering;
 mod host;
+mod parker;
+mod wait;
 mod wait_list;
 mod waiter;
 
@@ -108,10 +113,13 @@ pub use wait_list::WaitList;
 
 pub(crate) use gathering::{Entry, Gathering, Read};
 pub(crate) use host::{
-    Host, enter_host, give_up_last_look, host, last_look, listens, may_suspend,
-    refuse_if_no_suspend,
+    Host, Limits, enter_host, give_up_last_look, host, is_plain_thread, last_look, listens,
+    may_listen, may_suspend, refuse_if_no_suspend, set_limits,
+};
+pub(crate) use parker::{Intent, Parker, TraceSlot};
+pub(crate) use wait::{
+    Begun, Mode, Outcome, Patience, Single, Unattended, Wait, Waiting, begin_parked, end_parked,
+    in_halves, while_parked,
 };
 pub(crate) use wait_list::{Node, Predicate, Queue, Role, Woken};
-pub(crate) use waiter::{
-    ABORTED, About, CANCELLED, LOOK_AGAIN, Mode, PENDING, Purpose, TIMED_OUT, WOKEN, Waiter,
-};
+pub(crate) use waiter::{About, Purpose, Waiter, What};

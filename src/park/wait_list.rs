@@ -35,7 +35,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::ptr::{self, NonNull};
 
-use super::{Gathering, LOOK_AGAIN, WOKEN, Waiter, no_suspend};
+use super::waiter::{LOOK_AGAIN, WOKEN};
+use super::{Gathering, Waiter, no_suspend};
 use crate::base::list::{Line, Link};
 use crate::base::sync::{BiasedGuard, BiasedLock, PutOff};
 
@@ -196,9 +197,20 @@ impl Node {
         self.claim_as(self.outcome)
     }
 
-    /// Claims the waiter through this node with another outcome.
+    /// Claims the waiter like [`Node::claim`], but with the number of another registration. That
+    /// distinguishes the ends of a wait with a single node.
     #[inline]
-    pub(crate) fn claim_as(&self, outcome: u32) -> bool {
+    pub(crate) fn claim_arm(&self, arm: u32) -> bool {
+        self.claim_as(WOKEN + arm)
+    }
+
+    /// Claims the waiter so that its owner looks again. Nothing is given to it.
+    pub(crate) fn claim_to_look_again(&self) -> bool {
+        self.claim_as(LOOK_AGAIN)
+    }
+
+    #[inline]
+    fn claim_as(&self, outcome: u32) -> bool {
         // SAFETY: S4: the node is listed and the lock is held, so the owner cannot leave its frame.
         let waiter = unsafe { &*self.waiter };
         if self.only { waiter.claim_in_line(outcome) } else { waiter.claim(outcome) }
@@ -238,7 +250,7 @@ impl Node {
     /// holds the line's lock.
     pub(crate) fn is_dead(&self) -> bool {
         // SAFETY: S4, as above.
-        unsafe { &*self.waiter }.outcome() != super::waiter::PENDING
+        unsafe { &*self.waiter }.is_over()
     }
 }
 
@@ -598,6 +610,7 @@ impl WaitList {
 
     /// Announces that the event that all waiters in the list wait for has happened for good. Wakes
     /// all waiters, and notes the entries of gatherings. Only the list's owner calls it.
+    #[inline(never)]
     pub(crate) fn announce(&self) {
         let mut woken = Woken::none();
         let queue = self.lock();

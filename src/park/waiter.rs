@@ -1,48 +1,36 @@
-//! One wait of one task or thread.
+//! The waiter: the word that decides how a wait ends, and how its owner continues. [`super::wait`]
+//! builds waiters and waits with them.
 #![expect(unsafe_code, reason = "unpark reaches a frame of another task or thread")]
 
-use std::cell::Cell;
 use std::hint;
 use std::mem;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::time::Instant;
 
-use super::host::{self, host};
+use super::host::host;
 use crate::base::local;
 use crate::base::sync::Signal;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
 
 /// The wait has not been decided yet.
-pub(crate) const PENDING: u32 = 0;
+pub(super) const PENDING: u32 = 0;
 /// The wait was cancelled.
-pub(crate) const CANCELLED: u32 = 1;
+pub(super) const CANCELLED: u32 = 1;
 /// The deadline has passed.
-pub(crate) const TIMED_OUT: u32 = 2;
+pub(super) const TIMED_OUT: u32 = 2;
 /// The wait ended with what it waited for. Larger numbers distinguish several such ends, for
 /// instance the arms of a select.
-pub(crate) const WOKEN: u32 = 3;
+pub(super) const WOKEN: u32 = 3;
 
 /// The wait ends so that its owner looks again. Nothing has been given to it.
-pub(crate) const LOOK_AGAIN: u32 = u32::MAX - 2;
+pub(super) const LOOK_AGAIN: u32 = u32::MAX - 2;
 
 /// The owner gave the wait up without parking.
-pub(crate) const ABORTED: u32 = u32::MAX;
-
-/// The effect of a cancellation on a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// The cancellation ends the wait.
-    Cancellable,
-    /// The cancellation has no effect: the wait ends when what it waits for is there.
-    Uninterruptible,
-    /// The cancellation asks for an early end: the task's interrupt hook is called, and the wait
-    /// itself continues. Kernel operations use this.
-    Hook,
-}
+pub(super) const ABORTED: u32 = u32::MAX;
 
 /// The purpose of a wait, which is shown only in reports about a stuck program.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Purpose {
     /// The text that follows "waits for".
     pub(crate) what: &'static str,
@@ -51,14 +39,44 @@ pub(crate) struct Purpose {
     pub(crate) at: &'static Location<'static>,
 }
 
+/// Returns the text that follows "waits for", and the object, of a wait with this
+/// [object](super::Wait::object) and [detail](super::Wait::detail).
+pub(crate) type Describe = unsafe fn(*const (), usize) -> (&'static str, About);
+
+/// What the waits of one kind are for.
+#[derive(Debug)]
+pub(crate) struct What {
+    /// The text that follows "waits for".
+    text: &'static str,
+    /// Describes one wait of this kind.
+    describe: Option<Describe>,
+}
+
+impl What {
+    pub(crate) const fn new(text: &'static str) -> What {
+        What { text, describe: None }
+    }
+
+    /// Creates a kind of wait with a particular object.
+    ///
+    /// # Safety
+    /// O1: each wait with this `What` has an object for which `describe` may be called, on the
+    /// worker of the parked task, while the wait lasts.
+    pub(crate) const unsafe fn about(describe: Describe) -> What {
+        What { text: "", describe: Some(describe) }
+    }
+}
+
 /// The particular object that a wait is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Nothing,
     /// The header of a task. The frame of the wait keeps it alive.
     Task(*const ()),
-    /// A file descriptor.
-    Fd(i32),
+    /// A file descriptor, and the address of the other side if it is that of a connected socket.
+    Fd(i32, Option<String>),
+    /// A description that follows the text.
+    Object(String),
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
@@ -67,8 +85,13 @@ pub(crate) enum About {
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Waiter {
-    /// The purpose. Only the owner accesses it.
-    purpose: Cell<Purpose>,
+    /// The purpose of the wait, with two fields for [`What::about`].
+    what: &'static What,
+    object: *const (),
+    detail: usize,
+    at: &'static Location<'static>,
+    /// What a cancellation does to the wait, or `None` if it does nothing.
+    pub(super) on_cancel: Option<unsafe fn(*const Waiter)>,
     /// The worker that the waiting task stays on. Null for an OS thread, and for a waiter without a
     /// parked owner. For a listener, its task.
     home: *const (),
@@ -92,69 +115,63 @@ unsafe impl Sync for Waiter {}
 unsafe impl Send for Waiter {}
 
 impl Waiter {
-    /// Creates a pending wait of the current task, or of this thread if no task is running.
-    #[inline]
-    #[track_caller]
-    pub(crate) fn new() -> Waiter {
-        // A task is running only if the thread has a host.
-        let owner = local::with(|local| local.task.get());
-        let unpark = host().map_or(nobody as unsafe fn(*const ()), |host| host.unpark);
-        let home = local::with(|local| local.worker.get());
-        Waiter::pending(owner, unpark, home, "something")
-    }
-
-    /// Sets the purpose of the wait. Only the owner calls this and [`Waiter::purpose`].
-    #[inline]
-    pub(crate) fn set_purpose(&self, what: &'static str, about: About) {
-        self.purpose.set(Purpose { what, about, at: self.purpose.get().at });
-    }
-
-    /// Sets the place of the waiting call, if it is not the place where the waiter was created.
-    #[inline]
-    pub(crate) fn set_place(&self, at: &'static Location<'static>) {
-        self.purpose.set(Purpose { at, ..self.purpose.get() });
-    }
-
-    /// Returns the purpose of the wait.
-    pub(crate) fn purpose(&self) -> Purpose {
-        self.purpose.get()
+    /// Creates a pending wait of the current task, or of this thread if no task is running. Only
+    /// [`super::wait`] calls this. `at` is the place of the waiting call.
+    #[inline(always)]
+    pub(super) fn new(
+        what: &'static What,
+        object: *const (),
+        detail: usize,
+        at: &'static Location<'static>,
+        on_cancel: Option<unsafe fn(*const Waiter)>,
+    ) -> Waiter {
+        Waiter {
+            what,
+            object,
+            detail,
+            at,
+            on_cancel,
+            home: local::with(|local| local.worker.get()),
+            unpark: host().map_or(nobody as unsafe fn(*const ()), |host| host.unpark),
+            // A task is running only if the thread has a host.
+            owner: local::with(|local| local.task.get()),
+            claim: AtomicU32::new(PENDING),
+            signal: Signal::new(),
+        }
     }
 
     /// Creates a pending wait without a parked owner. The winner of the claim calls `unpark` once,
     /// with `owner`.
-    pub(crate) fn with_owner(owner: NonNull<()>, unpark: unsafe fn(*const ())) -> Waiter {
-        Waiter::pending(owner.as_ptr().cast_const(), unpark, ptr::null(), "a callback or a future")
-    }
-
-    #[inline(always)]
-    #[track_caller]
-    fn pending(
-        owner: *const (),
-        unpark: unsafe fn(*const ()),
-        home: *const (),
-        what: &'static str,
-    ) -> Waiter {
-        let purpose = Purpose { what, about: About::Nothing, at: Location::caller() };
+    pub(super) fn with_owner(owner: NonNull<()>, unpark: unsafe fn(*const ())) -> Waiter {
+        static WHAT: What = What::new("a callback or a future");
         Waiter {
+            what: &WHAT,
+            object: ptr::null(),
+            at: Location::caller(),
+            detail: 0,
+            on_cancel: None,
+            home: ptr::null(),
+            unpark,
+            owner: owner.as_ptr().cast_const(),
             claim: AtomicU32::new(PENDING),
             signal: Signal::new(),
-            owner,
-            unpark,
-            home,
-            purpose: Cell::new(purpose),
         }
     }
 
-    /// Makes the waiter listen before it parks, if the current thread's waits listen. Returns
-    /// whether it will. The caller then registers the waiter, calls [`Waiter::listen`], and parks
-    /// only if that returns `None`.
-    #[inline(always)]
-    pub(crate) fn prepare_to_listen(&mut self) -> bool {
-        host::listens() && self.become_listener()
+    /// Returns the purpose of the wait. Called on the worker of the parked task.
+    pub(crate) fn purpose(&self) -> Purpose {
+        let (what, about) = match self.what.describe {
+            // SAFETY: O1: the wait lasts.
+            Some(describe) => unsafe { describe(self.object, self.detail) },
+            None => (self.what.text, About::Nothing),
+        };
+        Purpose { what, about, at: self.at }
     }
 
+    /// Makes the waiter of a task listen before it parks. Returns whether it will. The caller then
+    /// registers the waiter, calls [`Waiter::listen`], and parks only if that returns false.
     #[cold]
-    fn become_listener(&mut self) -> bool {
+    pub(super) fn become_listener(&mut self) -> bool {
         if self.owner.is_null() {
             return false;
         }
@@ -169,14 +186,14 @@ impl Waiter {
         self.signal.is_raised()
     }
 
-    /// Listens for a moment, while the task keeps its core. Returns the outcome if the wait is
-    /// over. If this returns `None`, the running task must park, like that of any other waiter.
+    /// Listens for a moment, while the task keeps its core. Returns whether the wait is over. If it
+    /// is not, the running task must park, like that of any other waiter.
     #[inline]
-    pub(crate) fn listen(&self) -> Option<u32> {
+    pub(super) fn listen(&self) -> bool {
         if let Some(host) = host() {
             (host.listen)(self);
         }
-        (!self.signal.leave()).then(|| self.outcome())
+        !self.signal.leave()
     }
 
     /// Lets a listener continue if it still listens. Returns whether it does. If this returns
@@ -186,7 +203,7 @@ impl Waiter {
     /// S4: the conditions are those of [`Waiter::unpark`]. If the result is true, this was the last
     /// access to the waiter.
     #[inline]
-    pub(crate) unsafe fn tell(this: *const Waiter) -> bool {
+    pub(super) unsafe fn tell(this: *const Waiter) -> bool {
         // SAFETY: S4: the owner's frame stays until this exchange, or until the task has been
         // unparked.
         unsafe { &(*this).signal }.tell()
@@ -199,7 +216,7 @@ impl Waiter {
     /// registered. By the release, the outcome that [`Waiter::outcome`] reads with acquire brings
     /// along what the winner wrote before.
     #[inline]
-    pub(crate) fn claim(&self, outcome: u32) -> bool {
+    pub(super) fn claim(&self, outcome: u32) -> bool {
         debug_assert_ne!(outcome, PENDING);
         self.claim.compare_exchange(PENDING, outcome, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
@@ -210,7 +227,7 @@ impl Waiter {
     /// nanoseconds: the lock orders this claim among those of other lock holders, and the worker's
     /// own claims are made by this thread.
     #[inline]
-    pub(crate) fn claim_in_line(&self, outcome: u32) -> bool {
+    pub(super) fn claim_in_line(&self, outcome: u32) -> bool {
         let home = self.home;
         if home.is_null() || !ptr::eq(home, local::with(|local| local.worker.get())) {
             return self.claim(outcome);
@@ -224,7 +241,7 @@ impl Waiter {
 
     /// Returns how the wait ended, or [`PENDING`]. Acquire: it pairs with the release of the claim.
     #[inline]
-    pub(crate) fn outcome(&self) -> u32 {
+    pub(super) fn outcome(&self) -> u32 {
         self.claim.load(Ordering::Acquire)
     }
 
@@ -234,7 +251,7 @@ impl Waiter {
     /// S4: the caller's claim of this waiter succeeded, the waiter has not been unparked before,
     /// and the caller does not touch it afterwards.
     #[inline]
-    pub(crate) unsafe fn unpark(this: *const Waiter) {
+    pub(super) unsafe fn unpark(this: *const Waiter) {
         // SAFETY: S4: the owner's frame stays until this call has been acknowledged.
         let waiter = unsafe { &*this };
         let (owner, unpark) = (waiter.owner, waiter.unpark);
@@ -267,41 +284,8 @@ impl Waiter {
         }
     }
 
-    /// Claims a waiter with [`WOKEN`] and unparks it, for waits with a single possible claimer.
-    /// These have no deadline and cannot be interrupted, so only the holder of the pointer can end
-    /// them.
-    ///
-    /// # Safety
-    /// S4: the wait is of that kind and has not been woken before, and the caller does not touch
-    /// the waiter afterwards.
-    pub(crate) unsafe fn wake(this: *const Waiter) {
-        // SAFETY: S4: the owner's frame stays until the unpark below.
-        let claimed = unsafe { &*this }.claim(WOKEN);
-        debug_assert!(claimed, "a wait that cannot be interrupted was claimed before");
-        // SAFETY: S4: this call has just won the claim.
-        unsafe { Waiter::unpark(this) };
-    }
-
-    /// Waits until the waiter has been claimed and unparked. Returns the outcome. For a task,
-    /// `deadline` and, as `mode` says, a cancellation also end the wait. For a thread only
-    /// `deadline` does.
-    ///
-    /// After [`TIMED_OUT`] or [`CANCELLED`] the caller takes the waiter out of the lists in which
-    /// it is registered.
-    #[inline(always)] // for the same reason as in `task::wait`
-    pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> u32 {
-        match host() {
-            Some(host) if !self.owner.is_null() || self.signal.had_listener() => {
-                (host.park)(self, deadline, mode)
-            }
-            _ => self.block(deadline),
-        }
-        self.outcome()
-    }
-
-    /// Blocks the thread.
-    #[cold]
-    fn block(&self, deadline: Option<Instant>) {
+    /// Blocks the thread until the waiter has been claimed and unparked, or until the deadline.
+    pub(super) fn block(&self, deadline: Option<Instant>) {
         let host = host();
         if let Some(host) = host {
             (host.blocks)(true);
@@ -328,45 +312,16 @@ impl Waiter {
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
 
 #[cfg(all(test, loom))]
-impl Waiter {
+impl Drop for Waiter {
     /// Marks the end of the frame. loom objects if another thread's access is not ordered before
     /// this.
-    pub(crate) fn gone(&mut self) {
+    fn drop(&mut self) {
         self.claim.with_mut(|_| ());
         self.signal.gone();
     }
 }
 
 unsafe fn nobody(_: *const ()) {}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
-    use std::thread;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn a_thread_is_woken_by_the_winner_of_the_claim() {
-        let waiter = Waiter::new();
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                assert!(waiter.claim(WOKEN));
-                assert!(!waiter.claim(CANCELLED));
-                // SAFETY: S4: the claim above succeeded and this is the last access.
-                unsafe { Waiter::unpark(&raw const waiter) };
-            });
-            assert_eq!(waiter.park(None, Mode::Cancellable), WOKEN);
-        });
-    }
-
-    #[test]
-    fn a_deadline_ends_the_wait_of_a_thread_and_never_early() {
-        let waiter = Waiter::new();
-        let deadline = Instant::now() + Duration::from_millis(3);
-        assert_eq!(waiter.park(Some(deadline), Mode::Cancellable), TIMED_OUT);
-        assert!(Instant::now() >= deadline);
-    }
-}
 
 #[cfg(all(test, loom))]
 mod loom_models;

@@ -156,12 +156,12 @@ impl State {
 /// The host of the pool's threads. A wait blocks the thread, as on any plain thread, but the pool
 /// is notified of it.
 static HOST: Host = Host {
-    park: |_, _, _| {},
     unpark: |_| {},
+    is_cancelled: || false,
+    park_until: |_, _, _| {},
     may_listen: || false,
     listen: |_| {},
     leave: || {},
-    trace_and_park: || {},
     yield_now: thread::yield_now,
     out_of_budget: || {},
     blocks,

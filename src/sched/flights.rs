@@ -8,7 +8,7 @@ use super::pool::Pool;
 use super::shared::WorkerShared;
 use crate::base::report;
 use crate::driver::{self, AnyDriver, Completion, Driver, InFlight, Token, Wait};
-use crate::park::{WOKEN, Waiter};
+use crate::park::Single;
 
 /// A worker's driver, once it has been needed, and the operations in flight.
 pub(super) struct Io {
@@ -68,26 +68,24 @@ impl Io {
             let flight: *const Flight<'static> = ptr::with_exposed_provenance(flight);
             // SAFETY: S3/S4: the token is the address of a flight, whose frame waits for this very
             // completion.
-            let flight = unsafe { &*flight };
-            flight.result.set(Some(completion));
-            if flight.waiter.claim(WOKEN) {
-                // SAFETY: S4: claimed just now.
-                unsafe { Waiter::unpark(&raw const flight.waiter) };
-            }
+            unsafe { &(*flight).shared }.result.set(Some(completion));
+            // SAFETY: S4: only its completion ends the wait of a flight, and there is only one.
+            unsafe { Single::wake(flight) };
         }
     }
 }
 
-/// One operation in flight, on the stack of the task that waits for it. Its address is its token.
-#[repr(C)]
-pub(super) struct Flight<'a> {
-    pub(super) waiter: Waiter,
+/// The wait for one operation in flight, on the stack of the waiting task. Its address is the
+/// operation's token.
+pub(super) type Flight<'a> = Single<Flown<'a>>;
+
+/// An operation in flight.
+pub(super) struct Flown<'a> {
     pub(super) op: InFlight<'a>,
     pub(super) result: Cell<Option<Completion>>,
 }
 
-impl Flight<'_> {
-    pub(super) fn token(&self) -> Token {
-        Token::new(ptr::from_ref(self).expose_provenance() as u64)
-    }
+/// Returns the token of a flight.
+pub(super) fn token_of(flight: &Flight<'_>) -> Token {
+    Token::new(ptr::from_ref(flight).expose_provenance() as u64)
 }

@@ -8,19 +8,18 @@ use std::time::Instant;
 use super::interrupt::interrupt;
 use super::shared::WorkerShared;
 use super::timers::Timer;
-use super::trace;
 use super::worker::{Worker, current};
 use crate::base::sync::atomic::{self, Ordering};
-use crate::park::{Host, Mode, TIMED_OUT, Waiter};
-use crate::task::{Header, Intent, Running};
+use crate::park::{Host, Intent, Parker, Waiter};
+use crate::task::{self, Header};
 
 pub(super) static HOST: Host = Host {
-    park,
     unpark,
+    is_cancelled,
+    park_until,
     may_listen,
     listen,
     leave,
-    trace_and_park,
     yield_now,
     out_of_budget,
     blocks: |_| {},
@@ -35,43 +34,23 @@ fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
         worker.resume_scheduler();
     } else {
         // SAFETY: T1: the running task's suspender is on its own stack.
-        unsafe { &*header.running().suspender.get() }.suspend(intent);
+        unsafe { &*header.running().parker.suspender() }.suspend(intent);
     }
 }
 
-/// [`Host::park`].
-fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) {
-    let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
-        unreachable!("a waiter with an owner waits on that owner's worker")
-    };
-    let running = header.running();
-    running.park_on(waiter, mode);
-    match deadline {
-        None => wait_out(worker, header, running),
-        Some(deadline) => {
-            let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
-            // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
-            unsafe { worker.timers.set(&alarm.timer, deadline) };
-            wait_out(worker, header, running);
-            worker.timers.cancel(&alarm.timer);
-        }
-    }
-    running.unpark();
+/// [`Host::is_cancelled`].
+fn is_cancelled() -> bool {
+    task::current_header().is_some_and(|header| task::reach(header).is_some())
 }
 
-/// Switches away until the wait is over. Leaves a stack trace whenever one is asked for.
-#[inline(always)]
-fn wait_out(worker: &Worker, header: &Header, running: &Running) {
-    loop {
-        switch_away(worker, header, Intent::Park);
-        // SAFETY: T6: a root has an entry from the start, any other task since it first switched
-        // away.
-        let asked = &unsafe { running.entry() }.asked;
-        if asked.get().is_null() {
-            return;
-        }
-        trace::leave(asked);
-    }
+/// [`Host::park_until`].
+fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
+    let Some(worker) = current() else { unreachable!("a task waits on its worker") };
+    let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
+    // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
+    unsafe { worker.timers.set(&alarm.timer, deadline) };
+    parker.wait_out();
+    worker.timers.cancel(&alarm.timer);
 }
 
 /// [`Host::leave`].
@@ -81,16 +60,6 @@ fn leave() {
     }
 }
 
-/// [`Host::trace_and_park`].
-fn trace_and_park() {
-    let (Some(worker), Some(header)) = (current(), crate::task::current_header()) else {
-        unreachable!("a task that has gone on runs on its worker")
-    };
-    // SAFETY: T6: it has switched away.
-    trace::leave(&unsafe { header.running().entry() }.asked);
-    wait_out(worker, header, header.running());
-}
-
 /// [`Host::yield_now`].
 fn yield_now() {
     try_yield();
@@ -98,7 +67,7 @@ fn yield_now() {
 
 /// [`Host::out_of_budget`].
 fn out_of_budget() {
-    if let (Some(worker), Some(header)) = (current(), crate::task::current_header())
+    if let (Some(worker), Some(header)) = (current(), task::current_header())
         && worker.is_to_make_room()
     {
         switch_away(worker, header, Intent::MakeRoom);
@@ -109,7 +78,7 @@ fn out_of_budget() {
 /// explains: a caller that does not return after the switch is predicted right.
 #[inline(always)]
 pub(crate) fn try_yield() -> bool {
-    match (current(), crate::task::current_header()) {
+    match (current(), task::current_header()) {
         (Some(worker), Some(header)) => {
             switch_away(worker, header, Intent::Yield);
             true
@@ -159,11 +128,8 @@ struct Alarm {
 unsafe fn ring_wait(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
     let waiter = unsafe { (*timer.cast::<Alarm>()).waiter };
-    // SAFETY: S4: the frame stays until the wait has been claimed and unparked.
-    if unsafe { &*waiter }.claim(TIMED_OUT) {
-        // SAFETY: S4: claimed just now.
-        unsafe { Waiter::unpark(waiter) };
-    }
+    // SAFETY: S4: the alarm is cancelled before the frame of the wait ends.
+    unsafe { Waiter::time_out(waiter) };
 }
 
 /// Tells a task's worker that a node of the task has been flagged: see [`crate::task::cancel`].

@@ -6,9 +6,9 @@
 //!
 //! # Stack traces
 //! A parked task captures its own trace. It is resumed with a slot to fill, as if its wait were
-//! over. It fills the slot and switches away again (see `wait_out` in [`super::host`]). No other
-//! code runs on its stack meanwhile. This needs some stack, so a task that has too little left
-//! captures no trace.
+//! over. It fills the slot and switches away again: see
+//! [`wait_out`](crate::park::Parker::wait_out). No other code runs on its stack meanwhile. This
+//! needs some stack, so a task that has too little left captures no trace.
 //!
 //! The root runs on the thread's own stack, so it cannot be resumed from within another task. The
 //! scheduler switches to it at its next turn.
@@ -21,8 +21,8 @@ use super::host::try_yield;
 use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
-use crate::park::{About, PENDING, Purpose};
-use crate::task::{self, Entry, Header, Seen, TaskFiber, TraceSlot};
+use crate::park::{About, Purpose, TraceSlot};
+use crate::task::{self, Entry, Header, Seen, TaskFiber};
 
 /// A worker with more unstarted tasks than this counts them and does not look at each.
 const UNSTARTED_MAX: usize = 10_000;
@@ -95,10 +95,10 @@ fn inspect_unstarted(worker: &Worker, mut each: impl FnMut(&Header, Doing<'_>)) 
 
 fn doing(header: &Header) -> Doing<'_> {
     // SAFETY: S4: the task is not running, so the frame of what it is parked on stays.
-    let Some(waiter) = (unsafe { header.running().parked_on.get().as_ref() }) else {
+    let Some(waiter) = (unsafe { header.running().parker.parked_on().as_ref() }) else {
         return Doing::Ready;
     };
-    if waiter.outcome() != PENDING {
+    if waiter.is_over() {
         return Doing::Ready;
     }
     let purpose = waiter.purpose();
@@ -137,8 +137,8 @@ pub(crate) fn trace(header: &Header) -> Option<Backtrace> {
     }
     let slot = TraceSlot::new(None);
     let running = header.running();
-    // SAFETY: T6: a parked task has switched away.
-    unsafe { running.entry() }.asked.set(&raw const slot);
+    // SAFETY: T6: the task is resumed below, and then switches away again.
+    unsafe { running.parker.ask_for_trace(&raw const slot) };
     let outer = Outer::leave_for(header, running.open_frames.get());
     // SAFETY: T1: it is parked here, so its fiber is in the slot.
     let fiber = unsafe { &mut *running.fiber.get().cast::<TaskFiber>() };
@@ -153,12 +153,12 @@ pub(crate) fn trace_root() -> Option<Backtrace> {
     let worker = current()?;
     // SAFETY: T1: the root lives as long as its worker.
     let root = unsafe { worker.root.get().as_ref() }?;
-    if root.running().parked_on.get().is_null() {
+    if root.running().parker.parked_on().is_null() {
         return None;
     }
     let slot = TraceSlot::new(None);
-    // SAFETY: T1: a root has an entry from the start.
-    unsafe { root.running().entry() }.asked.set(&raw const slot);
+    // SAFETY: T6: the root is resumed at the next turn, which this task waits for below.
+    unsafe { root.running().parker.ask_for_trace(&raw const slot) };
     // The very next turn is the root's, so nothing else can have resumed it before.
     worker.ask_root();
     try_yield();

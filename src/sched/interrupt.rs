@@ -8,14 +8,6 @@ use crate::task::Header;
 pub(super) fn interrupt(header: &Header) {
     // SAFETY: T4: on the task's worker, and null before its start and after its end.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    if running.parked_on.get().is_null() {
-        return;
-    }
-    let Some(how) = running.interrupt.get() else { return };
-    // SAFETY: K1: a parked task's innermost node is on its stack or in its header.
-    let node = unsafe { &*running.node_top.get() };
-    if node.cancelled().is_some() {
-        // SAFETY: T1: set together with `parked_on`, for this wait.
-        unsafe { how(header) };
-    }
+    // SAFETY: K1: a started task's innermost node is on its stack or in its header.
+    running.parker.interrupt(|| unsafe { &*running.node_top() }.cancelled().is_some());
 }

@@ -10,10 +10,11 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ptr;
 use std::time::Instant;
 
 use super::blocking::blocks;
-use super::flights::Flight;
+use super::flights::{Flight, Flown, token_of};
 use super::timers::Timer;
 use super::unblock::unblock;
 use super::worker::{self, Worker};
@@ -22,7 +23,7 @@ use crate::driver::{
     self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, Started, Thread,
     Token, Wait,
 };
-use crate::park::{About, Mode, Waiter};
+use crate::park::{self, About, Mode, Single, Waiter, What};
 use crate::task::{self, Header};
 
 /// Carries an operation out, and waits as long as it takes.
@@ -128,6 +129,22 @@ unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
     unblock(move || unsafe { driver::block(&op) })
 }
 
+/// A wait for the completion of an operation.
+// SAFETY: O1: the operation is in the frame of the wait.
+static OPERATION: What = unsafe { What::about(describe) };
+
+/// Describes a wait for an operation.
+///
+/// # Safety
+/// O1: `op` is an operation in flight.
+unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let op = unsafe { &*op.cast::<Op<'_>>() };
+    let fd = op.descriptor().number();
+    // SAFETY: S3: the operation's descriptor stays open until its completion.
+    (op.name(), About::Fd(fd, unsafe { driver::peer_of(fd) }))
+}
+
 /// Hands the operation to the worker's driver and waits for its completion.
 ///
 /// # Safety
@@ -146,33 +163,39 @@ unsafe fn fly(
     if matches!(op, Op::File(_)) && files_by_pool::get() {
         return Waited::Blocking;
     }
-    let flight =
-        Flight { waiter: Waiter::new(), op: InFlight::new(op, attempted), result: Cell::new(None) };
-    flight.waiter.set_purpose(op.name(), About::Fd(op.descriptor().number()));
-    {
+    let alarm = Alarm {
+        timer: Timer::new(ring_flight),
+        flight: Cell::new(ptr::null()),
+        rang: Cell::new(false),
+    };
+    let object = ptr::from_ref(op).cast();
+    let wait = park::Wait { object, ..park::Wait::new(&OPERATION, Mode::Hook(interrupt_flight)) };
+    let flown = Flown { op: InFlight::new(op, attempted), result: Cell::new(None) };
+    let flown = wait.single_unless(flown, |flight| {
         let mut io = worker.io.borrow_mut();
         let driver = match io.open(&worker.pool, worker.shared) {
             Ok(driver) => driver,
-            Err(error) => return Waited::Done(Err(error)),
+            Err(error) => return Err(Waited::Done(Err(error))),
         };
         // SAFETY: S3: the caller's promise covers the memory. This frame waits for the completion
         // whatever happens.
-        match unsafe { driver.start(&flight.op, flight.token()) } {
+        match unsafe { driver.start(&flight.shared.op, token_of(flight)) } {
             Started::Pending => {}
-            Started::Done(result) => return Waited::Done(result),
-            Started::Blocking => return Waited::Blocking,
+            Started::Done(result) => return Err(Waited::Done(result)),
+            Started::Blocking => return Err(Waited::Blocking),
         }
-    }
-    let alarm =
-        Alarm { timer: Timer::new(ring_flight), flight: &raw const flight, rang: Cell::new(false) };
-    if let Some(deadline) = deadline {
-        // SAFETY: W1: the alarm stays on this stack and is cancelled below.
-        unsafe { worker.timers.set(&alarm.timer, deadline) };
-    }
-    header.running().interrupt.set(Some(interrupt_flight));
-    task::wait(&flight.waiter, None, Mode::Hook);
+        if let Some(deadline) = deadline {
+            alarm.flight.set(ptr::from_ref(flight));
+            // SAFETY: W1: the alarm stays on this stack and is cancelled below.
+            unsafe { worker.timers.set(&alarm.timer, deadline) };
+        }
+        Ok(())
+    });
     worker.timers.cancel(&alarm.timer);
-    let completion = flight.result.get().expect("the flight was woken by its completion");
+    let completion = match flown {
+        Ok(flown) => flown.result.get().expect("the flight was woken by its completion"),
+        Err(waited) => return waited,
+    };
     if completion.result == Completion::CANCELLED {
         // It ended without effect: was it asked to?
         if task::cancelled().is_some() {
@@ -188,7 +211,7 @@ unsafe fn fly(
 #[repr(C)]
 struct Alarm<'a> {
     timer: Timer,
-    flight: *const Flight<'a>,
+    flight: Cell<*const Flight<'a>>,
     rang: Cell<bool>,
 }
 
@@ -198,20 +221,21 @@ unsafe fn ring_flight(timer: *const Timer) {
     let alarm = unsafe { &*timer.cast::<Alarm<'_>>() };
     alarm.rang.set(true);
     // SAFETY: W1: the flight is on the same stack.
-    cancel(unsafe { &*alarm.flight });
+    cancel(unsafe { &*alarm.flight.get() });
 }
 
 /// Interrupts a wait for an operation.
-unsafe fn interrupt_flight(header: &Header) {
-    // SAFETY: S4: the waiter is the first field of a flight, whose frame waits.
-    cancel(unsafe { &*header.running().parked_on.get().cast::<Flight<'_>>() });
+unsafe fn interrupt_flight(waiter: *const Waiter) {
+    // SAFETY: S4: this is the hook of flights, whose frames wait.
+    let flight: &Flight<'_> = unsafe { Single::of(waiter) };
+    cancel(flight);
 }
 
 fn cancel(flight: &Flight<'_>) {
     if let Some(worker) = worker::current()
         && let Some(driver) = &mut worker.io.borrow_mut().driver
     {
-        driver.cancel(&flight.op);
+        driver.cancel(&flight.shared.op);
     }
 }
 

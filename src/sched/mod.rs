@@ -36,7 +36,7 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`worker`]
-//! - what a worker does: [`interrupt`], [`trace`], [`look`], [`placing`], [`running`], [`host`],
+//! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`],
 //!   [`idle`], [`turn`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 
@@ -61,7 +61,6 @@ mod running;
 mod shared;
 mod spawn;
 mod timers;
-mod trace;
 mod turn;
 mod unblock;
 mod worker;

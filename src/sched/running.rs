@@ -10,7 +10,8 @@ use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
-use crate::task::{self, BUDGET, Header, Intent, Kept, Leave, Running, TaskFiber, is_hooked};
+use crate::park::Intent;
+use crate::task::{self, BUDGET, Header, Kept, Leave, Running, TaskFiber, is_hooked};
 
 impl Worker {
     /// Starts a task that was taken out of a queue. Returns whether it has ended, or `None` if a
@@ -52,7 +53,7 @@ impl Worker {
                 return true;
             }
         };
-        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| {
             task::label(header, extra);
             extra.stack_size.is_some()
@@ -68,7 +69,7 @@ impl Worker {
         let main = move |suspender: &Suspender<(), Intent>, ()| {
             // SAFETY: T2: the running task holds a reference.
             let header = unsafe { &*task };
-            header.running().suspender.set(suspender);
+            header.running().parker.set_suspender(suspender);
             // SAFETY: T3: once, here, on the task's stack.
             let released = unsafe { (header.vtable.run)(task) };
             if !released && !header.has_fiber.get() {
@@ -171,7 +172,7 @@ impl Worker {
     unsafe fn retire(&self, task: *const Header, running: *const Running) {
         // SAFETY: T2: the running task's reference is still there.
         let header = unsafe { &*task };
-        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+        let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
         let own_size = header.extra.as_ref().is_some_and(|extra| extra.stack_size.is_some());
         // SAFETY: C1: the stack is still the fiber's, and what lies at its top with it.
         let running = unsafe { &*running };
@@ -278,7 +279,7 @@ fn fail_to_start(task: *const Header, error: &io::Error, in_place: bool) {
     // SAFETY: T3: the worker has set `started`. Without a stack for the task, the closure is
     // dropped on the scheduler's own stack, where it must not wait.
     let header = unsafe { &*task };
-    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
     let text = format!("a task could not start: {error}");
     let kept = Kept::empty();
     if is_hooked() {

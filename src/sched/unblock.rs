@@ -8,15 +8,16 @@ use std::ptr;
 use super::blocking::Job;
 use super::worker;
 use crate::base::local;
-use crate::park::{self, About, Mode, Waiter};
+use crate::park::{self, Mode, Single, Wait, What};
+use crate::task::cancel::CancelNode;
 use crate::task::{self, Kept, Leave};
 
 /// What a job needs and what it produces, on the stack of its task.
 struct Frame<F, T> {
-    waiter: Waiter,
+    wait: *const Single<()>,
     closure: Option<F>,
     result: Option<Result<T, Box<dyn Any + Send>>>,
-    node: *const (),
+    node: *const CancelNode,
     bindings: *const (),
     /// What the hook at switches keeps for the closure.
     kept: Kept,
@@ -67,21 +68,29 @@ where
     // node.
     task::current_header().map(task::reach);
     let mut frame = Frame {
-        waiter: Waiter::new(),
+        wait: ptr::null(),
         closure: Some(closure),
         result: None,
-        node: task::current_node().cast(),
+        node: task::current_node(),
         bindings: task::bindings_now(),
         kept: Kept::inherited(),
     };
-    let job = Job { run: run_job::<F, T>, data: (&raw mut frame).cast_const().cast() };
-    frame.waiter.set_purpose("a closure on a thread that may block", About::Nothing);
-    match worker.pool.blocking.submit(job) {
-        Ok(()) => {
-            worker.unblocking.set(worker.unblocking.get() + 1);
-            task::wait(&frame.waiter, None, Mode::Uninterruptible);
-            worker.unblocking.set(worker.unblocking.get() - 1);
-        }
+    // From here on, the frame is reached through this pointer alone until the job is over.
+    let at = &raw mut frame;
+    let wait = Wait::new(
+        const { &What::new("a closure on a thread that may block") },
+        Mode::Uninterruptible,
+    );
+    let unblocked = wait.single_unless((), |wait| {
+        // SAFETY: U1: the job has not been submitted.
+        unsafe { (*at).wait = wait };
+        let job = Job { run: run_job::<F, T>, data: at.cast_const().cast() };
+        worker.pool.blocking.submit(job)?;
+        worker.unblocking.set(worker.unblocking.get() + 1);
+        Ok::<(), Job>(())
+    });
+    match unblocked {
+        Ok(()) => worker.unblocking.set(worker.unblocking.get() - 1),
         // Not even one thread could be started. To hold up this worker is better than to fail.
         Err(_) => {
             frame.result =
@@ -143,32 +152,24 @@ unsafe fn run_left<F: FnOnce()>(data: *const ()) {
 
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
     let frame = data.cast_mut().cast::<Frame<F, T>>();
-    // Each field is reached by itself, because the task's frame keeps a reference to the waiter,
-    // which lies beside them, all the time.
-    // SAFETY: U1: the frame waits, and only this thread touches the field until it unparks the
-    // waiter.
+    // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
     // SAFETY: U1, as above.
     let (node, bindings) = (unsafe { (*frame).node }, unsafe { (*frame).bindings });
     // SAFETY: U1, as above.
     let kept = unsafe { &(*frame).kept };
-    local::with(|local| {
-        local.cancel.set(node);
-        local.bindings.set(bindings);
-    });
+    task::set_node(node);
+    local::with(|local| local.bindings.set(bindings));
     task::hear_of_hook();
     kept.enter();
     let result = panic::catch_unwind(AssertUnwindSafe(closure));
     kept.leave(Leave::Ended);
-    local::with(|local| {
-        local.cancel.set(ptr::null());
-        local.bindings.set(ptr::null());
-    });
+    task::set_node(ptr::null());
+    local::with(|local| local.bindings.set(ptr::null()));
     // SAFETY: U1, as above.
     unsafe { (*frame).result = Some(result) };
-    // SAFETY: U1: only its address is taken.
-    let waiter = unsafe { &raw const (*frame).waiter };
-    // SAFETY: S4: no other thread claims a wait that cannot be interrupted. This is the last
-    // access.
-    unsafe { Waiter::wake(waiter) };
+    // SAFETY: U1, as above.
+    let wait = unsafe { (*frame).wait };
+    // SAFETY: S4: only this thread ends the wait. This is the last access.
+    unsafe { Single::wake(wait) };
 }

@@ -30,6 +30,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::mem::MaybeUninit;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::ptr;
 
@@ -38,10 +39,10 @@ use super::frame::Opened;
 use super::join::JoinHandle;
 use crate::base::short_trace;
 use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use crate::park::{About, Mode, Waiter};
+use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
-use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, VTable};
+use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, Upcalls, VTable};
 
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
@@ -68,7 +69,7 @@ pub(crate) struct ScopeCore {
     /// Set while the scope waits. The home worker then counts in the word, too.
     home_waits: Cell<bool>,
     /// Written before a WAIT bit is set, and read by the child that clears the bit.
-    waiter: UnsafeCell<Option<Waiter>>,
+    waiter: UnsafeCell<MaybeUninit<*const Single<()>>>,
     /// The task-local bindings that children start with.
     bindings: *const (),
     /// The pool of workers that run the children.
@@ -116,7 +117,7 @@ impl ScopeCore {
             home: sched::current_worker(),
             home_children: Cell::new(0),
             home_waits: Cell::new(false),
-            waiter: UnsafeCell::new(None),
+            waiter: UnsafeCell::new(MaybeUninit::uninit()),
             bindings: task::bindings_now(),
             pool: sched::pool_here(),
             opened_at: at,
@@ -335,30 +336,25 @@ impl ScopeCore {
             return;
         }
         self.home_waits.set(true);
-        // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
-        unsafe { *self.waiter.get() = Some(Waiter::new()) };
-        // From here on the waiter is shared with the child that wakes it.
-        // SAFETY: S5: the slot is not written again before this wait is over.
-        let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
-        waiter.set_purpose("the tasks of its scope", About::Nothing);
-        waiter.set_place(self.opened_at);
-        loop {
-            if is_reached(count, bit) {
-                self.home_waits.set(false);
-                return;
+        let wait = Wait::new(const { &What::new("the tasks of its scope") }, Mode::Uninterruptible);
+        // An error: the last child has ended meanwhile, so there is nothing to wait for.
+        let _ = Wait { at: Some(self.opened_at), ..wait }.single_unless((), |wait| {
+            // SAFETY: S5: no WAIT bit is set, so no child reads the slot.
+            unsafe { (*self.waiter.get()).write(wait) };
+            while !is_reached(count, bit) {
+                // Release: the child that clears the bit sees the slot.
+                match self.count.compare_exchange_weak(
+                    count,
+                    count | bit,
+                    Ordering::AcqRel,
+                    Ordering::Acquire,
+                ) {
+                    Ok(_) => return Ok(()),
+                    Err(seen) => count = seen,
+                }
             }
-            // Release: the child that clears the bit sees the waiter.
-            match self.count.compare_exchange_weak(
-                count,
-                count | bit,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            ) {
-                Ok(_) => break,
-                Err(seen) => count = seen,
-            }
-        }
-        task::wait(waiter, None, Mode::Uninterruptible);
+            Err(())
+        });
         self.home_waits.set(false);
     }
 
@@ -390,13 +386,13 @@ impl ScopeCore {
             {
                 Err(seen) => count = seen,
                 Ok(_) if wakes => {
-                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the unpark
-                    // below.
-                    let waiter = unsafe { (*core.waiter.get()).as_ref() }
-                        .expect("written before the bit was set");
-                    // SAFETY: S4: no other thread claims an uninterruptible wait. This is the last
-                    // access.
-                    unsafe { Waiter::wake(waiter) };
+                    // SAFETY: S5: this child has cleared the bit, so the scope waits for the call
+                    // below. The slot was written before the bit was set.
+                    let slot = unsafe { *core.waiter.get() };
+                    // SAFETY: S5, as above.
+                    let wait = unsafe { slot.assume_init() };
+                    // SAFETY: S4: only this child ends the wait. This is the last access.
+                    unsafe { Single::wake(wait) };
                     return;
                 }
                 Ok(_) => return,
@@ -485,11 +481,11 @@ impl<B: Body> Erased<B> {
         discard: TaskBox::<B>::discard,
         free: TaskBox::<B>::free,
         layout: TaskBox::<B>::LAYOUT,
-        panicked: note_panic,
-        ended: child_ended,
-        tell: sched::tell,
+        upcalls: UPCALLS,
     };
 }
+
+const UPCALLS: Upcalls = Upcalls { panicked: note_panic, ended: child_ended, tell: sched::tell };
 
 unsafe fn note_panic(task: *const Header) {
     // SAFETY: T2: the running task holds a reference.

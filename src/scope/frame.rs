@@ -52,9 +52,10 @@ impl<'n> Opened<'n> {
     /// first waits, which links it.
     #[inline]
     pub(crate) fn unlinked(node: &'n CancelNode) -> Opened<'n> {
-        let mut opened = Opened::below(node);
-        opened.before = Some(task::set_node(node));
-        opened
+        let frame = OpenFrame::enter();
+        // SAFETY: K1: as in `below`.
+        unsafe { node.note() };
+        Opened { node, before: Some(task::set_node(node)), _frame: frame, _not_send: PhantomData }
     }
 }
 

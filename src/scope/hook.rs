@@ -20,7 +20,7 @@ use std::ptr;
 use super::frame::Opened;
 use super::watchdog;
 use crate::base::sync::atomic::Ordering;
-use crate::park::{self, About, Mode, Waiter};
+use crate::park::{self, Mode, Single, Wait, What};
 use crate::task;
 use crate::task::cancel::HookNode;
 
@@ -65,7 +65,7 @@ where
     let frame = Frame {
         hook_node: HookNode::new(task::current_node(), owner, run::<H>),
         hook: UnsafeCell::new(Some(hook)),
-        waiter: UnsafeCell::new(None),
+        waiter: UnsafeCell::new(ptr::null()),
     };
     let _leave = Leave(&frame);
     let _opened = Opened::inside(&frame.hook_node.node);
@@ -84,7 +84,7 @@ struct Frame<H> {
     hook_node: HookNode,
     hook: UnsafeCell<Option<H>>,
     /// Written before the state becomes AWAITED, and read by the thread that then sets it to OVER.
-    waiter: UnsafeCell<Option<Waiter>>,
+    waiter: UnsafeCell<*const Single<()>>,
 }
 
 impl<H> Frame<H> {
@@ -116,17 +116,15 @@ impl<H> Frame<H> {
             return;
         }
         park::give_up_last_look();
-        // SAFETY: K3: the hook's thread reads the slot only after the exchange below.
-        unsafe { *self.waiter.get() = Some(Waiter::new()) };
-        // SAFETY: K3: the slot is not written again. From here on it is shared with the hook's
-        // thread.
-        let waiter = unsafe { (*self.waiter.get()).as_ref() }.expect("written just now");
-        waiter.set_purpose("a hook that is running", About::Nothing);
-        let awaited =
-            state.compare_exchange(HookNode::RUNNING, AWAITED, Ordering::AcqRel, Ordering::Acquire);
-        if awaited.is_ok() {
-            task::wait(waiter, None, Mode::Uninterruptible);
-        }
+        let wait = Wait::new(const { &What::new("a hook that is running") }, Mode::Uninterruptible);
+        // An error: the hook is over, so there is nothing to wait for.
+        let _ = wait.single_unless((), |wait| {
+            // SAFETY: K3: the hook's thread reads the slot only after the exchange below.
+            unsafe { *self.waiter.get() = wait };
+            state
+                .compare_exchange(HookNode::RUNNING, AWAITED, Ordering::AcqRel, Ordering::Acquire)
+                .map(drop)
+        });
     }
 }
 
@@ -152,12 +150,10 @@ unsafe fn run<H: FnOnce()>(node: *const HookNode) {
         task::drop_quietly(payload);
     }
     if frame.hook_node.state.swap(HookNode::OVER, Ordering::AcqRel) == AWAITED {
-        // SAFETY: K3: written before the state became AWAITED. The frame waits for the unpark
-        // below.
-        let waiter = unsafe { (*frame.waiter.get()).as_ref() }
-            .expect("written before the state was changed");
-        // SAFETY: S4: no other thread claims an uninterruptible wait. This is the last access.
-        unsafe { Waiter::wake(waiter) };
+        // SAFETY: K3: written before the state became AWAITED. The frame waits for the call below.
+        let wait = unsafe { *frame.waiter.get() };
+        // SAFETY: S4: only this thread ends the wait. This is the last access.
+        unsafe { Single::wake(wait) };
     }
 }
 

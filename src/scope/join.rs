@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::join_error::{JoinError, PanicPayload};
 use super::shared_handle::SharedHandle;
 use crate::base::clock;
-use crate::park::{About, Mode, Node, Role, TIMED_OUT, WOKEN, Waiter};
+use crate::park::{self, About, Mode, Outcome, Wait, What};
 use crate::sched;
 use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
 
@@ -268,20 +268,22 @@ impl<'scope, T> JoinHandle<'scope, T> {
 #[inline(always)]
 #[track_caller]
 unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
-    if task::begin_wait().is_err() {
-        return Begun::Cancelled;
-    }
+    let Ok(unwinding) = task::begin_wait_in_place() else { return Begun::Cancelled };
     // SAFETY: T2, by this function's contract.
     let header = unsafe { &*task };
     if header.state() & DONE != 0 {
         return Begun::Waits;
     }
-    let unwinding = task::begin_parked();
+    park::begin_parked(unwinding);
     // SAFETY: T2, by this function's contract.
     let ended = unsafe { sched::run_if_unstarted(task, claim) };
-    task::end_parked(unwinding);
+    park::end_parked(unwinding);
     if ended { Begun::Ended } else { Begun::Waits }
 }
+
+/// A wait for the end of a task.
+// SAFETY: O1: a handle that waits holds a reference to the task.
+static END_OF_TASK: What = unsafe { What::about(|task, _| ("the end of", About::Task(task))) };
 
 /// Waits until the task has ended. Returns `false` if the deadline passed first. Out of line: a
 /// join that runs the task itself does not come here, and would pay for this frame.
@@ -291,23 +293,18 @@ fn wait_for(header: &Header, deadline: Option<Instant>) -> Result<bool, JoinErro
     // Being woken does not mean that the task has ended: a handle is a source, so user code can
     // notify its list.
     while header.state() & DONE == 0 {
-        let waiter = Waiter::new();
-        waiter.set_purpose("the end of", About::Task(ptr::from_ref(header).cast()));
-        let node = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-        // SAFETY: N1: this frame stays until the wait is over and the node is out of the list.
-        if !unsafe { header.add_joiner(&raw const node) } {
-            return Ok(true);
+        let Some(joiners) = header.lock_joiners() else { return Ok(true) };
+        let object = ptr::from_ref(header).cast();
+        let wait = Wait { object, deadline, ..Wait::new(&END_OF_TASK, Mode::Cancellable) };
+        match wait.in_line(joiners, |joiners| joiners, || (), || header.joiners.lock()) {
+            Outcome::Woken(_) | Outcome::Again(_) => {}
+            Outcome::TimedOut(_) => return Ok(false),
+            Outcome::Cancelled(joiners) => {
+                drop(joiners);
+                task::cancelled_wait();
+                return Err(JoinError::CallerCancelled);
+            }
         }
-        let outcome = task::wait(&waiter, deadline, Mode::Cancellable);
-        if outcome == WOKEN {
-            continue;
-        }
-        header.joiners.lock().remove(&node);
-        if outcome == TIMED_OUT {
-            return Ok(false);
-        }
-        task::cancelled_wait();
-        return Err(JoinError::CallerCancelled);
     }
     Ok(true)
 }

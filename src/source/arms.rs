@@ -9,8 +9,8 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr;
 use std::time::Instant;
 
-use crate::park::{ABORTED, Mode, Node, Predicate, Queue, Role, WOKEN, WaitList, Waiter};
-use crate::task::{self, drop_quietly};
+use crate::park::{Mode, Node, Outcome, Predicate, Queue, Role, WaitList, Waiter};
+use crate::task::drop_quietly;
 
 /// The step of a registration: each step is one pass over the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,8 @@ pub(crate) type Room = [UnsafeCell<MaybeUninit<Entry>>];
 /// dropped.
 #[expect(unnameable_types, reason = "only the library's own sources can register")]
 pub struct Arms<'a> {
-    waiter: &'a Waiter,
+    /// Null in the counting pass, which registers nothing.
+    waiter: *const Waiter,
     room: &'a Room,
     used: usize,
     pass: Pass,
@@ -56,8 +57,8 @@ pub struct Arms<'a> {
     only: Option<*const WaitList>,
     /// The earliest time at which a source becomes ready by itself.
     deadline: Option<Instant>,
-    /// Whether `abandon` has been called.
-    abandoned: Cell<bool>,
+    /// Whether the wait is over, or has been given up.
+    over: Cell<bool>,
     /// The lifetime of every list that a node is in, and of the data that nodes point to.
     _lists: PhantomData<&'a WaitList>,
 }
@@ -70,6 +71,11 @@ impl fmt::Debug for Arms<'_> {
 
 impl<'a> Arms<'a> {
     pub(crate) fn new(waiter: &'a Waiter, room: &'a Room) -> Arms<'a> {
+        Arms::with(Some(waiter), room)
+    }
+
+    fn with(waiter: Option<&'a Waiter>, room: &'a Room) -> Arms<'a> {
+        let waiter = waiter.map_or(ptr::null(), ptr::from_ref);
         Arms {
             waiter,
             room,
@@ -81,9 +87,16 @@ impl<'a> Arms<'a> {
             watches: false,
             only: None,
             deadline: None,
-            abandoned: Cell::new(false),
+            over: Cell::new(false),
             _lists: PhantomData,
         }
+    }
+
+    /// Returns how many nodes `register` asks for.
+    pub(crate) fn counted(register: impl FnOnce(&mut Arms<'a>)) -> usize {
+        let mut arms = Arms::with(None, &[]);
+        register(&mut arms);
+        arms.wanted
     }
 
     /// Creates registrations without a wait, which only tell whether something has changed.
@@ -91,7 +104,7 @@ impl<'a> Arms<'a> {
     /// unpark. A giver that reaches one of them takes it out of its line and continues with the
     /// next node. [`Arms::withdraw_undisturbed`] detects this.
     pub(crate) fn watching(waiter: &'a Waiter, room: &'a Room) -> Arms<'a> {
-        debug_assert_eq!(waiter.outcome(), ABORTED);
+        debug_assert!(waiter.is_over());
         let mut arms = Arms::new(waiter, room);
         arms.watches = true;
         arms
@@ -254,6 +267,12 @@ impl<'a> Arms<'a> {
         Some(unsafe { &*node })
     }
 
+    /// Returns the waiter, or `None` in the counting pass.
+    fn waiter(&self) -> Option<&'a Waiter> {
+        // SAFETY: N1: the waiter is borrowed for `'a`.
+        unsafe { self.waiter.as_ref() }
+    }
+
     fn entry(&self, index: usize) -> Option<&'a Entry> {
         if index >= self.used {
             return None;
@@ -267,7 +286,7 @@ impl<'a> Arms<'a> {
     /// Gives the wait up, unless it has already been ended. If this returns true, nothing has been
     /// or will be given.
     pub(crate) fn abort(&self) -> bool {
-        self.waiter.claim(ABORTED)
+        self.waiter().is_some_and(Waiter::abort)
     }
 
     /// Takes every node out of its list.
@@ -328,29 +347,37 @@ impl<'a> Arms<'a> {
         Some(unsafe { &*entry.list }).filter(|list| list.is_asking())
     }
 
-    /// Returns the registration through which the wait ended.
-    pub(crate) fn won(&self, outcome: u32) -> Option<Won<'a>> {
-        let index = outcome.checked_sub(WOKEN)? as usize;
+    /// Returns the registration with this number, through which the wait ended.
+    pub(crate) fn won(&self, arm: u32) -> Option<Won<'a>> {
+        let index = arm as usize;
         let entry = self.entry(index)?;
         Some(Won { node: &entry.node, list: entry.list, index, by_filter: false })
+    }
+
+    /// Parks until the wait is over, and takes every node out of its list.
+    #[inline(always)]
+    pub(crate) fn wait(&self, deadline: Option<Instant>) -> Outcome<()> {
+        let waiter = self.waiter().expect("registered");
+        let outcome = waiter.park(deadline, Mode::Cancellable);
+        self.over.set(true);
+        self.withdraw();
+        outcome
     }
 
     /// Gives the wait up even if it may already have been ended. A notification that arrived is
     /// passed on.
     pub(crate) fn abandon(&self) {
-        if self.abandoned.replace(true) {
+        if self.over.replace(true) {
             return;
         }
-        if !self.watches && !self.abort() {
-            // The wait has been claimed, so it will be unparked.
-            let outcome = task::while_parked(|| self.waiter.park(None, Mode::Uninterruptible));
-            self.withdraw();
-            if let Some(won) = self.won(outcome) {
-                won.pass_on();
-            }
-            return;
-        }
+        // If the wait has been claimed, it will be unparked, and this waits for that.
+        let ended = self.waiter().and_then(Waiter::abandon);
         self.withdraw();
+        if let Some(Outcome::Woken(arm)) = ended
+            && let Some(won) = self.won(arm)
+        {
+            won.pass_on();
+        }
     }
 
     /// Drops the nodes, all of which have been withdrawn.

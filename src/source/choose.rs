@@ -41,7 +41,7 @@ use std::time::Instant;
 use super::arms::{Arms, Entry, Pass, Room, Won};
 use crate::base::clock;
 use crate::coroutine::OpenFrame;
-use crate::park::{ABORTED, About, CANCELLED, Mode, TIMED_OUT, WaitList, Waiter, last_look};
+use crate::park::{self, Mode, Outcome, Wait, WaitList, Waiter, What, last_look};
 use crate::task::{self, Cancelled};
 
 /// A set of sources that [`choose`] can wait for.
@@ -149,9 +149,10 @@ fn view<C: Choice + ?Sized>(choice: &C, room: &Room) -> View<C::Output> {
     // The nodes are on this stack. A bare coroutine must not be suspended by the calls below,
     // because it may never be resumed.
     let _frame = OpenFrame::enter();
-    let waiter = Waiter::new();
-    waiter.claim(ABORTED);
-    let mut arms = Arms::watching(&waiter, room);
+    Waiter::over(|waiter| view_with(choice, Arms::watching(waiter, room)))
+}
+
+fn view_with<'w, C: Choice + ?Sized>(choice: &'w C, mut arms: Arms<'w>) -> View<C::Output> {
     for pass in [Pass::Notify, Pass::Take] {
         arms.begin(pass);
         if !arms.is_ready() {
@@ -175,12 +176,7 @@ fn wait_for<C: Choice + ?Sized>(choice: &C, deadline: Option<Instant>) -> Chosen
     if deadline.is_some_and(|deadline| deadline <= clock::now()) {
         return at_once(choice).map_or(Chosen::TimedOut, Chosen::Ready);
     }
-    let mut wanted = {
-        let waiter = Waiter::new();
-        let mut arms = Arms::new(&waiter, &[]);
-        choice.register(&mut arms);
-        arms.wanted()
-    };
+    let mut wanted = Arms::counted(|arms| choice.register(arms));
     let mut round = Round { choice, deadline, vain: 0, only: None };
     loop {
         let turn = if wanted <= FEW {
@@ -223,10 +219,15 @@ impl<C: Choice + ?Sized> Round<'_, C> {
     }
 
     fn go(&mut self, room: &Room) -> Turn<C::Output> {
+        let wait =
+            Wait::new(const { &What::new("a source, or one of several") }, Mode::Cancellable);
+        wait.for_many(|waiter| self.go_with(waiter, room))
+    }
+
+    #[inline(always)]
+    fn go_with(&mut self, waiter: &Waiter, room: &Room) -> Turn<C::Output> {
         let choice = self.choice;
-        let waiter = Waiter::new();
-        waiter.set_purpose("a source, or one of several", About::Nothing);
-        let mut arms = Arms::new(&waiter, room);
+        let mut arms = Arms::new(waiter, room);
         arms.set_only(self.only.take());
         arms.begin(Pass::Notify);
         choice.register(&mut arms);
@@ -256,19 +257,17 @@ impl<C: Choice + ?Sized> Round<'_, C> {
             (Some(own), Some(theirs)) => Some(own.min(theirs)),
             (own, theirs) => own.or(theirs),
         };
-        let outcome = task::wait(&waiter, until, Mode::Cancellable);
-        arms.withdraw();
-        match outcome {
-            CANCELLED => {
+        match arms.wait(until) {
+            Outcome::Cancelled(()) => {
                 arms.close();
                 Turn::Over(Chosen::Cancelled(task::cancelled_wait()))
             }
-            TIMED_OUT => {
+            Outcome::TimedOut(()) | Outcome::Again(()) => {
                 arms.close();
                 self.look_again(room.len())
             }
-            outcome => {
-                let won = arms.won(outcome).expect("claimed by the number of an arm");
+            Outcome::Woken(arm) => {
+                let won = arms.won(arm).expect("claimed by the number of an arm");
                 if let Some(payload) = won.panic() {
                     arms.close();
                     panic::resume_unwind(payload);
@@ -304,10 +303,9 @@ impl<C: Choice + ?Sized> Round<'_, C> {
             if let Err(cancelled) = task::begin_wait() {
                 return Turn::Over(Chosen::Cancelled(cancelled));
             }
-            if let Some(host) = crate::park::host() {
-                task::while_parked(host.yield_now);
-            } else {
-                std::thread::yield_now();
+            match park::host() {
+                Some(host) => park::while_parked(host.yield_now),
+                None => std::thread::yield_now(),
             }
         } else if let Some(cancelled) = task::cancelled() {
             return Turn::Over(Chosen::Cancelled(task::answer(cancelled)));

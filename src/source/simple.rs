@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::traits::Source;
-use crate::park::{About, CANCELLED, Mode, WaitList, Waiter};
+use crate::park::{Mode, Outcome, Wait, WaitList, What};
 use crate::task::{self, Cancelled};
 
 /// The source returned by [`never`](never()).
@@ -40,10 +40,13 @@ impl<T> Source for Never<T> {
     #[track_caller]
     fn wait(&self) -> Result<T, Cancelled> {
         task::begin_wait()?;
-        let waiter = Waiter::new();
-        waiter.set_purpose("a source that never has anything", About::Nothing);
-        let outcome = task::wait(&waiter, None, Mode::Cancellable);
-        debug_assert_eq!(outcome, CANCELLED, "only a cancellation can end this wait");
+        let outcome =
+            Wait::new(const { &What::new("a source that never has anything") }, Mode::Cancellable)
+                .alone();
+        debug_assert!(
+            matches!(outcome, Outcome::Cancelled(())),
+            "only a cancellation can end this wait"
+        );
         Err(task::cancelled_wait())
     }
 }

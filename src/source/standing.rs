@@ -35,7 +35,7 @@ use super::arms::{Arms, Entry, Pass, Won};
 use super::traits::Source;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::park::{ABORTED, TIMED_OUT, Waiter};
+use crate::park::{Outcome, Unattended};
 use crate::task;
 
 /// A callback that is told that a wait has ended.
@@ -47,7 +47,7 @@ pub(super) trait Bell: Send + Sync + 'static {
 type Place = UnsafeCell<MaybeUninit<Entry>>;
 
 struct Frame<B> {
-    waiter: Waiter,
+    wait: Unattended,
     room: SmallVec<[Place; 2]>,
     /// The number of places that have been used. Only the owner writes it.
     used: Cell<usize>,
@@ -68,7 +68,7 @@ impl<B: Bell> Frame<B> {
         let frame = Arc::new_cyclic(|frame: &Weak<Frame<B>>| {
             let owner = NonNull::new(frame.as_ptr().cast_mut()).expect("allocated").cast();
             Frame {
-                waiter: Waiter::with_owner(owner, unpark::<B>),
+                wait: Unattended::new(owner, unpark::<B>),
                 room: (0..places).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
                 used: Cell::new(0),
                 rung: AtomicBool::new(false),
@@ -82,7 +82,7 @@ impl<B: Bell> Frame<B> {
     /// Returns the registrations. They stay in their lines when the result is dropped.
     fn arms(&self) -> ManuallyDrop<Arms<'_>> {
         // SAFETY: N1: `used` is written when the arms of this frame are left.
-        ManuallyDrop::new(unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) })
+        ManuallyDrop::new(unsafe { Arms::resume(self.wait.waiter(), &self.room, self.used.get()) })
     }
 
     /// Takes the nodes out of their lines, except those whose lock this thread holds while it runs
@@ -111,7 +111,7 @@ impl<B: Bell> Frame<B> {
     /// Ends the wait, unless it has already been ended. If this returns true, the wait will not be
     /// unparked. The nodes stay in their lines.
     fn abort(this: &Arc<Self>) -> bool {
-        let aborted = this.waiter.claim(ABORTED);
+        let aborted = this.wait.waiter().abort();
         if aborted {
             // SAFETY: N1: the reference was made in `new`. Only the winner of the claim releases
             // it, which is this call.
@@ -123,7 +123,10 @@ impl<B: Bell> Frame<B> {
     /// Returns the registration through which a giver has ended the wait, or `None` if the alarm
     /// has.
     fn won(&self) -> Option<Won<'_>> {
-        self.arms().won(self.waiter.outcome())
+        match self.wait.outcome() {
+            Outcome::Woken(arm) => self.arms().won(arm),
+            _ => None,
+        }
     }
 }
 
@@ -164,17 +167,14 @@ unsafe fn unpark<B: Bell>(owner: *const ()) {
 
 impl<B: Bell> Ring for Frame<B> {
     fn ring(&self) {
-        if self.waiter.claim(TIMED_OUT) {
-            // SAFETY: S4: this call has just won the claim.
-            unsafe { Waiter::unpark(&raw const self.waiter) };
-        }
+        self.wait.time_out();
     }
 }
 
 impl<B> Drop for Frame<B> {
     fn drop(&mut self) {
         // SAFETY: N1: the nodes have been withdrawn, and no thread has to unpark them any more.
-        unsafe { Arms::resume(&self.waiter, &self.room, self.used.get()) }.close();
+        unsafe { Arms::resume(self.wait.waiter(), &self.room, self.used.get()) }.close();
     }
 }
 
@@ -186,7 +186,7 @@ struct Setting<'f, B: Bell> {
 
 impl<'f, B: Bell> Setting<'f, B> {
     fn new(frame: &'f Arc<Frame<B>>) -> Setting<'f, B> {
-        Setting { frame, arms: Some(Arms::new(&frame.waiter, &frame.room)) }
+        Setting { frame, arms: Some(Arms::new(frame.wait.waiter(), &frame.room)) }
     }
 
     fn arms(&mut self) -> &mut Arms<'f> {
@@ -290,10 +290,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
 }
 
 fn count<S: Source>(source: &S) -> usize {
-    let waiter = Waiter::new();
-    let mut arms = Arms::new(&waiter, &[]);
-    source.__register(&mut arms);
-    arms.wanted()
+    Arms::counted(|arms| source.__register(arms))
 }
 
 impl<B: Bell> Standing<B> {

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use crate::base::sync::SpinLock;
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{Mode, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 /// A barrier: tasks or threads wait at it until a fixed number of parties has arrived. Then all of
@@ -108,13 +108,13 @@ impl Barrier {
             return Ok(BarrierWaitResult { is_leader: true });
         }
         let generation = arrivals.generation;
-        let ended = Wait::new("the others at a barrier", Role::Notify, mode).in_line(
+        let ended = Wait::new(const { &What::new("the others at a barrier") }, mode).in_line(
             arrivals,
             |arrivals| &arrivals.line,
             || (),
             || self.arrivals.lock(),
         );
-        if let Ended::Cancelled(mut arrivals) = ended
+        if let Outcome::Cancelled(mut arrivals) = ended
             // If the generation has changed, the last party arrived before this one left and
             // counted it.
             && arrivals.generation == generation

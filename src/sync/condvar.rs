@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use super::mutex::MutexGuard;
 use crate::base::clock;
-use crate::park::{Mode, Role, WaitList};
+use crate::park::{Mode, Outcome, Wait, WaitList, What};
 use crate::task::{self, Cancelled};
 
 /// A condition variable for a [`Mutex`](super::Mutex): a waiter unlocks the mutex until it is
@@ -195,13 +195,13 @@ impl Condvar {
     ) -> Result<WaitTimeoutResult, Cancelled> {
         line::begin(mode)?;
         let mutex = guard.raw();
-        let wait = Wait { deadline, ..Wait::new("a notification", Role::Notify, mode) };
+        let wait = Wait { deadline, ..Wait::new(const { &What::new("a notification") }, mode) };
         // The waiter enters the queue before it unlocks the mutex. A change of the value after
         // that, and the notification that follows it, therefore find this waiter in the queue.
         let ended =
             wait.in_line(self.line.lock(), |line| line, || mutex.unlock(), || self.line.lock());
-        let timed_out = matches!(ended, Ended::TimedOut(_));
-        let cancelled = matches!(ended, Ended::Cancelled(_));
+        let timed_out = matches!(ended, Outcome::TimedOut(_));
+        let cancelled = matches!(ended, Outcome::Cancelled(_));
         // The queue's lock is released before the mutex is locked again.
         drop(ended);
         mutex.lock_again();

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use super::line::{Ended, Wait};
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Role, WaitList};
+use crate::park::{Mode, Outcome, Wait, WaitList, What};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
@@ -109,9 +108,9 @@ impl Latch {
             if self.is_open() {
                 return Ok(());
             }
-            let wait = Wait::new("a latch to open", Role::Notify, Mode::Cancellable);
+            let wait = Wait::new(const { &What::new("a latch to open") }, Mode::Cancellable);
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
-            if let Ended::Cancelled(line) = ended {
+            if let Outcome::Cancelled(line) = ended {
                 drop(line);
                 return Err(task::cancelled_wait());
             }

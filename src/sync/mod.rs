@@ -28,6 +28,7 @@
 mod barrier;
 mod condvar;
 mod guards;
+mod holder;
 mod latch;
 mod lazy_lock;
 mod line;

@@ -29,11 +29,13 @@ use std::error;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 
-use super::line::{self, Ended, Wait};
+use super::holder::Holder;
+use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{About, Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const LOCKED: u32 = 1;
@@ -41,6 +43,7 @@ const WAITERS: u32 = 2;
 
 /// The lock without the value.
 pub(super) struct RawMutex {
+    holder: Holder,
     word: AtomicU32,
     lines: SpinLock<Lines>,
 }
@@ -76,28 +79,42 @@ const SPINS: u32 = 0;
 impl RawMutex {
     #[cfg(not(loom))]
     const fn new() -> RawMutex {
-        RawMutex { word: AtomicU32::new(0), lines: SpinLock::new(Lines::new()) }
+        RawMutex {
+            holder: Holder::new(),
+            word: AtomicU32::new(0),
+            lines: SpinLock::new(Lines::new()),
+        }
     }
 
     #[cfg(loom)]
     fn new() -> RawMutex {
-        RawMutex { word: AtomicU32::new(0), lines: SpinLock::new(Lines::new()) }
+        RawMutex {
+            holder: Holder::new(),
+            word: AtomicU32::new(0),
+            lines: SpinLock::new(Lines::new()),
+        }
     }
 
     #[inline]
     #[track_caller]
     fn lock(&self, mode: Mode) -> Result<(), Cancelled> {
         line::begin(mode)?;
-        if self.try_lock() { Ok(()) } else { self.lock_slowly(mode) }
+        if !self.try_lock() {
+            self.lock_slowly(mode)?;
+        }
+        self.holder.set();
+        Ok(())
     }
 
     /// Locks without the first step of a wait, for a condition variable, which has taken that step
     /// already.
+    #[track_caller]
     pub(super) fn lock_again(&self) {
         if !self.try_lock() {
             let locked = self.lock_slowly(Mode::Uninterruptible);
             debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         }
+        self.holder.set();
     }
 
     /// Acquire: pairs with the release in [`RawMutex::unlock`].
@@ -138,23 +155,24 @@ impl RawMutex {
                 return Ok(());
             }
             let role = if passed_over { Role::Take } else { Role::Notify };
-            let ended = Wait::new("a lock", role, mode).in_line(
+            let object = ptr::from_ref(self).cast();
+            let ended = Wait { role, object, ..Wait::new(&A_LOCK, mode) }.in_line(
                 lines,
                 |lines| lines.of(passed_over),
                 || (),
                 || self.lines.lock(),
             );
             match ended {
-                Ended::Woken if passed_over || self.try_lock() => return Ok(()),
-                Ended::Woken => passed_over = true,
-                Ended::Cancelled(lines) => {
+                Outcome::Woken(_) if passed_over || self.try_lock() => return Ok(()),
+                Outcome::Woken(_) => passed_over = true,
+                Outcome::Cancelled(lines) => {
                     if lines.are_empty() {
                         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
                     }
                     drop(lines);
                     return Err(task::cancelled_wait());
                 }
-                Ended::Again(_) | Ended::TimedOut(_) => {}
+                Outcome::Again(_) | Outcome::TimedOut(_) => {}
             }
         }
     }
@@ -177,6 +195,7 @@ impl RawMutex {
     /// Release: pairs with the acquire of the next lock holder.
     #[inline]
     pub(super) fn unlock(&self) {
+        self.holder.clear();
         if self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_err() {
             self.unlock_slowly();
         }
@@ -196,6 +215,20 @@ impl RawMutex {
         self.word.store(locked | waiters, Ordering::Release);
         drop(lines);
     }
+}
+
+/// A wait for a mutex.
+// SAFETY: O1: the object is the mutex, which the wait borrows.
+static A_LOCK: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a mutex.
+///
+/// # Safety
+/// O1: `mutex` is a [`RawMutex`].
+unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let raw = unsafe { &*mutex.cast::<RawMutex>() };
+    ("a lock", About::Object(format!("({mutex:p}){}", raw.holder.describe())))
 }
 
 /// A mutual exclusion lock around a value.
@@ -325,8 +358,13 @@ impl<T: ?Sized> Mutex<T> {
     /// # drop(guard);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_lock(&self) -> Result<MutexGuard<'_, T>, TryLockError> {
-        if self.raw.try_lock() { Ok(self.guard()) } else { Err(TryLockError::WouldBlock) }
+        if !self.raw.try_lock() {
+            return Err(TryLockError::WouldBlock);
+        }
+        self.raw.holder.set();
+        Ok(self.guard())
     }
 
     /// Returns a mutable reference to the value. The mutex is borrowed mutably, so no locking takes

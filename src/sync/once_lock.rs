@@ -17,11 +17,12 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::ptr;
 
-use super::line::{self, Ended, Wait};
+use super::line;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{About, Mode, Outcome, Queue, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const EMPTY: u32 = 0;
@@ -63,6 +64,21 @@ pub struct OnceLock<T> {
     maker: AtomicU64,
     lines: SpinLock<Lines>,
     value: UnsafeCell<Option<T>>,
+}
+
+/// A wait for the value of a [`OnceLock`].
+// SAFETY: O1: the object is the lock's `maker`, which the wait borrows.
+static A_VALUE: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a value that is being made.
+///
+/// # Safety
+/// O1: `maker` is the `maker` of a lock.
+unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let who = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+    let by = if who & 1 == 1 { format!(", by task #{}", who >> 1) } else { String::new() };
+    ("a value to be made", About::Object(format!("({maker:p}){by}")))
 }
 
 struct Lines {
@@ -240,9 +256,10 @@ impl<T> OnceLock<T> {
             }
             _ => {}
         }
-        let wait = Wait::new("a value to be made", Role::Notify, mode);
+        let object = ptr::from_ref(&self.maker).cast();
+        let wait = Wait { object, ..Wait::new(&A_VALUE, mode) };
         let ended = wait.in_line(lines, |lines| line(lines), || (), || self.lines.lock());
-        !matches!(ended, Ended::Cancelled(_))
+        !matches!(ended, Outcome::Cancelled(_))
     }
 
     /// Waits until the value is set, without computing it.

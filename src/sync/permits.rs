@@ -21,14 +21,14 @@
 //!
 //! A notification through the wait list grants no permit. A source written by a user can only be
 //! told to look again.
-#![expect(unsafe_code, reason = "registers waiters that live on this stack")]
+#![expect(unsafe_code, reason = "registers nodes of waits")]
 
 use std::ptr;
 
 use super::line;
 use crate::base::sync::BiasedGuard;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{About, LOOK_AGAIN, Mode, Node, Queue, Role, WOKEN, WaitList, Waiter, Woken};
+use crate::park::{Mode, Outcome, Queue, Role, Wait, WaitList, What, Woken};
 use crate::source::{Arms, Pass, Won};
 use crate::task::{self, Cancelled};
 
@@ -112,10 +112,6 @@ impl Permits {
     #[track_caller]
     fn acquire_slowly(&self, count: usize) -> Result<(), Cancelled> {
         loop {
-            let waiter = Waiter::new();
-            waiter.set_purpose("a permit or a notification", About::Nothing);
-            let wanted = ptr::without_provenance_mut(count);
-            let node = Node::new(&raw const waiter, 0, Role::Slot, wanted);
             let mut woken = Woken::none();
             let mut locked = self.lock();
             // Permits may be free although there are waiters, because a notified source has left
@@ -125,28 +121,38 @@ impl Permits {
             if first && locked.take(count) {
                 return Ok(());
             }
-            // SAFETY: N1: this frame stays until the wait is over and the node is out of the queue.
-            // A claim through the queue takes the node out. In all other cases it is removed below.
-            // N2: the data is a number.
-            unsafe { locked.queue.push(&raw const node) };
-            if first {
-                node.reserved.set(std::mem::take(&mut locked.free));
-            }
-            drop(locked);
-            drop(woken);
-            let outcome = task::wait(&waiter, None, Mode::Cancellable);
-            if outcome == WOKEN {
-                return Ok(());
-            }
-            let mut woken = Woken::none();
-            let mut locked = self.lock();
-            locked.queue.remove(&node);
-            locked.free += node.reserved.replace(0);
-            locked.serve(&mut woken);
-            drop(locked);
-            drop(woken);
-            if outcome != LOOK_AGAIN {
-                return Err(task::cancelled_wait());
+            let wait = Wait {
+                role: Role::Slot,
+                tag: count,
+                ..Wait::new(const { &What::new("a permit or a notification") }, Mode::Cancellable)
+            };
+            let outcome = wait.registered(
+                locked,
+                |mut locked, node| {
+                    // SAFETY: N1: `registered` keeps the node until it has been claimed or
+                    // withdrawn. N2: the data is a number.
+                    unsafe { locked.queue.push(node) };
+                    if first {
+                        node.reserved.set(std::mem::take(&mut locked.free));
+                    }
+                    drop(locked);
+                    drop(woken);
+                },
+                |node| {
+                    let mut woken = Woken::none();
+                    let mut locked = self.lock();
+                    locked.queue.remove(node);
+                    locked.free += node.reserved.replace(0);
+                    locked.serve(&mut woken);
+                    drop(locked);
+                },
+            );
+            match outcome {
+                Outcome::Woken(_) => return Ok(()),
+                Outcome::Again(()) => {}
+                Outcome::Cancelled(()) | Outcome::TimedOut(()) => {
+                    return Err(task::cancelled_wait());
+                }
             }
         }
     }

@@ -18,12 +18,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
+use std::ptr;
 
-use super::line::{self, Ended, Wait};
+use super::holder::Holder;
+use super::line;
 use super::mutex::TryLockError;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{Mode, Queue, Role, Woken};
+use crate::park::{About, Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const WRITER: usize = 1;
@@ -51,6 +53,8 @@ impl Access {
 
 /// The lock without the value.
 struct RawRwLock {
+    /// The writer.
+    holder: Holder,
     word: AtomicUsize,
     line: SpinLock<Queue>,
 }
@@ -58,19 +62,40 @@ struct RawRwLock {
 impl RawRwLock {
     #[cfg(not(loom))]
     const fn new() -> RawRwLock {
-        RawRwLock { word: AtomicUsize::new(0), line: SpinLock::new(Queue::new()) }
+        RawRwLock {
+            holder: Holder::new(),
+            word: AtomicUsize::new(0),
+            line: SpinLock::new(Queue::new()),
+        }
     }
 
     #[cfg(loom)]
     fn new() -> RawRwLock {
-        RawRwLock { word: AtomicUsize::new(0), line: SpinLock::new(Queue::new()) }
+        RawRwLock {
+            holder: Holder::new(),
+            word: AtomicUsize::new(0),
+            line: SpinLock::new(Queue::new()),
+        }
     }
 
     #[inline]
     #[track_caller]
     fn lock(&self, access: Access, mode: Mode) -> Result<(), Cancelled> {
         line::begin(mode)?;
-        if self.try_lock(access) { Ok(()) } else { self.lock_slowly(access, mode) }
+        if !self.try_lock(access) {
+            self.lock_slowly(access, mode)?;
+        }
+        self.note(access);
+        Ok(())
+    }
+
+    /// Records that the caller has acquired the lock.
+    #[inline]
+    #[track_caller]
+    fn note(&self, access: Access) {
+        if access == Access::Write {
+            self.holder.set();
+        }
     }
 
     /// Acquire: pairs with the release in [`RawRwLock::unlock`].
@@ -101,11 +126,16 @@ impl RawRwLock {
                 self.word.fetch_and(!WAITERS, Ordering::Relaxed);
                 return Ok(());
             }
-            let wait = Wait { tag: access as usize, ..Wait::new("a lock", Role::Take, mode) };
+            let wait = Wait {
+                role: Role::Take,
+                tag: access as usize,
+                object: ptr::from_ref(self).cast(),
+                ..Wait::new(&A_LOCK, mode)
+            };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
             match ended {
-                Ended::Woken => return Ok(()),
-                Ended::Cancelled(line) => {
+                Outcome::Woken(_) => return Ok(()),
+                Outcome::Cancelled(line) => {
                     let mut woken = Woken::none();
                     // The waiters behind the cancelled one may be compatible with the current
                     // holders.
@@ -114,7 +144,7 @@ impl RawRwLock {
                     drop(woken);
                     return Err(task::cancelled_wait());
                 }
-                Ended::Again(_) | Ended::TimedOut(_) => {}
+                Outcome::Again(_) | Outcome::TimedOut(_) => {}
             }
         }
     }
@@ -147,6 +177,9 @@ impl RawRwLock {
     /// Release: pairs with the acquire of the next holder.
     #[inline]
     fn unlock(&self, access: Access) {
+        if access == Access::Write {
+            self.holder.clear();
+        }
         let mut word = self.word.load(Ordering::Relaxed);
         while word & WAITERS == 0 || word >= 2 * READER {
             let next = word - access as usize;
@@ -172,6 +205,7 @@ impl RawRwLock {
 
     /// Turns the writer into a reader, and admits the waiting readers whose turn it is.
     fn downgrade(&self) {
+        self.holder.clear();
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
             let mut woken = Woken::none();
@@ -180,6 +214,25 @@ impl RawRwLock {
             drop(line);
         }
     }
+}
+
+/// A wait for a readers-writer lock.
+// SAFETY: O1: the object is the lock, which the wait borrows.
+static A_LOCK: What = unsafe { What::about(describe) };
+
+/// Describes a wait for a readers-writer lock.
+///
+/// # Safety
+/// O1: `lock` is a [`RawRwLock`].
+unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
+    // SAFETY: O1, the caller's promise.
+    let raw = unsafe { &*lock.cast::<RawRwLock>() };
+    let holders = match raw.word.load(Ordering::Relaxed) / READER {
+        0 => raw.holder.describe(),
+        1 => String::from(", which a reader has"),
+        readers => format!(", which {readers} readers have"),
+    };
+    ("a lock", About::Object(format!("({lock:p}){holders}")))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.
@@ -345,12 +398,13 @@ impl<T: ?Sized> RwLock<T> {
     /// # drop(reading);
     /// ```
     #[inline]
+    #[track_caller]
     pub fn try_write(&self) -> Result<RwLockWriteGuard<'_, T>, TryLockError> {
-        if self.raw.try_lock(Access::Write) {
-            Ok(self.write_guard())
-        } else {
-            Err(TryLockError::WouldBlock)
+        if !self.raw.try_lock(Access::Write) {
+            return Err(TryLockError::WouldBlock);
         }
+        self.raw.note(Access::Write);
+        Ok(self.write_guard())
     }
 
     /// Returns a mutable reference to the value. The lock is borrowed mutably, so no locking takes

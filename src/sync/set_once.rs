@@ -4,9 +4,8 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 
-use super::line::{Ended, Wait};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
-use crate::park::{Mode, Role, WaitList};
+use crate::park::{Mode, Outcome, Wait, WaitList, What};
 use crate::source::Source;
 use crate::task::{self, Cancelled};
 
@@ -131,9 +130,9 @@ impl<T> SetOnce<T> {
             if self.is_set() {
                 continue;
             }
-            let wait = Wait::new("a value to be set", Role::Notify, Mode::Cancellable);
+            let wait = Wait::new(const { &What::new("a value to be set") }, Mode::Cancellable);
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
-            if let Ended::Cancelled(line) = ended {
+            if let Outcome::Cancelled(line) = ended {
                 drop(line);
                 return Err(task::cancelled_wait());
             }

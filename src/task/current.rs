@@ -7,14 +7,13 @@ use std::ptr;
 use std::thread;
 use std::time::Instant;
 
-use super::away;
 use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode, ShieldNode};
 use super::deaf;
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
 use crate::base::{clock, local};
 use crate::coroutine::panics;
-use crate::park::{self, CANCELLED, Mode, TIMED_OUT, Waiter};
+use crate::park::{self, Limits, while_parked};
 
 /// A task's number, unique in the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,7 +101,7 @@ pub(crate) fn current_identity() -> u64 {
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {
     match current_header() {
-        Some(header) => header.running().node_top.get(),
+        Some(header) => header.running().node_top(),
         None => local::with(|local| local.cancel.get()).cast(),
     }
 }
@@ -111,9 +110,16 @@ pub(crate) fn current_node() -> *const CancelNode {
 #[inline]
 pub(crate) fn set_node(node: *const CancelNode) -> *const CancelNode {
     match current_header() {
-        Some(header) => header.running().node_top.replace(node),
-        None => local::with(|local| local.cancel.replace(node.cast())).cast(),
+        Some(header) => header.running().replace_node(node),
+        None => set_node_of_thread(node),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn set_node_of_thread(node: *const CancelNode) -> *const CancelNode {
+    park::set_limits(&LIMITS);
+    local::with(|local| local.cancel.replace(node.cast())).cast()
 }
 
 /// Returns the innermost task-local binding.
@@ -239,6 +245,14 @@ pub(crate) fn begin_wait() -> Result<(), Cancelled> {
     if may_go_on() { Ok(()) } else { begin_wait_slowly() }
 }
 
+/// The first step of a wait that may switch to another task's stack without parking. Returns
+/// whether the thread is panicking.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn begin_wait_in_place() -> Result<bool, Cancelled> {
+    if may_go_on() { Ok(false) } else { begin_wait_slowly().map(|()| thread::panicking()) }
+}
+
 /// Returns `true` if one look shows that the wait may begin. The operation has then been counted.
 #[inline(always)]
 fn may_go_on() -> bool {
@@ -257,7 +271,7 @@ fn may_go_on() -> bool {
             return false;
         }
         // SAFETY: K1: the innermost node outlives the code that runs below it.
-        let node = unsafe { &*header.running().node_top.get() };
+        let node = unsafe { &*header.running().node_top() };
         if !node.is_clear() {
             return false;
         }
@@ -375,7 +389,7 @@ fn is_unwinding_outside_shields() -> bool {
         return false;
     }
     // Inside a shield, the walk up ends at the shield, before the task's own node.
-    let mut at = header.running().node_top.get();
+    let mut at = header.running().node_top();
     while !at.is_null() && !ptr::eq(at, &raw const header.node) {
         // SAFETY: K1: the frames around the running code are open.
         at = unsafe { &*at }.parent();
@@ -383,73 +397,12 @@ fn is_unwinding_outside_shields() -> bool {
     !at.is_null()
 }
 
-/// Switches away from the running task, or runs another task on top of it: see [`is_unwinding`].
-#[inline(always)]
-pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
-    let unwinding = begin_parked();
-    // The closure is called in one place only, so that it is inlined.
-    let result = switch();
-    end_parked(unwinding);
-    result
-}
-
-/// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
-/// Returns the argument of [`end_parked`].
-#[inline(always)]
-pub(crate) fn begin_parked() -> bool {
-    let unwinding = thread::panicking();
-    if unwinding {
-        panics::leave_behind();
-    }
-    unwinding
-}
-
-/// The second half of [`while_parked`].
-#[inline(always)]
-pub(crate) fn end_parked(unwinding: bool) {
-    if unwinding {
-        panics::take_up();
-    }
-}
-
-/// Waits for a registered waiter. This is the one primitive under every wait that has a deadline or
-/// can be cancelled.
-///
-/// Returns the outcome. After [`TIMED_OUT`] and [`CANCELLED`], the caller takes the waiter out of
-/// the place where it registered it.
-///
-/// Always inlined, because each return between two switches is mispredicted; see the worker's turn.
-#[inline(always)]
-pub(crate) fn wait(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
-    let Some(header) = current_header() else { return wait_on_thread(waiter, deadline, mode) };
-    if deadline.is_some() || thread::panicking() {
-        return wait_in_task(header, waiter, deadline, mode);
-    }
-    match away::leave(header, waiter, mode) {
-        Err(outcome) => outcome,
-        Ok(away) => {
-            away.go();
-            away::end(waiter)
-        }
-    }
-}
-
-/// The remaining waits of tasks: those with a deadline, which the host watches, and those of a task
-/// that unwinds, which [`while_parked`] must count.
-#[inline(never)]
-fn wait_in_task(header: &Header, waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
-    if mode == Mode::Cancellable && reach(header).is_some() && waiter.claim(CANCELLED) {
-        return CANCELLED;
-    }
-    while_parked(|| waiter.park(deadline, mode))
-}
-
 /// Makes sure that requests reach the running task: its own node, the nodes of its frames and all
 /// nodes above. Until the task first waits, they need not be linked. See [`super::cancel`].
 #[inline]
 pub(crate) fn reach(header: &Header) -> Option<Cancelled> {
     // SAFETY: K1: the innermost node outlives the code that runs below it.
-    let node = unsafe { &*header.running().node_top.get() };
+    let node = unsafe { &*header.running().node_top() };
     // The node alone does not tell: it may have been reached by a task further down.
     if !node.is_reached() || !header.reachable.load(Ordering::Relaxed) {
         reach_slowly(header, node);
@@ -476,25 +429,14 @@ fn reach_slowly(header: &Header, node: &CancelNode) {
     }
 }
 
-/// Waits on a plain thread, which takes the nearest enclosing deadline as its own.
-#[cold]
-fn wait_on_thread(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> u32 {
-    let enclosing = if mode == Mode::Uninterruptible { None } else { nearest_deadline() };
-    let (first, expires) = match (deadline, enclosing) {
-        (Some(own), Some((at, node))) if at < own => (Some(at), node),
-        (None, Some((at, node))) => (Some(at), node),
-        _ => (deadline, ptr::null()),
-    };
-    let outcome = waiter.park(first, mode);
-    // SAFETY: K1: the enclosing frames are open.
-    match unsafe { expires.as_ref() } {
-        Some(node) if outcome == TIMED_OUT => {
-            cancel::cancel(node, CancelReason::Deadline);
-            CANCELLED
-        }
-        _ => outcome,
-    }
-}
+/// The limits of a plain thread's waits: the deadlines of the frames around them.
+static LIMITS: Limits = Limits {
+    nearest: || nearest_deadline().map(|(at, node)| (at, node.cast())),
+    expire: |node| {
+        // SAFETY: K1, by the contract of `Limits::expire`.
+        cancel::cancel(unsafe { &*node.cast::<CancelNode>() }, CancelReason::Deadline);
+    },
+};
 
 /// Returns the earliest deadline of the frames around the running code, up to the next shield, and
 /// its node.

@@ -18,7 +18,7 @@ fn describe(report: &mut Report) {
     let Some(header) = (unsafe { header.as_ref() }) else { return };
     // SAFETY: T4: as above. The pointer is null for a task that is just starting or ending.
     let Some(running) = (unsafe { header.running.get().as_ref() }) else { return };
-    if !report.is_about(running.suspender.get().addr()) {
+    if !report.is_about(running.parker.suspender().addr()) {
         // The overflow is on the stack of a coroutine that the task has resumed.
         return;
     }

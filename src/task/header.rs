@@ -3,7 +3,6 @@
 
 use std::alloc::Layout;
 use std::any::Any;
-use std::backtrace::Backtrace;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::MaybeUninit;
 use std::panic::Location;
@@ -17,25 +16,10 @@ use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::base::sync::{StaticPtr, StaticU64};
+use crate::base::sync::{BiasedGuard, StaticPtr, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
-use crate::coroutine::switch::{Fiber, Suspender};
-use crate::park::{CANCELLED, Mode, Node, WaitList, Waiter};
-
-/// Why a task switches away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Intent {
-    /// It waits until it is unparked.
-    Park,
-    /// It is ready, but lets other tasks run first.
-    Yield,
-    /// It could go on computing, but other tasks are ready.
-    MakeRoom,
-}
-
-/// The place where a parked task stores its stack trace when a dump asks for it. It stays `None` if
-/// too little stack is left to take one.
-pub(crate) type TraceSlot = Cell<Option<Backtrace>>;
+use crate::coroutine::switch::Fiber;
+use crate::park::{Intent, Parker, Queue, WaitList};
 
 /// A started task that is not being executed.
 pub(crate) type TaskFiber = Fiber<(), Intent, ()>;
@@ -55,7 +39,18 @@ const HUSHED: u32 = 32;
 /// One reference.
 const REFERENCE: u32 = 64;
 
-/// The functions that depend on the task's types or on the layers above.
+/// The functions of the layers above that a task calls. They are the same for tasks of all types.
+#[derive(Debug)]
+pub(crate) struct Upcalls {
+    /// Tells the scope that the task has panicked. The result says how.
+    pub(crate) panicked: unsafe fn(*const Header),
+    /// Tells the scope that the task is over. This is the task's last access to its scope.
+    pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
+    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
+    pub(crate) tell: unsafe fn(*const Header),
+}
+
+/// The functions that depend on the task's types, and those of the layers above.
 #[derive(Debug)]
 pub(crate) struct VTable {
     /// Runs (or drops) the closure on the task's own stack, stores the result and announces it.
@@ -75,12 +70,7 @@ pub(crate) struct VTable {
     pub(crate) free: unsafe fn(*const Header),
     /// The layout of the whole box.
     pub(crate) layout: Layout,
-    /// Tells the scope that the task has panicked. The result says how.
-    pub(crate) panicked: unsafe fn(*const Header),
-    /// Tells the scope that the task is over. This is the task's last access to its scope.
-    pub(crate) ended: unsafe fn(scope: *const (), daemon: bool),
-    /// Tells the task that one of its nodes has been flagged, and wakes the task if it waits.
-    pub(crate) tell: unsafe fn(*const Header),
+    pub(crate) upcalls: Upcalls,
 }
 
 impl VTable {
@@ -96,9 +86,7 @@ impl VTable {
             discard: |_| {},
             free: |_| {},
             layout: Layout::new::<()>(),
-            panicked: |_| {},
-            ended: |_, _| {},
-            tell,
+            upcalls: Upcalls { panicked: |_| {}, ended: |_, _| {}, tell },
         }
     }
 }
@@ -117,6 +105,16 @@ pub(crate) struct Extra {
 /// The head of every task's box. See [`crate::task`] for the owners of its fields.
 #[repr(C)]
 pub(crate) struct Header {
+    /// The part that only a started task has. Null before the start and after the end. It is the
+    /// first field, and a `Running` begins with a parker: T7.
+    pub(crate) running: Cell<*const Running>,
+    /// The link in the queue or inbox that holds the task.
+    pub(crate) next: AtomicPtr<Header>,
+    /// The link in the inbox for cancellation messages.
+    pub(crate) cancel_next: AtomicPtr<Header>,
+    /// The worker that has the task. Before the start, it is the worker in whose queue the task was
+    /// put. Afterwards it is the worker that the task is pinned to.
+    pub(crate) worker: AtomicPtr<()>,
     state: AtomicU32,
     /// The thread that sets this runs the task.
     pub(crate) started: AtomicBool,
@@ -138,15 +136,6 @@ pub(crate) struct Header {
     /// Accessed only by the thread of the worker that has the task.
     pub(crate) watched_since: Cell<u32>,
     pub(crate) vtable: &'static VTable,
-    /// The link in the queue or inbox that holds the task.
-    pub(crate) next: AtomicPtr<Header>,
-    /// The link in the inbox for cancellation messages.
-    pub(crate) cancel_next: AtomicPtr<Header>,
-    /// The worker that has the task. Before the start, it is the worker in whose queue the task was
-    /// put. Afterwards it is the worker that the task is pinned to.
-    pub(crate) worker: AtomicPtr<()>,
-    /// The part that only a started task has. Null before the start and after the end.
-    pub(crate) running: Cell<*const Running>,
     pub(crate) node: CancelNode,
     /// The innermost task-local binding.
     pub(crate) bindings: Cell<*const ()>,
@@ -165,13 +154,8 @@ pub(crate) struct Header {
 /// the task's own stack, in a page that is needed anyway, so that a box stays small.
 #[repr(C)]
 pub(crate) struct Running {
-    pub(crate) suspender: Cell<*const Suspender<(), Intent>>,
-    /// The wait that the task is parked on.
-    pub(crate) parked_on: Cell<*const Waiter>,
-    /// What a cancellation does to that wait, or `None` if it does nothing.
-    pub(crate) interrupt: Cell<Option<unsafe fn(&Header)>>,
-    /// The innermost node.
-    pub(crate) node_top: Cell<*const CancelNode>,
+    /// What `park` knows of the task. It is the first field: T7.
+    pub(crate) parker: Parker,
     /// The number of open scopes and similar frames; see [`crate::coroutine`]. There is no such
     /// slot for `no_suspend`, whose calls cannot be open while a task is switched away.
     pub(crate) open_frames: Cell<u32>,
@@ -179,6 +163,8 @@ pub(crate) struct Running {
     pub(crate) refused: Cell<u32>,
     /// What the switch hook keeps for the task.
     pub(crate) kept: Kept,
+    /// The innermost node.
+    node_top: Cell<*const CancelNode>,
     /// The suspended fiber, while `has_fiber` is set in the header.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
     /// Initialized when the task first switches away. A task that never does so pays nothing here.
@@ -193,9 +179,6 @@ pub(crate) struct Entry {
     /// pointer to the entry.
     pub(crate) link: Link,
     pub(crate) task: *const Header,
-    /// Where the task must store its stack trace. Null unless the task was resumed only for that
-    /// and then goes on waiting.
-    pub(crate) asked: Cell<*const TraceSlot>,
 }
 
 #[cfg(not(loom))]
@@ -206,24 +189,11 @@ const _: () = assert!(size_of::<Running>() <= HEAD_SIZE && align_of::<Running>()
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Header>() <= 176);
 
-/// The interrupt of a cancellable wait.
-unsafe fn interrupt_wait(header: &Header) {
-    let waiter = header.running().parked_on.get();
-    // SAFETY: S4: the waiter's frame stays until the wait is over. The task is parked and this is
-    // its own worker, so the wait is not over.
-    if unsafe { &*waiter }.claim(CANCELLED) {
-        // SAFETY: S4: claimed just now.
-        unsafe { Waiter::unpark(waiter) };
-    }
-}
-
 impl Running {
     pub(crate) fn new(node_top: *const CancelNode) -> Running {
         Running {
             entry: UnsafeCell::new(MaybeUninit::uninit()),
-            suspender: Cell::new(ptr::null()),
-            parked_on: Cell::new(ptr::null()),
-            interrupt: Cell::new(None),
+            parker: Parker::new(),
             node_top: Cell::new(node_top),
             open_frames: Cell::new(0),
             refused: Cell::new(0),
@@ -232,27 +202,25 @@ impl Running {
         }
     }
 
-    /// Records what the task is about to wait for, and what a cancellation does to that wait.
-    #[inline(always)]
-    pub(crate) fn park_on(&self, waiter: &Waiter, mode: Mode) {
-        self.parked_on.set(waiter);
-        if mode == Mode::Cancellable {
-            self.interrupt.set(Some(interrupt_wait));
-        }
+    /// Returns the innermost node.
+    #[inline]
+    pub(crate) fn node_top(&self) -> *const CancelNode {
+        self.node_top.get()
     }
 
-    /// Records that the wait is over.
-    #[inline(always)]
-    pub(crate) fn unpark(&self) {
-        self.parked_on.set(ptr::null());
-        self.interrupt.set(None);
+    /// Makes `node` the innermost node, and returns the previous one.
+    #[inline]
+    pub(crate) fn replace_node(&self, node: *const CancelNode) -> *const CancelNode {
+        // The next wait must ask this node.
+        self.parker.alert();
+        self.node_top.replace(node)
     }
 
     /// Initializes the entry. Called when the task has switched away for the first time, or is a
     /// root.
     #[inline]
     pub(crate) fn enter(&self, task: *const Header) -> &Entry {
-        let entry = Entry { link: Link::new(), task, asked: Cell::new(ptr::null()) };
+        let entry = Entry { link: Link::new(), task };
         // SAFETY: T1: this is the worker's own thread, and no reference to the entry exists yet.
         unsafe { (*self.entry.get()).write(entry) }
     }
@@ -436,7 +404,7 @@ impl Header {
         cancel::unlink(&header.node);
         if panicked {
             // SAFETY: T3: the result is stored and the scope is alive.
-            unsafe { (header.vtable.panicked)(this) };
+            unsafe { (header.vtable.upcalls.panicked)(this) };
         }
         // SAFETY: T3, by this function's contract.
         unsafe { Header::announce(this, panicked) }
@@ -517,19 +485,13 @@ impl Header {
         }
     }
 
-    /// Adds a node to the waiters for the result. Returns `false` if the task is already done.
-    ///
-    /// # Safety
-    /// N1: the node and its waiter do not move until the node is out of the list.
+    /// Locks the list of the waiters for the result, to add a node. Returns `None` if the task is
+    /// already done.
     #[inline]
-    pub(crate) unsafe fn add_joiner(&self, node: *const Node) -> bool {
+    pub(crate) fn lock_joiners(&self) -> Option<BiasedGuard<'_, Queue>> {
         let joiners = self.joiners.lock();
-        if self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0 {
-            return false;
-        }
-        // SAFETY: N1, by this function's contract.
-        unsafe { joiners.push(node) };
-        true
+        let done = self.state.fetch_or(JOINED, Ordering::AcqRel) & DONE != 0;
+        (!done).then_some(joiners)
     }
 
     /// Sets JOINED and returns the list of waiters for the result. A caller that adds a node itself
@@ -606,7 +568,7 @@ impl Header {
     pub(crate) fn tell_cancelled(header: &Header) {
         // SAFETY: K2: the task lives while its node is linked, and the caller holds the lock that
         // keeps it linked.
-        unsafe { (header.vtable.tell)(header) };
+        unsafe { (header.vtable.upcalls.tell)(header) };
     }
 }
 

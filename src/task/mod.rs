@@ -35,7 +35,6 @@
 // | `node` | its own lock |
 // | `joiners` | its lock |
 
-pub(crate) mod away;
 mod busy;
 pub(crate) mod cancel;
 mod current;
@@ -55,15 +54,13 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
 pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
-    BUDGET, answer, begin_parked, begin_wait, bindings_now, cancelled, cancelled_by_now,
-    cancelled_wait, current_header, current_identity, current_node, end_parked, is_unwinding,
+    BUDGET, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled, cancelled_by_now,
+    cancelled_wait, current_header, current_identity, current_node, is_unwinding,
     look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
-    spend_budget_of, wait, while_parked,
+    spend_budget_of,
 };
 pub(crate) use describe::describe_overflows;
-pub(crate) use header::{
-    DONE, Entry, Extra, Header, Intent, Running, TAKEN, TaskFiber, TraceSlot, VTable,
-};
+pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, Upcalls, VTable};
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

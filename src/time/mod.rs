@@ -6,7 +6,7 @@ mod timer;
 use std::time::{Duration, Instant};
 
 use crate::base::clock;
-use crate::park::{About, Mode, TIMED_OUT, Waiter};
+use crate::park::{self, Mode, Outcome, Wait, What};
 use crate::task::{self, Cancelled};
 
 pub use interval::{Interval, interval};
@@ -85,10 +85,10 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
         yield_now()?;
         return Ok(());
     }
-    let waiter = Waiter::new();
-    waiter.set_purpose("time to pass", About::Nothing);
-    match task::wait(&waiter, deadline, Mode::Cancellable) {
-        TIMED_OUT => Ok(()),
+    match (Wait { deadline, ..Wait::new(const { &What::new("time to pass") }, Mode::Cancellable) })
+        .alone()
+    {
+        Outcome::TimedOut(()) => Ok(()),
         _ => Err(task::cancelled_wait()),
     }
 }
@@ -122,7 +122,7 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 #[inline(always)] // see `sched::try_yield`
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
-    crate::park::refuse_if_no_suspend();
+    park::refuse_if_no_suspend();
     if let Some(cancelled) = task::cancelled_by_now() {
         return Err(task::answer(cancelled));
     }
@@ -142,7 +142,7 @@ fn yield_unwinding() -> Result<(), Cancelled> {
         // In a task that unwinds, every wait returns this: see `task::begin_wait`.
         return Err(task::cancelled_wait());
     }
-    if !task::while_parked(crate::sched::try_yield) {
+    if !park::while_parked(crate::sched::try_yield) {
         std::thread::yield_now();
     }
     Ok(())

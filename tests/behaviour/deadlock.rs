@@ -86,7 +86,7 @@ fn run_40_deadlock_of_channels() {
         });
         let receives = |name| {
             let line = text.lines().find(|line| line.contains(name)).unwrap_or("");
-            line.contains("waits for a value from a channel, at tests/")
+            line.contains("waits for a value from a channel of ") && line.contains("), at tests/")
         };
         assert!(receives("'left'") && receives("'right'"), "{text}");
     }

@@ -1,5 +1,6 @@
 //! Dumps of a run: `Handle::dump`.
 
+use std::io::Read;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::AtomicU64;
@@ -8,8 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ecru::diag::{TaskInfo, TaskState};
-use ecru::net::TcpListener;
-use ecru::{Runtime, RuntimeHandle, Source, TaskTree, source};
+use ecru::net::{TcpListener, TcpStream, UnixStream};
+use ecru::{Runtime, RuntimeHandle, Source, TaskTree, channel, source, sync};
 
 use crate::support::{
     OnDrop, Watchdog, each_run, forever, ms, panic_text, quiet_panic, run_on, until,
@@ -126,6 +127,63 @@ fn run_21_dump_says_what_a_task_waits_for() {
             assert!(wait("acceptor").fd().is_some() && wait("acceptor").at().is_none());
             assert!(wait("blocking").to_string().starts_with("a closure"));
             done.store(true, SeqCst);
+            s.cancel();
+        });
+    });
+}
+
+/// Each wait names its object: a channel, the holder of a lock, the other side of a socket.
+#[test]
+fn run_73_dump_names_the_objects() {
+    each_run(|| {
+        let (full, _receiver) = channel::bounded(1);
+        full.send(1_u8).unwrap();
+        let (_sender, empty) = channel::unbounded::<String>();
+        let (mutex, lock) = (sync::Mutex::new(()), sync::RwLock::new(()));
+        let made = sync::OnceLock::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (left, _right) = UnixStream::pair().unwrap();
+        ecru::scope(|s| {
+            let locked_on = line!() + 1;
+            let guard = mutex.lock();
+            let reading = (lock.read(), lock.read());
+            s.builder().name("sender").spawn(|| assert!(full.send(2).is_err()));
+            s.builder().name("receiver").spawn(|| drop(empty.recv()));
+            s.builder().name("locker").spawn(|| drop(mutex.lock()));
+            s.builder().name("writer").spawn(|| drop(lock.write_cancellable()));
+            s.builder().name("reader").spawn(|| drop((&client).read(&mut [0])));
+            s.builder().name("nameless").spawn(|| drop((&left).read(&mut [0])));
+            let maker = s.builder().name("maker").spawn(|| {
+                made.get_or_init(|| {
+                    let _ = forever();
+                })
+            });
+            dump_when_waiting(&["maker"]);
+            s.builder().name("user").spawn(|| {
+                made.get_or_init(|| unreachable!("it is being made"));
+            });
+            let names = ["sender", "receiver", "locker", "writer", "reader", "nameless", "user"];
+            let tree = dump_when_waiting(&names);
+            let wait = |name| named(&tree, name).waits_on().unwrap().clone();
+            let object = |name| wait(name).object().unwrap().to_owned();
+            assert!(object("sender").starts_with("of u8 (bounded(1), 0x"), "{}", object("sender"));
+            let received = object("receiver");
+            assert!(received.starts_with("of alloc::string::String (unbounded, 0x"), "{received}");
+            let text = wait("receiver").to_string();
+            assert!(text.starts_with(&format!("a value from a channel {received}, at ")), "{text}");
+            let (root, place) = (ecru::task::current().id(), format!("{}:{locked_on}:", file!()));
+            let held = format!("which task {root} acquired at {place}");
+            assert!(!cfg!(debug_assertions) || object("locker").contains(&held), "{tree}");
+            assert!(object("writer").ends_with("which 2 readers have"), "{tree}");
+            let peer = listener.local_addr().unwrap().to_string();
+            assert_eq!(wait("reader").peer(), Some(&*peer));
+            assert!(wait("reader").to_string().contains(&format!(", peer {peer}")));
+            assert_eq!(wait("nameless").peer(), None);
+            let id = named(&tree, "maker").id();
+            assert!(object("user").ends_with(&format!("by task {id}")), "{tree}");
+            maker.cancel();
+            drop((guard, reading));
             s.cancel();
         });
     });

@@ -4,8 +4,9 @@
 use std::fmt;
 use std::ptr;
 
-use super::super::core::{Channel, Taken};
+use super::super::core::Channel;
 use super::super::errors::{RecvError, SendError};
+use super::super::fast_path::TryRecv;
 use super::super::receiver::Receiver;
 use super::super::reservation::Reservation;
 use super::super::sender::{Sender, send_error};
@@ -67,19 +68,19 @@ impl<T> Arm for RecvArm<'_, T> {
     fn attempt(&self, waits: bool) -> Attempt<Self::Output> {
         let channel = self.0.channel();
         let mut locked = channel.lock();
-        let taken = match locked.take() {
-            Taken::Empty if locked.has_offer() => {
+        let received = match locked.try_recv() {
+            TryRecv::Empty if locked.has_offer() => {
                 if waits {
                     return Attempt::Offer;
                 }
                 channel.meet(locked)
             }
-            taken => taken,
+            received => received,
         };
-        match taken {
-            Taken::Value(value) => Attempt::Done(Ok(value)),
-            Taken::Disconnected => Attempt::Done(Err(RecvError::Disconnected)),
-            Taken::Empty => Attempt::Nothing,
+        match received {
+            TryRecv::Value(value) => Attempt::Done(Ok(value)),
+            TryRecv::Disconnected => Attempt::Done(Err(RecvError::Disconnected)),
+            TryRecv::Empty => Attempt::Nothing,
         }
     }
 

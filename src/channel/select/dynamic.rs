@@ -1,184 +1,17 @@
 //! A select whose operations are only known at run time.
 
-use std::cell::Cell;
 use std::fmt;
-use std::ptr;
 use std::time::{Duration, Instant};
 
-use super::super::core::Taken;
-use super::super::errors::{RecvError, SendError};
 use super::super::receiver::Receiver;
-use super::super::reservation::Reservation;
-use super::super::sender::{Sender, send_error};
-use super::super::source::{watch_room, watch_values};
-use super::super::state::Handed;
-use super::arm::{Attempt, register_offer};
+use super::super::sender::Sender;
+use super::choices::{AddedOperation, ReadyChoice, SelectChoice};
 use super::errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
+use super::operation::{Operation, SelectToken};
+use super::selected::SelectedOperation;
 use crate::base::clock;
-use crate::base::random::{self, Order};
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::Role;
-use crate::source::{Arms, Choice, Chosen, Source, Won, at_once, choose};
-
-/// The steps of a select for one operation, independent of the type of the channel's values.
-trait Operation: Sync {
-    /// Tries the operation, and reserves the space, the receiver or the value that it needs.
-    fn attempt(&self, waits: bool) -> Attempt<Token>;
-    fn register<'a>(&'a self, arms: &mut Arms<'a>);
-    fn finish(&self, won: &Won<'_>) -> Option<Token>;
-    /// Returns whether the operation is possible now.
-    fn is_ready(&self) -> bool;
-    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>);
-    /// Releases what was reserved.
-    fn give_back(&self, token: Token);
-    fn address(&self) -> *const ();
-}
-
-/// The reservation of a selected operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Token {
-    /// A value that the channel keeps under this ticket. The flag tells whether it came from the
-    /// buffer, where its slot stays reserved.
-    Value(usize, bool),
-    /// The content of a reservation, as returned by [`Reservation::into_number`].
-    Send(usize),
-    /// The channel is disconnected. Nothing is reserved.
-    Disconnected,
-    /// The select was cancelled. Nothing is reserved.
-    Cancelled,
-}
-
-impl<T: Send> Operation for Receiver<T> {
-    fn attempt(&self, waits: bool) -> Attempt<Token> {
-        let mut locked = self.channel().lock();
-        let buffered = !locked.state.buffer.is_empty();
-        if buffered {
-            // The value may be put back, so its slot stays reserved until the value has been
-            // fetched.
-            locked.state.reserved += 1;
-        }
-        let taken = match locked.take() {
-            Taken::Empty if locked.has_offer() => {
-                if waits {
-                    return Attempt::Offer;
-                }
-                let taken = self.channel().meet(locked);
-                locked = self.channel().lock();
-                taken
-            }
-            taken => taken,
-        };
-        match taken {
-            Taken::Value(value) => {
-                let number = locked.next_number();
-                // Tickets made here are odd. Tickets of nodes are even.
-                let ticket = number.wrapping_mul(2) | 1;
-                locked.state.handed.push(Handed { ticket, value });
-                Attempt::Done(Token::Value(ticket, buffered))
-            }
-            Taken::Empty => Attempt::Nothing,
-            Taken::Disconnected => Attempt::Done(Token::Disconnected),
-        }
-    }
-
-    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
-        self.__register(arms);
-    }
-
-    fn finish(&self, won: &Won<'_>) -> Option<Token> {
-        if !won.is_of(self.channel().list()) || won.role() != Role::Take {
-            return None;
-        }
-        let given = won.node().ticket();
-        let mut locked = self.channel().lock();
-        // The node's frame may be reused after this, and the next node may have the same address.
-        // So the value is kept under a fresh ticket from here on.
-        let ticket = locked.next_number().wrapping_mul(2) | 1;
-        if let Some(handed) = locked.state.handed.iter_mut().find(|handed| handed.ticket == given) {
-            handed.ticket = ticket;
-            return Some(Token::Value(ticket, false));
-        }
-        locked.is_drained().then_some(Token::Disconnected)
-    }
-
-    fn is_ready(&self) -> bool {
-        let mut locked = self.channel().lock();
-        matches!(locked.has_something(None), Ok(true)) || locked.has_offer()
-    }
-
-    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
-        watch_values(self.channel(), arms);
-    }
-
-    fn give_back(&self, token: Token) {
-        if let Token::Value(ticket, buffered) = token {
-            self.channel().give_back(ticket, buffered);
-        }
-    }
-
-    fn address(&self) -> *const () {
-        ptr::from_ref(self.channel()).cast()
-    }
-}
-
-impl<T: Send> Operation for Sender<T> {
-    fn attempt(&self, waits: bool) -> Attempt<Token> {
-        Attempt::of(
-            self.try_reserve_from(waits).map(|reservation| Token::Send(reservation.into_number())),
-        )
-    }
-
-    fn register<'a>(&'a self, arms: &mut Arms<'a>) {
-        register_offer(self.channel(), arms);
-    }
-
-    fn finish(&self, won: &Won<'_>) -> Option<Token> {
-        let reservation = super::arm::finish_offer(self, won)?;
-        Some(Token::Send(reservation.into_number()))
-    }
-
-    fn is_ready(&self) -> bool {
-        self.channel().lock().can_reserve()
-    }
-
-    fn register_to_look<'a>(&'a self, arms: &mut Arms<'a>) {
-        watch_room(self.channel(), arms);
-    }
-
-    fn give_back(&self, token: Token) {
-        if let Token::Send(number) = token {
-            drop(Reservation::from_number(self.channel(), number));
-        }
-    }
-
-    fn address(&self) -> *const () {
-        ptr::from_ref(self.channel()).cast()
-    }
-}
-
-struct Listed<'a> {
-    operation: &'a dyn Operation,
-    /// The index that [`Select::send`] or [`Select::recv`] returned.
-    index: usize,
-    /// The node that the operation registered in this round of a wait, or [`NO_NODE`]. It is atomic
-    /// only so that a `Select` can be shared. Only a select writes it, and a select borrows the
-    /// `Select` mutably.
-    node: AtomicUsize,
-}
-
-const NO_NODE: usize = usize::MAX;
-
-impl Listed<'_> {
-    fn set_node(&self, node: Option<usize>) {
-        self.node.store(node.unwrap_or(NO_NODE), Ordering::Relaxed);
-    }
-}
-
-impl Clone for Listed<'_> {
-    fn clone(&self) -> Self {
-        Listed { node: AtomicUsize::new(NO_NODE), ..*self }
-    }
-}
+use crate::base::random;
+use crate::source::{Chosen, at_once, choose};
 
 /// A list of sends and receives of which one is done: [`select!`](crate::select) for operations
 /// that are only known at run time.
@@ -205,7 +38,7 @@ impl Clone for Listed<'_> {
 /// [`select!`](crate::select) accepts any channel.
 #[derive(Clone)]
 pub struct Select<'a> {
-    operations: Vec<Listed<'a>>,
+    operations: Vec<AddedOperation<'a>>,
     next_index: usize,
     biased: bool,
 }
@@ -237,7 +70,7 @@ impl<'a> Select<'a> {
 
     fn add(&mut self, operation: &'a dyn Operation) -> usize {
         let index = self.next_index;
-        self.operations.push(Listed { operation, index, node: AtomicUsize::new(NO_NODE) });
+        self.operations.push(AddedOperation::new(operation, index));
         self.next_index += 1;
         index
     }
@@ -269,7 +102,7 @@ impl<'a> Select<'a> {
     /// # Cancellation
     /// This is not a cancellation point.
     pub fn try_select(&mut self) -> Result<SelectedOperation<'a>, TrySelectError> {
-        let selecting = Selecting { select: self, first: Cell::new(0) };
+        let selecting = SelectChoice::new(&self.operations, self.biased);
         at_once(&selecting).map(|(at, token)| self.selected(at, token, false)).ok_or(TrySelectError)
     }
 
@@ -342,7 +175,7 @@ impl<'a> Select<'a> {
     /// # Cancellation
     /// This is not a cancellation point.
     pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
-        at_once(&Looking { select: self }).ok_or(TryReadyError)
+        at_once(&ReadyChoice::new(&self.operations, self.biased)).ok_or(TryReadyError)
     }
 
     /// Waits until an operation is possible, and returns its index without doing it.
@@ -422,18 +255,18 @@ impl<'a> Select<'a> {
 
     #[track_caller]
     fn choose(&mut self, deadline: Option<Instant>) -> Option<SelectedOperation<'a>> {
-        let selecting = Selecting { select: self, first: Cell::new(0) };
+        let selecting = SelectChoice::new(&self.operations, self.biased);
         let waits = deadline.is_none();
         match choose(&selecting, deadline) {
             Chosen::Ready((at, token)) => Some(self.selected(at, token, waits)),
             Chosen::TimedOut => None,
-            Chosen::Cancelled(_) => Some(self.selected(self.any()?, Token::Cancelled, waits)),
+            Chosen::Cancelled(_) => Some(self.selected(self.any()?, SelectToken::Cancelled, waits)),
         }
     }
 
     #[track_caller]
     fn look(&mut self, deadline: Option<Instant>) -> Option<usize> {
-        match choose(&Looking { select: self }, deadline) {
+        match choose(&ReadyChoice::new(&self.operations, self.biased), deadline) {
             Chosen::Ready(index) => Some(index),
             Chosen::TimedOut => None,
             Chosen::Cancelled(_) => Some(self.operations[self.any()?].index),
@@ -448,15 +281,9 @@ impl<'a> Select<'a> {
         }
     }
 
-    fn selected(&self, at: usize, token: Token, waits: bool) -> SelectedOperation<'a> {
-        let Listed { operation, index, .. } = self.operations[at];
-        SelectedOperation { operation, index, token, waits }
-    }
-
-    /// Returns the order in which the operations are tried.
-    fn order(&self) -> Order {
-        let count = self.operations.len();
-        if self.biased { Order::ascending(count) } else { Order::random(count) }
+    fn selected(&self, at: usize, token: SelectToken, waits: bool) -> SelectedOperation<'a> {
+        let AddedOperation { operation, index, .. } = self.operations[at];
+        SelectedOperation::new(operation, index, token, waits)
     }
 }
 
@@ -468,209 +295,6 @@ fn far() -> Option<Instant> {
 impl Default for Select<'_> {
     fn default() -> Self {
         Select::new()
-    }
-}
-
-struct Selecting<'s, 'a> {
-    select: &'s Select<'a>,
-    /// The operation at which the next registration begins.
-    first: Cell<usize>,
-}
-
-impl Selecting<'_, '_> {
-    fn look(&self, waits: bool) -> Option<(usize, Token)> {
-        let operations = &self.select.operations;
-        let mut first = None;
-        for at in self.select.order() {
-            first = first.or(Some(at));
-            match operations[at].operation.attempt(waits) {
-                Attempt::Done(token) => return Some((at, token)),
-                Attempt::Nothing => {}
-                // The reason is given at the arms of `select!`, in `list`.
-                Attempt::Offer => {
-                    first = Some(at);
-                    break;
-                }
-            }
-        }
-        self.first.set(first.unwrap_or(0));
-        None
-    }
-}
-
-impl Choice for Selecting<'_, '_> {
-    type Output = (usize, Token);
-
-    fn attempt(&self) -> Option<(usize, Token)> {
-        self.look(true)
-    }
-
-    fn poll(&self) -> Option<(usize, Token)> {
-        self.look(false)
-    }
-
-    fn is_single(&self) -> bool {
-        self.select.operations.len() < 2
-    }
-
-    fn register<'r>(&'r self, arms: &mut Arms<'r>) {
-        let operations = &self.select.operations;
-        if !arms.any() {
-            // The round may end before every operation has been registered.
-            operations.iter().for_each(|listed| listed.set_node(None));
-        }
-        let start = self.first.get();
-        for at in (start..operations.len()).chain(0..start) {
-            let before = arms.used();
-            operations[at].operation.register(arms);
-            operations[at].set_node((arms.used() > before).then_some(before));
-            if arms.is_ready() {
-                return;
-            }
-        }
-    }
-
-    fn finish(&self, won: &Won<'_>) -> Option<(usize, Token)> {
-        let put_in = |listed: &Listed<'_>| listed.node.load(Ordering::Relaxed) == won.index();
-        let at = self.select.operations.iter().position(put_in)?;
-        Some((at, self.select.operations[at].operation.finish(won)?))
-    }
-}
-
-struct Looking<'s, 'a> {
-    select: &'s Select<'a>,
-}
-
-impl Choice for Looking<'_, '_> {
-    type Output = usize;
-
-    fn attempt(&self) -> Option<usize> {
-        let operations = &self.select.operations;
-        let ready = |at: usize| operations[at].operation.is_ready().then(|| operations[at].index);
-        self.select.order().find_map(ready)
-    }
-
-    fn is_single(&self) -> bool {
-        self.select.operations.len() < 2
-    }
-
-    fn register<'r>(&'r self, arms: &mut Arms<'r>) {
-        self.select.operations.iter().for_each(|listed| listed.operation.register_to_look(arms));
-    }
-
-    fn finish(&self, _: &Won<'_>) -> Option<usize> {
-        self.attempt()
-    }
-}
-
-/// An operation that a [`Select`] has selected, and that is possible now with what has been
-/// reserved for it.
-///
-/// If it is dropped without having been done, the reservation is released: a value goes back to the
-/// front of its channel, and space or a receiver becomes free again.
-pub struct SelectedOperation<'a> {
-    operation: &'a dyn Operation,
-    index: usize,
-    token: Token,
-    /// Whether the select had no time limit. Then the send has none either, if its receiver has
-    /// left.
-    waits: bool,
-}
-
-impl SelectedOperation<'_> {
-    /// Returns the index of the operation, as returned by [`Select::send`] or [`Select::recv`].
-    #[must_use]
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// Performs the selected send.
-    ///
-    /// On a channel without a buffer, the receiver for which this operation was selected may have
-    /// left meanwhile. After [`Select::select`], the send then waits for another receiver. After a
-    /// select that does not wait or has a time limit, the send does not wait: the value stays in
-    /// the channel for the next receiver.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Sender::send`].
-    ///
-    /// # Panics
-    /// Panics if the sender of another channel is passed, or if the selected operation is a
-    /// receive.
-    ///
-    /// # Cancellation
-    /// This is a cancellation point only if the send waits.
-    #[track_caller]
-    pub fn send<T: Send>(mut self, sender: &Sender<T>, value: T) -> Result<(), SendError<T>> {
-        self.check(sender, "`SelectedOperation::send`: this is not the sender that was selected");
-        match std::mem::replace(&mut self.token, Token::Cancelled) {
-            Token::Send(number) => {
-                let reservation = Reservation::from_number(sender.channel(), number);
-                let sent = if self.waits {
-                    reservation.send(value)
-                } else {
-                    reservation.send_at_once(value)
-                };
-                sent.map_err(send_error)
-            }
-            Token::Cancelled => Err(SendError::Cancelled(value)),
-            token => {
-                self.token = token;
-                panic!(
-                    "`SelectedOperation::send`: the selected operation is a receive; call `recv`"
-                )
-            }
-        }
-    }
-
-    /// Performs the selected receive.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Receiver::recv`].
-    ///
-    /// # Panics
-    /// Panics if the receiver of another channel is passed, or if the selected operation is a send.
-    #[track_caller]
-    pub fn recv<T: Send>(mut self, receiver: &Receiver<T>) -> Result<T, RecvError> {
-        let wrong = "`SelectedOperation::recv`: this is not the receiver that was selected";
-        self.check(receiver, wrong);
-        match self.token {
-            Token::Value(ticket, buffered) => {
-                // In a predicate of this channel this panics, and the drop then puts the value
-                // back.
-                let mut locked = receiver.channel().lock();
-                self.token = Token::Cancelled;
-                let value = locked.fetch(ticket).expect("kept until the operation is done");
-                if buffered {
-                    locked.state.reserved -= 1;
-                    locked.settle();
-                }
-                locked.disconnect_if_drained();
-                Ok(value)
-            }
-            Token::Disconnected => Err(RecvError::Disconnected),
-            Token::Cancelled => Err(RecvError::Cancelled),
-            Token::Send(_) => {
-                panic!("`SelectedOperation::recv`: the selected operation is a send; call `send`")
-            }
-        }
-    }
-
-    #[track_caller]
-    fn check(&self, given: &dyn Operation, wrong: &str) {
-        assert!(ptr::eq(given.address(), self.operation.address()), "{wrong}");
-    }
-}
-
-impl Drop for SelectedOperation<'_> {
-    fn drop(&mut self) {
-        self.operation.give_back(self.token);
-    }
-}
-
-impl fmt::Debug for SelectedOperation<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SelectedOperation").field("index", &self.index).finish_non_exhaustive()
     }
 }
 

@@ -4,14 +4,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use super::arm::{Arm, Attempt};
+use super::order::ArmOrder;
 use crate::base::clock;
-use crate::base::random::{self, Order};
+use crate::base::random;
 use crate::source::{Arms, Choice, Chosen, Pass, Won, at_once, choose};
 use crate::task::Cancelled;
 
 /// The end of a list of arms.
 #[derive(Debug)]
-pub struct End;
+pub struct NoMoreArms;
 
 /// An arm, followed by the rest of the list.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ pub trait ArmList {
     fn cancelled(&self, index: usize, cancelled: Cancelled) -> Option<Self::Output>;
 }
 
-impl ArmList for End {
+impl ArmList for NoMoreArms {
     type Output = NoArm;
     const LEN: usize = 0;
 
@@ -141,7 +142,7 @@ pub enum How {
 
 /// The outcome of a select.
 #[derive(Debug)]
-pub enum Outcome<T> {
+pub enum Selection<T> {
     /// The output of one of the arms.
     Picked(T),
     /// No arm was possible in time.
@@ -150,48 +151,23 @@ pub enum Outcome<T> {
     Cancelled(Cancelled),
 }
 
-struct Selecting<'a, L> {
+/// The choice among the arms of a list.
+struct ListChoice<'a, L> {
     list: &'a L,
-    biased: bool,
-    /// The arm at which the next registration begins.
-    first: Cell<usize>,
+    order: ArmOrder,
 }
 
-impl<L: ArmList> Selecting<'_, L> {
-    #[inline(always)]
-    fn look(&self, waits: bool) -> Option<L::Output> {
-        let order = if self.biased { Order::ascending(L::LEN) } else { Order::random(L::LEN) };
-        let mut first = None;
-        for index in order {
-            first = first.or(Some(index));
-            match self.list.attempt(index, waits) {
-                Attempt::Done(output) => return Some(output),
-                Attempt::Nothing => {}
-                // There is no value yet, but this arm gets its turn: the other arms are not tried,
-                // and registration begins here. Otherwise two selects that always find something in
-                // other arms would never meet.
-                Attempt::Offer => {
-                    first = Some(index);
-                    break;
-                }
-            }
-        }
-        self.first.set(first.unwrap_or(0));
-        None
-    }
-}
-
-impl<L: ArmList> Choice for Selecting<'_, L> {
+impl<L: ArmList> Choice for ListChoice<'_, L> {
     type Output = L::Output;
 
     #[inline(always)]
     fn attempt(&self) -> Option<L::Output> {
-        self.look(true)
+        self.order.look(L::LEN, |index| self.list.attempt(index, true))
     }
 
     #[inline(always)]
     fn poll(&self) -> Option<L::Output> {
-        self.look(false)
+        self.order.look(L::LEN, |index| self.list.attempt(index, false))
     }
 
     fn is_single(&self) -> bool {
@@ -204,13 +180,7 @@ impl<L: ArmList> Choice for Selecting<'_, L> {
             // would then be taken for nodes of this one.
             self.list.forget_nodes();
         }
-        let start = self.first.get();
-        for index in (start..L::LEN).chain(0..start) {
-            self.list.register(index, arms);
-            if arms.is_ready() {
-                return;
-            }
-        }
+        self.order.register(L::LEN, arms, |index, arms| self.list.register(index, arms));
     }
 
     fn finish(&self, won: &Won<'_>) -> Option<L::Output> {
@@ -227,26 +197,26 @@ pub fn run<L: ArmList>(
     biased: bool,
     how: How,
     tells_cancelled: bool,
-) -> Outcome<L::Output> {
-    let selecting = Selecting { list, biased, first: Cell::new(0) };
+) -> Selection<L::Output> {
+    let choice = ListChoice { list, order: ArmOrder::new(biased) };
     let deadline = match how {
         How::Wait => None,
         How::Try => {
-            return at_once(&selecting).map_or(Outcome::Default, Outcome::Picked);
+            return at_once(&choice).map_or(Selection::Default, Selection::Picked);
         }
         How::For(time) => clock::now().checked_add(time),
     };
-    match choose(&selecting, deadline) {
-        Chosen::Ready(output) => Outcome::Picked(output),
-        Chosen::TimedOut => Outcome::Default,
+    match choose(&choice, deadline) {
+        Chosen::Ready(output) => Selection::Picked(output),
+        Chosen::TimedOut => Selection::Default,
         Chosen::Cancelled(cancelled) if tells_cancelled || L::LEN == 0 => {
-            Outcome::Cancelled(cancelled)
+            Selection::Cancelled(cancelled)
         }
         Chosen::Cancelled(cancelled) => {
             let index = if biased { 0 } else { random::below(L::LEN) };
             match list.cancelled(index, cancelled) {
-                Some(output) => Outcome::Picked(output),
-                None => Outcome::Cancelled(cancelled),
+                Some(output) => Selection::Picked(output),
+                None => Selection::Cancelled(cancelled),
             }
         }
     }

@@ -236,7 +236,7 @@ macro_rules! __select_build {
         $crate::__select_build!($b $d $c ($first $($reversed)*) ($($arms)*) () $all)
     };
     ($b:tt $d:tt $c:tt $reversed:tt () () $all:tt) => {
-        $crate::__select_list!($b $d $c $reversed ($crate::channel::__select::End) $all)
+        $crate::__select_list!($b $d $c $reversed ($crate::channel::__select::NoMoreArms) $all)
     };
 }
 
@@ -314,7 +314,7 @@ macro_rules! __select_send {
 macro_rules! __select_match {
     ($run:tt ($($done:tt)*) $d:tt $c:tt ((send ($s:expr, $v:expr) ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
         $crate::__select_match!($run ($($done)*
-            $crate::channel::__select::Outcome::Picked($pattern) => {
+            $crate::channel::__select::Selection::Picked($pattern) => {
                 let $p = $crate::__select_send!($d $picked $v);
                 $body
             }
@@ -322,7 +322,7 @@ macro_rules! __select_match {
     };
     ($run:tt ($($done:tt)*) $d:tt $c:tt (($kind:ident $operands:tt ($p:pat) ($body:expr)) $($more:tt)*) ($picked:ident) ($pattern:pat)) => {
         $crate::__select_match!($run ($($done)*
-            $crate::channel::__select::Outcome::Picked($pattern) => {
+            $crate::channel::__select::Selection::Picked($pattern) => {
                 let $p = $picked;
                 $body
             }
@@ -337,7 +337,7 @@ macro_rules! __select_match {
     (($run:expr) ($($done:tt)*) (wait) ($cancelled:expr) () $picked:tt $pattern:tt) => {
         match $run { outcome => match outcome {
             $($done)*
-            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            $crate::channel::__select::Selection::Cancelled(_) => $cancelled,
             _ => ::core::unreachable!(),
         } }
     };
@@ -350,14 +350,14 @@ macro_rules! __select_match {
     (($run:expr) ($($done:tt)*) (now ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
         match $run { outcome => match outcome {
             $($done)*
-            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            $crate::channel::__select::Selection::Cancelled(_) => $cancelled,
             _ => $default,
         } }
     };
     (($run:expr) ($($done:tt)*) (after $t:tt ($default:expr)) ($cancelled:expr) () $picked:tt $pattern:tt) => {
         match $run { outcome => match outcome {
             $($done)*
-            $crate::channel::__select::Outcome::Cancelled(_) => $cancelled,
+            $crate::channel::__select::Selection::Cancelled(_) => $cancelled,
             _ => $default,
         } }
     };

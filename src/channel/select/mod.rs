@@ -7,19 +7,24 @@
 //! [`choose`]: crate::source
 
 mod arm;
+mod choices;
 mod dynamic;
 mod errors;
 mod list;
 mod macros;
+mod operation;
+mod order;
+mod selected;
 
-pub use dynamic::{Select, SelectedOperation};
+pub use dynamic::Select;
 pub use errors::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
 #[doc(no_inline)]
 pub use macros::{select, select_biased};
+pub use selected::SelectedOperation;
 
 /// The items that `select!` expands to.
 #[doc(hidden)]
 pub mod expansion {
     pub use super::arm::{Arm, Attempt, Grant, RecvArm, SendArm, WaitArm};
-    pub use super::list::{ArmList, Both, End, How, NoArm, Outcome, Pick, run};
+    pub use super::list::{ArmList, Both, How, NoArm, NoMoreArms, Pick, Selection, run};
 }

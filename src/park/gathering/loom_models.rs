@@ -5,9 +5,10 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Instant;
 
-use super::{Entry, Gathering, Node, Read, Role};
-use crate::park::{CANCELLED, Mode, WOKEN, WaitList, Waiter};
+use super::{Entry, Gathering, Read};
+use crate::park::{Limits, Mode, WaitList};
 
 /// An event that happens once, such as the end of a task.
 struct Event {
@@ -76,19 +77,15 @@ impl Frame {
         frame
     }
 
-    /// Reads until there is an entry. Returns `None` if no entry is open.
+    /// Returns the next entry, or `None` if no entry is open.
     fn next(&self) -> Option<usize> {
-        loop {
-            let waiter = Waiter::new();
-            let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-            match unsafe { self.gathering.read(&reader) } {
-                Read::Entry(key) => {
-                    self.events[key.addr()].assert_seen();
-                    return Some(key.addr());
-                }
-                Read::Nothing => return None,
-                Read::Listed => assert_eq!(waiter.park(None, Mode::Uninterruptible), WOKEN),
+        match self.gathering.read(Mode::Uninterruptible) {
+            Read::Entry(key) => {
+                self.events[key.addr()].assert_seen();
+                Some(key.addr())
             }
+            Read::Nothing => None,
+            Read::Cancelled => unreachable!("an uninterruptible wait is never cancelled"),
         }
     }
 
@@ -174,6 +171,9 @@ fn more_readers_than_events() {
     });
 }
 
+/// A limit that cancels a wait as soon as it would have to park.
+static AT_ONCE: Limits = Limits { nearest: || Some((Instant::now(), ptr::null())), expire: |_| {} };
+
 #[test]
 fn an_event_against_a_cancellation() {
     loom::model(|| {
@@ -182,18 +182,12 @@ fn an_event_against_a_cancellation() {
         let happens = thread::spawn(move || event.happens());
         let frame = Frame::new(&events);
         let shared = unsafe { &*frame };
-        let waiter = Waiter::new();
-        let reader = Node::new(&raw const waiter, 0, Role::Notify, ptr::null_mut());
-        if matches!(unsafe { shared.gathering.read(&reader) }, Read::Listed) {
-            // A task's own worker does the same before the task continues.
-            if waiter.claim(CANCELLED) {
-                shared.gathering.leave(&reader);
-            } else {
-                assert_eq!(waiter.park(None, Mode::Uninterruptible), WOKEN);
-            }
-            // Whether or not the wait was cancelled, the entry that was noted is there for the next
-            // read.
-            assert_eq!(shared.next(), Some(0));
+        crate::park::set_limits(&AT_ONCE);
+        match shared.gathering.read(Mode::Cancellable) {
+            Read::Entry(key) => assert_eq!(key.addr(), 0),
+            // The entry is there for the next read.
+            Read::Cancelled => assert_eq!(shared.next(), Some(0)),
+            Read::Nothing => unreachable!("one entry is open"),
         }
         Frame::close(frame);
         happens.join().unwrap();

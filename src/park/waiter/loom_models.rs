@@ -3,13 +3,15 @@
 
 use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{CANCELLED, Mode, TIMED_OUT, WOKEN, Waiter};
+use super::{CANCELLED, WOKEN, Waiter, What};
 use crate::base::local;
 use crate::base::sync::{Signal, SpinLock};
 use crate::park::host::{Host, enter_host};
+use crate::park::{Mode, Outcome};
 
 /// A frame with a wait, and the list in which other threads find it.
 struct Shared {
@@ -23,6 +25,11 @@ unsafe impl Send for Shared {}
 
 fn share(waiter: *const Waiter) -> Arc<Shared> {
     Arc::new(Shared { found: SpinLock::new(waiter), gift: UnsafeCell::new(0) })
+}
+
+fn new_waiter() -> Waiter {
+    static WHAT: What = What::new("a model");
+    Waiter::new(&WHAT, std::ptr::null(), 0, Location::caller(), None)
 }
 
 /// Finds the waiter, claims it under the lock, gives, and unparks it.
@@ -43,16 +50,17 @@ fn wake(shared: &Shared, gift: u32) {
 #[test]
 fn of_two_rivals_one_wins_and_its_gift_arrives() {
     loom::model(|| {
-        let waiter = Box::into_raw(Box::new(Waiter::new()));
+        let waiter = Box::into_raw(Box::new(new_waiter()));
         let shared = share(waiter);
         let threads = [1, 2].map(|gift| {
             let shared = Arc::clone(&shared);
             thread::spawn(move || wake(&shared, gift))
         });
-        let mut waiter = unsafe { Box::from_raw(waiter) };
+        let waiter = unsafe { Box::from_raw(waiter) };
         let outcome = unsafe { &*(&raw const *waiter) }.park(None, Mode::Uninterruptible);
-        waiter.gone();
-        shared.gift.with(|gift| assert_eq!(WOKEN + unsafe { *gift }, outcome));
+        drop(waiter);
+        let Outcome::Woken(arm) = outcome else { unreachable!("there is no other end") };
+        shared.gift.with(|gift| assert_eq!(unsafe { *gift }, arm));
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }
@@ -60,20 +68,20 @@ fn of_two_rivals_one_wins_and_its_gift_arrives() {
 #[test]
 fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
     loom::model(|| {
-        let waiter = Box::into_raw(Box::new(Waiter::new()));
+        let waiter = Box::into_raw(Box::new(new_waiter()));
         let shared = share(waiter);
         let other = Arc::clone(&shared);
         let thread = thread::spawn(move || wake(&other, 1));
-        let mut waiter = unsafe { Box::from_raw(waiter) };
+        let waiter = unsafe { Box::from_raw(waiter) };
         let outcome =
             unsafe { &*(&raw const *waiter) }.park(Some(Instant::now()), Mode::Uninterruptible);
-        if outcome == TIMED_OUT {
+        if let Outcome::TimedOut(()) = outcome {
             *shared.found.lock() = std::ptr::null();
         } else {
-            assert_eq!(outcome, WOKEN + 1);
+            assert!(matches!(outcome, Outcome::Woken(1)));
             shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
         }
-        waiter.gone();
+        drop(waiter);
         thread.join().unwrap();
     });
 }
@@ -82,7 +90,7 @@ fn a_deadline_against_a_wake_and_the_frame_goes_after_both() {
 fn at_home(model: impl FnOnce(*mut Waiter, Arc<Shared>)) {
     let worker = 0_u8;
     local::with(|local| local.worker.set((&raw const worker).cast()));
-    let waiter = Box::into_raw(Box::new(Waiter::new()));
+    let waiter = Box::into_raw(Box::new(new_waiter()));
     model(waiter, share(waiter));
     drop(unsafe { Box::from_raw(waiter) });
     local::with(|local| local.worker.set(std::ptr::null()));
@@ -124,12 +132,12 @@ fn in_line_a_cancellation_by_its_own_worker_may_come_first() {
 
 /// A host whose tasks are signals, which are raised when the task is runnable.
 static HOST: Host = Host {
-    park: |_, _, _| {},
     unpark: |task| unsafe { &*task.cast::<Signal>() }.raise(),
+    is_cancelled: || false,
+    park_until: |_, _, _| {},
     may_listen: || false,
     listen: |_| {},
     leave: || {},
-    trace_and_park: || {},
     yield_now: || {},
     out_of_budget: || {},
     blocks: |_| {},
@@ -144,12 +152,12 @@ fn listening(model: impl FnOnce(&Waiter, &Signal, Arc<Shared>) -> JoinHandle<()>
         local.task.set((&raw const *task).cast());
         local.listens.set(true);
     });
-    let mut waiter = Box::new(Waiter::new());
-    assert!(waiter.prepare_to_listen());
+    let mut waiter = Box::new(new_waiter());
+    assert!(waiter.become_listener());
     let waiter = Box::into_raw(waiter);
     let other = model(unsafe { &*waiter }, &task, share(waiter));
-    let mut waiter = unsafe { Box::from_raw(waiter) };
-    waiter.gone();
+    let waiter = unsafe { Box::from_raw(waiter) };
+    drop(waiter);
     other.join().unwrap();
     local::with(|local| {
         local.task.set(std::ptr::null());
@@ -163,11 +171,8 @@ fn a_listener_hears_or_parks_and_then_is_made_runnable() {
         listening(|waiter, task, shared| {
             let other = Arc::clone(&shared);
             let other = thread::spawn(move || wake(&other, 1));
-            let outcome = waiter.listen().unwrap_or_else(|| {
-                assert!(task.wait(None));
-                waiter.outcome()
-            });
-            assert_eq!(outcome, WOKEN + 1);
+            assert!(waiter.listen() || task.wait(None));
+            assert_eq!(waiter.outcome(), WOKEN + 1);
             shared.gift.with(|gift| assert_eq!(unsafe { *gift }, 1));
             other
         });
@@ -181,7 +186,7 @@ fn a_listener_that_has_parked_may_be_cancelled() {
             let other = Arc::clone(&shared);
             let other = thread::spawn(move || wake(&other, 1));
             // A cancellation is a claim by the task's own worker, which needs no message.
-            let parked = waiter.listen().is_none();
+            let parked = !waiter.listen();
             if parked && waiter.claim(CANCELLED) {
                 *shared.found.lock() = std::ptr::null();
                 return other;

@@ -217,7 +217,7 @@ fn a_request_through_a_node_that_was_reached_from_below_is_seen_or_told() {
 #[test]
 fn a_request_to_a_limit_that_was_reached_from_below_is_seen_or_told() {
     before_the_first_wait(true, |task, _| {
-        let limit = unsafe { &*task.running().node_top.get() };
+        let limit = unsafe { &*task.running().node_top() };
         unsafe { cancel::reach(limit) };
         cancel::cancel(limit, CancelReason::Deadline);
     });

@@ -16,7 +16,7 @@ use crate::task::Header;
 pub(in crate::scope) fn perform(task: *const Header) {
     let header = unsafe { &*task };
     header.started.store(true, Ordering::Relaxed);
-    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.ended);
+    let (scope, daemon, ended) = (header.scope, header.daemon, header.vtable.upcalls.ended);
     let released = unsafe { (header.vtable.run)(task) };
     if !released {
         unsafe { Header::release(task) };
@@ -44,9 +44,6 @@ pub(in crate::scope) fn with_core(body: impl FnOnce(&'static ScopeCore)) {
     let mut core = unsafe { Box::from_raw(core) };
     // Loom reports an error if an access by a child is not ordered before this one.
     core.count.with_mut(|_| ());
-    if let Some(waiter) = core.waiter.get_mut() {
-        waiter.gone();
-    }
 }
 
 struct Writes(Arc<UnsafeCell<u32>>);

@@ -6,8 +6,9 @@ use super::{kinds, until_on};
 use crate::support::{HOUR, everywhere, ms};
 use ecru::Source;
 use ecru::channel::{
-    self, RecvTimeoutError, SendError, SendTimeoutError, TryRecvError, TrySendError,
+    self, RecvTimeoutError, Select, SendError, SendTimeoutError, TryRecvError, TrySendError,
 };
+use ecru::{no_suspend, select};
 
 /// - given: a full channel
 /// - when: `send_timeout` and `send_deadline` are called
@@ -212,4 +213,22 @@ fn channel_58_overfill_of_a_reserved_oneshot() {
     assert_eq!(sender.overfill(2), Err(SendError::Disconnected(2)));
     assert_eq!(selected.send(&sender, 1), Ok(()));
     assert_eq!(receiver.iter().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn channel_58_overfill_leaves_a_reserved_place() {
+    let (sender, receiver) = channel::bounded(1);
+    let sent = select! {
+        send(sender, { sender.overfill(1).unwrap(); 2 }) -> sent => sent,
+        default => unreachable!("there is room"),
+    };
+    assert_eq!((sent, receiver.len()), (Ok(()), 2));
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1, 2]);
+
+    let mut select = Select::new();
+    select.send(&sender);
+    let selected = select.select();
+    sender.overfill(3).unwrap();
+    assert_eq!(no_suspend(|| selected.send(&sender, 4)), Ok(()));
+    assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [3, 4]);
 }

@@ -222,6 +222,24 @@ fn source_16_a_predicate_s_panic_is_the_waiter_s() {
 /// - when: it is called
 /// - then: it panics, as any wait under `no_suspend`; nothing is lost
 #[test]
+fn source_46_a_mapping_s_panic_after_a_wait_is_the_waiter_s() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(1);
+        let (payload, sent) = side.both(
+            || {
+                let fragile = (&receiver).map(|_: Result<u32, RecvError>| quiet_panic("fragile"));
+                catch_unwind(AssertUnwindSafe(|| fragile.wait())).unwrap_err()
+            },
+            || {
+                side.pause();
+                sender.send(1)
+            },
+        );
+        assert_eq!((text_of(&*payload), sent), ("fragile", Ok(())));
+    });
+}
+
+#[test]
 fn source_17_predicates_must_not_wait() {
     everywhere(|_| {
         let (sender, receiver) = channel::unbounded();
