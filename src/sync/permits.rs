@@ -15,7 +15,7 @@
 //!
 //! | role of a node | waiter | claimed with |
 //! |---|---|---|
-//! | `Slot` | a wait for permits alone | `WOKEN`: it has all permits; `LOOK_AGAIN`: notified |
+//! | `Slot` | a wait for permits alone | `Woken`: it has all permits; `Again`: notified |
 //! | `Take` | an arm of a select or race | its permit in `reserved`; if 0, it looks again |
 //! | `Notify` | a source written by a user | nothing; one permit is left free for it |
 //!
