@@ -25,8 +25,8 @@ use crate::park::{Node, Queue, Role, Woken};
 /// N2: the node is the `Slot` or `Meet` node of a receiver of `T`s. The caller has just claimed it.
 #[inline(always)]
 unsafe fn write_to<T>(receiver: &Node, value: T, woken: &mut Woken) {
-    // SAFETY: N2: such a node points to a place for a `T`, and the claim gives this thread access to
-    // it.
+    // SAFETY: N2: such a node points to a place for a `T`, and the claim allows this thread to
+    // write there.
     unsafe { receiver.data.cast::<T>().write(value) };
     woken.push(receiver);
 }

@@ -26,11 +26,18 @@ impl<T> ChannelGuard<'_, T> {
     }
 
     /// Restores the invariants after a value has left the buffer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn took(&mut self) {
         if !self.state.senders.is_empty() || !self.receivers.is_empty() || self.state.is_closed() {
-            self.settle();
+            self.settle_after_take();
         }
+    }
+
+    /// Is apart from [`ChannelGuard::settle`] because a receive without waiters is laid out best if
+    /// this call counts as rare.
+    #[cold]
+    fn settle_after_take(&mut self) {
+        self.settle();
     }
 
     /// Restores the invariants.
