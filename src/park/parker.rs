@@ -58,7 +58,7 @@ impl Parker {
     }
 
     /// Returns the running task's parker, or `None` on a plain thread.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn current<'a>() -> Option<&'a Parker> {
         let task = local::with(|local| local.task.get()).cast::<*const Parker>();
         // SAFETY: T7: the cell names the running task, whose first field points to its parker.
@@ -111,7 +111,7 @@ impl Parker {
     }
 
     /// Returns whether the wait must not begin, because the task has been cancelled.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn is_cancelled(&self, mode: Mode) -> bool {
         matches!(mode, Mode::Cancellable) && self.is_clear.get() == 0 && self.ask()
     }
@@ -128,19 +128,19 @@ impl Parker {
     }
 
     /// Records what the task is about to wait for.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn park_on(&self, waiter: &Waiter) {
         self.parked_on.set(waiter);
     }
 
     /// Returns the switch that parks the task.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn switch(&self) -> Switch {
         Switch { suspender: NonNull::new(self.suspender.get().cast_mut()) }
     }
 
     /// Records that the task is not parked any more. The task has just been resumed.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn resumed(&self) {
         if !self.asked.get().is_null() {
             self.trace_and_park();
@@ -189,7 +189,7 @@ pub(crate) struct Switch {
 impl Switch {
     /// Switches away until the task is resumed. Neither this nor the functions around it return
     /// before that: see [`in_halves`](super::in_halves).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn go(&self) {
         match self.suspender {
             // SAFETY: T1: the running task's suspender is on its own stack.

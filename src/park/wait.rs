@@ -93,7 +93,7 @@ pub(crate) enum Outcome<L> {
 
 impl Outcome<()> {
     /// Calls `withdraw` unless the wait ended through the registration.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn withdrawn<L>(self, withdraw: impl FnOnce() -> L) -> Outcome<L> {
         let ended = match self {
             Outcome::Woken(arm) => return Outcome::Woken(arm),
@@ -148,7 +148,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Creates a wait without a deadline, in the role `Notify`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new(what: &'static What, mode: Mode) -> Wait {
         Wait {
             what,
@@ -162,7 +162,7 @@ impl Wait {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     fn waiter(&self) -> Waiter {
         let at = match self.at {
@@ -182,7 +182,7 @@ impl Wait {
     #[inline]
     #[track_caller]
     pub(crate) fn in_line<L>(
-        self,
+        &self,
         locked: L,
         line: impl Fn(&L) -> &Queue,
         unlocked: impl FnOnce(),
@@ -210,10 +210,10 @@ impl Wait {
     ///
     /// The node stays in place until a claim through it has been acknowledged or `withdraw` has
     /// returned (N1).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(crate) fn registered<L, M>(
-        self,
+        &self,
         locked: L,
         register: impl FnOnce(L, &Node),
         withdraw: impl FnOnce(&Node) -> M,
@@ -234,9 +234,9 @@ impl Wait {
     /// mode is not [`Mode::Cancellable`].
     ///
     /// If `register` panics, the process is aborted, because the pointer could not be taken back.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
-    pub(crate) fn single<T>(self, shared: T, register: impl FnOnce(&Single<T>)) -> T {
+    pub(crate) fn single<T>(&self, shared: T, register: impl FnOnce(&Single<T>)) -> T {
         let registered = self.single_unless(shared, |single| {
             register(single);
             Ok::<(), Infallible>(())
@@ -251,10 +251,10 @@ impl Wait {
     ///
     /// # Errors
     /// Returns the error of `register`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(crate) fn single_unless<T, E>(
-        self,
+        &self,
         shared: T,
         register: impl FnOnce(&Single<T>) -> Result<(), E>,
     ) -> Result<T, E> {
@@ -271,16 +271,16 @@ impl Wait {
     /// Waits without a registration, until the deadline or a cancellation.
     #[inline]
     #[track_caller]
-    pub(crate) fn alone(self) -> Outcome<()> {
+    pub(crate) fn alone(&self) -> Outcome<()> {
         park(&self.waiter(), self.deadline, self.mode)
     }
 
     /// Calls `body` with a waiter that it may register in any number of lines (N1), and with which
     /// it parks by [`Waiter::park`]. Before `body` returns or unwinds, it withdraws all
     /// registrations, and calls [`Waiter::abandon`] before if it has not parked.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
-    pub(crate) fn for_many<R>(self, body: impl FnOnce(&Waiter) -> R) -> R {
+    pub(crate) fn for_many<R>(&self, body: impl FnOnce(&Waiter) -> R) -> R {
         body(&self.waiter())
     }
 }
@@ -293,14 +293,14 @@ struct Registered<'w, L, W: FnOnce() -> L> {
 
 impl<L, W: FnOnce() -> L> Registered<'_, L, W> {
     /// Returns the function that withdraws the registration later.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn stays(mut self) -> W {
         self.withdraw.take().expect("only taken here")
     }
 }
 
 impl<L, W: FnOnce() -> L> Drop for Registered<'_, L, W> {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn drop(&mut self) {
         if let Some(withdraw) = self.withdraw.take() {
             self.waiter.abandon();
@@ -366,7 +366,7 @@ impl Waiter {
     }
 
     /// Parks until the wait is over. The caller then withdraws all registrations.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
         park(self, deadline, mode)
     }
@@ -416,7 +416,7 @@ impl Waiter {
     }
 
     /// Returns how the wait ended. It is over, and was not aborted.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn ended(&self) -> Outcome<()> {
         match self.outcome() {
             WOKEN => Outcome::Woken(0),
@@ -455,7 +455,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N1: only the caller uses the place at `at`, and its previous content is not used any more.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(crate) unsafe fn put(
         at: *mut Waiting<T>,
@@ -484,7 +484,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N1: there is a wait at `at` as long as the result is used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn node<'w>(at: *mut Waiting<T>) -> &'w Node {
         // SAFETY: N1, the caller's promise.
         unsafe { &(*at).node }
@@ -495,7 +495,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N1: there is a wait at `at`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn begin(at: *mut Waiting<T>) -> Result<Switch, Outcome<()>> {
         // SAFETY: N1, the caller's promise.
         begin(unsafe { &(*at).waiter }, None, Mode::Cancellable)
@@ -505,7 +505,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N1: [`Waiting::begin`] has returned a switch, which has been made.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn end(at: *mut Waiting<T>) -> Outcome<()> {
         // SAFETY: N1, the caller's promise.
         end(unsafe { &(*at).waiter })
@@ -533,7 +533,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N1: only the caller uses the place at `at`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn leave(at: *mut Waiting<T>, value: T) {
         // SAFETY: N1, the caller's promise.
         let place = unsafe { &raw mut (*at).value };
@@ -545,7 +545,7 @@ impl<T> Waiting<T> {
     ///
     /// # Safety
     /// N2: the value is there, and only this call moves it out.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn take(at: *mut Waiting<T>) -> T {
         // SAFETY: N2, the caller's promise.
         let place = unsafe { &raw const (*at).value };
@@ -562,7 +562,7 @@ pub(crate) enum Begun<R> {
 }
 
 /// Executes both halves of a wait, with the switch between them inlined into the caller.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn in_halves<R>(begun: Begun<R>, end: impl FnOnce() -> R) -> R {
     match begun {
         Begun::Done(result) => result,
@@ -604,9 +604,14 @@ impl Unattended {
 
 /// Parks the current task or thread until the wait is over, or until `deadline`.
 ///
-/// Always inlined, because each return between two switches is mispredicted.
-#[inline(always)]
+/// Always inlined, because each return between two switches is mispredicted. Without optimization,
+/// an inlined function would only add its variables to the caller's frame, which stays on the stack
+/// while the task is parked.
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
+    if let (Some(_), Some(parker)) = (deadline, Parker::current()) {
+        return park_and_count(parker, waiter, deadline, mode);
+    }
     match begin(waiter, deadline, mode) {
         Err(outcome) => outcome,
         Ok(switch) => {
@@ -616,13 +621,14 @@ fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
     }
 }
 
-/// The first half of parking. Returns an error, the outcome, if the wait is over.
-#[inline(always)]
+/// The first half of parking. A task has no deadline here. Returns an error, the outcome, if the
+/// wait is over.
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn begin(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Result<Switch, Outcome<()>> {
     let Some(parker) = Parker::current() else {
         return Err(block(waiter, deadline, mode));
     };
-    if deadline.is_some() || thread::panicking() {
+    if thread::panicking() {
         return Err(park_and_count(parker, waiter, deadline, mode));
     }
     if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
@@ -633,7 +639,7 @@ fn begin(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Result<Switc
 }
 
 /// The second half of parking.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn end(waiter: &Waiter) -> Outcome<()> {
     if let Some(parker) = Parker::current() {
         parker.resumed();
@@ -654,17 +660,20 @@ fn park_and_count(
         return Outcome::Cancelled(());
     }
     parker.park_on(waiter);
-    while_parked(|| match (deadline, host()) {
+    let unwinding = thread::panicking();
+    begin_parked(unwinding);
+    match (deadline, host()) {
         (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
         _ => parker.wait_out(),
-    });
+    }
+    end_parked(unwinding);
     parker.resumed();
     waiter.ended()
 }
 
 /// Switches away from the running task, or runs another task on top of it. If the thread is
 /// panicking, the task counts as unwinding meanwhile: see [`panics`].
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
     let unwinding = thread::panicking();
     begin_parked(unwinding);
@@ -676,7 +685,7 @@ pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
 
 /// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
 /// `unwinding` is whether the thread is panicking, for both halves.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn begin_parked(unwinding: bool) {
     if unwinding {
         panics::leave_behind();
@@ -684,7 +693,7 @@ pub(crate) fn begin_parked(unwinding: bool) {
 }
 
 /// The second half of [`while_parked`].
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn end_parked(unwinding: bool) {
     if unwinding {
         panics::take_up();

@@ -117,7 +117,7 @@ unsafe impl Send for Waiter {}
 impl Waiter {
     /// Creates a pending wait of the current task, or of this thread if no task is running. Only
     /// [`super::wait`] calls this. `at` is the place of the waiting call.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn new(
         what: &'static What,
         object: *const (),

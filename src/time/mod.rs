@@ -85,9 +85,9 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
         yield_now()?;
         return Ok(());
     }
-    match (Wait { deadline, ..Wait::new(const { &What::new("time to pass") }, Mode::Cancellable) })
-        .alone()
-    {
+    let mut wait = Wait::new(const { &What::new("time to pass") }, Mode::Cancellable);
+    wait.deadline = deadline;
+    match wait.alone() {
         Outcome::TimedOut(()) => Ok(()),
         _ => Err(task::cancelled_wait()),
     }
