@@ -7,9 +7,8 @@
 //! - A *driver* ([`Driver`]) carries out the ops of one worker, on that worker's thread. It knows
 //!   neither tasks nor sockets.
 //! - An *attempt* is the op's system call in a form that does not wait.
-//!
-//! - A [`request`](request()) is a call to the kernel that needs no driver, because it does not wait
-//!   for another task, process or machine. The module [`request`](mod@request) lists them.
+//! - A [*request*](mod@request) is a call to the kernel that needs no op, because it does not wait
+//!   for another task, process or machine. It is made by [`request`](fn@request).
 //!
 //! # Protocol
 //! 1. The caller first calls [`at_once`], which needs no driver and is inlined. It attempts the op,

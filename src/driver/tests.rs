@@ -547,6 +547,31 @@ fn cancelling_reads_at_random_moments_loses_no_byte_and_writes_none_late() {
 }
 
 #[test]
+fn a_thread_without_a_worker_waits_for_its_op() {
+    let mut driver = Thread::default();
+    let (ours, mut theirs) = pair();
+    let fd = named(&ours);
+    let mut buffer = [0; 8];
+    let op = recv(fd, &mut buffer);
+    submit(&mut driver, &op, 1);
+    let mut completions = Vec::new();
+    driver.poll(Wait::Poll, &mut completions).unwrap();
+    driver.poll(Wait::For(Duration::from_millis(1)), &mut completions).unwrap();
+    assert_eq!((completions.len(), driver.in_flight()), (0, 1));
+    theirs.write_all(b"hello").unwrap();
+    assert_eq!(collect(&mut driver, 1)[0], Completion { token: Token::new(1), result: 5 });
+    submit(&mut driver, &op, 2);
+    cancel(&mut driver, 1);
+    assert_eq!(driver.in_flight(), 1);
+    cancel(&mut driver, 2);
+    assert_eq!(collect(&mut driver, 1)[0].result, Completion::CANCELLED);
+    let call = FileCall::Sync { data_only: false };
+    let op = FileOp { fd, call, offset: CURSOR, backing: Backing::Device, at_once: 0 };
+    assert!(matches!(start(&mut driver, &Op::File(op), 3, false), Started::Blocking));
+    assert_eq!(driver.in_flight(), 0);
+}
+
+#[test]
 fn a_signal_ends_a_wait_early_and_is_no_error() {
     extern "C" fn ignore(_: i32) {}
     // SAFETY: zeroes are a valid action, with an empty mask and no flags, so without SA_RESTART.

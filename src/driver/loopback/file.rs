@@ -1,4 +1,5 @@
 //! The files of the `loopback` driver: ends of pipes, sockets and listeners.
+#![expect(unsafe_code, reason = "accesses memory that ops lend")]
 
 use super::network::{self, Listening, Network};
 use super::{Watcher, lock};

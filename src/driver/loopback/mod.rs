@@ -17,7 +17,7 @@
 //! 3. A change takes the watchers of that side out of the file, puts their ops into the inboxes of
 //!    their drivers, and wakes these. A driver that is told leaves the watcher again, and attempts
 //!    the op, until the op ends.
-#![expect(unsafe_code, reason = "implements an unsafe method, and accesses memory lent by ops")]
+#![expect(unsafe_code, reason = "implements an unsafe method")]
 
 mod file;
 mod network;

@@ -1,4 +1,5 @@
 //! The networks of the `loopback` driver.
+#![expect(unsafe_code, reason = "reads and writes addresses in memory that ops lend")]
 
 use super::file::{Connection, File, Socket, tell, would_block};
 use super::{Watcher, lock};

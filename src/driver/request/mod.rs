@@ -3,7 +3,7 @@
 //! too. The caller decides on which thread it makes such a request.
 //!
 //! - A [`Request`](perform::Request) is a struct with the arguments of one call, and names the type
-//!   of the answer. It is made by [`request`](super::request), and in no other way.
+//!   of the answer. It is made by [`request`](fn@super::request), and in no other way.
 //! - `socket`, `option`: sockets. `name`: host names.
 //! - `descriptor`, `pipe`: descriptors of any kind, pipes and other means of notification.
 //! - `file`, `path`, `directory`: open files, the names of files, and lists of names.

@@ -1,6 +1,7 @@
 //! What a program sees of TCP and of pipes is the same on each driver. The drivers of the kernel
 //! are compared with `loopback`, whose files lie in memory.
 
+use crate::base::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::driver::DriverKind;
 use crate::driver::loopback::Network;
 use crate::io::{PipeReader, PipeWriter, in_memory as pipe_in_memory, pipe};
@@ -11,7 +12,6 @@ use crate::task::Cancelled;
 use crate::time::{sleep, yield_now};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Where the sockets and pipes of a test live.
