@@ -1,5 +1,6 @@
 //! Retrying what has failed.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use super::delay::Delay;
@@ -115,18 +116,12 @@ impl Retry {
     /// Each pause is a cancellation point. A success is returned even if a cancellation came before
     /// it.
     #[track_caller]
-    pub fn until_ok<T, E, F>(&self, mut op: F) -> Result<T, E>
+    pub fn until_ok<T, E, F>(&self, op: F) -> Result<T, E>
     where
         F: FnMut() -> Result<T, E>,
         E: From<Cancelled>,
     {
-        let mut row = Row::default();
-        loop {
-            match op() {
-                Ok(value) => return Ok(value),
-                Err(error) => self.failed(&mut row, error)?,
-            }
-        }
+        self.run(op, Some)
     }
 
     /// Runs `op` repeatedly, also after a success, until the consecutive failures exceed the limit.
@@ -156,49 +151,40 @@ impl Retry {
     /// assert!(left.is_empty());
     /// ```
     #[track_caller]
-    pub fn repeat<T, E, F>(&self, mut op: F) -> E
+    pub fn repeat<T, E, F>(&self, op: F) -> E
     where
         F: FnMut() -> Result<T, E>,
         E: From<Cancelled>,
     {
-        let mut row = Row::default();
+        let Err(error) = self.run(op, |_| None::<Infallible>);
+        error
+    }
+
+    /// Runs `op` until `keep` returns a value for a success, or until a failure is not retried.
+    #[track_caller]
+    fn run<T, E: From<Cancelled>, K>(
+        &self,
+        mut op: impl FnMut() -> Result<T, E>,
+        keep: impl Fn(T) -> Option<K>,
+    ) -> Result<K, E> {
+        // The number of consecutive failures, and the length of the last pause.
+        let (mut failures, mut pause) = (0_u32, Duration::ZERO);
         loop {
-            let next = match op() {
-                Ok(value) => {
-                    drop(value);
-                    row.failures = 0;
-                    self.pause(&mut row).map_err(E::from)
+            match op() {
+                Ok(value) => match keep(value) {
+                    Some(kept) => return Ok(kept),
+                    None => failures = 0,
+                },
+                Err(error) => {
+                    failures = failures.saturating_add(1);
+                    let too_often = self.max_failures.is_some_and(|most| failures > most);
+                    if too_often || task::is_cancelled() {
+                        return Err(error);
+                    }
                 }
-                Err(error) => self.failed(&mut row, error),
-            };
-            if let Err(error) = next {
-                return error;
             }
+            pause = self.delay.pause_after(failures, pause, self.jitter);
+            time::sleep(pause)?;
         }
     }
-
-    /// Returns the failure if it is not retried, or pauses.
-    #[track_caller]
-    fn failed<E: From<Cancelled>>(&self, row: &mut Row, error: E) -> Result<(), E> {
-        row.failures = row.failures.saturating_add(1);
-        let too_often = self.max_failures.is_some_and(|most| row.failures > most);
-        if too_often || task::is_cancelled() {
-            return Err(error);
-        }
-        drop(error);
-        Ok(self.pause(row)?)
-    }
-
-    #[track_caller]
-    fn pause(&self, row: &mut Row) -> Result<(), Cancelled> {
-        row.last_pause = self.delay.pause_after(row.failures, row.last_pause, self.jitter);
-        time::sleep(row.last_pause)
-    }
-}
-
-/// The number of consecutive failures, and the length of the last pause.
-#[derive(Debug, Default)]
-struct Row {
-    failures: u32,
-    last_pause: Duration,
 }
