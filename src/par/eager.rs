@@ -4,9 +4,10 @@ use std::panic;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::window::{Place, Window};
+use super::engine;
+use super::window::Window;
 use crate::base::clock;
-use crate::scope::{self, JoinError, JoinHandle, Scope};
+use crate::scope;
 
 /// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
 /// the order of the items.
@@ -36,13 +37,7 @@ where
     F: Fn(I::Item) -> R + Sync,
 {
     let f = &f;
-    scope::scope(|s| {
-        let handles: Vec<_> = items.into_iter().map(|item| spawn(s, move || f(item))).collect();
-        handles.iter().map(value).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .map(or_resume)
-    .collect()
+    engine::all(items.into_iter().map(|item| move || f(item)))
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in its own task. Returns the
@@ -72,26 +67,7 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
-    let (f, places) = (&f, &Window::new(window));
-    scope::scope(|s| {
-        let mut handles = Vec::new();
-        let mut items = items.into_iter();
-        loop {
-            // The place comes before the item, so no item is taken before it can be run.
-            places.enter();
-            let place = Place(places);
-            let Some(item) = items.next() else { break };
-            handles.push(spawn(s, move || {
-                let _place = place;
-                f(item)
-            }));
-        }
-        handles.iter().map(value).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .map(or_resume)
-    .collect()
+    engine::all(Window::new(window).jobs(items.into_iter(), &f))
 }
 
 /// Calls `f` for every item until `deadline`, each in its own task, all concurrently. Returns the
@@ -131,21 +107,10 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    let f = &f;
-    let has_passed = || deadline <= clock::now();
-    // An item may come, or its task may start, only after the deadline.
-    let call = |item| {
-        if has_passed() { None } else { scope::timeout_at(deadline, || f(item)).ok() }
-    };
-    let call = &call;
-    scope::scope(|s| {
-        let start = |item| (!has_passed()).then(|| spawn(s, move || call(item)));
-        let handles: Vec<_> = items.into_iter().map(start).collect();
-        handles.iter().map(|handle| handle.as_ref().map(value)).collect::<Vec<_>>()
+    // The deadline may have passed before the item was taken, or before its task started.
+    map(items, |item| {
+        if deadline <= clock::now() { None } else { scope::timeout_at(deadline, || f(item)).ok() }
     })
-    .into_iter()
-    .map(|result| result.and_then(or_resume))
-    .collect()
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own.
@@ -174,52 +139,17 @@ where
     I: IntoIterator<Item: Send>,
     F: Fn(I::Item) + Sync,
 {
-    assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
-    let (f, places) = (&f, &Window::new(window));
     // Only one panic payload is kept, not a result for each item, because there may be very many
     // items.
-    let first_panic = &Mutex::new(None);
-    scope::scope(|s| {
-        let mut items = items.into_iter();
-        loop {
-            places.enter();
-            let place = Place(places);
-            let Some(item) = items.next() else { break };
-            drop(spawn(s, move || {
-                let _place = place;
-                if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
-                    first_panic
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(payload);
-                }
-            }));
+    let first_panic = Mutex::new(None);
+    let first_panic = || first_panic.lock().unwrap_or_else(PoisonError::into_inner);
+    let f = |item| {
+        if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
+            first_panic().get_or_insert(payload);
         }
-    });
-    if let Some(payload) = first_panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
+    };
+    engine::each(Window::new(window).jobs(items.into_iter(), &f));
+    if let Some(payload) = first_panic().take() {
         panic::resume_unwind(payload);
-    }
-}
-
-#[track_caller]
-fn spawn<'scope, R: Send + 'scope>(
-    s: &'scope Scope<'scope, '_>,
-    f: impl FnOnce() -> R + Send + 'scope,
-) -> JoinHandle<'scope, R> {
-    s.spawn_always(f)
-}
-
-/// Waits for the result of an item, even if the caller has been cancelled.
-fn value<R>(handle: &JoinHandle<'_, R>) -> Result<R, JoinError> {
-    scope::shield(|| handle.join())
-}
-
-fn or_resume<R>(result: Result<R, JoinError>) -> R {
-    match result {
-        Ok(value) => value,
-        Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
-        Err(other) => {
-            unreachable!("an item always begins and is joined once under a shield: {other}")
-        }
     }
 }

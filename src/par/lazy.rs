@@ -2,7 +2,10 @@
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
+use std::marker::PhantomData;
+use std::sync::Arc;
 
+use super::engine::{job, refuse_zero};
 use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
 
 impl<'scope> Scope<'scope, '_> {
@@ -26,12 +29,8 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
-        let spawn = |item| {
-            let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
-        };
-        Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
+        let f = Arc::new(f);
+        Mapped { handles: items.into_iter().map(|item| self.spawn(job(&f, item))).collect() }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -63,12 +62,8 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
-        let spawn = move |item| {
-            let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
-        };
-        MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
+        let f = Arc::new(f);
+        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn(job(&f, item)))
     }
 
     /// Calls `f` for every item, in chunks of `n`, and returns a lazy iterator of handles. A chunk
@@ -102,7 +97,7 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        assert!(n > 0, "a chunk of 0 items would never start a task; pass at least 1");
+        refuse_zero("a chunk of 0 items", n);
         Chunks { inner: self.map_buffered(n, items, f) }
     }
 }
@@ -135,12 +130,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
-        let spawn = |item| {
-            let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
-        };
-        Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
+        let f = Arc::new(f);
+        Mapped { handles: items.into_iter().map(|item| self.spawn(job(&f, item))).collect() }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -185,12 +176,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
-        let spawn = move |item| {
-            let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
-        };
-        MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
+        let f = Arc::new(f);
+        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn(job(&f, item)))
     }
 }
 
@@ -199,24 +186,23 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
 /// If the caller is cancelled, it returns [`JoinError::CallerCancelled`] once and then ends.
 #[derive(Debug)]
 pub struct Mapped<'scope, R> {
+    /// The tasks whose results have not been read.
     handles: VecDeque<JoinHandle<'scope, R>>,
-    ended: bool,
 }
 
 impl<R> Iterator for Mapped<'_, R> {
     type Item = Result<R, JoinError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
         let result = self.handles.pop_front()?.join();
-        self.ended = matches!(result, Err(JoinError::CallerCancelled));
+        if let Err(JoinError::CallerCancelled) = result {
+            self.handles.clear();
+        }
         Some(result)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        if self.ended { (0, Some(0)) } else { (0, Some(self.handles.len())) }
+        (0, Some(self.handles.len()))
     }
 }
 
@@ -232,33 +218,32 @@ type Spawn<'scope, T, R> = Box<dyn Fn(T) -> JoinHandle<'scope, R> + 'scope>;
 pub struct MappedBuffered<'scope, I: Iterator, F, R> {
     items: I,
     spawn: Spawn<'scope, I::Item, R>,
-    handles: VecDeque<JoinHandle<'scope, R>>,
+    started: Mapped<'scope, R>,
     window: usize,
-    ended: bool,
-    _f: std::marker::PhantomData<fn() -> F>,
+    _f: PhantomData<fn() -> F>,
 }
 
 impl<'scope, I: Iterator, F, R> MappedBuffered<'scope, I, F, R> {
     #[track_caller]
-    fn new(window: usize, items: I, spawn: Spawn<'scope, I::Item, R>) -> Self {
-        assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
-        let (handles, _f) = (VecDeque::new(), std::marker::PhantomData);
-        MappedBuffered { items, spawn, handles, window, ended: false, _f }
+    fn new(
+        window: usize,
+        items: I,
+        spawn: impl Fn(I::Item) -> JoinHandle<'scope, R> + 'scope,
+    ) -> Self {
+        refuse_zero("a window of 0", window);
+        let started = Mapped { handles: VecDeque::new() };
+        MappedBuffered { items, spawn: Box::new(spawn), started, window, _f: PhantomData }
     }
 
     /// Fills the window. After the first `None` of the items it never takes another one.
     fn fill(&mut self) {
-        while self.window > self.handles.len() {
+        while self.window > self.started.handles.len() {
             let Some(item) = self.items.next() else {
                 self.window = 0;
                 return;
             };
-            self.handles.push_back((self.spawn)(item));
+            self.started.handles.push_back((self.spawn)(item));
         }
-    }
-
-    fn next_handle(&mut self) -> Option<JoinHandle<'scope, R>> {
-        if self.ended { None } else { self.handles.pop_front() }
     }
 }
 
@@ -266,13 +251,12 @@ impl<I: Iterator, F, R> Iterator for MappedBuffered<'_, I, F, R> {
     type Item = Result<R, JoinError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ended {
-            return None;
-        }
         self.fill();
-        let result = self.next_handle()?.join();
-        self.ended = matches!(result, Err(JoinError::CallerCancelled));
-        Some(result)
+        let result = self.started.next();
+        if let Some(Err(JoinError::CallerCancelled)) = result {
+            self.window = 0;
+        }
+        result
     }
 }
 
@@ -281,7 +265,7 @@ impl<I: Iterator, F, R> FusedIterator for MappedBuffered<'_, I, F, R> {}
 impl<I: Iterator, F, R> std::fmt::Debug for MappedBuffered<'_, I, F, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MappedBuffered")
-            .field("running", &self.handles.len())
+            .field("running", &self.started.handles.len())
             .finish_non_exhaustive()
     }
 }
@@ -299,9 +283,9 @@ impl<'scope, I: Iterator, F, R> Iterator for Chunks<'scope, I, F, R> {
     type Item = JoinHandle<'scope, R>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.inner.handles.is_empty() && !self.inner.ended {
+        if self.inner.started.handles.is_empty() {
             self.inner.fill();
-            for handle in &self.inner.handles {
+            for handle in &self.inner.started.handles {
                 if handle.wait_finished().is_err() {
                     // No further chunk is started.
                     self.inner.window = 0;
@@ -309,7 +293,7 @@ impl<'scope, I: Iterator, F, R> Iterator for Chunks<'scope, I, F, R> {
                 }
             }
         }
-        self.inner.next_handle()
+        self.inner.started.handles.pop_front()
     }
 }
 
@@ -317,6 +301,8 @@ impl<I: Iterator, F, R> FusedIterator for Chunks<'_, I, F, R> {}
 
 impl<I: Iterator, F, R> std::fmt::Debug for Chunks<'_, I, F, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chunks").field("running", &self.inner.handles.len()).finish_non_exhaustive()
+        f.debug_struct("Chunks")
+            .field("running", &self.inner.started.handles.len())
+            .finish_non_exhaustive()
     }
 }

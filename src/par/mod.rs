@@ -19,6 +19,7 @@
 
 mod comprehension;
 mod eager;
+mod engine;
 mod lazy;
 mod window;
 

@@ -2,10 +2,12 @@
 //! gives its place back.
 #![expect(unsafe_code, reason = "wakes a waiter on another stack")]
 
+use std::{iter, ptr};
+
+use super::engine;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicPtr, Ordering};
 use crate::park::{Mode, Single, Wait, What};
-use std::ptr;
 
 /// Places for children. One task takes places, and any number of children give them back.
 #[derive(Debug)]
@@ -21,14 +23,36 @@ struct State {
 }
 
 impl Window {
+    /// # Panics
+    /// Panics if there are no places.
+    #[track_caller]
     pub(super) fn new(places: usize) -> Window {
+        engine::refuse_zero("a window of 0", places);
         Window {
             state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }),
         }
     }
 
+    /// Returns a job for each item, which holds a place until it has ended. A place is taken before
+    /// the item, so no item is taken before it can be run.
+    pub(super) fn jobs<I: Iterator, R>(
+        &self,
+        mut items: I,
+        f: &impl Fn(I::Item) -> R,
+    ) -> impl Iterator<Item = impl FnOnce() -> R> {
+        iter::from_fn(move || {
+            self.enter();
+            let place = Place(self);
+            let item = items.next()?;
+            Some(move || {
+                let _place = place;
+                f(item)
+            })
+        })
+    }
+
     /// Takes a place, and waits for one if necessary. This is not a cancellation point.
-    pub(super) fn enter(&self) {
+    fn enter(&self) {
         let mut state = self.state.lock();
         if state.free > 0 {
             state.free -= 1;
@@ -44,7 +68,7 @@ impl Window {
     }
 
     /// Gives a place back, or hands it to the waiting caller.
-    pub(super) fn leave(&self) {
+    fn leave(&self) {
         let waiter = {
             let mut state = self.state.lock();
             let waiter = state.waiter.swap(ptr::null_mut(), Ordering::Relaxed).cast_const();
@@ -62,7 +86,7 @@ impl Window {
 
 /// Gives a place back when dropped, also while unwinding.
 #[derive(Debug)]
-pub(super) struct Place<'w>(pub(super) &'w Window);
+struct Place<'w>(&'w Window);
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
