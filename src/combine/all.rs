@@ -1,9 +1,8 @@
 //! All results of several tasks.
 
+use super::engine::{Watch, find_ended};
 use super::handles::{Handles, List};
-use super::watch::{Watch, watch};
 use crate::scope::{Claimed, Internals, JoinError};
-use crate::task;
 
 /// Waits for all tasks and returns their results in the order of the handles, like joining one
 /// after another.
@@ -87,39 +86,35 @@ where
 
 /// Waits for all values, or for the first failure. Calls `failed` before it returns a failure.
 #[track_caller]
-pub(super) fn collect<T, E, L>(handles: &L, failed: impl FnOnce()) -> Result<Vec<T>, E>
+pub(super) fn collect<T, E, L>(handles: &L, failed: impl Fn()) -> Result<Vec<T>, E>
 where
     L: List<Output = Result<T, E>>,
     E: From<JoinError>,
 {
-    begin(handles.count())?;
     let mut values: Vec<_> = (0..handles.count()).map(|_| None).collect();
-    watch_all(handles, |watch| {
-        while let Some(index) = watch.next()? {
-            match success(handles.at(index)) {
-                Ok(value) => values[index] = Some(value),
-                Err(error) => {
-                    failed();
-                    return Err(error);
-                }
-            }
+    let failure = find_ended_in(handles, |index, _| match success(handles.at(index)) {
+        Ok(value) => {
+            values[index] = Some(value);
+            None
         }
-        Ok(())
+        Err(error) => {
+            failed();
+            Some(error)
+        }
     })?;
-    Ok(values.into_iter().map(keep).collect())
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(values.into_iter().map(keep).collect()),
+    }
 }
 
-/// Begins a combinator that can fail: checks for cancellation, and that there is a task to wait
-/// for.
+/// [`find_ended`] for the tasks of a list.
 #[track_caller]
-pub(super) fn begin(count: usize) -> Result<(), JoinError> {
-    task::begin_wait()?;
-    if count == 0 { Err(JoinError::Empty) } else { Ok(()) }
-}
-
-/// Watches all tasks of a list.
-pub(super) fn watch_all<L: List, R>(handles: &L, body: impl FnOnce(&Watch<'_>) -> R) -> R {
-    watch(handles.count(), &|index| handles.at(index).task().0, body)
+pub(super) fn find_ended_in<'h, L: List, R>(
+    handles: &'h L,
+    look: impl FnMut(usize, &Watch<'_, 'h>) -> Option<R>,
+) -> Result<Option<R>, JoinError> {
+    find_ended(handles.count(), &|index| handles.at(index).task().0, look)
 }
 
 /// Cancels all tasks that have not ended. If one of them panics, its scope ignores the panic.

@@ -1,8 +1,8 @@
 //! The first success among several tasks.
 
-use super::all::{begin, cancel_all, keep, success, watch_all};
+use super::all::{cancel_all, find_ended_in};
+use super::engine::Watch;
 use super::handles::{Handles, List};
-use super::watch::Watch;
 use crate::scope::JoinError;
 
 /// Waits for the first task that succeeds, cancels the other tasks, waits until they have ended,
@@ -91,24 +91,23 @@ where
 
 /// Returns the first success. Calls `won` before that, to deal with the other tasks.
 #[track_caller]
-fn first<T, E, L>(handles: &L, won: impl FnOnce(&Watch<'_>)) -> Result<T, E>
+fn first<T, E, L>(handles: &L, won: impl Fn(&Watch<'_, '_>)) -> Result<T, E>
 where
     L: List<Output = Result<T, E>>,
     E: From<JoinError>,
 {
-    begin(handles.count())?;
-    watch_all(handles, |watch| {
-        let mut last = None;
-        while let Some(index) = watch.next()? {
-            match success(handles.at(index)) {
-                Ok(value) => {
-                    let value = keep(Some(value));
-                    won(watch);
-                    return Ok(value);
-                }
-                Err(error) => last = Some(error),
+    let mut last = None;
+    let first = find_ended_in(handles, |index, watch| {
+        match handles.at(index).claim().unwrap_or_else(|no_result| Err(no_result.into())) {
+            Ok(value) => {
+                won(watch);
+                Some(value)
+            }
+            Err(error) => {
+                last = Some(error);
+                None
             }
         }
-        Err(last.unwrap_or_else(|| unreachable!("there is at least one handle")))
-    })
+    })?;
+    first.ok_or_else(|| last.unwrap_or_else(|| unreachable!("there is at least one handle")))
 }

@@ -93,7 +93,7 @@ where
 }
 
 macro_rules! tuples {
-    ($($count:literal: $($handle:ident $index:tt),*;)*) => {$(
+    ($($count:literal: $($handle:ident $value:ident $index:tt),*;)*) => {$(
         impl<T, $($handle: Joinable<Output = T>),*> List for ($($handle,)*) {
             type Output = T;
 
@@ -120,13 +120,23 @@ macro_rules! tuples {
     )*};
 }
 
-tuples! {
-    1: A 0;
-    2: A 0, B 1;
-    3: A 0, B 1, C 2;
-    4: A 0, B 1, C 2, D 3;
-    5: A 0, B 1, C 2, D 3, E 4;
-    6: A 0, B 1, C 2, D 3, E 4, F 5;
-    7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
-    8: A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7;
+/// Implements something for tuples of 1 to 8 handles. Each row has the length, and for each handle
+/// its type, a type for its value, and its index.
+macro_rules! for_each_arity {
+    ($implement:ident) => {
+        $implement! {
+            1: A TA 0;
+            2: A TA 0, B TB 1;
+            3: A TA 0, B TB 1, C TC 2;
+            4: A TA 0, B TB 1, C TC 2, D TD 3;
+            5: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4;
+            6: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5;
+            7: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6;
+            8: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6, H TH 7;
+        }
+    };
 }
+
+pub(super) use for_each_arity;
+
+for_each_arity!(tuples);

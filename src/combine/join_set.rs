@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
-use super::watch::{self, Next};
+use super::engine;
 use crate::base::list::{Link, Pile};
 use crate::base::sync::SpinLock;
-use crate::park::{Entry, Gathering, Mode};
+use crate::park::{Entry, Gathering, Mode, Read};
 use crate::scope::{Internals, JoinError, JoinHandle, Scope, TryScope};
 use crate::task;
 
@@ -172,7 +172,7 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
         unsafe { members.push(member.cast_const().cast()) };
         // SAFETY: G1: gathering and entry are on the heap, and stay until the entry has been read
         // or `drop` has taken it out.
-        unsafe { watch::enter(&self.gathering, task, entry) };
+        unsafe { engine::enter(&self.gathering, task, entry) };
     }
 
     /// Returns the result of the next task that ends or has already ended, and waits for it.
@@ -197,10 +197,10 @@ impl<'scope, T, S> JoinSet<'scope, '_, T, S> {
         if begun.is_err() {
             return self.report();
         }
-        match watch::next(&self.gathering, Mode::Cancellable) {
-            Next::Ended(key) => Some(self.read(key)),
-            Next::Nobody => None,
-            Next::Cancelled => self.report(),
+        match engine::next(&self.gathering, Mode::Cancellable) {
+            Read::Entry(key) => Some(self.read(key)),
+            Read::Nothing => None,
+            Read::Cancelled => self.report(),
         }
     }
 
@@ -256,7 +256,7 @@ impl<T, S> Drop for JoinSet<'_, '_, T, S> {
         each::<T>(first, |member| {
             // SAFETY: G1: the member is in the set, so it has not been freed.
             let member = unsafe { &*member };
-            watch::leave(member.handle.task().0, &member.entry);
+            engine::leave(member.handle.task().0, &member.entry);
         });
         each::<T>(first, |member| {
             // SAFETY: G1: the member is not in its task's list now, and the gathering has no reader

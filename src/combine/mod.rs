@@ -31,16 +31,15 @@
 //! joined.
 
 // # Implementation
-// Each task gets an entry of one gathering in its list of joiners. The caller parks, and a task
-// that ends wakes it. No handle is polled, and the cost of each handle does not depend on their
-// number.
+// `engine` is the wait for several tasks. `handles` has the lists that can be passed. The other
+// files decide what happens when a task ends.
 
 mod all;
+mod engine;
 mod first_ok;
 mod handles;
 mod join_macro;
 mod join_set;
-mod watch;
 mod zip;
 
 pub use self::zip::{Zip, zip};

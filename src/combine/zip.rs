@@ -2,9 +2,9 @@
 
 use std::{array, iter, slice, vec};
 
-use super::all::{begin, collect, keep, success};
-use super::handles::IntoList;
-use super::watch::watch;
+use super::all::{collect, keep, success};
+use super::engine::find_ended;
+use super::handles::{IntoList, for_each_arity};
 use crate::scope::{Claimed, JoinError, Joinable};
 
 /// Waits until all tasks have succeeded, and returns their values. For a tuple of handles the
@@ -95,19 +95,16 @@ macro_rules! tuples {
 
             #[track_caller]
             fn zipped(self) -> Result<Self::Values, Failure> {
-                begin($count)?;
                 let mut values = ($(None::<Claimed<'_, $handle>>,)*);
                 let tasks = [$(self.$index.task().0),*];
-                watch($count, &|index| tasks[index], |watch| {
-                    while let Some(index) = watch.next()? {
-                        match index {
-                            $($index => values.$index = Some(success(&self.$index)?),)*
-                            _ => unreachable!("{} tasks are watched", $count),
-                        }
-                    }
-                    Ok::<_, Failure>(())
+                let failure = find_ended($count, &|index| tasks[index], |index, _| match index {
+                    $($index => success(&self.$index).map(|ok| values.$index = Some(ok)).err(),)*
+                    _ => unreachable!("{} tasks are watched", $count),
                 })?;
-                Ok(($(keep(values.$index),)*))
+                match failure {
+                    Some(error) => Err(error),
+                    None => Ok(($(keep(values.$index),)*)),
+                }
             }
         }
     )*};
@@ -119,17 +116,8 @@ impl Zipped for () {
 
     #[track_caller]
     fn zipped(self) -> Result<(), JoinError> {
-        begin(0)
+        find_ended(0, &|_| unreachable!("there are no tasks"), |_, _| None::<()>).map(drop)
     }
 }
 
-tuples! {
-    1: A TA 0;
-    2: A TA 0, B TB 1;
-    3: A TA 0, B TB 1, C TC 2;
-    4: A TA 0, B TB 1, C TC 2, D TD 3;
-    5: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4;
-    6: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5;
-    7: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6;
-    8: A TA 0, B TB 1, C TC 2, D TD 3, E TE 4, F TF 5, G TG 6, H TH 7;
-}
+for_each_arity!(tuples);
