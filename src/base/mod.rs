@@ -5,7 +5,8 @@
 //! - [`local`]: the one block of thread-locals, shared by all layers.
 //! - [`blocks`]: memory for small boxes, which each worker reuses.
 //! - [`clock`]: the current time.
-//! - [`alarm`]: calls a function at a given time, where no task or thread waits for that time.
+//! - [`service`]: calls a function at a given time, or when a descriptor is readable, where no task
+//!   or thread waits for that; [`alarm`] is the part for times.
 //! - [`outside`]: whether an event from outside the process is still expected.
 //! - [`handler`]: calls a signal handler that was installed before the library's own.
 //! - [`random`]: random numbers.
@@ -24,5 +25,6 @@ pub(crate) mod local;
 pub(crate) mod outside;
 pub(crate) mod random;
 pub(crate) mod report;
+pub(crate) mod service;
 pub(crate) mod short_trace;
 pub(crate) mod sync;

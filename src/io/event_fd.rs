@@ -106,8 +106,8 @@ impl Source for EventFd {
         each(&self.inner.waiters);
     }
 
-    /// Waits through the worker's driver, or by poll(2) on a plain thread. The watching thread is
-    /// used only if the driver cannot be opened.
+    /// Waits through the worker's driver, or by poll(2) on a plain thread. The service is used
+    /// only if the driver cannot be opened.
     fn wait(&self) -> Result<(), Cancelled> {
         let mut count = [0; 8];
         let op = Op::Read {

@@ -9,7 +9,7 @@
 //!
 //! # Orphans
 //! An orphan is a child whose [`Child`](super::Child) was dropped before its status was fetched.
-//! The thread that watches descriptors fetches the status.
+//! The service fetches the status.
 
 use std::fmt;
 use std::io;

@@ -51,9 +51,8 @@ pub(crate) fn miri(root: &Path, topics: &[&str]) -> Outcome {
     let topics = if topics.is_empty() { &FOR_MIRI[..] } else { topics };
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "miri", "test", "--test", "behaviour", "--"]);
-    // The watchdog and the alarm are threads that never end, which Miri reports as leaks. Tree
-    // borrows are needed because a node of an intrusive list is reached through its link, which the
-    // older model does not allow.
+    // The service thread never ends, which Miri reports as a leak. Tree borrows are needed because a
+    // node of an intrusive list is reached through its link, which the older model does not allow.
     let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-tree-borrows";
     command.args(topics).current_dir(root).env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     command.env("MIRIFLAGS", flags).env("CARGO_TARGET_DIR", target_folder(root, "miri"));
