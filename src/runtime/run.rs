@@ -22,7 +22,8 @@ use crate::driver::DriverKind;
 use crate::sched::{self, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
 use crate::signal::{self, Listening};
-use crate::task::{self, CancelReason, Header, Running, VTable, cancel};
+use crate::task::cancel::CancelByService;
+use crate::task::{self, CancelReason, Header, Running, VTable};
 
 /// A runtime: workers, stacks and a blocking pool, for one run at a time.
 ///
@@ -257,22 +258,12 @@ impl Runtime {
 
 /// Cancels the running root, and with it the whole run, when the signal arrives next. The guard has
 /// to be dropped before the root ends.
-fn cancel_at(signal: i32, name: &str) -> Listening {
-    struct Root(*const Header);
-    // SAFETY: Z1/K1: it is used only while the guard exists, and the guard is dropped before the
-    // header. The header's node may be flagged from any thread.
-    unsafe impl Send for Root {}
-    // SAFETY: Z1/K1: as for `Send`.
-    unsafe impl Sync for Root {}
-    impl Root {
-        fn cancel(&self) {
-            // SAFETY: Z1: the guard exists, and so does the root.
-            cancel::cancel(&unsafe { &*self.0 }.node, CancelReason::Shutdown);
-        }
-    }
-    let root = Root(task::current_header().map_or(ptr::null(), ptr::from_ref));
-    match signal::listen(signal, move || root.cancel()) {
-        Ok(listening) => listening,
+fn cancel_at(signal: i32, name: &str) -> (Listening, CancelByService) {
+    let root = task::current_header().expect("called in the root");
+    // SAFETY: K5: the result is dropped before the root's header is.
+    let request = unsafe { CancelByService::new(&raw const root.node, CancelReason::Shutdown) };
+    match signal::listen(signal, request.ring()) {
+        Ok(listening) => (listening, request),
         Err(error) => panic!("`run` could not listen to {name}: {error}"),
     }
 }

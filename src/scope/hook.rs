@@ -16,13 +16,14 @@
 use std::cell::UnsafeCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
+use std::time::Duration;
 
 use super::frame::Opened;
-use super::watchdog;
+use crate::base::alarm::Alarm;
 use crate::base::sync::atomic::Ordering;
 use crate::park::{self, Mode, Single, Wait, What};
-use crate::task;
-use crate::task::cancel::HookNode;
+use crate::task::cancel::{CancelByService, HookNode};
+use crate::task::{self, CancelReason};
 
 const AWAITED: u32 = 3;
 
@@ -70,7 +71,7 @@ where
     let _leave = Leave(&frame);
     let _opened = Opened::inside(&frame.hook_node.node);
     // Declared last, so that it is dropped first: the node that it watches is further out.
-    let _watched = watchdog::watch();
+    let _overdue = enforce_if_overdue();
     if frame.hook_node.node.cancelled().is_some() && frame.claim() {
         // The request came before the hook was linked.
         // SAFETY: K3: claimed just now.
@@ -126,6 +127,22 @@ impl<H> Frame<H> {
                 .map(drop)
         });
     }
+}
+
+/// How long the worker's own timer may take before it counts as overdue.
+const GRACE: Duration = Duration::from_millis(2);
+
+/// Has the service enforce the nearest time limit around the running code, if there is one, when
+/// the worker that should do it is busy. A limit is a timer of its task's worker. If that task is
+/// stuck in a call that does not check for cancellation, the worker does not run its timers.
+fn enforce_if_overdue() -> Option<(Alarm, CancelByService)> {
+    let (deadline, node) = task::nearest_deadline()?;
+    let due = deadline.checked_add(GRACE)?;
+    // SAFETY: K5: the result is dropped with the hook's frame, and the limit's is further out.
+    let request = unsafe { CancelByService::new(node, CancelReason::Deadline) };
+    // An error: the worker's own timer still makes the request, only later.
+    let alarm = Alarm::set_aside(due, request.ring()).ok()?;
+    Some((alarm, request))
 }
 
 struct Leave<'f, H>(&'f Frame<H>);

@@ -19,7 +19,6 @@
 //! | `join`, `shared_handle` | handles |
 //! | `joinable` | the interface common to both handles, for functions that accept either |
 //! | `deadline`, `shield`, `handle`, `hook` | frames that decide which requests reach their body |
-//! | `watchdog` | enforces time limits whose worker is stuck in foreign code |
 
 mod builder;
 mod core;
@@ -37,7 +36,6 @@ mod shield;
 mod start;
 mod try_scoped;
 mod waiting;
-mod watchdog;
 mod when;
 
 pub use builder::{TaskBuilder, TryTaskBuilder};

@@ -1,87 +1,83 @@
-//! Listeners, and the thread that calls them.
+//! Listeners, and how they are told of signals.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, ThreadId};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::event::{EventfdFlags, eventfd};
 
 use super::handler;
-use crate::base::report;
+use crate::base::service::{self, Ring};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 
 struct Listener {
     id: u64,
     signal: i32,
-    call: Arc<dyn Fn() + Send + Sync>,
-    firing: bool,
+    came: Arc<AtomicBool>,
+    what: Weak<dyn Ring>,
 }
 
 struct State {
     listeners: Vec<Listener>,
     next_id: u64,
-    /// Whether the thread has been started.
-    runs: bool,
+    /// Present since the first listener, for as long as the process lives.
+    delivery: Option<Arc<Delivery>>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State { listeners: Vec::new(), next_id: 0, runs: false });
-/// The thread that calls the listeners.
-static SERVER: OnceLock<ThreadId> = OnceLock::new();
-/// Notified after a listener has been called.
-static FIRED: Condvar = Condvar::new();
+static STATE: Mutex<State> =
+    Mutex::new(State { listeners: Vec::new(), next_id: 0, delivery: None });
 
 fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A guard: a closure is called when a signal arrives, until this value is dropped.
+/// A guard: the service calls an object when a signal has arrived, until this value is dropped. A
+/// call that is due may come after that.
 #[derive(Debug)]
 pub(crate) struct Listening {
     id: u64,
     signal: i32,
     stays: bool,
+    /// Whether the signal has arrived. Release and acquire: a caller that takes it sees what was
+    /// done before.
+    came: Arc<AtomicBool>,
 }
 
-/// Calls `call` on this module's thread when the signal arrives next. The delivery after that goes
-/// to the action that was installed before, unless another listener has been added meanwhile.
+/// Calls `what` when the signal arrives next. The delivery after that goes to the action that was
+/// installed before, unless another listener has been added meanwhile.
 ///
 /// # Errors
 /// Returns the system's error if no descriptor or thread is available, or if the signal cannot be
 /// caught.
-pub(crate) fn listen(
-    signal: i32,
-    call: impl Fn() + Send + Sync + 'static,
-) -> io::Result<Listening> {
-    begin(signal, Arc::new(call), false)
+pub(crate) fn listen(signal: i32, what: Weak<dyn Ring>) -> io::Result<Listening> {
+    begin(signal, what, false)
 }
 
-/// Calls `call` each time the signal arrives. No delivery goes to the action that was installed
+/// Calls `what` each time the signal arrives. No delivery goes to the action that was installed
 /// before.
 ///
 /// # Errors
 /// Returns the same errors as [`listen`].
-pub(super) fn listen_for_all(
-    signal: i32,
-    call: impl Fn() + Send + Sync + 'static,
-) -> io::Result<Listening> {
-    begin(signal, Arc::new(call), true)
+pub(super) fn listen_for_all(signal: i32, what: Weak<dyn Ring>) -> io::Result<Listening> {
+    begin(signal, what, true)
 }
 
-fn begin(signal: i32, call: Arc<dyn Fn() + Send + Sync>, stays: bool) -> io::Result<Listening> {
+fn begin(signal: i32, what: Weak<dyn Ring>, stays: bool) -> io::Result<Listening> {
     let mut state = lock();
-    if !state.runs {
-        start_thread()?;
-        state.runs = true;
+    if state.delivery.is_none() {
+        state.delivery = Some(Delivery::begin()?);
     }
     let id = state.next_id;
     state.next_id += 1;
+    let came = Arc::new(AtomicBool::new(false));
     // The listener is added first, so a signal that arrives at once finds it as soon as the lock is
     // free.
-    state.listeners.push(Listener { id, signal, call, firing: false });
+    state.listeners.push(Listener { id, signal, came: Arc::clone(&came), what });
     if stays {
         handler::keep(signal, true);
     }
     match handler::arm(signal) {
-        Ok(()) => Ok(Listening { id, signal, stays }),
+        Ok(()) => Ok(Listening { id, signal, stays, came }),
         Err(error) => {
             state.listeners.pop();
             if stays {
@@ -92,21 +88,17 @@ fn begin(signal: i32, call: Arc<dyn Fn() + Send + Sync>, stays: bool) -> io::Res
     }
 }
 
+impl Listening {
+    /// Returns whether the signal has arrived since the last call of this function.
+    pub(super) fn take(&self) -> bool {
+        self.came.swap(false, Ordering::AcqRel)
+    }
+}
+
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut state = lock();
-        loop {
-            let Some(at) = state.listeners.iter().position(|other| other.id == self.id) else {
-                return;
-            };
-            // A closure that is called on the signal thread may drop its own guard, or the guard of
-            // a listener that is called after it. Such a drop must not wait.
-            if !state.listeners[at].firing || SERVER.get() == Some(&thread::current().id()) {
-                state.listeners.swap_remove(at);
-                break;
-            }
-            state = FIRED.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
+        state.listeners.retain(|other| other.id != self.id);
         if self.stays {
             handler::keep(self.signal, false);
         }
@@ -116,57 +108,33 @@ impl Drop for Listening {
     }
 }
 
-fn start_thread() -> io::Result<()> {
-    let events = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC)?;
-    let fd = events.as_raw_fd();
-    thread::Builder::new().name(String::from("ecru-signal")).spawn(move || serve(events))?;
-    handler::write_to(fd);
-    Ok(())
+/// The eventfd to which the handler writes. The service watches it.
+struct Delivery {
+    events: OwnedFd,
 }
 
-/// The signal thread's main loop, which runs as long as the process.
-fn serve(events: OwnedFd) {
-    let _ = SERVER.set(thread::current().id());
-    let mut events = File::from(events);
-    let mut count = [0; 8];
-    loop {
-        if let Err(error) = events.read_exact(&mut count)
-            && error.kind() != io::ErrorKind::Interrupted
-        {
-            report::say(format!("ecru: signals are no longer received: {error}"));
-            // The handler may still write to the eventfd, so it stays open.
-            let _ = std::mem::ManuallyDrop::new(events);
-            return;
-        }
+impl Delivery {
+    fn begin() -> io::Result<Arc<Delivery>> {
+        let events = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let delivery = Arc::new(Delivery { events });
+        let what: Weak<Delivery> = Arc::downgrade(&delivery);
+        service::call_at_each_write(delivery.events.as_fd(), what)?;
+        handler::write_to(delivery.events.as_raw_fd());
+        Ok(delivery)
+    }
+}
+
+impl Ring for Delivery {
+    /// Takes the signals and tells their listeners, under the lock, so that signals are noted in
+    /// order. The listeners themselves are called later.
+    fn ring(&self) {
+        let state = lock();
         let pending = handler::take_pending();
         for signal in (1..64).filter(|signal| pending & 1 << signal != 0) {
-            tell(signal);
+            for listener in state.listeners.iter().filter(|listener| listener.signal == signal) {
+                listener.came.store(true, Ordering::Release);
+                service::call(Weak::clone(&listener.what));
+            }
         }
-    }
-}
-
-fn tell(signal: i32) {
-    let mut told = Vec::new();
-    let mut state = lock();
-    for listener in state.listeners.iter_mut().filter(|listener| listener.signal == signal) {
-        listener.firing = true;
-        told.push((listener.id, Arc::clone(&listener.call)));
-    }
-    drop(state);
-    for (id, call) in told {
-        // A guard that is dropped waits for its listener, except on this thread. So only a closure
-        // that was called just before this one can have removed the listener.
-        if lock().listeners.iter().all(|listener| listener.id != id) {
-            continue;
-        }
-        // A listener that panics must not keep the others from being called.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| call()));
-        drop(call);
-        let mut state = lock();
-        if let Some(listener) = state.listeners.iter_mut().find(|listener| listener.id == id) {
-            listener.firing = false;
-        }
-        drop(state);
-        FIRED.notify_all();
     }
 }

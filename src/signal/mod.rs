@@ -25,9 +25,8 @@
 //! previous action is restored.
 
 // # Words and protocol
-// - A *listener* is a closure that is called when its signal arrives, on this module's own thread.
-//   It is represented by a guard. Once the guard has been dropped, the closure is not running and
-//   will not run again (Z1).
+// - A *listener* is an object that the service calls when its signal has arrived. It is represented
+//   by a guard. A call that is due when the guard is dropped is still made, if the object exists.
 // - The *handler* runs on any thread that the kernel chooses, between any two instructions. All it
 //   does is to record the signal in atomics, to write to an eventfd, and to call the function that
 //   was installed before.
@@ -42,15 +41,17 @@
 //   handler.
 //
 // ```text
-//   handler                           thread "ecru-signal"            guard
+//   handler                           the service                      guard
 //   disarm (or else step aside)
 //   pending |= signal
-//   write to the eventfd       --->   take `pending`
-//   call the function that was        mark its listeners as firing    dropped: waits while it is
-//     installed before, if it         call them, without the lock     firing, removes itself; the
-//     is one                          unmark them, notify the guards  last one restores the action
+//   write to the eventfd       --->   under the lock: take `pending`,  dropped: removes itself under
+//   call the function that was        note the signal in its             the lock; the last one
+//     installed before, if it         listeners, queue their calls       restores the action
+//     is one                          then call them, without the lock
 // ```
-// The eventfd and the thread are created with the first listener, and stay.
+// The eventfd is created with the first listener, and stays. Each write to it is an event of its
+// own, so nothing reads it. Signals are taken under the lock, so listeners note them in the order in
+// which they were taken. The user's code runs only in the calls.
 
 mod handler;
 mod kind;

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::kind::SignalKind;
 use super::listen::{Listening, listen_for_all};
 use crate::base::outside::Expectation;
-use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::service::Ring;
 use crate::park::WaitList;
 use crate::source::Source;
 
@@ -39,15 +39,18 @@ use crate::source::Source;
 pub struct Signal {
     kind: SignalKind,
     inner: Arc<Inner>,
-    _listening: Listening,
+    listening: Listening,
     _expectation: Expectation,
 }
 
 struct Inner {
-    /// Whether the signal has arrived. Release and acquire: a caller that takes it sees what was
-    /// done before the listener was called.
-    came: AtomicBool,
     waiters: WaitList,
+}
+
+impl Ring for Inner {
+    fn ring(&self) {
+        self.waiters.notify_one();
+    }
 }
 
 impl Signal {
@@ -60,13 +63,10 @@ impl Signal {
     pub fn new(kind: impl Into<SignalKind>) -> io::Result<Signal> {
         let kind = kind.into();
         kind.check()?;
-        let inner = Arc::new(Inner { came: AtomicBool::new(false), waiters: WaitList::new() });
-        let told = Arc::clone(&inner);
-        let listening = listen_for_all(kind.as_raw_value(), move || {
-            told.came.store(true, Ordering::Release);
-            told.waiters.notify_one();
-        })?;
-        Ok(Signal { kind, inner, _listening: listening, _expectation: Expectation::new() })
+        let inner = Arc::new(Inner { waiters: WaitList::new() });
+        let told: Weak<Inner> = Arc::downgrade(&inner);
+        let listening = listen_for_all(kind.as_raw_value(), told)?;
+        Ok(Signal { kind, inner, listening, _expectation: Expectation::new() })
     }
 
     /// Returns the kind of the signal.
@@ -101,7 +101,7 @@ impl Source for Signal {
     type Item = ();
 
     fn try_take(&self) -> Option<()> {
-        self.inner.came.swap(false, Ordering::AcqRel).then_some(())
+        self.listening.take().then_some(())
     }
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {

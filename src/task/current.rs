@@ -421,7 +421,7 @@ fn reach_slowly(header: &Header, node: &CancelNode) {
     // task. Each node is unlinked by the frame that opened it.
     unsafe { cancel::reach(node) };
     if first {
-        // A request to any of these nodes may have come before. (For example, a watchdog flags a
+        // A request to any of these nodes may have come before. (For example, the service flags a
         // limit that a task further down has reached.) Either its flag is seen below, or the
         // canceller sees that the task is reachable and on which worker. `tell` has the other
         // fence, after the flag.

@@ -212,7 +212,7 @@ fn a_request_through_a_node_that_was_reached_from_below_is_seen_or_told() {
     });
 }
 
-/// The watchdog cancels a time limit's node itself, on behalf of a hook in a task further down,
+/// The service cancels a time limit's node itself, on behalf of a hook in a task further down,
 /// which has reached the node.
 #[test]
 fn a_request_to_a_limit_that_was_reached_from_below_is_seen_or_told() {
