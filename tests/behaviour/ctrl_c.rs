@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
-use ecru::Runtime;
+use ecru::{Runtime, Source};
 
-use crate::support::{Watchdog, forever, is_child, ms, start_again, until};
+use crate::support::{HOUR, Watchdog, forever, is_child, ms, start_again, until};
 
 fn listening(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).cancel_on_ctrl_c(true).build().unwrap()
@@ -366,4 +366,58 @@ fn run_44_terminate_is_left_alone() {
     child.hear("waits");
     child.send(libc::SIGTERM);
     assert_eq!(child.end(), Err(libc::SIGTERM));
+}
+
+/// - given: a run with `cancel_on_ctrl_c(true)`, and a callback of a timer that blocks its thread
+/// - when: SIGINT comes
+/// - then: the run is cancelled
+#[test]
+fn run_74_ctrl_c_beside_a_blocked_callback() {
+    const NAME: &str = "ctrl_c::run_74_ctrl_c_beside_a_blocked_callback";
+    if is_child(NAME) {
+        listening(1).run(|| {
+            let block = |_| {
+                say("blocks");
+                thread::park_timeout(HOUR);
+            };
+            ecru::channel::after(ms(1)).on_ready(block).detach();
+            let reason = forever().reason();
+            say(&format!("{reason:?}"));
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("blocks");
+    child.press_ctrl_c();
+    child.hear("Shutdown");
+    assert_eq!(child.end(), Ok(0));
+}
+
+/// - given: a run with `cancel_on_ctrl_c(true)`, and a hook in it that blocks after the first SIGINT
+/// - when: a second SIGINT comes
+/// - then: the process ends by the signal
+#[test]
+fn run_75_second_ctrl_c_beside_a_blocked_hook() {
+    const NAME: &str = "ctrl_c::run_75_second_ctrl_c_beside_a_blocked_hook";
+    if is_child(NAME) {
+        listening(1).run(|| {
+            let block = || {
+                say("blocks");
+                thread::park_timeout(HOUR);
+            };
+            ecru::on_cancel(block, || {
+                say("waits");
+                forever();
+            });
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = Child::start(NAME);
+    child.hear("waits");
+    child.press_ctrl_c();
+    child.hear("blocks");
+    child.press_ctrl_c();
+    assert_eq!(child.end(), Err(libc::SIGINT));
 }

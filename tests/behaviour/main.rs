@@ -36,6 +36,7 @@ mod schedule;
 mod scope;
 mod select;
 mod serve;
+mod service;
 mod signal;
 mod source;
 mod streams;
