@@ -27,14 +27,14 @@
 //!                                            end
 //! ```
 //! - The state, and with it the queue of calls, is under one lock. No call is made under it.
-//! - At most one thread watches. It sleeps until the next deadline, and is woken for an earlier one:
-//!   `asleep` says until when it sleeps, and is changed under the lock. While there is no
+//! - At most one thread watches. It sleeps until the next deadline, and is woken for an earlier
+//!   one: `asleep` says until when it sleeps, and is changed under the lock. While there is no
 //!   descriptor, it sleeps on a condition variable. Then a program that waits for times only needs
 //!   no descriptors. After that it sleeps in ppoll(2), and is woken through an eventfd. A wake-up
 //!   that comes before it sleeps is kept in the eventfd.
 //! - One caller makes all calls, in the order in which they became due. If its present call takes
-//!   longer than [`PATIENCE`], the watcher becomes a further caller, after it has found a successor.
-//!   So a call that blocks delays those behind it by this time, and nothing else.
+//!   longer than [`PATIENCE`], the watcher becomes a further caller, after it has found a
+//!   successor. So a call that blocks delays those behind it by this time, and nothing else.
 //! - A thread that is about to call sets `watcher` to `Coming` when it has found a successor, so
 //!   that it finds only one. The successor sets it to `None` when it arrives, and then does what is
 //!   to be done first, as every thread of the service.
@@ -189,8 +189,8 @@ impl State {
     }
 
     /// Returns when the service will make its next call that may end a wait. The time may be past,
-    /// if calls are being made or soon will be. If this returns `None`, all effects of earlier calls
-    /// happened before.
+    /// if calls are being made or soon will be. If this returns `None`, all effects of earlier
+    /// calls happened before.
     pub(super) fn next_due(&self) -> Option<Instant> {
         if self.calling > 0 || !self.calls.is_empty() {
             return Some(clock::now());

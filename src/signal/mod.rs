@@ -41,17 +41,17 @@
 //   handler.
 //
 // ```text
-//   handler                           the service                      guard
+//   handler                           the service                     guard
 //   disarm (or else step aside)
 //   pending |= signal
-//   write to the eventfd       --->   under the lock: take `pending`,  dropped: removes itself under
-//   call the function that was        note the signal in its             the lock; the last one
-//     installed before, if it         listeners, queue their calls       restores the action
+//   write to the eventfd       --->   under the lock: take `pending`, dropped: removes itself under
+//   call the function that was        note the signal in its            the lock; the last one
+//     installed before, if it         listeners, queue their calls      restores the action
 //     is one                          then call them, without the lock
 // ```
 // The eventfd is created with the first listener, and stays. Each write to it is an event of its
-// own, so nothing reads it. Signals are taken under the lock, so listeners note them in the order in
-// which they were taken. The user's code runs only in the calls.
+// own, so nothing reads it. Signals are taken under the lock, so listeners note them in the order
+// in which they were taken. The user's code runs only in the calls.
 
 mod handler;
 mod kind;
