@@ -26,18 +26,11 @@ impl<T> ChannelGuard<'_, T> {
     }
 
     /// Restores the invariants after a value has left the buffer.
-    #[inline(always)]
+    #[inline]
     pub(super) fn took(&mut self) {
         if !self.state.senders.is_empty() || !self.receivers.is_empty() || self.state.is_closed() {
-            self.settle_after_take();
+            self.settle();
         }
-    }
-
-    /// Is apart from [`ChannelGuard::settle`] because a receive without waiters is laid out best if
-    /// this call counts as rare.
-    #[cold]
-    fn settle_after_take(&mut self) {
-        self.settle();
     }
 
     /// Restores the invariants.
