@@ -47,6 +47,8 @@ pub enum CoroutineStatus {
 /// not called for that, and guards of [`sync::poison`](crate::sync::poison) do not poison their
 /// locks.
 ///
+/// As in any unwinding, a destructor that panics then aborts the process.
+///
 /// A coroutine cannot be unwound if it is suspended in a destructor that runs because of a panic in
 /// the coroutine, or if the program is built with `panic = "abort"`. Dropping it then leaks its
 /// stack: no destructor runs, and nothing on the stack is ever freed.
