@@ -1,12 +1,12 @@
 //! The functions that return when all items are done.
 
-use std::panic;
+use std::panic::{self, Location};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::window::{Place, Window};
 use crate::base::clock;
-use crate::scope::{self, JoinError, JoinHandle, Scope};
+use crate::scope::{self, JoinError, JoinHandle};
 
 /// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
 /// the order of the items.
@@ -35,9 +35,10 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    let f = &f;
+    let (f, at) = (&f, Location::caller());
     scope::scope(|s| {
-        let handles: Vec<_> = items.into_iter().map(|item| spawn(s, move || f(item))).collect();
+        let handles: Vec<_> =
+            items.into_iter().map(|item| s.spawn_always_at(at, move || f(item))).collect();
         handles.iter().map(value).collect::<Vec<_>>()
     })
     .into_iter()
@@ -73,7 +74,7 @@ where
     F: Fn(I::Item) -> R + Sync,
 {
     assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
-    let (f, places) = (&f, &Window::new(window));
+    let (f, places, at) = (&f, &Window::new(window), Location::caller());
     scope::scope(|s| {
         let mut handles = Vec::new();
         let mut items = items.into_iter();
@@ -82,7 +83,7 @@ where
             places.enter();
             let place = Place(places);
             let Some(item) = items.next() else { break };
-            handles.push(spawn(s, move || {
+            handles.push(s.spawn_always_at(at, move || {
                 let _place = place;
                 f(item)
             }));
@@ -131,7 +132,7 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    let f = &f;
+    let (f, at) = (&f, Location::caller());
     let has_passed = || deadline <= clock::now();
     // An item may come, or its task may start, only after the deadline.
     let call = |item| {
@@ -139,7 +140,7 @@ where
     };
     let call = &call;
     scope::scope(|s| {
-        let start = |item| (!has_passed()).then(|| spawn(s, move || call(item)));
+        let start = |item| (!has_passed()).then(|| s.spawn_always_at(at, move || call(item)));
         let handles: Vec<_> = items.into_iter().map(start).collect();
         handles.iter().map(|handle| handle.as_ref().map(value)).collect::<Vec<_>>()
     })
@@ -175,7 +176,7 @@ where
     F: Fn(I::Item) + Sync,
 {
     assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
-    let (f, places) = (&f, &Window::new(window));
+    let (f, places, at) = (&f, &Window::new(window), Location::caller());
     // Only one panic payload is kept, not a result for each item, because there may be very many
     // items.
     let first_panic = &Mutex::new(None);
@@ -185,7 +186,7 @@ where
             places.enter();
             let place = Place(places);
             let Some(item) = items.next() else { break };
-            drop(spawn(s, move || {
+            drop(s.spawn_always_at(at, move || {
                 let _place = place;
                 if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
                     first_panic
@@ -199,14 +200,6 @@ where
     if let Some(payload) = first_panic.lock().unwrap_or_else(PoisonError::into_inner).take() {
         panic::resume_unwind(payload);
     }
-}
-
-#[track_caller]
-fn spawn<'scope, R: Send + 'scope>(
-    s: &'scope Scope<'scope, '_>,
-    f: impl FnOnce() -> R + Send + 'scope,
-) -> JoinHandle<'scope, R> {
-    s.spawn_always(f)
 }
 
 /// Waits for the result of an item, even if the caller has been cancelled.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
+use std::panic::Location;
 
 use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
 
@@ -26,10 +27,10 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
+        let (f, at) = (std::sync::Arc::new(f), Location::caller());
         let spawn = |item| {
             let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
+            self.spawn_at(at, move || f(item))
         };
         Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
     }
@@ -63,10 +64,10 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
+        let (f, at) = (std::sync::Arc::new(f), Location::caller());
         let spawn = move |item| {
             let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
+            self.spawn_at(at, move || f(item))
         };
         MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
     }
@@ -135,10 +136,10 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
+        let (f, at) = (std::sync::Arc::new(f), Location::caller());
         let spawn = |item| {
             let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
+            self.spawn_at(at, move || f(item))
         };
         Mapped { handles: items.into_iter().map(spawn).collect(), ended: false }
     }
@@ -185,10 +186,10 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = std::sync::Arc::new(f);
+        let (f, at) = (std::sync::Arc::new(f), Location::caller());
         let spawn = move |item| {
             let f = std::sync::Arc::clone(&f);
-            self.spawn(move || f(item))
+            self.spawn_at(at, move || f(item))
         };
         MappedBuffered::new(window, items.into_iter(), Box::new(spawn))
     }

@@ -695,3 +695,30 @@ fn over_34_merge_meets_a_select() {
         });
     });
 }
+
+/// - given: `pipeline` and `pipeline_unordered`
+/// - when: a function of theirs makes a dump
+/// - then: their tasks are spawned at the place of the call of `run`
+#[test]
+fn over_36_pipeline_is_spawned_at_its_call() {
+    run_on(1, || {
+        let lines = |_: u32| {
+            let dump = ecru::RuntimeHandle::current().dump();
+            let places = dump.tasks().filter(|task| !task.is_root()).map(|task| {
+                let at = task.spawned_at();
+                assert!(at.file().ends_with("over.rs"), "{at}");
+                at.line()
+            });
+            places.collect::<Vec<_>>()
+        };
+        let (to, there) = channel::unbounded();
+        let here = line!() + 1;
+        flow::pipeline(2, lines).run(flow::from_iter([1]), &to).unwrap();
+        let seen: Vec<_> = there.try_iter().collect();
+        assert!(!seen.is_empty() && seen.iter().all(|line| *line == here), "{seen:?}");
+        let here = line!() + 1;
+        flow::pipeline_unordered(2, lines).run(flow::from_iter([1]), &to).unwrap();
+        let seen: Vec<_> = there.try_iter().collect();
+        assert!(!seen.is_empty() && seen.iter().all(|line| *line == here), "{seen:?}");
+    });
+}

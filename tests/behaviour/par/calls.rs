@@ -1,0 +1,51 @@
+//! What a call is for its surroundings: its place in a dump.
+
+use crate::support::run_on;
+use ecru::{RuntimeHandle, par};
+use std::time::Instant;
+
+/// Returns the lines of this file at which the other tasks of the run are said to be spawned.
+fn lines() -> Vec<u32> {
+    let dump = RuntimeHandle::current().dump();
+    let line = |task: &ecru::diag::TaskInfo| {
+        let at = task.spawned_at();
+        assert!(at.file().ends_with("calls.rs"), "{at}");
+        at.line()
+    };
+    dump.tasks().filter(|task| !task.is_root()).map(line).collect()
+}
+
+/// - given: each function of `par`, `par_for!`, and `map` and `map_buffered` of both scopes
+/// - when: an item makes a dump
+/// - then: the tasks of the items are spawned at the place of the call
+#[test]
+fn par_35_spawned_at_the_call() {
+    run_on(1, || {
+        let now = Instant::now();
+        let (here, seen) = (line!(), par::map([1, 2], |_| lines()));
+        assert_eq!(seen.concat()[..2], [here; 2]);
+        let (here, seen) = (line!(), par::map_buffered(2, [1, 2], |_| lines()));
+        assert_eq!(seen.concat()[..2], [here; 2]);
+        let later = now + crate::support::HOUR;
+        let (here, seen) = (line!(), par::map_until(later, [1], |_| lines()));
+        assert_eq!(seen, [Some(vec![here])]);
+        let here = line!() + 1;
+        par::for_each(2, [1], |_| assert_eq!(lines(), [here]));
+        let (here, seen) = (line!(), ecru::par_for!(_n in [1] => lines()));
+        assert_eq!(seen, [[here]]);
+        ecru::scope(|s| {
+            let (here, mut seen) = (line!(), s.map([1], |_| lines()));
+            assert_eq!(seen.next().unwrap().unwrap(), [here]);
+            let (here, mut seen) = (line!(), s.map_buffered(2, [1], |_| lines()));
+            assert_eq!(seen.next().unwrap().unwrap(), [here]);
+        });
+        let tried = ecru::try_scope(|s| {
+            let (here, mut seen) = (line!(), s.map([1], |_| Ok::<_, ()>(lines())));
+            assert_eq!(seen.next().unwrap().unwrap(), [here]);
+            let (here, mut seen) = (line!(), s.map_buffered(2, [1], |_| Ok(lines())));
+            assert_eq!(seen.next().unwrap().unwrap(), [here]);
+            Ok(())
+        });
+        assert_eq!(tried, Ok(()));
+    });
+}
