@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use super::window::{Place, Window};
 use crate::base::clock;
+use crate::park;
 use crate::scope::{self, JoinError, JoinHandle};
+use crate::task;
 
 /// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
 /// the order of the items.
@@ -35,6 +37,7 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
+    count_one_operation();
     let (f, at) = (&f, Location::caller());
     scope::scope(|s| {
         let handles: Vec<_> =
@@ -74,6 +77,7 @@ where
     F: Fn(I::Item) -> R + Sync,
 {
     assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
+    count_one_operation();
     let (f, places, at) = (&f, &Window::new(window), Location::caller());
     scope::scope(|s| {
         let mut handles = Vec::new();
@@ -132,6 +136,7 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
+    count_one_operation();
     let (f, at) = (&f, Location::caller());
     let has_passed = || deadline <= clock::now();
     // An item may come, or its task may start, only after the deadline.
@@ -176,6 +181,7 @@ where
     F: Fn(I::Item) + Sync,
 {
     assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
+    count_one_operation();
     let (f, places, at) = (&f, &Window::new(window), Location::caller());
     // Only one panic payload is kept, not a result for each item, because there may be very many
     // items.
@@ -215,4 +221,12 @@ fn or_resume<R>(result: Result<R, JoinError>) -> R {
             unreachable!("an item always begins and is joined once under a shield: {other}")
         }
     }
+}
+
+/// Counts one operation of the task. A call without items spawns nothing and waits for nothing, so
+/// a task that repeats such calls would never let other tasks run.
+#[track_caller]
+fn count_one_operation() {
+    park::refuse_if_no_suspend();
+    task::spend_budget();
 }

@@ -1,7 +1,8 @@
-//! What a call is for its surroundings: its place in a dump.
+//! What a call is for its surroundings: its place in a dump, and an operation of its task.
 
 use crate::support::run_on;
 use ecru::{RuntimeHandle, par};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
 
 /// Returns the lines of this file at which the other tasks of the run are said to be spawned.
@@ -48,4 +49,34 @@ fn par_35_spawned_at_the_call() {
         });
         assert_eq!(tried, Ok(()));
     });
+}
+
+/// - given: one worker, and a task that repeats calls of `par` without items, or whose deadline has
+///   passed
+/// - when: it waits in this way for another task
+/// - then: the other task runs, because each call counts as an operation
+#[test]
+fn par_36_calls_without_items_let_others_run() {
+    let past = Instant::now();
+    let calls: [&dyn Fn(); 4] = [
+        &|| drop(par::map([0; 0], |n| n)),
+        &|| drop(par::map_buffered(1, [0; 0], |n| n)),
+        &|| drop(par::map_until(past, [1, 2], |n| n)),
+        &|| par::for_each(1, [0; 0], |_| ()),
+    ];
+    for call in calls {
+        run_on(1, || {
+            let has_run = AtomicBool::new(false);
+            ecru::scope(|s| {
+                s.spawn(|| has_run.store(true, SeqCst));
+                assert!(
+                    (0..10_000).any(|_| {
+                        call();
+                        has_run.load(SeqCst)
+                    }),
+                    "the other task does not run"
+                );
+            });
+        });
+    }
 }
