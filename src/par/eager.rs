@@ -4,11 +4,12 @@ use std::panic::{self, Location};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use super::results;
 use super::window::{Place, Window};
 use crate::base::clock;
 use crate::park;
 use crate::scope::{self, JoinError, JoinHandle};
-use crate::task;
+use crate::task::{self, drop_quietly};
 
 /// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
 /// the order of the items.
@@ -39,14 +40,11 @@ where
 {
     count_one_operation();
     let (f, at) = (&f, Location::caller());
-    scope::scope(|s| {
+    results::values(scope::scope(|s| {
         let handles: Vec<_> =
             items.into_iter().map(|item| s.spawn_always_at(at, move || f(item))).collect();
         handles.iter().map(value).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .map(or_resume)
-    .collect()
+    }))
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in its own task. Returns the
@@ -79,7 +77,7 @@ where
     assert!(window > 0, "a window of 0 would never start a task; pass at least 1");
     count_one_operation();
     let (f, places, at) = (&f, &Window::new(window), Location::caller());
-    scope::scope(|s| {
+    results::values(scope::scope(|s| {
         let mut handles = Vec::new();
         let mut items = items.into_iter();
         loop {
@@ -93,10 +91,7 @@ where
             }));
         }
         handles.iter().map(value).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .map(or_resume)
-    .collect()
+    }))
 }
 
 /// Calls `f` for every item until `deadline`, each in its own task, all concurrently. Returns the
@@ -144,14 +139,11 @@ where
         if has_passed() { None } else { scope::timeout_at(deadline, || f(item)).ok() }
     };
     let call = &call;
-    scope::scope(|s| {
+    results::values(scope::scope(|s| {
         let start = |item| (!has_passed()).then(|| s.spawn_always_at(at, move || call(item)));
         let handles: Vec<_> = items.into_iter().map(start).collect();
-        handles.iter().map(|handle| handle.as_ref().map(value)).collect::<Vec<_>>()
-    })
-    .into_iter()
-    .map(|result| result.and_then(or_resume))
-    .collect()
+        handles.iter().map(|handle| handle.as_ref().map_or(Ok(None), value)).collect::<Vec<_>>()
+    }))
 }
 
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own.
@@ -195,10 +187,12 @@ where
             drop(s.spawn_always_at(at, move || {
                 let _place = place;
                 if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
-                    first_panic
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .get_or_insert(payload);
+                    let mut first = first_panic.lock().unwrap_or_else(PoisonError::into_inner);
+                    let other =
+                        if first.is_none() { first.replace(payload) } else { Some(payload) };
+                    drop(first);
+                    // A second panic, in the payload's destructor, would hide the first one.
+                    drop_quietly(other);
                 }
             }));
         }
@@ -211,16 +205,6 @@ where
 /// Waits for the result of an item, even if the caller has been cancelled.
 fn value<R>(handle: &JoinHandle<'_, R>) -> Result<R, JoinError> {
     scope::shield(|| handle.join())
-}
-
-fn or_resume<R>(result: Result<R, JoinError>) -> R {
-    match result {
-        Ok(value) => value,
-        Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
-        Err(other) => {
-            unreachable!("an item always begins and is joined once under a shield: {other}")
-        }
-    }
 }
 
 /// Counts one operation of the task. A call without items spawns nothing and waits for nothing, so

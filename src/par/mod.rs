@@ -20,6 +20,7 @@
 mod comprehension;
 mod eager;
 mod lazy;
+mod results;
 mod window;
 
 pub use eager::{for_each, map, map_buffered, map_until};

@@ -1,7 +1,9 @@
-//! What a call is for its surroundings: its place in a dump, and an operation of its task.
+//! What a call is for its surroundings: its place in a dump, an operation of its task, and a panic
+//! that does not abort.
 
-use crate::support::run_on;
+use crate::support::{alone, payload_of, quiet_panic, run_on};
 use ecru::{RuntimeHandle, par};
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Instant;
 
@@ -79,4 +81,42 @@ fn par_36_calls_without_items_let_others_run() {
             });
         });
     }
+}
+
+/// - given: items that panic with payloads, or return values, whose destructors panic
+/// - when: a function of `par` ends
+/// - then: the panic of the first item goes on, and nothing aborts
+#[test]
+#[expect(clippy::mem_forget, reason = "the payload's destructor panics")]
+fn par_37_payloads_that_panic_do_not_abort() {
+    struct Bomb(u32);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            quiet_panic("the bomb's");
+        }
+    }
+    fn explode(n: u32) {
+        resume_unwind(Box::new(Bomb(n)));
+    }
+    fn value(n: u32) -> Bomb {
+        if n == 2 { resume_unwind(Box::new(n)) } else { Bomb(n) }
+    }
+    alone("par::calls::par_37_payloads_that_panic_do_not_abort", || {
+        run_on(1, || {
+            let later = Instant::now() + crate::support::HOUR;
+            let calls: [&dyn Fn(); 4] = [
+                &|| drop(par::map(0..4, explode)),
+                &|| drop(par::map_buffered(2, 0..4, explode)),
+                &|| drop(par::map_until(later, 0..4, explode)),
+                &|| par::for_each(2, 0..4, explode),
+            ];
+            for call in calls {
+                let payload = payload_of(call);
+                assert_eq!(payload.downcast_ref::<Bomb>().map(|bomb| bomb.0), Some(0));
+                std::mem::forget(payload);
+            }
+            let payload = payload_of(|| par::map(0..4, value));
+            assert_eq!(payload.downcast_ref(), Some(&2_u32));
+        });
+    });
 }
