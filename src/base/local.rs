@@ -55,6 +55,8 @@ pub(crate) struct Local {
     /// `coroutine`: how many coroutines are being unwound because code that does not panic has
     /// dropped them.
     pub(crate) forced_unwindings: Cell<u32>,
+    /// `coroutine`: a coroutine of this thread may be resumed if its gate is at least this number.
+    pub(crate) resumable: Cell<u32>,
     /// `sched`: the blocking pool that this thread works for.
     pub(crate) blocking: Cell<*const ()>,
     /// `sched`: this thread's worker.
@@ -84,6 +86,7 @@ impl Local {
             hooked: Cell::new(false),
             unwinding_at_rest: Cell::new(0),
             forced_unwindings: Cell::new(0),
+            resumable: Cell::new(0),
             blocking: Cell::new(ptr::null()),
             worker: Cell::new(ptr::null()),
             budget: Cell::new(0),

@@ -255,6 +255,29 @@ fn what_a_select_reserved_and_does_not_use_is_for_the_next() {
 }
 
 #[test]
+fn what_overfills_while_the_receiver_is_reserved_arrives() {
+    for sends in [false, true] {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(2);
+        model.check(move || {
+            let (sender, receiver) = bounded(0);
+            let thread = drains(receiver);
+            let mut select = Select::new();
+            select.send(&sender);
+            let selected = select.select();
+            sender.overfill(1).unwrap();
+            if sends {
+                selected.send(&sender, 2).unwrap();
+            } else {
+                drop(selected);
+            }
+            drop(sender);
+            assert_eq!(thread.join().unwrap(), if sends { &[1, 2][..] } else { &[1] });
+        });
+    }
+}
+
+#[test]
 fn what_a_select_received_and_does_not_use_is_for_the_next() {
     check(|| {
         let (sender, receiver) = bounded(1);

@@ -19,9 +19,13 @@
 //!   select with a `default` leaves the value in the channel for the next receiver.
 //! - An unused reservation is given back. Room goes to the next sender. A receiver is free again,
 //!   and keeps its place.
+//! - A value that is sent without room while the receiver is reserved goes into the buffer. A
+//!   receiver that becomes free gets it, before the value of the reservation is sent. If the
+//!   receiver is not served in the end, it looks again at the senders that have passed it over.
 
 use std::fmt;
 use std::mem;
+use std::ptr;
 
 use super::blocking::NotSent;
 use super::core::{Channel, ChannelGuard};
@@ -178,31 +182,34 @@ impl<T> ChannelGuard<'_, T> {
         self.receivers.seek(waits).is_some()
     }
 
-    /// Ends a poll whose value has been sent, if it did not get the value itself. An older receiver
-    /// may have received it.
-    fn dismiss_poll(&mut self) {
-        let ChannelGuard { receivers, woken, .. } = self;
-        let queue: &Queue = receivers;
-        queue.seek(|node| -> Option<()> {
-            if node.role() == Role::Meet && node.reserved.get() == 0 {
-                queue.remove(node);
-                if node.claim_to_look_again() {
-                    woken.push(node);
-                }
-            }
-            None
+    /// Makes the receiver with this number free again. It gets the value at the front of the buffer
+    /// if it is the first to want it. Returns the receiver's node, or `None` if it has left.
+    fn free_receiver(&mut self, number: usize) -> Option<*const Node> {
+        let freed = self.receivers.seek(|node| {
+            (node.reserved.get() == number).then(|| {
+                node.reserved.set(0);
+                ptr::from_ref(node)
+            })
         });
+        if !self.state.buffer.is_empty() {
+            // This value came without room, when the receiver was reserved and was passed over.
+            self.settle();
+        }
+        freed
     }
 
-    /// Makes the receiver with this number free again. It keeps its place in the line, unless it
-    /// has to look again.
-    fn release_receiver(&mut self, number: usize) {
+    /// Lets a receiver look again that was reserved and has not been served. It keeps its place in
+    /// the line if there is nothing to look for.
+    ///
+    /// The node is one that [`ChannelGuard::free_receiver`] has returned since the channel was
+    /// locked. It is only compared with those in the line.
+    fn look_again_if_unserved(&mut self, freed: Option<*const Node>) {
+        let Some(freed) = freed else { return };
         let queue: &Queue = &self.receivers;
         queue.seek(|node| {
-            if node.reserved.get() != number {
+            if !ptr::eq(node, freed) {
                 return None;
             }
-            node.reserved.set(0);
             // Other senders may have started to wait meanwhile, and have passed this receiver over.
             // A third party cannot claim both sides for each other, so the receiver looks again
             // itself. A poll does so too, because it does not wait for another sender. So does a
@@ -219,6 +226,12 @@ impl<T> ChannelGuard<'_, T> {
             }
             Some(())
         });
+    }
+
+    /// Makes the receiver with this number free again, for a reservation that is not used.
+    fn release_receiver(&mut self, number: usize) {
+        let freed = self.free_receiver(number);
+        self.look_again_if_unserved(freed);
     }
 }
 
@@ -291,11 +304,10 @@ impl<'a, T> Reservation<'a, T> {
                 }
             }
             ReservedFor::Receiver(number) => {
-                locked
-                    .receivers
-                    .seek(|node| (node.reserved.get() == number).then(|| node.reserved.set(0)));
+                let freed = locked.free_receiver(number);
                 let attempt = locked.try_send(value);
-                locked.dismiss_poll();
+                // The receiver may have refused the value, or an older one may have received it.
+                locked.look_again_if_unserved(freed);
                 attempt
             }
             ReservedFor::Nothing => locked.try_send(value),

@@ -23,6 +23,7 @@
 //!   running --returned or panicked--> COMPLETE
 //!   SUSPENDED --dropped--> UNWINDING --unwound--> COMPLETE
 //!   PANICKING --dropped--> its stack is leaked
+//!   SUSPENDED --dropped at the end of its thread--> its stack is leaked
 //! ```
 
 use std::cell::{Cell, UnsafeCell};
@@ -30,6 +31,7 @@ use std::ptr::{self, NonNull};
 
 use super::stack::HEAD_SIZE;
 use super::switch::Fiber;
+use super::thread_end;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
@@ -50,6 +52,9 @@ pub(super) struct Control {
     /// Set if the coroutine borrows from the frame that created it. That frame waits for the
     /// coroutine's end.
     pub(super) scoped: Cell<bool>,
+    /// Set if the coroutine was made after the thread's sentinel had been destroyed: see
+    /// [`thread_end`](super::thread_end).
+    pub(super) late: bool,
     /// The size of the coroutine's own stack below this block, or somewhat more. The guard is below
     /// it.
     pub(super) size: usize,
@@ -69,6 +74,7 @@ impl Control {
         Control {
             gate: Cell::new(UNSTARTED),
             scoped: Cell::new(false),
+            late: thread_end::on_creation(),
             size,
             after: Cell::new(None),
             rest: Cell::new(SUSPENDED),

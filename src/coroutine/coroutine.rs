@@ -12,7 +12,7 @@ use super::control::{
 };
 use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
-use super::{frames, leaked, panics};
+use super::{frames, leaked, panics, thread_end};
 
 /// The result of [`Coroutine::resume`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,11 +47,23 @@ pub enum CoroutineStatus {
 /// not called for that, and guards of [`sync::poison`](crate::sync::poison) do not poison their
 /// locks.
 ///
+/// As in any unwinding, a destructor that panics then aborts the process.
+///
 /// A coroutine cannot be unwound if it is suspended in a destructor that runs because of a panic in
 /// the coroutine, or if the program is built with `panic = "abort"`. Dropping it then leaks its
 /// stack: no destructor runs, and nothing on the stack is ever freed.
 /// [`leaked_stacks`](super::leaked_stacks) counts these stacks. A panic that is leaked in this way
 /// keeps [`std::thread::panicking`] true on its thread.
+///
+/// # Thread-locals
+/// Do not keep a suspended coroutine in a thread-local. Keep it where it is dropped before the
+/// thread ends. When a thread ends, its thread-locals are destroyed one after another. If the
+/// coroutine is suspended inside [`LocalKey::with`](std::thread::LocalKey::with) of another
+/// thread-local, that one may be destroyed first. At the end of a thread, dropping a suspended
+/// coroutine leaks its stack, and `resume` panics. There is one case that ecru cannot detect: a
+/// thread-local that the thread uses for the first time after it has made its first coroutine. If
+/// the coroutine is kept there and uses a thread-local that is first used even later, it reads
+/// freed memory.
 ///
 /// # Borrowing
 /// The body and all values are `'static`. Safe code can forget a suspended coroutine
@@ -180,7 +192,9 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     /// # Panics
     /// Panics if the coroutine is complete, if it is running (the call comes from inside it), or if
     /// it is about to be suspended (the call comes from the function of its
-    /// [`Yielder::suspend_with`]). Propagates a panic of the coroutine, with its payload.
+    /// [`Yielder::suspend_with`]). Panics if the coroutine is suspended and its thread ends (the
+    /// call comes from the destructor of a thread-local). Propagates a panic of the coroutine, with
+    /// its payload.
     ///
     /// # Examples
     /// ```
@@ -194,8 +208,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     #[track_caller]
     pub fn resume(&self, value: In) -> CoroutineState<Yield, Out> {
         let control = self.control();
-        if control.gate.get() < SUSPENDED {
-            self.refuse();
+        if control.gate.get() < thread_end::resumable() {
+            self.refuse_unless_late();
         }
         control.gate.set(frames::open());
         // SAFETY: C5: the coroutine was unstarted or suspended. Its gate now says that it runs, so
@@ -238,8 +252,22 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
+    /// Returns if the coroutine may be resumed although its thread ends.
     #[cold]
     #[inline(never)]
+    #[track_caller]
+    fn refuse_unless_late(&self) {
+        let control = self.control();
+        if control.gate.get() < SUSPENDED {
+            self.refuse();
+        }
+        assert!(
+            control.late || control.scoped.get(),
+            "`resume` called on a suspended coroutine while its thread ends: the thread-locals that it uses may be destroyed \
+             already; do not keep a suspended coroutine in a thread-local, but where it is dropped before the thread ends"
+        );
+    }
+
     #[track_caller]
     fn refuse(&self) -> ! {
         match self.control().gate.get() {
@@ -319,6 +347,12 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
+    /// Returns whether the thread-locals that a suspended coroutine refers to may be destroyed.
+    fn has_outlived_thread(&self) -> bool {
+        let control = self.control();
+        thread_end::has_begun() && !control.late && !control.scoped.get()
+    }
+
     /// Runs the destructors of a suspended coroutine's frames.
     #[cold]
     fn unwind(&self) {
@@ -351,8 +385,12 @@ impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
             leaked::count();
             return;
         }
-        let _rest = Rest(self.head);
         let suspended = matches!(self.control().gate.get(), SUSPENDED | SUSPENDING);
+        if suspended && self.has_outlived_thread() {
+            leaked::count();
+            return;
+        }
+        let _rest = Rest(self.head);
         if cfg!(panic = "unwind") && suspended {
             self.unwind();
         }

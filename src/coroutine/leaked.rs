@@ -13,8 +13,9 @@ pub(crate) fn count() {
 /// Returns how many suspended coroutines were dropped without being unwound.
 ///
 /// A coroutine cannot be unwound if it is suspended in a destructor that runs because of a panic in
-/// the coroutine, or if the program is built with `panic = "abort"`. Its stack, with everything on
-/// it, then stays as it is until the process ends.
+/// the coroutine, or if the program is built with `panic = "abort"`. Nor is it unwound if a
+/// thread-local drops it at the end of its thread. Its stack, with everything on it, then stays as
+/// it is until the process ends.
 ///
 /// # Examples
 /// ```

@@ -28,6 +28,7 @@
 // - `frames`: the frames that a coroutine must close before it suspends, because it may be
 //   forgotten.
 // - `panics`: which stack a panic counted by the thread belongs to.
+// - `thread_end`: the phase of a thread in which its coroutines must not run any more.
 // - `control`, `yielder`, `coroutine`, `generator`, `scoped`: the public interface.
 //
 // # Invariants
@@ -63,6 +64,7 @@ pub(crate) mod panics;
 mod scoped;
 pub(crate) mod stack;
 pub(crate) mod switch;
+mod thread_end;
 mod yielder;
 
 pub use self::coroutine::{Coroutine, CoroutineState, CoroutineStatus};

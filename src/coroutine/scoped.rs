@@ -32,8 +32,10 @@ pub struct ScopedCoroutine<In, Yield, Out> {
 /// destructors of its frames run before this call returns.
 ///
 /// # Panics
-/// Panics if the system refuses a stack. Propagates a panic of `with`, or of a destructor that runs
-/// while the coroutine is unwound.
+/// Panics if the system refuses a stack. Propagates a panic of `with`. If `with` returns,
+/// propagates a panic of the coroutine's end: of the destructor of something that `body` has
+/// captured, if the coroutine was never resumed, or of what `body` does after it has caught its own
+/// unwinding.
 ///
 /// # Aborts
 /// The coroutine must end before this call returns. The process is aborted if it cannot:
@@ -41,7 +43,8 @@ pub struct ScopedCoroutine<In, Yield, Out> {
 ///   is built with `panic = "abort"`;
 /// - if the coroutine is suspended when `with` ends, in a destructor that runs because of a panic
 ///   in the coroutine;
-/// - if the coroutine calls [`Yielder::suspend`] while it is unwound.
+/// - if the coroutine calls [`Yielder::suspend`] while it is unwound;
+/// - if a destructor of the coroutine's frames panics while it is unwound, as in any unwinding.
 ///
 /// # Examples
 /// ```

@@ -27,7 +27,7 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -194,6 +194,7 @@ impl<'l, L: Listener> Server<'l, L> {
     /// If the caller is cancelled, no more connections are accepted, and the connections in
     /// progress are cancelled as well. A connection that was taken from the queue but whose
     /// function has not begun is closed.
+    #[track_caller]
     pub fn serve<F>(self, f: F) -> io::Result<()>
     where
         F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
@@ -203,6 +204,7 @@ impl<'l, L: Listener> Server<'l, L> {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let Server { listener, limit, grace, stop, on_error, on_panic } = self;
+        let at = Location::caller();
         let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
         let connections =
             Connections { f, on_error, on_panic, panic: Mutex::default(), over: Mutex::default() };
@@ -216,7 +218,7 @@ impl<'l, L: Listener> Server<'l, L> {
                         }
                     });
                 }
-                let accept = || accept_all(s, listener, &room, &connections, &accepting);
+                let accept = || accept_all(s, at, listener, &room, &connections, &accepting);
                 scope(|acceptors| {
                     for places in 1..sched::workers_here().min(limit) {
                         acceptors.spawn_beside(places, accept);
@@ -250,9 +252,10 @@ impl<'l, L: Listener> Server<'l, L> {
 }
 
 /// Accepts until it is cancelled or the listener is unusable. In the second case the other
-/// accepting tasks are ended as well.
+/// accepting tasks are ended as well. The tasks of connections are said to be spawned at `at`.
 fn accept_all<'scope, L: Listener, F>(
     s: &'scope Scope<'scope, '_>,
+    at: &'static Location<'static>,
     listener: &L,
     room: &Semaphore,
     connections: &'scope Connections<'_, L, F>,
@@ -270,7 +273,7 @@ where
         match listener.__accept() {
             Ok((stream, peer)) => {
                 shortage = Shortage::default();
-                s.spawn(move || {
+                s.spawn_at(at, move || {
                     connections.serve(stream, peer);
                     drop(permit);
                 });

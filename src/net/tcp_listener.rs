@@ -178,6 +178,7 @@ impl TcpListener {
     ///
     /// # Cancellation
     /// Behaves like [`Server::serve`]: the connections are cancelled and awaited.
+    #[track_caller]
     pub fn serve<F>(&self, limit: usize, f: F) -> io::Result<()>
     where
         F: Fn(TcpStream, SocketAddr) -> io::Result<()> + Send + Sync,

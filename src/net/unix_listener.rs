@@ -162,6 +162,7 @@ impl UnixListener {
     ///
     /// # Cancellation
     /// Behaves like [`Server::serve`]: the connections are cancelled and awaited.
+    #[track_caller]
     pub fn serve<F>(&self, limit: usize, f: F) -> io::Result<()>
     where
         F: Fn(UnixStream, SocketAddr) -> io::Result<()> + Send + Sync,

@@ -8,6 +8,7 @@ use super::engine;
 use super::window::Window;
 use crate::base::clock;
 use crate::scope;
+use crate::task::drop_quietly;
 
 /// Calls `f` for every item, each in its own task, all concurrently. Returns the results in
 /// the order of the items.
@@ -145,7 +146,11 @@ where
     let first_panic = || first_panic.lock().unwrap_or_else(PoisonError::into_inner);
     let f = |item| {
         if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
-            first_panic().get_or_insert(payload);
+            let mut first = first_panic();
+            let other = if first.is_none() { first.replace(payload) } else { Some(payload) };
+            drop(first);
+            // A second panic, in the payload's destructor, would hide the first one.
+            drop_quietly(other);
         }
     };
     engine::each(Window::new(window).jobs(items.into_iter(), &f));

@@ -14,10 +14,12 @@
 //! task, and the results are joined under a shield. The methods of a scope use tasks of that scope,
 //! which a cancellation reaches like any other.
 
-use std::panic;
+use std::panic::Location;
 use std::sync::Arc;
 
-use crate::scope::{self, JoinError, JoinHandle};
+use super::results;
+use crate::scope::{self, JoinHandle};
+use crate::{park, task};
 
 /// Runs all jobs, and returns the results in the order of the jobs.
 ///
@@ -25,27 +27,28 @@ use crate::scope::{self, JoinError, JoinHandle};
 /// Continues the panic of the first job that panicked, after all have ended.
 #[track_caller]
 pub(super) fn all<R: Send, J: FnOnce() -> R + Send>(jobs: impl Iterator<Item = J>) -> Vec<R> {
-    let results = scope::scope(|s| {
-        let handles: Vec<_> = jobs.map(|job| s.spawn_always(job)).collect();
+    count_one_operation();
+    let at = Location::caller();
+    results::values(scope::scope(|s| {
+        let handles: Vec<_> = jobs.map(|job| s.spawn_always_at(at, job)).collect();
         scope::shield(|| handles.iter().map(JoinHandle::join).collect::<Vec<_>>())
-    });
-    results.into_iter().map(or_resume).collect()
-}
-
-fn or_resume<R>(result: Result<R, JoinError>) -> R {
-    match result {
-        Ok(value) => value,
-        Err(JoinError::Panicked(payload)) => panic::resume_unwind(payload.into_inner()),
-        Err(other) => {
-            unreachable!("a job always begins and is joined once under a shield: {other}")
-        }
-    }
+    }))
 }
 
 /// Runs all jobs, which do not panic, and keeps nothing of them.
 #[track_caller]
 pub(super) fn each<J: FnOnce() + Send>(jobs: impl Iterator<Item = J>) {
-    scope::scope(|s| jobs.for_each(|job| drop(s.spawn_always(job))));
+    count_one_operation();
+    let at = Location::caller();
+    scope::scope(|s| jobs.for_each(|job| drop(s.spawn_always_at(at, job))));
+}
+
+/// Counts one operation of the task. A call without items spawns nothing and waits for nothing, so
+/// a task that repeats such calls would never let other tasks run.
+#[track_caller]
+fn count_one_operation() {
+    park::refuse_if_no_suspend();
+    task::spend_budget();
 }
 
 /// Returns the job of an item, for a task that may outlive this call.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::iter::FusedIterator;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::sync::Arc;
 
 use super::engine::{job, refuse_zero};
@@ -29,8 +30,8 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = Arc::new(f);
-        Mapped { handles: items.into_iter().map(|item| self.spawn(job(&f, item))).collect() }
+        let (f, at) = (Arc::new(f), Location::caller());
+        Mapped { handles: items.into_iter().map(|item| self.spawn_at(at, job(&f, item))).collect() }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -62,8 +63,8 @@ impl<'scope> Scope<'scope, '_> {
         R: Send + 'scope,
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
-        let f = Arc::new(f);
-        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn(job(&f, item)))
+        let (f, at) = (Arc::new(f), Location::caller());
+        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn_at(at, job(&f, item)))
     }
 
     /// Calls `f` for every item, in chunks of `n`, and returns a lazy iterator of handles. A chunk
@@ -130,8 +131,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = Arc::new(f);
-        Mapped { handles: items.into_iter().map(|item| self.spawn(job(&f, item))).collect() }
+        let (f, at) = (Arc::new(f), Location::caller());
+        Mapped { handles: items.into_iter().map(|item| self.spawn_at(at, job(&f, item))).collect() }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -176,8 +177,8 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         R: Send + 'scope,
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
-        let f = Arc::new(f);
-        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn(job(&f, item)))
+        let (f, at) = (Arc::new(f), Location::caller());
+        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn_at(at, job(&f, item)))
     }
 }
 

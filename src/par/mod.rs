@@ -21,6 +21,7 @@ mod comprehension;
 mod eager;
 mod engine;
 mod lazy;
+mod results;
 mod window;
 
 pub use eager::{for_each, map, map_buffered, map_until};

@@ -1,5 +1,7 @@
 //! Builders that configure a task before it is spawned.
 
+use std::panic::Location;
+
 use super::core::Start;
 use super::join::JoinHandle;
 use super::scoped::{Plain, Scope};
@@ -50,11 +52,29 @@ macro_rules! builder {
         pub struct $name<$($parameter),+> {
             scope: &'scope $scope,
             options: Options,
+            /// Where the task is said to be spawned, if not where the spawn method is called.
+            at: Option<&'static Location<'static>>,
         }
 
         impl<$($parameter),+> $name<$($parameter),+> {
             pub(super) fn new(scope: &'scope $scope) -> Self {
-                $name { scope, options: Options::default() }
+                $name { scope, options: Options::default(), at: None }
+            }
+
+            /// Sets where the task is said to be spawned. It is for the crates of this project: a
+            /// function that spawns tasks for its caller names the place of its own call.
+            #[doc(hidden)]
+            pub fn __spawned_at(mut self, at: &'static Location<'static>) -> Self {
+                self.at = Some(at);
+                self
+            }
+
+            #[track_caller]
+            fn place(&self) -> &'static Location<'static> {
+                match self.at {
+                    Some(at) => at,
+                    None => Location::caller(),
+                }
             }
 
             /// Sets the task's name, which [`task::current`](crate::task::current), handles and
@@ -143,7 +163,7 @@ impl<'scope> TaskBuilder<'scope, '_> {
         U: Send + 'scope,
     {
         let start = self.options.start();
-        self.scope.core.spawn(Plain(f), self.options, start)
+        self.scope.core.spawn_at(self.place(), Plain(f), self.options, start)
     }
 
     /// Spawns the configured task on the caller's own worker, as [`Scope::spawn_local`] does.
@@ -156,7 +176,7 @@ impl<'scope> TaskBuilder<'scope, '_> {
         F: FnOnce() -> U + 'scope,
         U: 'scope,
     {
-        self.scope.core.spawn(Plain(f), self.options, Start::Here)
+        self.scope.core.spawn_at(self.place(), Plain(f), self.options, Start::Here)
     }
 
     /// Spawns the configured task as a daemon, as [`Scope::spawn_daemon`] does.
@@ -171,7 +191,7 @@ impl<'scope> TaskBuilder<'scope, '_> {
     {
         self.options.daemon = true;
         let start = self.options.start();
-        self.scope.core.spawn(Plain(move || drop(f())), self.options, start);
+        self.scope.core.spawn_at(self.place(), Plain(move || drop(f())), self.options, start);
     }
 }
 
@@ -187,7 +207,7 @@ impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
         U: Send + 'scope,
     {
         let start = self.options.start();
-        self.scope.spawn_with(f, self.options, start)
+        self.scope.spawn_with_at(self.place(), f, self.options, start)
     }
 
     /// Spawns the configured task on the caller's own worker, as [`TryScope::spawn_local`] does.
@@ -200,7 +220,7 @@ impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
         F: FnOnce() -> Result<U, E> + 'scope,
         U: 'scope,
     {
-        self.scope.spawn_with(f, self.options, Start::Here)
+        self.scope.spawn_with_at(self.place(), f, self.options, Start::Here)
     }
 
     /// Spawns the configured task as a daemon, as [`TryScope::spawn_daemon`] does.
@@ -214,6 +234,6 @@ impl<'scope, E: Send> TryTaskBuilder<'scope, '_, E> {
     {
         self.options.daemon = true;
         let start = self.options.start();
-        self.scope.spawn_with(f, self.options, start);
+        self.scope.spawn_with_at(self.place(), f, self.options, start);
     }
 }

@@ -152,7 +152,24 @@ impl ScopeCore {
     where
         B: Body,
     {
-        let task = self.allocate(body, options, Location::caller());
+        self.spawn_at(Location::caller(), body, options, start)
+    }
+
+    /// Does the same for a task that is said to be spawned at the given place. A function that
+    /// spawns in a closure, where its caller is not known, passes the place of its own call.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn spawn_at<'scope, B>(
+        &self,
+        at: &'static Location<'static>,
+        body: B,
+        options: Options,
+        start: Start,
+    ) -> JoinHandle<'scope, B::Output>
+    where
+        B: Body,
+    {
+        let task = self.allocate(body, options, at);
         // SAFETY: T1: the task is new, and its queue reference is given away here.
         unsafe { self.queue(task, start) };
         // SAFETY: T2: this is the handle's reference.

@@ -1,6 +1,7 @@
 //! The plain scope. It waits for its tasks, and a failed task does not affect the others.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use super::builder::{Options, TaskBuilder};
 use super::core::{self, ScopeCore, Start};
@@ -241,6 +242,20 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn_when(source, |item| Plain(move || f(item)))
     }
 
+    /// Spawns a task that is said to be spawned at the given place.
+    #[track_caller]
+    pub(crate) fn spawn_at<F, U>(
+        &'scope self,
+        at: &'static Location<'static>,
+        f: F,
+    ) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.core.spawn_at(at, Plain(f), Options::default(), Start::Anywhere)
+    }
+
     /// Spawns a task that runs even if it is cancelled before it starts.
     #[track_caller]
     pub(crate) fn spawn_always<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
@@ -248,8 +263,22 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         F: FnOnce() -> U + Send + 'scope,
         U: Send + 'scope,
     {
+        self.spawn_always_at(Location::caller(), f)
+    }
+
+    /// Does the same for a task that is said to be spawned at the given place.
+    #[track_caller]
+    pub(crate) fn spawn_always_at<F, U>(
+        &'scope self,
+        at: &'static Location<'static>,
+        f: F,
+    ) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> U + Send + 'scope,
+        U: Send + 'scope,
+    {
         let options = Options { always_begins: true, ..Options::default() };
-        self.core.spawn(Plain(f), options, Start::Anywhere)
+        self.core.spawn_at(at, Plain(f), options, Start::Anywhere)
     }
 
     /// Spawns a task on the worker that comes `places` places after the current one.

@@ -3,6 +3,7 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
@@ -230,6 +231,20 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.core.cancel(CancelReason::Explicit);
     }
 
+    /// Spawns a task that is said to be spawned at the given place.
+    #[track_caller]
+    pub(crate) fn spawn_at<F, U>(
+        &'scope self,
+        at: &'static Location<'static>,
+        f: F,
+    ) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> Result<U, E> + Send + 'scope,
+        U: Send + 'scope,
+    {
+        self.spawn_with_at(at, f, Options::default(), Start::Anywhere)
+    }
+
     #[track_caller]
     pub(super) fn spawn_with<F, U>(
         &'scope self,
@@ -240,7 +255,21 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
     where
         F: FnOnce() -> Result<U, E> + 'scope,
     {
-        self.core.spawn(Trying { closure: f, scope: self }, options, start)
+        self.spawn_with_at(Location::caller(), f, options, start)
+    }
+
+    #[track_caller]
+    pub(super) fn spawn_with_at<F, U>(
+        &'scope self,
+        at: &'static Location<'static>,
+        f: F,
+        options: Options,
+        start: Start,
+    ) -> JoinHandle<'scope, U>
+    where
+        F: FnOnce() -> Result<U, E> + 'scope,
+    {
+        self.core.spawn_at(at, Trying { closure: f, scope: self }, options, start)
     }
 }
 

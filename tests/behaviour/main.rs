@@ -18,6 +18,7 @@ mod deadlock;
 mod drain;
 mod driver;
 mod dump;
+mod ending_thread;
 #[cfg(not(ecru_baton))] // threads that pass a baton are slower than its limits
 mod fairness;
 mod fs;

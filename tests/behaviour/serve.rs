@@ -532,3 +532,32 @@ fn serve_12_churn_leaks_nothing_slow_at_full_speed() {
     let test = "serve::serve_12_churn_leaks_nothing_slow_at_full_speed";
     alone(test, || churn(8_000));
 }
+
+/// - given: a listener that serves
+/// - when: a connection makes a dump
+/// - then: the task of the connection is spawned at the place of the call of `serve`
+#[test]
+fn serve_18_connections_are_spawned_at_the_call() {
+    run_on(1, || {
+        let (listener, address) = listen();
+        let places = Mutex::new(Vec::new());
+        ecru::scope(|s| {
+            let serving_line = line!() + 2;
+            let server = s.spawn(|| {
+                listener.serve(10, |stream, peer| {
+                    let me = ecru::task::current().id();
+                    let dump = ecru::RuntimeHandle::current().dump();
+                    let own = dump.tasks().find(|task| task.id() == me).unwrap();
+                    places.lock().unwrap().push(own.spawned_at());
+                    echo(stream, peer)
+                })
+            });
+            drop(ask(address));
+            server.cancel();
+            assert_cancelled(&server.join().unwrap().unwrap_err());
+            let place = places.lock().unwrap()[0];
+            assert!(place.file().ends_with("serve.rs"), "{place}");
+            assert_eq!(place.line(), serving_line);
+        });
+    });
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use ecru::coroutine::{
-    Coroutine, CoroutineState, CoroutineStatus, Generator, Yielder, generate, leaked_stacks,
+    Coroutine, CoroutineState, CoroutineStatus, Generator, Yielder, generate, leaked_stacks, scoped,
 };
 use ecru::sync::poison::{Mutex, RwLock};
 
@@ -221,6 +221,41 @@ fn coroutine_38_scoped_left_in_its_panic() {
     assert!(!output.status.success());
     assert!(text.contains("suspended in a destructor"), "{text}");
     assert!(text.contains("aborting"), "{text}");
+}
+
+/// - given: a suspended coroutine with a destructor that panics
+/// - when: it is dropped, or the closure of `scoped` or `generate` ends
+/// - then: the process is aborted, as in any unwinding
+#[test]
+fn coroutine_39_a_destructor_panics_while_unwound() {
+    let bomb = || OnDrop(|| quiet_panic("the destructor's"));
+    let body = move |yielder: &Yielder<(), u8>, ()| {
+        let _bomb = bomb();
+        yielder.suspend(1);
+    };
+    let dropped = move || {
+        let coroutine = Coroutine::new(body);
+        coroutine.resume(());
+    };
+    let scoped = move || scoped(body, |coroutine| _ = coroutine.resume(()));
+    let generated = move || {
+        generate(move |yielder| body(yielder, ()), |mut items| assert_eq!(items.next(), Some(1)))
+    };
+    let ways: [(&str, &dyn Fn()); 3] =
+        [("dropped", &dropped), ("scoped", &scoped), ("generated", &generated)];
+    let name = "unwinding_coroutine::coroutine_39_a_destructor_panics_while_unwound";
+    for (way, end) in ways {
+        if crate::support::is_child(name) {
+            if std::env::var("ECRU_TEST_WAY").as_deref() == Ok(way) {
+                let _ = panic_text(end);
+            }
+            continue;
+        }
+        let output = start_again(name).env("ECRU_TEST_WAY", way).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{way}: {text}");
+        assert!(text.contains("panic in a destructor during cleanup"), "{way}: {text}");
+    }
 }
 
 /// - given: a suspended coroutine that holds guards of `sync::poison`

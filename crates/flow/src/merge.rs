@@ -69,17 +69,22 @@ impl<T> Merge<T> {
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
         ecru::checkpoint()?;
-        while !self.has_ended() {
+        loop {
             let live = self.among(0, self.receivers.len()).map(|at| {
                 let receiver = &self.receivers[at];
                 receiver.map(move |received| (at, received))
             });
+            // Another reader may retire the last channel at any time, and a race of none never
+            // ends. So the same list tells whether there is a channel and which ones to wait for.
+            let mut live = live.peekable();
+            if live.peek().is_none() {
+                return Err(RecvError::Disconnected);
+            }
             match source::race(live).wait()? {
                 (_, Ok(value)) => return Ok(value),
                 (at, Err(_)) => self.retire(at),
             }
         }
-        Err(RecvError::Disconnected)
     }
 
     /// Receives a value if that needs no wait.

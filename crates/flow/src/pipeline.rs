@@ -10,7 +10,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic::{self, AssertUnwindSafe, Location};
 
 use ecru::channel::{Receiver, RecvError, SendError, Sender, bounded};
 use ecru::{PanicPayload, try_scope};
@@ -174,13 +174,13 @@ impl<F, H> Pipeline<F, H> {
         T: Send,
         U: Send,
     {
-        let (from, to) = (from.borrow(), to.borrow());
+        let (from, to, at) = (from.borrow(), to.borrow(), Location::caller());
         try_scope(|s| {
             let (queue, results) = bounded::<Receiver<U>>(self.workers);
             let (jobs, work) = bounded::<(T, Sender<U>)>(0);
             for _ in 0..self.workers {
                 let work = work.clone();
-                s.spawn(move || {
+                s.builder().__spawned_at(at).spawn(move || {
                     for (value, output) in &work {
                         // This fails only if the caller has stopped the whole pipeline.
                         let _ = self.process(value, &output);
@@ -189,7 +189,7 @@ impl<F, H> Pipeline<F, H> {
                 });
             }
             drop(work);
-            s.spawn(move || {
+            s.builder().__spawned_at(at).spawn(move || {
                 feed(from, &queue, &jobs);
                 Ok(())
             });
@@ -279,10 +279,10 @@ impl<F, H> PipelineUnordered<F, H> {
         T: Send,
         U: Send,
     {
-        let (from, to) = (from.borrow(), to.borrow());
+        let (from, to, at) = (from.borrow(), to.borrow(), Location::caller());
         try_scope(|s| {
             for _ in 0..self.inner.workers {
-                s.spawn(|| {
+                s.builder().__spawned_at(at).spawn(|| {
                     loop {
                         if to.is_closed() {
                             return Err(SendError::Disconnected(None));

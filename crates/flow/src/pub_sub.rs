@@ -180,6 +180,8 @@ impl<'a, T, K> PubSub<'a, T, K> {
     /// - Panics if another call of `run` is running.
     /// - Panics if the function that returns topics panics. Its value is dropped.
     /// - Panics if `T`'s `clone` panics. Some subscribers then lack a value.
+    /// - Panics if `K`'s `Hash`, `Eq` or `Drop` panics. A value of the topic may then be dropped, or
+    ///   a subscription ended.
     ///
     /// # Cancellation
     /// This is a cancellation point. Nothing is lost: the next call continues with the pending

@@ -1,6 +1,7 @@
 //! Rows of `doc/behaviour/par.md`.
 
 mod all_at_once;
+mod calls;
 mod chunks;
 mod in_a_scope;
 mod loops;

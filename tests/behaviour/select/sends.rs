@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use super::no_value;
-use crate::support::{everywhere, ms, panic_text};
+use crate::support::{HOUR, everywhere, ms, panic_text};
 use ecru::channel::{self, Select, Sender};
-use ecru::select;
+use ecru::{Source, select};
 
 /// - given: an arm `send(s, v)`
 /// - when: another arm is taken; this arm is taken
@@ -81,6 +81,109 @@ fn select_13_what_was_reserved_is_given_back_when_the_value_does_not_come() {
         assert!(sender.try_send(1).unwrap_err().is_full(), "it is reserved");
         drop(selected);
         assert_eq!((sender.try_send(1), receiver.recv()), (Ok(()), Ok(1)));
+    });
+}
+
+/// - given: a channel without a buffer whose receiver is reserved for a send arm, and a value that
+///   `overfill` sends meanwhile
+/// - when: v panics, returns, uses `?`, or the `SelectedOperation` is dropped; the arm sends v
+/// - then: the receiver gets the overfilled value; v comes after it
+#[test]
+fn select_50_overfilled_while_the_receiver_is_reserved() {
+    fn leaves(sender: &Sender<u8>, how: usize) -> Option<()> {
+        let overfill = || sender.overfill(1).unwrap();
+        match how {
+            0 => select! {
+                send(sender, { overfill(); no_value() }) -> _ => {}
+            },
+            1 => select! {
+                send(sender, { overfill(); if how == 1 { return Some(()) } 1 }) -> _ => {}
+            },
+            2 => select! {
+                send(sender, { overfill(); None? }) -> _ => {}
+            },
+            _ => {
+                let mut choice = Select::new();
+                choice.send(sender);
+                let selected = choice.select();
+                overfill();
+                drop(selected);
+            }
+        }
+        Some(())
+    }
+    everywhere(|side| {
+        for how in 0..4 {
+            let (sender, receiver) = channel::bounded(0);
+            let leave = || match how {
+                0 => assert_eq!(panic_text(|| leaves(&sender, how)), "no value"),
+                how => assert_eq!(leaves(&sender, how), (how != 2).then_some(())),
+            };
+            assert_eq!(side.both(|| receiver.recv(), leave), (Ok(1), ()), "{how}");
+        }
+    });
+}
+
+#[test]
+fn select_50_overfilled_while_the_receiver_is_reserved_and_then_sent_to() {
+    everywhere(|side| {
+        for how in 0..3 {
+            let (sender, receiver) = channel::bounded(0);
+            let sends = || match how {
+                0 => select! {
+                    send(sender, { sender.overfill(1).unwrap(); 2 }) -> sent => sent.unwrap()
+                },
+                1 => {
+                    let mut choice = Select::new();
+                    choice.send(&sender);
+                    let selected = choice.select();
+                    sender.overfill(1).unwrap();
+                    selected.send(&sender, 2).unwrap();
+                }
+                // This send does not wait.
+                _ => select! {
+                    send(sender, { sender.overfill(1).unwrap(); 2 }) -> sent => sent.unwrap(),
+                    default(HOUR) => panic!("there is a receiver"),
+                },
+            };
+            let got = side.both(|| [receiver.recv(), receiver.recv()], sends);
+            assert_eq!(got, ([Ok(1), Ok(2)], ()), "{how}");
+        }
+    });
+}
+
+/// - given: a channel without a buffer whose receiver is reserved for a send arm and refuses v, and
+///   a sender that waits with a value that the receiver accepts
+/// - when: the arm sends v
+/// - then: the receiver gets the value of the other sender
+#[test]
+fn select_51_a_reserved_receiver_that_refuses_sees_the_values_of_others() {
+    everywhere(|side| {
+        let (sender, receiver) = channel::bounded(0);
+        let (got, ()) = side.many(
+            2,
+            |n| match n {
+                0 => {
+                    let odd = (&receiver).filter(|n| n % 2 == 1).wait().unwrap();
+                    (odd, receiver.recv())
+                }
+                _ => {
+                    side.pause();
+                    sender.send(3).unwrap();
+                    (Ok(0), Ok(0))
+                }
+            },
+            || {
+                let mut choice = Select::new();
+                choice.send(&sender);
+                let selected = choice.select();
+                // The other sender passes the reserved receiver over.
+                side.pause();
+                side.pause();
+                selected.send(&sender, 2).unwrap();
+            },
+        );
+        assert_eq!(got[0], (Ok(3), Ok(2)));
     });
 }
 

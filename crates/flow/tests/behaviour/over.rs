@@ -1,12 +1,16 @@
 //! Rows of `doc/behaviour/over.md`.
 
-use crate::common::{begin, each_run, forever, panic_text, quiet_panic, run_on, settle, until};
+use crate::common::{
+    Watchdog, begin, each_run, forever, panic_text, quiet_panic, run_on, settle, until,
+};
 use ecru::channel::{self, RecvError, SendError};
 use ecru::{Source, source};
 use ecru_flow as flow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
 
 /// - given: a channel with values
 /// - when: `pipe(from, to)` is called
@@ -292,6 +296,27 @@ fn over_16_merge_drops_closed() {
             drop(sender);
             assert_eq!(reader.join().unwrap(), (Ok(1000), Err(RecvError::Disconnected)));
         });
+    });
+}
+
+/// - given: several readers of one merge
+/// - when: the last channel ends
+/// - then: every reader gets the end
+#[test]
+fn over_35_merge_ends_for_all_its_readers() {
+    let _watchdog = Watchdog::new();
+    // Two threads find the end of each merge at nearly the same time: the thread that is behind is
+    // faster, because the other one has already marked the channel as ended.
+    let ended: Vec<_> =
+        (0..20_000).map(|_| flow::merge([flow::from_iter::<[u8; 0]>([])])).collect();
+    let start = Barrier::new(2);
+    let read = || {
+        start.wait();
+        ended.iter().for_each(|merged| assert_eq!(merged.recv(), Err(RecvError::Disconnected)));
+    };
+    thread::scope(|s| {
+        s.spawn(read);
+        read();
     });
 }
 
@@ -668,5 +693,32 @@ fn over_34_merge_meets_a_select() {
             assert_eq!(second, Ok(2));
             until(|| merged.try_recv() == Ok(3));
         });
+    });
+}
+
+/// - given: `pipeline` and `pipeline_unordered`
+/// - when: a function of theirs makes a dump
+/// - then: their tasks are spawned at the place of the call of `run`
+#[test]
+fn over_36_pipeline_is_spawned_at_its_call() {
+    run_on(1, || {
+        let lines = |_: u32| {
+            let dump = ecru::RuntimeHandle::current().dump();
+            let places = dump.tasks().filter(|task| !task.is_root()).map(|task| {
+                let at = task.spawned_at();
+                assert!(at.file().ends_with("over.rs"), "{at}");
+                at.line()
+            });
+            places.collect::<Vec<_>>()
+        };
+        let (to, there) = channel::unbounded();
+        let here = line!() + 1;
+        flow::pipeline(2, lines).run(flow::from_iter([1]), &to).unwrap();
+        let seen: Vec<_> = there.try_iter().collect();
+        assert!(!seen.is_empty() && seen.iter().all(|line| *line == here), "{seen:?}");
+        let here = line!() + 1;
+        flow::pipeline_unordered(2, lines).run(flow::from_iter([1]), &to).unwrap();
+        let seen: Vec<_> = there.try_iter().collect();
+        assert!(!seen.is_empty() && seen.iter().all(|line| *line == here), "{seen:?}");
     });
 }
