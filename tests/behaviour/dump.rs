@@ -132,9 +132,12 @@ fn run_21_dump_says_what_a_task_waits_for() {
     });
 }
 
-/// Each wait names its object: a channel, the holder of a lock, the other side of a socket.
+/// - given: tasks that wait for channels, locks, a value that is being made, and sockets
+/// - when: a dump is made
+/// - then: each wait names its object: the channel's type, capacity and address, the lock's holder
+///   and where it was acquired (in builds with `debug_assertions`), the maker, the socket's peer
 #[test]
-fn run_73_dump_names_the_objects() {
+fn run_76_dump_names_the_objects() {
     each_run(|| {
         let (full, _receiver) = channel::bounded(1);
         full.send(1_u8).unwrap();

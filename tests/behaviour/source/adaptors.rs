@@ -218,9 +218,9 @@ fn source_16_a_predicate_s_panic_is_the_waiter_s() {
     });
 }
 
-/// - given: a predicate that sleeps
-/// - when: it is called
-/// - then: it panics, as any wait under `no_suspend`; nothing is lost
+/// - given: a mapped source whose function panics
+/// - when: an item arrives after the wait has parked
+/// - then: the panic is resumed in the waiter
 #[test]
 fn source_46_a_mapping_s_panic_after_a_wait_is_the_waiter_s() {
     everywhere(|side| {
@@ -239,6 +239,9 @@ fn source_46_a_mapping_s_panic_after_a_wait_is_the_waiter_s() {
     });
 }
 
+/// - given: a predicate that sleeps
+/// - when: it is called
+/// - then: it panics, as any wait under `no_suspend`; nothing is lost
 #[test]
 fn source_17_predicates_must_not_wait() {
     everywhere(|_| {
