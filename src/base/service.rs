@@ -121,7 +121,7 @@ enum Watcher {
 }
 
 /// See the module. Everything is under the service's lock.
-pub(super) struct State {
+pub(super) struct ServiceState {
     pub(super) alarms: BTreeMap<Key, Due>,
     next_alarm: u64,
     watched: BTreeMap<u32, Watched>,
@@ -145,9 +145,9 @@ pub(super) struct State {
     ends: bool,
 }
 
-impl State {
-    fn new(patience: Duration) -> State {
-        State {
+impl ServiceState {
+    fn new(patience: Duration) -> ServiceState {
+        ServiceState {
             alarms: BTreeMap::new(),
             next_alarm: 0,
             watched: BTreeMap::new(),
@@ -201,14 +201,14 @@ impl State {
 
 /// See the module.
 pub(super) struct Service {
-    state: Mutex<State>,
+    state: Mutex<ServiceState>,
     /// Notified when the watcher has to look again.
     news: Condvar,
     /// Notified when a spare thread is to watch.
     spare: Condvar,
 }
 
-type Guard = MutexGuard<'static, State>;
+type Guard = MutexGuard<'static, ServiceState>;
 
 pub(super) fn service() -> &'static Service {
     static SERVICE: OnceLock<Service> = OnceLock::new();
@@ -227,7 +227,7 @@ pub(crate) fn call(what: Weak<dyn Ring>) {
 
 impl Service {
     fn new(patience: Duration) -> Service {
-        let state = Mutex::new(State::new(patience));
+        let state = Mutex::new(ServiceState::new(patience));
         Service { state, news: Condvar::new(), spare: Condvar::new() }
     }
 
@@ -253,11 +253,11 @@ impl Service {
     ///
     /// # Errors
     /// Returns the system's error if no thread can be started.
-    fn ensure_started(&'static self, state: &mut State) -> io::Result<()> {
+    fn ensure_started(&'static self, state: &mut ServiceState) -> io::Result<()> {
         if state.threads == 0 { self.start(state) } else { Ok(()) }
     }
 
-    fn start(&'static self, state: &mut State) -> io::Result<()> {
+    fn start(&'static self, state: &mut ServiceState) -> io::Result<()> {
         let name = String::from("ecru-service");
         thread::Builder::new().name(name).spawn(move || self.serve())?;
         state.threads += 1;
@@ -265,7 +265,7 @@ impl Service {
     }
 
     /// Makes the watcher look again if it sleeps beyond this time.
-    fn wake_by(&self, state: &mut State, at: Instant) {
+    fn wake_by(&self, state: &mut ServiceState, at: Instant) {
         if state.asleep.is_some_and(|until| until.is_none_or(|until| at < until)) {
             state.asleep = None;
             match state.descriptors {
@@ -315,7 +315,7 @@ impl Service {
     }
 
     /// Ensures that a thread watches, or will, while this one makes calls.
-    fn find_successor(&'static self, state: &mut State) {
+    fn find_successor(&'static self, state: &mut ServiceState) {
         if state.watcher != Watcher::None {
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::trace::StackTrace;
 use crate::base::hash::HashMap;
 use crate::park::{About, Purpose};
-use crate::task::{Header, Seen, TaskId};
+use crate::task::{Header, SeenTask, TaskId};
 
 /// Tasks at greater depths than this are not indented any further.
 const INDENT_MAX: usize = 32;
@@ -47,7 +47,7 @@ pub struct TaskTree {
 /// The task that kept a worker from answering, as far as another thread can tell.
 #[derive(Clone, Debug)]
 pub struct BusyTask {
-    seen: Seen,
+    seen: SeenTask,
 }
 
 /// One task of a [`TaskTree`].
@@ -195,7 +195,7 @@ impl TaskTree {
 }
 
 impl BusyTask {
-    pub(super) fn new(seen: Seen) -> BusyTask {
+    pub(super) fn new(seen: SeenTask) -> BusyTask {
         BusyTask { seen }
     }
 

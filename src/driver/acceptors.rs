@@ -73,7 +73,7 @@ fn workers() -> MutexGuard<'static, Vec<Weak<Known>>> {
 
 /// The acceptors of one listener.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct AcceptorLine {
     /// The listener, by which the kernel is asked.
     pub(super) fd: RawFd,
     pub(super) generation: u64,
@@ -86,7 +86,7 @@ pub(super) struct Line {
 #[derive(Debug)]
 pub(super) struct Acceptors {
     /// The lines by the number of the listener's fd, which is open while acceptors wait (S3).
-    lines: BTreeMap<RawFd, Line>,
+    lines: BTreeMap<RawFd, AcceptorLine>,
     /// The number of acceptors in all lines.
     count: usize,
     /// Present from the first acceptor on.
@@ -108,11 +108,11 @@ impl Acceptors {
         self.count == 0
     }
 
-    pub(super) fn lines(&mut self) -> impl Iterator<Item = &mut Line> {
+    pub(super) fn lines(&mut self) -> impl Iterator<Item = &mut AcceptorLine> {
         self.lines.values_mut()
     }
 
-    pub(super) fn line(&mut self, fd: RawFd) -> Option<&mut Line> {
+    pub(super) fn line(&mut self, fd: RawFd) -> Option<&mut AcceptorLine> {
         self.lines.get_mut(&fd)
     }
 
@@ -130,7 +130,8 @@ impl Acceptors {
         // SAFETY: S3, the caller's promise.
         let listener = unsafe { &*flying }.op().descriptor();
         let (fd, generation) = (listener.fd, listener.generation);
-        let fresh = || Line { fd, generation, is_listened_to: false, waiting: VecDeque::new() };
+        let fresh =
+            || AcceptorLine { fd, generation, is_listened_to: false, waiting: VecDeque::new() };
         // If the number is waited for under another generation, that names the same file: see
         // `poll`.
         self.lines.entry(fd).or_insert_with(fresh).waiting.push_back(flying);
@@ -230,7 +231,7 @@ impl Acceptors {
 
     /// Forgets a line without acceptors, unless the driver listens for it.
     pub(super) fn forget_if_idle(&mut self, fd: RawFd) {
-        let is_idle = |line: &Line| line.is_empty() && !line.is_listened_to;
+        let is_idle = |line: &AcceptorLine| line.is_empty() && !line.is_listened_to;
         if self.lines.get(&fd).is_some_and(is_idle) {
             self.lines.remove(&fd);
         }
@@ -250,7 +251,7 @@ impl Acceptors {
     }
 }
 
-impl Line {
+impl AcceptorLine {
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -4,7 +4,7 @@ use super::functions::{MODE, on_blocking_thread};
 use super::in_task;
 use crate::driver::request;
 use crate::driver::request::{
-    CreateDirectory, Entry, KindOfEntry, Listing, MetadataOfEntry, NextEntry,
+    CreateDirectory, DirectoryEntry, KindOfEntry, Listing, MetadataOfEntry, NextEntry,
 };
 use crate::sched;
 use crate::task::{self, Cancelled};
@@ -113,7 +113,7 @@ impl fmt::Debug for ReadDir {
 
 /// An entry of a directory: [`std::fs::DirEntry`].
 pub struct DirEntry {
-    entry: Entry,
+    entry: DirectoryEntry,
     kind: Option<FileType>,
 }
 

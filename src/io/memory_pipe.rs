@@ -11,14 +11,14 @@ use crate::task;
 
 /// The state that both ends share.
 pub(super) struct Pipe {
-    state: Mutex<State>,
+    state: Mutex<PipeState>,
     capacity: usize,
     readers: WaitList,
     writers: WaitList,
 }
 
 #[derive(Default)]
-struct State {
+struct PipeState {
     bytes: VecDeque<u8>,
     /// The writing end is closed.
     ended: bool,
@@ -36,7 +36,7 @@ impl Pipe {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PipeState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

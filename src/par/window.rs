@@ -12,11 +12,11 @@ use crate::park::{Mode, Single, Wait, What};
 /// Places for children. One task takes places, and any number of children give them back.
 #[derive(Debug)]
 pub(super) struct Window {
-    state: SpinLock<State>,
+    state: SpinLock<WindowState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct WindowState {
     free: usize,
     /// The caller's wait for a place, or null.
     waiter: AtomicPtr<Single<()>>,
@@ -29,7 +29,10 @@ impl Window {
     pub(super) fn new(places: usize) -> Window {
         engine::refuse_zero("a window of 0", places);
         Window {
-            state: SpinLock::new(State { free: places, waiter: AtomicPtr::new(ptr::null_mut()) }),
+            state: SpinLock::new(WindowState {
+                free: places,
+                waiter: AtomicPtr::new(ptr::null_mut()),
+            }),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::collect;
 use super::exit::Exit;
-use super::running::Running;
+use super::running::RunningChild;
 use crate::io::{Stream, stream_type};
 
 /// A process that was started by [`Command::spawn`](super::Command::spawn), like
@@ -42,7 +42,7 @@ pub struct Child {
     pub stdout: Option<ChildStdout>,
     /// The child's standard error, if it was piped.
     pub stderr: Option<ChildStderr>,
-    running: Arc<Running>,
+    running: Arc<RunningChild>,
     kill_on_drop: bool,
 }
 
@@ -66,7 +66,7 @@ impl Child {
     pub(super) fn new(mut child: process::Child, kill_on_drop: bool) -> io::Result<Child> {
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let running = Arc::new(Running::new(child));
+        let running = Arc::new(RunningChild::new(child));
         // The `Child` is made first, so that its drop takes care of the process if a later step
         // fails.
         let mut child = Child { stdin: None, stdout: None, stderr: None, running, kill_on_drop };

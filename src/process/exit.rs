@@ -5,7 +5,7 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-use super::running::Running;
+use super::running::RunningChild;
 use crate::park::WaitList;
 use crate::source::{Arms, Pass, Source};
 use crate::task::{self, Cancelled};
@@ -32,11 +32,11 @@ use crate::task::{self, Cancelled};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Exit {
-    running: Arc<Running>,
+    running: Arc<RunningChild>,
 }
 
 impl Exit {
-    pub(super) fn new(running: Arc<Running>) -> Exit {
+    pub(super) fn new(running: Arc<RunningChild>) -> Exit {
         Exit { running }
     }
 

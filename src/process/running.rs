@@ -32,7 +32,7 @@ use crate::task;
 use crate::time::sleep;
 
 /// The state of one child process. See the module.
-pub(super) struct Running {
+pub(super) struct RunningChild {
     id: u32,
     child: Mutex<process::Child>,
     /// A descriptor that becomes readable when the child has ended. It is opened when a caller has
@@ -44,15 +44,15 @@ pub(super) struct Running {
     orphaned: AtomicBool,
 }
 
-static ORPHANS: Mutex<Vec<Arc<Running>>> = Mutex::new(Vec::new());
+static ORPHANS: Mutex<Vec<Arc<RunningChild>>> = Mutex::new(Vec::new());
 
 fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Running {
-    pub(super) fn new(child: process::Child) -> Running {
-        Running {
+impl RunningChild {
+    pub(super) fn new(child: process::Child) -> RunningChild {
+        RunningChild {
             id: child.id(),
             child: Mutex::new(child),
             ended: OnceLock::new(),
@@ -108,7 +108,7 @@ impl Running {
 
     /// Has the waiters in the list notified when the child ends. If it has ended already, notifies
     /// them now and returns false.
-    pub(super) fn arm(self: &Arc<Running>) -> bool {
+    pub(super) fn arm(self: &Arc<RunningChild>) -> bool {
         let sign = match self.look(open_pidfd) {
             Ok(Found::Runs(sign)) => Some(sign),
             Ok(Found::RunsUnseen) => None,
@@ -118,13 +118,13 @@ impl Running {
                 return false;
             }
         };
-        let this: Weak<Running> = Arc::downgrade(self);
+        let this: Weak<RunningChild> = Arc::downgrade(self);
         self.watch.arm(sign, this);
         true
     }
 
     /// Handles the drop of the `Child`, after which the status may never be asked for.
-    pub(super) fn orphan(self: &Arc<Running>) {
+    pub(super) fn orphan(self: &Arc<RunningChild>) {
         if !matches!(self.try_wait(), Ok(None)) {
             return;
         }
@@ -137,7 +137,7 @@ impl Running {
     }
 
     /// Removes this child from the orphans, if it is among them.
-    fn adopt(&self) -> Option<Arc<Running>> {
+    fn adopt(&self) -> Option<Arc<RunningChild>> {
         let mut orphans = lock(&ORPHANS);
         let own = orphans.iter().position(|orphan| ptr::eq(&raw const **orphan, self));
         own.map(|at| orphans.swap_remove(at))
@@ -154,7 +154,7 @@ enum Found<'a> {
 /// How long to wait between two checks if neither is available.
 const PAUSE: Duration = Duration::from_millis(10);
 
-impl Ring for Running {
+impl Ring for RunningChild {
     fn ring(&self) {
         self.waiters.notify_all();
         if self.orphaned.load(Ordering::Acquire) {
@@ -166,13 +166,13 @@ impl Ring for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningChild {
     fn drop(&mut self) {
         self.watch.end(self.ended.get());
     }
 }
 
-impl fmt::Debug for Running {
+impl fmt::Debug for RunningChild {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Running").field("id", &self.id).finish_non_exhaustive()
     }
@@ -205,10 +205,10 @@ mod tests {
     use super::*;
     use std::process::{Command, Stdio};
 
-    fn start(program: &str) -> Arc<Running> {
+    fn start(program: &str) -> Arc<RunningChild> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", program]).stdin(Stdio::piped());
-        Arc::new(Running::new(command.spawn().unwrap()))
+        Arc::new(RunningChild::new(command.spawn().unwrap()))
     }
 
     fn without_pidfds(_: u32) -> io::Result<OwnedFd> {

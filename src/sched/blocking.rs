@@ -29,18 +29,18 @@ const LINGER: Duration = Duration::from_secs(10);
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct BlockingPool {
-    state: Arc<State>,
+    state: Arc<BlockingState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct BlockingState {
     name: String,
-    queue: Mutex<Queue>,
+    queue: Mutex<JobQueue>,
     news: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct JobQueue {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,
@@ -61,7 +61,7 @@ unsafe impl Send for Job {}
 
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
-        let state = State {
+        let state = BlockingState {
             name: format!("{name}-unblock"),
             queue: Mutex::default(),
             news: Condvar::new(),
@@ -103,13 +103,13 @@ impl BlockingPool {
     }
 }
 
-impl State {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+impl BlockingState {
+    fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts a thread unless there are enough. Returns false if the system refuses.
-    fn grow(self: &Arc<State>, mut queue: MutexGuard<'_, Queue>) -> bool {
+    fn grow(self: &Arc<BlockingState>, mut queue: MutexGuard<'_, JobQueue>) -> bool {
         if queue.threads - queue.waiting >= THREADS_MAX {
             return true;
         }
@@ -123,7 +123,7 @@ impl State {
         started.is_ok()
     }
 
-    fn work(self: &Arc<State>) {
+    fn work(self: &Arc<BlockingState>) {
         let _host = park::enter_host(&HOST);
         local::with(|local| local.blocking.set(ptr::from_ref(self).cast()));
         let mut queue = self.lock();
@@ -171,7 +171,7 @@ static HOST: Host = Host {
 /// (`begins`), or that it goes on. Does nothing on other threads. See the module.
 #[inline]
 pub(super) fn blocks(begins: bool) {
-    let state = local::with(|local| local.blocking.get()).cast::<Arc<State>>();
+    let state = local::with(|local| local.blocking.get()).cast::<Arc<BlockingState>>();
     // SAFETY: U2: set by `State::work`, for as long as the thread works.
     let Some(state) = (unsafe { state.as_ref() }) else { return };
     let mut queue = state.lock();

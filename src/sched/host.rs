@@ -46,7 +46,7 @@ fn is_cancelled() -> bool {
 /// [`Host::park_until`].
 fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
     let Some(worker) = current() else { unreachable!("a task waits on its worker") };
-    let alarm = Alarm { timer: Timer::new(ring_wait), waiter };
+    let alarm = WaitTimer { timer: Timer::new(ring_wait), waiter };
     // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
     unsafe { worker.timers.set(&alarm.timer, deadline) };
     parker.wait_out();
@@ -119,7 +119,7 @@ fn listen(waiter: &Waiter) {
 }
 
 #[repr(C)]
-struct Alarm {
+struct WaitTimer {
     timer: Timer,
     waiter: *const Waiter,
 }
@@ -127,7 +127,7 @@ struct Alarm {
 /// Ends a wait whose deadline has passed.
 unsafe fn ring_wait(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the parked task.
-    let waiter = unsafe { (*timer.cast::<Alarm>()).waiter };
+    let waiter = unsafe { (*timer.cast::<WaitTimer>()).waiter };
     // SAFETY: S4: the alarm is cancelled before the frame of the wait ends.
     unsafe { Waiter::time_out(waiter) };
 }

@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::idle_state::{Seen, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
+use super::idle_state::{SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
@@ -156,10 +156,10 @@ impl Worker {
     }
 
     /// Records what is in the queues and inboxes of all workers.
-    fn look_at_queues(&self, seen: &mut Vec<Seen>) {
+    fn look_at_queues(&self, seen: &mut Vec<SeenQueues>) {
         let (workers, now) = (&self.pool.workers, clock::now());
         if seen.is_empty() {
-            seen.extend(workers.iter().map(|worker| Seen::new(worker, now)));
+            seen.extend(workers.iter().map(|worker| SeenQueues::new(worker, now)));
         } else {
             seen.iter_mut().zip(workers).for_each(|(seen, worker)| seen.update(worker, now));
         }
@@ -171,14 +171,14 @@ impl Worker {
     /// them, one by one. When work for them arrives, one core would do all of it. So the thief
     /// stops when it has as many tasks as the owner, unless the owner has not come to its queue for
     /// [`LEFT_LYING`].
-    fn leaves_to_owner(&self, owner: &WorkerShared, seen: &Seen) -> bool {
+    fn leaves_to_owner(&self, owner: &WorkerShared, seen: &SeenQueues) -> bool {
         self.idle_state.theft_waits.get()
             && self.shared.burden() >= owner.burden()
             && clock::now().saturating_duration_since(seen.oldest_since) < LEFT_LYING
     }
 
     /// Steals tasks that were queued at the last look and still are.
-    fn steal_aged(&self, seen: &[Seen]) -> bool {
+    fn steal_aged(&self, seen: &[SeenQueues]) -> bool {
         seen.iter().enumerate().any(|(index, before)| {
             let worker = self.pool.workers[index];
             let aged = before.queued.1 - worker.unstarted.span().0;

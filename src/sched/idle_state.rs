@@ -22,7 +22,7 @@ const STEAL_MAX: usize = 256;
 
 /// The unstarted tasks of a worker at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct SeenQueues {
     /// The span of its queue.
     pub(super) queued: (isize, isize),
     /// The newest task in its inbox. For comparison only.
@@ -31,9 +31,9 @@ pub(super) struct Seen {
     pub(super) oldest_since: Instant,
 }
 
-impl Seen {
-    pub(super) fn new(worker: &WorkerShared, now: Instant) -> Seen {
-        Seen {
+impl SeenQueues {
+    pub(super) fn new(worker: &WorkerShared, now: Instant) -> SeenQueues {
+        SeenQueues {
             queued: worker.unstarted.span(),
             inbound: worker.newest_inbound(),
             oldest_since: now,
@@ -42,7 +42,7 @@ impl Seen {
 
     /// Looks at the same worker again.
     pub(super) fn update(&mut self, worker: &WorkerShared, now: Instant) {
-        let before = std::mem::replace(self, Seen::new(worker, now));
+        let before = std::mem::replace(self, SeenQueues::new(worker, now));
         let (oldest, next) = before.queued;
         if oldest < next && oldest == self.queued.0 {
             self.oldest_since = before.oldest_since;
@@ -63,7 +63,7 @@ pub(super) struct Theft {
 #[derive(Debug)]
 pub(super) struct IdleState {
     /// The queues of all workers at the last look. What was there then has aged.
-    pub(super) seen: RefCell<Vec<Seen>>,
+    pub(super) seen: RefCell<Vec<SeenQueues>>,
     /// The last theft, to judge whether it was worth the trip.
     pub(super) stolen: Cell<Option<Theft>>,
     /// How many tasks to steal next time, and how long to nap before.

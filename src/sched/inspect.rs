@@ -22,7 +22,7 @@ use super::pool::Pool;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::park::{About, Purpose, TraceSlot};
-use crate::task::{self, Entry, Header, Seen, TaskFiber};
+use crate::task::{self, Header, SeenTask, StartedEntry, TaskFiber};
 
 /// A worker with more unstarted tasks than this counts them and does not look at each.
 const UNSTARTED_MAX: usize = 10_000;
@@ -55,7 +55,7 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
     let mut link = worker.started.first();
     while !link.is_null() {
         // SAFETY: T6: an entry in the list exists, and the link is its first field.
-        let entry = unsafe { &*link.cast::<Entry>() };
+        let entry = unsafe { &*link.cast::<StartedEntry>() };
         link = entry.link.next();
         if !ptr::eq(entry.task, own) {
             // SAFETY: T6: a task in the list has not ended.
@@ -124,7 +124,7 @@ pub(crate) fn parent(header: &Header) -> Option<&Header> {
 
 /// Returns what a worker that does not answer runs, as it has noted it itself. Called on any
 /// thread.
-pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<Seen> {
+pub(crate) fn seen_on(pool: &Pool, worker: usize) -> Option<SeenTask> {
     pool.workers.get(worker)?.board.read()
 }
 

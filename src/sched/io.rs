@@ -163,7 +163,7 @@ unsafe fn fly(
     if matches!(op, Op::File(_)) && files_by_pool::get() {
         return Waited::Blocking;
     }
-    let alarm = Alarm {
+    let alarm = OpTimer {
         timer: Timer::new(ring_flight),
         flight: Cell::new(ptr::null()),
         rang: Cell::new(false),
@@ -209,7 +209,7 @@ unsafe fn fly(
 }
 
 #[repr(C)]
-struct Alarm<'a> {
+struct OpTimer<'a> {
     timer: Timer,
     flight: Cell<*const Flight<'a>>,
     rang: Cell<bool>,
@@ -218,7 +218,7 @@ struct Alarm<'a> {
 /// Cancels an operation whose own deadline has passed.
 unsafe fn ring_flight(timer: *const Timer) {
     // SAFETY: W1: the timer is the first field of an alarm, on the stack of the waiting task.
-    let alarm = unsafe { &*timer.cast::<Alarm<'_>>() };
+    let alarm = unsafe { &*timer.cast::<OpTimer<'_>>() };
     alarm.rang.set(true);
     // SAFETY: W1: the flight is on the same stack.
     cancel(unsafe { &*alarm.flight.get() });

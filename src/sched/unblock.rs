@@ -13,7 +13,7 @@ use crate::task::cancel::CancelNode;
 use crate::task::{self, Kept, Leave};
 
 /// What a job needs and what it produces, on the stack of its task.
-struct Frame<F, T> {
+struct JobFrame<F, T> {
     wait: *const Single<()>,
     closure: Option<F>,
     result: Option<Result<T, Box<dyn Any + Send>>>,
@@ -67,7 +67,7 @@ where
     // A scope that the closure opens hangs below the task's own node, so requests must reach that
     // node.
     task::current_header().map(task::reach);
-    let mut frame = Frame {
+    let mut frame = JobFrame {
         wait: ptr::null(),
         closure: Some(closure),
         result: None,
@@ -151,7 +151,7 @@ unsafe fn run_left<F: FnOnce()>(data: *const ()) {
 }
 
 unsafe fn run_job<F: FnOnce() -> T, T>(data: *const ()) {
-    let frame = data.cast_mut().cast::<Frame<F, T>>();
+    let frame = data.cast_mut().cast::<JobFrame<F, T>>();
     // SAFETY: U1: the frame waits, and only this thread touches the field until it ends the wait.
     let closure = unsafe { &mut (*frame).closure }.take().expect("a job runs once");
     // SAFETY: U1, as above.

@@ -63,7 +63,7 @@ where
 {
     park::refuse_if_no_suspend();
     let owner = task::current_header().map_or(ptr::null(), ptr::from_ref);
-    let frame = Frame {
+    let frame = HookFrame {
         hook_node: HookNode::new(task::current_node(), owner, run::<H>),
         hook: UnsafeCell::new(Some(hook)),
         waiter: UnsafeCell::new(ptr::null()),
@@ -81,14 +81,14 @@ where
 }
 
 #[repr(C)]
-struct Frame<H> {
+struct HookFrame<H> {
     hook_node: HookNode,
     hook: UnsafeCell<Option<H>>,
     /// Written before the state becomes AWAITED, and read by the thread that then sets it to OVER.
     waiter: UnsafeCell<*const Single<()>>,
 }
 
-impl<H> Frame<H> {
+impl<H> HookFrame<H> {
     fn claim(&self) -> bool {
         self.hook_node
             .state
@@ -145,7 +145,7 @@ fn enforce_if_overdue() -> Option<(Alarm, CancelByService)> {
     Some((alarm, request))
 }
 
-struct Leave<'f, H>(&'f Frame<H>);
+struct Leave<'f, H>(&'f HookFrame<H>);
 
 impl<H> Drop for Leave<'_, H> {
     fn drop(&mut self) {
@@ -155,7 +155,7 @@ impl<H> Drop for Leave<'_, H> {
 
 /// Runs the hook of a claimed node.
 unsafe fn run<H: FnOnce()>(node: *const HookNode) {
-    let frame = node.cast::<Frame<H>>();
+    let frame = node.cast::<HookFrame<H>>();
     // SAFETY: K3: the hook is claimed by this thread, so the frame waits for OVER.
     let frame = unsafe { &*frame };
     // SAFETY: K3: claimed, as for the frame above.

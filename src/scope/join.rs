@@ -16,7 +16,7 @@ use crate::task::{self, CancelReason, DONE, Failure, Header, TAKEN, cancel};
 
 /// The outcome of the first step of a join.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Begun {
+enum JoinBegun {
     /// The task was run to its end in the caller's place. Its result is claimed, if that was
     /// requested.
     Ended,
@@ -98,9 +98,9 @@ impl<'scope, T> JoinHandle<'scope, T> {
     pub fn join(&self) -> Result<T, JoinError> {
         // SAFETY: T2: the handle's reference.
         match unsafe { run_in_place(self.task, true) } {
-            Begun::Ended => return self.take_claimed(),
-            Begun::Waits => _ = wait_for(self.header(), None)?,
-            Begun::Cancelled => return Err(JoinError::CallerCancelled),
+            JoinBegun::Ended => return self.take_claimed(),
+            JoinBegun::Waits => _ = wait_for(self.header(), None)?,
+            JoinBegun::Cancelled => return Err(JoinError::CallerCancelled),
         }
         self.take()
     }
@@ -223,9 +223,9 @@ impl<'scope, T> JoinHandle<'scope, T> {
         }
         // SAFETY: T2: the handle's reference.
         match unsafe { run_in_place(self.task, false) } {
-            Begun::Ended => Ok(true),
-            Begun::Waits => wait_for(self.header(), None),
-            Begun::Cancelled => Err(JoinError::CallerCancelled),
+            JoinBegun::Ended => Ok(true),
+            JoinBegun::Waits => wait_for(self.header(), None),
+            JoinBegun::Cancelled => Err(JoinError::CallerCancelled),
         }
     }
 
@@ -267,18 +267,18 @@ impl<'scope, T> JoinHandle<'scope, T> {
 /// T2: the caller holds its own reference to the task.
 #[inline(always)]
 #[track_caller]
-unsafe fn run_in_place(task: *const Header, claim: bool) -> Begun {
-    let Ok(unwinding) = task::begin_wait_in_place() else { return Begun::Cancelled };
+unsafe fn run_in_place(task: *const Header, claim: bool) -> JoinBegun {
+    let Ok(unwinding) = task::begin_wait_in_place() else { return JoinBegun::Cancelled };
     // SAFETY: T2, by this function's contract.
     let header = unsafe { &*task };
     if header.state() & DONE != 0 {
-        return Begun::Waits;
+        return JoinBegun::Waits;
     }
     park::begin_parked(unwinding);
     // SAFETY: T2, by this function's contract.
     let ended = unsafe { sched::run_if_unstarted(task, claim) };
     park::end_parked(unwinding);
-    if ended { Begun::Ended } else { Begun::Waits }
+    if ended { JoinBegun::Ended } else { JoinBegun::Waits }
 }
 
 /// A wait for the end of a task.

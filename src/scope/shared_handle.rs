@@ -31,10 +31,10 @@ pub struct SharedHandle<'scope, T> {
 pub(super) struct Inner<'scope, T> {
     pub(super) handle: JoinHandle<'scope, T>,
     /// The task's result, moved out of the task by the first join.
-    outcome: OnceLock<Outcome<T>>,
+    outcome: OnceLock<TaskOutcome<T>>,
 }
 
-enum Outcome<T> {
+enum TaskOutcome<T> {
     Value(T),
     /// The payload is for the first join, the message for all others.
     Panicked(Mutex<Option<PanicPayload>>, Option<String>),
@@ -43,17 +43,19 @@ enum Outcome<T> {
     Taken,
 }
 
-impl<T> Outcome<T> {
-    fn of(joined: Result<T, JoinError>) -> Outcome<T> {
+impl<T> TaskOutcome<T> {
+    fn of(joined: Result<T, JoinError>) -> TaskOutcome<T> {
         match joined {
-            Ok(value) => Outcome::Value(value),
+            Ok(value) => TaskOutcome::Value(value),
             Err(JoinError::Panicked(payload)) => {
                 let message = payload.message().map(String::from);
-                Outcome::Panicked(Mutex::new(Some(payload)), message)
+                TaskOutcome::Panicked(Mutex::new(Some(payload)), message)
             }
-            Err(JoinError::Cancelled) => Outcome::Cancelled,
-            Err(JoinError::Failed) => Outcome::Failed,
-            Err(JoinError::CallerCancelled | JoinError::Taken | JoinError::Empty) => Outcome::Taken,
+            Err(JoinError::Cancelled) => TaskOutcome::Cancelled,
+            Err(JoinError::Failed) => TaskOutcome::Failed,
+            Err(JoinError::CallerCancelled | JoinError::Taken | JoinError::Empty) => {
+                TaskOutcome::Taken
+            }
         }
     }
 }
@@ -127,18 +129,18 @@ impl<'scope, T: Clone + Sync> SharedHandle<'scope, T> {
     pub(super) fn copy(&self) -> Result<T, JoinError> {
         // The closure only moves values. No user code runs while other threads wait for this
         // initialization.
-        match self.inner.outcome.get_or_init(|| Outcome::of(self.inner.handle.take())) {
-            Outcome::Value(value) => Ok(value.clone()),
-            Outcome::Panicked(payload, message) => {
+        match self.inner.outcome.get_or_init(|| TaskOutcome::of(self.inner.handle.take())) {
+            TaskOutcome::Value(value) => Ok(value.clone()),
+            TaskOutcome::Panicked(payload, message) => {
                 let first = payload.lock().unwrap_or_else(PoisonError::into_inner).take();
                 Err(JoinError::Panicked(first.unwrap_or_else(|| match message {
                     Some(message) => PanicPayload::new(Box::new(message.clone())),
                     None => PanicPayload::new(Box::new(())),
                 })))
             }
-            Outcome::Cancelled => Err(JoinError::Cancelled),
-            Outcome::Failed => Err(JoinError::Failed),
-            Outcome::Taken => Err(JoinError::Taken),
+            TaskOutcome::Cancelled => Err(JoinError::Cancelled),
+            TaskOutcome::Failed => Err(JoinError::Failed),
+            TaskOutcome::Taken => Err(JoinError::Taken),
         }
     }
 }

@@ -23,12 +23,12 @@ pub struct TryScope<'scope, 'env: 'scope, E> {
     core: ScopeCore,
     /// The ancestor of the body's and every child's nodes. The first failure flags it.
     all: CancelNode,
-    outcome: SpinLock<Outcome<E>>,
+    outcome: SpinLock<ScopeOutcome<E>>,
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
 }
 
-struct Outcome<E> {
+struct ScopeOutcome<E> {
     /// The highest-ranked error so far. The flag tells whether it came from a task or body that had
     /// already been cancelled.
     error: Option<(bool, E)>,
@@ -83,7 +83,7 @@ where
     let scope = TryScope {
         core: ScopeCore::new(ptr::null()),
         all: CancelNode::new(task::current_node(), header, Kind::Plain),
-        outcome: SpinLock::new(Outcome { error: None, panic: None }),
+        outcome: SpinLock::new(ScopeOutcome { error: None, panic: None }),
         _scope: PhantomData,
         _env: PhantomData,
     };
@@ -113,7 +113,7 @@ where
     // that never ran.
     let unclaimed = scope.core.unclaimed_panic();
     let outcome =
-        std::mem::replace(&mut *scope.outcome.lock(), Outcome { error: None, panic: None });
+        std::mem::replace(&mut *scope.outcome.lock(), ScopeOutcome { error: None, panic: None });
     let (payload, unwanted) = match outcome.panic {
         Some(panic) => (Some(panic), unclaimed),
         None => (unclaimed, None),
@@ -311,7 +311,7 @@ impl<E> TryScope<'_, '_, E> {
     }
 }
 
-impl<E> std::fmt::Debug for Outcome<E> {
+impl<E> std::fmt::Debug for ScopeOutcome<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outcome").field("failed", &self.error.is_some()).finish_non_exhaustive()
     }

@@ -32,7 +32,7 @@ static LISTS: [Shard; SHARDS] = [const { Shard(Mutex::new(Members(Pile::new())))
 /// A task that waits for its item. It is a part of the wait.
 #[derive(Debug)]
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct WaitingTask {
     /// The first field, so that a pointer to the link is also one to the entry.
     link: Link,
     pub(super) task: *const Header,
@@ -42,9 +42,9 @@ pub(super) struct Entry {
     source: &'static str,
 }
 
-impl Entry {
-    pub(super) fn new(task: *const Header, pool: *const (), source: &'static str) -> Entry {
-        Entry { link: Link::new(), task, pool, source }
+impl WaitingTask {
+    pub(super) fn new(task: *const Header, pool: *const (), source: &'static str) -> WaitingTask {
+        WaitingTask { link: Link::new(), task, pool, source }
     }
 
     fn list(&self) -> MutexGuard<'static, Members> {
@@ -57,7 +57,7 @@ impl Entry {
     /// Shows the task to [`each_waiting`].
     ///
     /// # Safety
-    /// L3: the entry is in no list, and stays where it is until [`Entry::leave`]. T1: the task is
+    /// L3: the entry is in no list, and stays where it is until [`WaitingTask::leave`]. T1: the task is
     /// not queued before that.
     pub(super) unsafe fn enter(&self) {
         // SAFETY: L3: the caller's promise; the shard is locked.
@@ -82,7 +82,7 @@ pub(crate) fn each_waiting(pool: *const (), mut each: impl FnMut(&Header, &'stat
         let mut link = members.0.first();
         while !link.is_null() {
             // SAFETY: L3: an entry that is in the list exists, and the link is its first field.
-            let entry = unsafe { &*link.cast::<Entry>() };
+            let entry = unsafe { &*link.cast::<WaitingTask>() };
             link = entry.link.next();
             if ptr::eq(entry.pool, pool) {
                 // SAFETY: T1: the task is not queued before its entry has left the list, which is

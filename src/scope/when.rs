@@ -2,7 +2,7 @@
 //!
 //! # Parts
 //! - The task is a box that its scope counts, like that of any child, but it is in no queue. Its
-//!   body takes the item out of a [`Slot`].
+//!   body takes the item out of a [`ResultSlot`].
 //! - The wait for an item of the source is on the heap and parks no task ([`Pending`]). It puts the
 //!   item into the slot.
 //! - The hook is a node of the cancel tree below the task's own node. A request to cancel the task
@@ -42,7 +42,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::builder::Options;
 use super::core::{ScopeCore, Start, refuse_to_spawn};
 use super::join::JoinHandle;
-use super::waiting::Entry;
+use super::waiting::WaitingTask;
 use crate::base::sync::atomic::Ordering;
 use crate::sched::{self, Remote};
 use crate::source::{End, Finish, Pending, Source};
@@ -56,9 +56,9 @@ const LEFT: u32 = 3;
 type Brought<T> = Result<T, Box<dyn Any + Send>>;
 
 /// The place where the wait stores its result for the task.
-struct Slot<T>(Mutex<Option<Brought<T>>>);
+struct ResultSlot<T>(Mutex<Option<Brought<T>>>);
 
-impl<T> Slot<T> {
+impl<T> ResultSlot<T> {
     fn put(&self, brought: Brought<T>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(brought);
     }
@@ -68,12 +68,12 @@ impl<T> Slot<T> {
     }
 }
 
-/// The part of a [`Slot`] that does not depend on the item.
+/// The part of a [`ResultSlot`] that does not depend on the item.
 trait PutPanic: Send + Sync {
     fn put_panic(&self, payload: Box<dyn Any + Send>);
 }
 
-impl<T: Send> PutPanic for Slot<T> {
+impl<T: Send> PutPanic for ResultSlot<T> {
     fn put_panic(&self, payload: Box<dyn Any + Send>) {
         self.put(Err(payload));
     }
@@ -81,7 +81,7 @@ impl<T: Send> PutPanic for Slot<T> {
 
 /// The body of the task.
 struct WhenBody<T, M> {
-    slot: Arc<Slot<T>>,
+    slot: Arc<ResultSlot<T>>,
     make: M,
 }
 
@@ -107,7 +107,7 @@ struct When {
     /// The first field, so that a pointer to the hook's node is also one to the `When`.
     hook: HookNode,
     /// The entry, which has the queue's reference to the task.
-    entry: Entry,
+    entry: WaitingTask,
     remote: Remote,
     wait: OnceLock<Pending>,
     slot: *const dyn PutPanic,
@@ -206,10 +206,10 @@ impl ScopeCore {
         M: FnOnce(S::Item) -> B,
         B: Body,
     {
-        let slot = Arc::new(Slot(Mutex::new(None)));
+        let slot = Arc::new(ResultSlot(Mutex::new(None)));
         let taken = Arc::clone(&slot);
         let source = source.map(move |item| taken.put(Ok(item)));
-        let slot_of_panics: *const Slot<S::Item> = Arc::as_ptr(&slot);
+        let slot_of_panics: *const ResultSlot<S::Item> = Arc::as_ptr(&slot);
         // The task begins even if it is cancelled, so that an item that was taken is not lost.
         let options = Options { always_begins: true, ..Options::default() };
         let task = self.allocate(WhenBody { slot, make }, options, Location::caller());
@@ -253,7 +253,7 @@ impl ScopeCore {
         let node = unsafe { &raw const (*task).node };
         let when = Arc::new(When {
             hook: HookNode::new(ptr::null(), ptr::null(), run_hook),
-            entry: Entry::new(task, self.pool, kind),
+            entry: WaitingTask::new(task, self.pool, kind),
             remote: Remote::new(&pool),
             wait: OnceLock::new(),
             slot,

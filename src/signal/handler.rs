@@ -15,7 +15,7 @@ use crate::base::handler;
 const SIGNALS: usize = 32;
 
 /// The handler's state for one signal.
-struct Slot {
+struct SignalSlot {
     /// The action that was installed before, or null if our handler has not been installed.
     previous: AtomicPtr<sigaction>,
     armed: AtomicBool,
@@ -26,8 +26,8 @@ struct Slot {
     calling: AtomicI32,
 }
 
-static SLOTS: [Slot; SIGNALS] = [const {
-    Slot {
+static SLOTS: [SignalSlot; SIGNALS] = [const {
+    SignalSlot {
         previous: AtomicPtr::new(ptr::null_mut()),
         armed: AtomicBool::new(false),
         keepers: AtomicU32::new(0),
@@ -50,7 +50,7 @@ pub(super) fn take_pending() -> u64 {
     PENDING.swap(0, Ordering::AcqRel)
 }
 
-fn slot(signal: c_int) -> Option<&'static Slot> {
+fn slot(signal: c_int) -> Option<&'static SignalSlot> {
     usize::try_from(signal).ok().and_then(|signal| SLOTS.get(signal))
 }
 
@@ -106,7 +106,7 @@ pub(super) fn restore(signal: c_int) {
     slot.armed.store(false, Ordering::Release);
 }
 
-fn put_back(signal: c_int, slot: &Slot) {
+fn put_back(signal: c_int, slot: &SignalSlot) {
     let previous = slot.previous.load(Ordering::Acquire);
     // SAFETY: Z2: the action is never freed. Setting an action is async-signal-safe.
     unsafe { libc::sigaction(signal, previous, ptr::null_mut()) };
@@ -172,7 +172,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
 /// Calls the function that was installed before, if it is one. The kernel's default action is left
 /// to the next delivery.
 fn call_previous(
-    slot: &Slot,
+    slot: &SignalSlot,
     thread: c_int,
     signal: c_int,
     info: *mut siginfo_t,

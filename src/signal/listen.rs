@@ -17,17 +17,17 @@ struct Listener {
     what: Weak<dyn Ring>,
 }
 
-struct State {
+struct ListenState {
     listeners: Vec<Listener>,
     next_id: u64,
     /// Present since the first listener, for as long as the process lives.
     delivery: Option<Arc<Delivery>>,
 }
 
-static STATE: Mutex<State> =
-    Mutex::new(State { listeners: Vec::new(), next_id: 0, delivery: None });
+static STATE: Mutex<ListenState> =
+    Mutex::new(ListenState { listeners: Vec::new(), next_id: 0, delivery: None });
 
-fn lock() -> MutexGuard<'static, State> {
+fn lock() -> MutexGuard<'static, ListenState> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum Pass {
 }
 
 /// A node and the list that it is in.
-pub(crate) struct Entry {
+pub(crate) struct ArmNode {
     node: Node,
     /// The list whose lock guards the line that the node is in.
     list: *const WaitList,
@@ -33,7 +33,7 @@ pub(crate) struct Entry {
 }
 
 /// Space for entries.
-pub(crate) type Room = [UnsafeCell<MaybeUninit<Entry>>];
+pub(crate) type Room = [UnsafeCell<MaybeUninit<ArmNode>>];
 
 /// The registrations of one wait, which its sources put in. They are taken out before the value is
 /// dropped.
@@ -258,7 +258,7 @@ impl<'a> Arms<'a> {
         let arm = u32::try_from(self.used).expect("far fewer arms than that");
         let node = Node::new(self.waiter, arm, role, data).with_predicate(predicate);
         // SAFETY: N1: this place has not been used yet, so nothing refers to it.
-        let entry = unsafe { (*place.get()).write(Entry { node, list, line: queue }) };
+        let entry = unsafe { (*place.get()).write(ArmNode { node, list, line: queue }) };
         let node = ptr::from_ref(&entry.node);
         self.used += 1;
         // SAFETY: N1: the room stays in place, and `withdraw` takes the node out.
@@ -273,7 +273,7 @@ impl<'a> Arms<'a> {
         unsafe { self.waiter.as_ref() }
     }
 
-    fn entry(&self, index: usize) -> Option<&'a Entry> {
+    fn entry(&self, index: usize) -> Option<&'a ArmNode> {
         if index >= self.used {
             return None;
         }

@@ -38,7 +38,7 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic;
 use std::time::Instant;
 
-use super::arms::{Arms, Entry, Pass, Room, Won};
+use super::arms::{ArmNode, Arms, Pass, Room, Won};
 use crate::base::clock;
 use crate::coroutine::OpenFrame;
 use crate::park::{self, Mode, Outcome, Wait, WaitList, Waiter, What, last_look};
@@ -194,7 +194,7 @@ fn wait_for<C: Choice + ?Sized>(choice: &C, deadline: Option<Instant>) -> Chosen
     }
 }
 
-fn place() -> UnsafeCell<MaybeUninit<Entry>> {
+fn place() -> UnsafeCell<MaybeUninit<ArmNode>> {
     UnsafeCell::new(MaybeUninit::uninit())
 }
 

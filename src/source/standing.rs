@@ -31,7 +31,7 @@ use std::sync::{Arc, Weak};
 
 use smallvec::SmallVec;
 
-use super::arms::{Arms, Entry, Pass, Won};
+use super::arms::{ArmNode, Arms, Pass, Won};
 use super::traits::Source;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::sync::atomic::{AtomicBool, Ordering};
@@ -44,11 +44,11 @@ pub(super) trait Bell: Send + Sync + 'static {
     fn ring(&self);
 }
 
-type Place = UnsafeCell<MaybeUninit<Entry>>;
+type NodePlace = UnsafeCell<MaybeUninit<ArmNode>>;
 
-struct Frame<B> {
+struct StandingFrame<B> {
     wait: Unattended,
-    room: SmallVec<[Place; 2]>,
+    room: SmallVec<[NodePlace; 2]>,
     /// The number of places that have been used. Only the owner writes it.
     used: Cell<usize>,
     /// Whether the wait has ended and been unparked.
@@ -58,16 +58,16 @@ struct Frame<B> {
 
 // SAFETY: N1: of the fields that are not Sync, the nodes are guarded by the locks of their lists.
 // The rest is accessed by the owner only, until the last reference is dropped.
-unsafe impl<B: Bell> Sync for Frame<B> {}
+unsafe impl<B: Bell> Sync for StandingFrame<B> {}
 // SAFETY: N1, as above.
-unsafe impl<B: Bell> Send for Frame<B> {}
+unsafe impl<B: Bell> Send for StandingFrame<B> {}
 
-impl<B: Bell> Frame<B> {
+impl<B: Bell> StandingFrame<B> {
     /// Creates a frame with a second reference, which belongs to the registrations.
-    fn new(places: usize, bell: B) -> Arc<Frame<B>> {
-        let frame = Arc::new_cyclic(|frame: &Weak<Frame<B>>| {
+    fn new(places: usize, bell: B) -> Arc<StandingFrame<B>> {
+        let frame = Arc::new_cyclic(|frame: &Weak<StandingFrame<B>>| {
             let owner = NonNull::new(frame.as_ptr().cast_mut()).expect("allocated").cast();
-            Frame {
+            StandingFrame {
                 wait: Unattended::new(owner, unpark::<B>),
                 room: (0..places).map(|_| UnsafeCell::new(MaybeUninit::uninit())).collect(),
                 used: Cell::new(0),
@@ -94,7 +94,7 @@ impl<B: Bell> Frame<B> {
         let _ = ManuallyDrop::new(leak);
     }
 
-    /// Takes out the nodes that [`Frame::withdraw`] has left, when their locks are released.
+    /// Takes out the nodes that [`StandingFrame::withdraw`] has left, when their locks are released.
     fn withdraw_later(this: &Arc<Self>) {
         this.arms().each_asking(|list, index| {
             let frame = Arc::clone(this);
@@ -132,7 +132,7 @@ impl<B: Bell> Frame<B> {
 
 /// Leaks a frame that cannot be withdrawn. A predicate may hold its channel's lock and wait for the
 /// lock of a channel whose predicate waits for the first lock. Then one of the two panics.
-struct Leak<'f, B>(&'f Arc<Frame<B>>);
+struct Leak<'f, B>(&'f Arc<StandingFrame<B>>);
 
 impl<B> Drop for Leak<'_, B> {
     fn drop(&mut self) {
@@ -140,13 +140,13 @@ impl<B> Drop for Leak<'_, B> {
     }
 }
 
-/// A guard that takes out the nodes that [`Frame::withdraw`] has left, when their locks are
+/// A guard that takes out the nodes that [`StandingFrame::withdraw`] has left, when their locks are
 /// released.
-struct WithdrawLater<'f, B: Bell>(&'f Arc<Frame<B>>);
+struct WithdrawLater<'f, B: Bell>(&'f Arc<StandingFrame<B>>);
 
 impl<B: Bell> Drop for WithdrawLater<'_, B> {
     fn drop(&mut self) {
-        Frame::withdraw_later(self.0);
+        StandingFrame::withdraw_later(self.0);
     }
 }
 
@@ -156,7 +156,7 @@ impl<B: Bell> Drop for WithdrawLater<'_, B> {
 /// N1: `owner` is the reference that belongs to the registrations.
 unsafe fn unpark<B: Bell>(owner: *const ()) {
     // SAFETY: N1, the caller's promise.
-    let frame = unsafe { Arc::from_raw(owner.cast::<Frame<B>>()) };
+    let frame = unsafe { Arc::from_raw(owner.cast::<StandingFrame<B>>()) };
     // Release: a thread that reads `true` also sees what the claim brought.
     frame.rung.store(true, Ordering::Release);
     frame.bell.ring();
@@ -165,13 +165,13 @@ unsafe fn unpark<B: Bell>(owner: *const ()) {
     task::drop_quietly(frame);
 }
 
-impl<B: Bell> Ring for Frame<B> {
+impl<B: Bell> Ring for StandingFrame<B> {
     fn ring(&self) {
         self.wait.time_out();
     }
 }
 
-impl<B> Drop for Frame<B> {
+impl<B> Drop for StandingFrame<B> {
     fn drop(&mut self) {
         // SAFETY: N1: the nodes have been withdrawn, and no thread has to unpark them any more.
         unsafe { Arms::resume(self.wait.waiter(), &self.room, self.used.get()) }.close();
@@ -180,12 +180,12 @@ impl<B> Drop for Frame<B> {
 
 /// A wait that is being set up. Dropping it gives the wait up.
 struct Setting<'f, B: Bell> {
-    frame: &'f Arc<Frame<B>>,
+    frame: &'f Arc<StandingFrame<B>>,
     arms: Option<Arms<'f>>,
 }
 
 impl<'f, B: Bell> Setting<'f, B> {
-    fn new(frame: &'f Arc<Frame<B>>) -> Setting<'f, B> {
+    fn new(frame: &'f Arc<StandingFrame<B>>) -> Setting<'f, B> {
         Setting { frame, arms: Some(Arms::new(frame.wait.waiter(), &frame.room)) }
     }
 
@@ -210,8 +210,8 @@ impl<B: Bell> Drop for Setting<'_, B> {
         if !self.take() {
             return;
         }
-        let aborted = Frame::abort(self.frame);
-        Frame::withdraw(self.frame);
+        let aborted = StandingFrame::abort(self.frame);
+        StandingFrame::withdraw(self.frame);
         let _later = WithdrawLater(self.frame);
         if !aborted && let Some(won) = self.frame.won() {
             // At this stage only a notification can have arrived.
@@ -222,7 +222,7 @@ impl<B: Bell> Drop for Setting<'_, B> {
 
 /// A wait that has been set up. It must be consumed by `finish` or `give_up`: see N1.
 pub(super) struct Standing<B> {
-    frame: Arc<Frame<B>>,
+    frame: Arc<StandingFrame<B>>,
     _alarm: Option<Alarm>,
 }
 
@@ -250,7 +250,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
             return SetUp::Ready(item);
         }
         let places = *wanted.get_or_insert_with(|| count(source));
-        let frame = Frame::new(places, bell());
+        let frame = StandingFrame::new(places, bell());
         let mut setting = Setting::new(&frame);
         let arms = setting.arms();
         if asks_itself {
@@ -268,7 +268,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
         if !arms.is_ready() {
             source.__register(arms);
         }
-        if !arms.is_ready() || !Frame::abort(&frame) {
+        if !arms.is_ready() || !StandingFrame::abort(&frame) {
             let frame = &frame;
             let alarm = arms.deadline().map(|due| {
                 let frame = Arc::downgrade(frame);
@@ -280,7 +280,7 @@ pub(super) unsafe fn set_up<S: Source, B: Bell>(
         wanted = Some(places + arms.wanted());
         only = arms.only();
         setting.leave();
-        Frame::withdraw(&frame);
+        StandingFrame::withdraw(&frame);
         if round.is_multiple_of(8) {
             // Another thread interferes again and again.
             std::thread::yield_now();
@@ -310,7 +310,7 @@ impl<B: Bell> Standing<B> {
     /// Resumes the panic of a predicate that was called on behalf of this wait.
     pub(super) fn finish<S: Source>(self, source: &S) -> Option<S::Item> {
         debug_assert!(!self.frame.arms().is_asking(), "`refuse_in_predicate` has been called");
-        Frame::withdraw(&self.frame);
+        StandingFrame::withdraw(&self.frame);
         let won = self.frame.won()?;
         if let Some(payload) = won.panic() {
             panic::resume_unwind(payload);
@@ -337,8 +337,8 @@ impl<B: Bell> Standing<B> {
     /// predicate of a channel in whose line the wait is, the wait leaves that line when the channel
     /// is unlocked. The source may have been dropped by then.
     pub(super) fn give_up<S: Source>(self, source: &S) {
-        let aborted = Frame::abort(&self.frame);
-        Frame::withdraw(&self.frame);
+        let aborted = StandingFrame::abort(&self.frame);
+        StandingFrame::withdraw(&self.frame);
         // This guard runs after the item has been passed on below. The item is kept under the
         // address of a node, so the node must not be reused before that.
         let _later = WithdrawLater(&self.frame);

@@ -153,7 +153,7 @@ pub(crate) fn noted() -> Note {
 
 /// A task that a worker was running when another thread looked.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SeenTask {
     pub(crate) name: Option<String>,
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) is_root: bool,
@@ -188,7 +188,7 @@ impl Board {
 
     /// Returns the task that the worker runs. Returns `None` if the worker runs no task, or changes
     /// tasks too often to be read.
-    pub(crate) fn read(&self) -> Option<Seen> {
+    pub(crate) fn read(&self) -> Option<SeenTask> {
         let address = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: R2: the thread waits for the lock before it ends.
         let cell = unsafe { address.0.as_ref() }?;
@@ -205,12 +205,12 @@ impl Board {
     }
 }
 
-fn see(note: Note) -> Option<Seen> {
+fn see(note: Note) -> Option<SeenTask> {
     let spawned_at = place_in(note)?;
     let name = (note.addr() & LABEL != 0).then(|| {
         let label = note.map_addr(|address| address & !BITS).cast::<Label>();
         // SAFETY: R2: a label is never freed.
         unsafe { &*label }.name.lock().unwrap_or_else(PoisonError::into_inner).clone()
     });
-    Some(Seen { name, spawned_at, is_root: note.addr() & ROOT != 0 })
+    Some(SeenTask { name, spawned_at, is_root: note.addr() & ROOT != 0 })
 }

@@ -168,13 +168,13 @@ pub(crate) struct Running {
     /// The suspended fiber, while `has_fiber` is set in the header.
     pub(crate) fiber: UnsafeCell<MaybeUninit<TaskFiber>>,
     /// Initialized when the task first switches away. A task that never does so pays nothing here.
-    entry: UnsafeCell<MaybeUninit<Entry>>,
+    entry: UnsafeCell<MaybeUninit<StartedEntry>>,
 }
 
 /// The entry by which a worker finds its started tasks, for dumps of a program that is stuck.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Entry {
+pub(crate) struct StartedEntry {
     /// The link in the worker's list. It is the first field, so that a pointer to it is also a
     /// pointer to the entry.
     pub(crate) link: Link,
@@ -219,8 +219,8 @@ impl Running {
     /// Initializes the entry. Called when the task has switched away for the first time, or is a
     /// root.
     #[inline]
-    pub(crate) fn enter(&self, task: *const Header) -> &Entry {
-        let entry = Entry { link: Link::new(), task };
+    pub(crate) fn enter(&self, task: *const Header) -> &StartedEntry {
+        let entry = StartedEntry { link: Link::new(), task };
         // SAFETY: T1: this is the worker's own thread, and no reference to the entry exists yet.
         unsafe { (*self.entry.get()).write(entry) }
     }
@@ -228,9 +228,9 @@ impl Running {
     /// # Safety
     /// T6: [`Running::enter`] has been called.
     #[inline]
-    pub(crate) unsafe fn entry(&self) -> &Entry {
+    pub(crate) unsafe fn entry(&self) -> &StartedEntry {
         // SAFETY: T6, by this function's contract.
-        unsafe { &*self.entry.get().cast::<Entry>() }
+        unsafe { &*self.entry.get().cast::<StartedEntry>() }
     }
 }
 

@@ -52,7 +52,7 @@ pub use current::{Task, TaskId, checkpoint, current, is_cancelled};
 pub use locals::LocalKey;
 pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 
-pub(crate) use busy::{Board, Seen, label, label_root, note, note_again, note_none, noted};
+pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
     BUDGET, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled, cancelled_by_now,
     cancelled_wait, current_header, current_identity, current_node, is_unwinding,
@@ -60,7 +60,9 @@ pub(crate) use current::{
     spend_budget_of,
 };
 pub(crate) use describe::describe_overflows;
-pub(crate) use header::{DONE, Entry, Extra, Header, Running, TAKEN, TaskFiber, Upcalls, VTable};
+pub(crate) use header::{
+    DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
+};
 pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

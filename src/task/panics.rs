@@ -32,14 +32,14 @@ pub(crate) const PASSED_ON: &str = "a task of this scope panicked: ";
 const NOTES_MAX: usize = 16;
 
 /// A panic of a task on this thread.
-struct Note {
+struct PanicNote {
     task: TaskId,
     text: Option<String>,
     place: String,
 }
 
 thread_local! {
-    static NOTES: RefCell<Vec<Note>> = const { RefCell::new(Vec::new()) };
+    static NOTES: RefCell<Vec<PanicNote>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A payload, together with the place where it was thrown.
@@ -70,7 +70,7 @@ fn announce(info: &PanicHookInfo<'_>) {
     let text = info.payload_as_str();
     if let Some(place) = info.location() {
         let (text, place) = (text.map(String::from), place.to_string());
-        let note = Note { task: TaskId::of(header), text, place };
+        let note = PanicNote { task: TaskId::of(header), text, place };
         // Nothing is noted while the thread's locals are being destroyed, nor in a panic inside
         // this function.
         let _ = NOTES.try_with(|notes| {
@@ -98,7 +98,7 @@ pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
         Some(notes.swap_remove(place))
     });
     match note {
-        Ok(Some(Note { text, place, .. })) if text.as_deref() == text_of(&*payload) => {
+        Ok(Some(PanicNote { text, place, .. })) if text.as_deref() == text_of(&*payload) => {
             Box::new(Located { payload, place })
         }
         _ => payload,

@@ -30,7 +30,7 @@ pub(crate) trait Body {
     fn run(self) -> Result<Self::Output, Failure>;
 }
 
-enum Stage<B: Body> {
+enum BodyStage<B: Body> {
     Waiting(B),
     Ended(Result<B::Output, Failure>),
     Empty,
@@ -48,7 +48,7 @@ pub(crate) fn drop_quietly<T>(value: T) {
 #[repr(C)]
 pub(crate) struct TaskBox<B: Body> {
     header: Header,
-    stage: UnsafeCell<Stage<B>>,
+    stage: UnsafeCell<BodyStage<B>>,
 }
 
 impl<B: Body> TaskBox<B> {
@@ -62,7 +62,7 @@ impl<B: Body> TaskBox<B> {
     #[inline(always)]
     pub(crate) unsafe fn fill(this: *const Header, body: B) {
         // SAFETY: M1, by this function's contract.
-        unsafe { Self::put(this, Stage::Waiting(body)) };
+        unsafe { Self::put(this, BodyStage::Waiting(body)) };
     }
 
     /// Replaces the stage in the box, and returns the old one.
@@ -70,7 +70,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the stage.
     #[inline]
-    unsafe fn swap(this: *const Header, stage: Stage<B>) -> Stage<B> {
+    unsafe fn swap(this: *const Header, stage: BodyStage<B>) -> BodyStage<B> {
         // SAFETY: T2: the owner of the stage holds a reference.
         let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
         // SAFETY: T1, by this function's contract.
@@ -82,7 +82,7 @@ impl<B: Body> TaskBox<B> {
     /// # Safety
     /// T1: the caller owns the stage.
     #[inline]
-    unsafe fn put(this: *const Header, stage: Stage<B>) {
+    unsafe fn put(this: *const Header, stage: BodyStage<B>) {
         // SAFETY: T2: the owner of the stage holds a reference.
         let stage_of = unsafe { &raw const (*this.cast::<TaskBox<B>>()).stage };
         // SAFETY: T1, by this function's contract. The old stage needs no drop.
@@ -98,14 +98,14 @@ impl<B: Body> TaskBox<B> {
     /// frames further out; see [`short_trace`](crate::base::short_trace).
     pub(crate) unsafe fn __rust_begin_short_backtrace(this: *const Header) -> bool {
         // SAFETY: T1: the running task owns its stage until it announces the result.
-        let Stage::Waiting(body) = (unsafe { Self::swap(this, Stage::Empty) }) else {
+        let BodyStage::Waiting(body) = (unsafe { Self::swap(this, BodyStage::Empty) }) else {
             unreachable!("a task runs once")
         };
         // SAFETY: T2: the running task holds a reference.
         let result = if unsafe { &*this }.begins() { body.run() } else { Err(dropped(body)) };
         let panicked = matches!(result, Err(Failure::Panicked(_)));
         // SAFETY: T1: the running task still owns its stage.
-        unsafe { Self::put(this, Stage::Ended(result)) };
+        unsafe { Self::put(this, BodyStage::Ended(result)) };
         // SAFETY: T3: the result is stored and this is the task's own stack.
         unsafe { Header::end(this, panicked) }
     }
@@ -116,7 +116,7 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the stage, and it is empty.
     pub(crate) unsafe fn fail(this: *const Header, failure: Failure) {
         // SAFETY: T1, by this function's contract.
-        unsafe { Self::put(this, Stage::Ended(Err(failure))) };
+        unsafe { Self::put(this, BodyStage::Ended(Err(failure))) };
     }
 
     /// See [`VTable::discard`](super::VTable).
@@ -125,8 +125,8 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the stage.
     pub(crate) unsafe fn discard(this: *const Header) {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, Stage::Empty) };
-        if let Stage::Ended(Ok(value)) = &stage
+        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
+        if let BodyStage::Ended(Ok(value)) = &stage
             && unseen::is_err(value)
         {
             // SAFETY: T1: the owner of the stage holds a reference.
@@ -144,8 +144,8 @@ impl<B: Body> TaskBox<B> {
     /// `Result<B::Output, Failure>`.
     pub(crate) unsafe fn take(this: *const Header, to: *mut ()) {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, Stage::Empty) };
-        let Stage::Ended(result) = stage else {
+        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
+        let BodyStage::Ended(result) = stage else {
             unreachable!("a result is taken once, after it was announced")
         };
         // SAFETY: T1: `to` points to memory for the result, by this function's contract.
@@ -161,7 +161,7 @@ impl<B: Body> TaskBox<B> {
         // SAFETY: T1, by this function's contract.
         let value = unsafe { ptr::read(from.cast::<B::Output>()) };
         // SAFETY: T1, by this function's contract.
-        unsafe { Self::put(this, Stage::Ended(Ok(value))) };
+        unsafe { Self::put(this, BodyStage::Ended(Ok(value))) };
     }
 
     /// See [`VTable::take_panic`](super::VTable).
@@ -170,9 +170,9 @@ impl<B: Body> TaskBox<B> {
     /// T1: the caller owns the result.
     pub(crate) unsafe fn take_panic(this: *const Header) -> Option<Box<dyn Any + Send>> {
         // SAFETY: T1, by this function's contract.
-        let stage = unsafe { Self::swap(this, Stage::Empty) };
+        let stage = unsafe { Self::swap(this, BodyStage::Empty) };
         match stage {
-            Stage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
+            BodyStage::Ended(Err(Failure::Panicked(payload))) => Some(payload),
             _ => None,
         }
     }

@@ -61,7 +61,7 @@ struct Inner {
 }
 
 struct Progress {
-    stage: Stage,
+    stage: TimerStage,
     /// Whether a caller has obtained the wait list itself. Its waiters have no deadline, so an
     /// alarm has to wake them.
     watched: bool,
@@ -69,7 +69,7 @@ struct Progress {
 }
 
 #[derive(Clone, Copy)]
-enum Stage {
+enum TimerStage {
     Ready,
     /// When the timer rings. `None` if that time is not representable.
     Started(Option<Instant>),
@@ -78,13 +78,13 @@ enum Stage {
     },
 }
 
-impl Stage {
+impl TimerStage {
     fn state(self) -> TimerState {
         match self {
-            Stage::Ready => TimerState::Ready,
-            Stage::Started(Some(due)) if due <= clock::now() => TimerState::Rung,
-            Stage::Started(_) => TimerState::Ticking,
-            Stage::Cancelled { .. } => TimerState::Cancelled,
+            TimerStage::Ready => TimerState::Ready,
+            TimerStage::Started(Some(due)) if due <= clock::now() => TimerState::Rung,
+            TimerStage::Started(_) => TimerState::Ticking,
+            TimerStage::Cancelled { .. } => TimerState::Cancelled,
         }
     }
 }
@@ -99,7 +99,7 @@ impl Timer {
     /// Creates a timer that rings `duration` after it is started.
     #[must_use]
     pub fn new(duration: Duration) -> Timer {
-        let progress = Progress { stage: Stage::Ready, watched: false, alarm: None };
+        let progress = Progress { stage: TimerStage::Ready, watched: false, alarm: None };
         let inner = Inner { duration, progress: Mutex::new(progress), waiters: WaitList::new() };
         Timer { inner: Arc::new(inner) }
     }
@@ -129,7 +129,7 @@ impl Timer {
             TimerState::Ready => {}
             state => return Err(TimerStartError { state }),
         }
-        progress.stage = Stage::Started(clock::now().checked_add(self.inner.duration));
+        progress.stage = TimerStage::Started(clock::now().checked_add(self.inner.duration));
         if progress.watched {
             self.set_alarm(&mut progress);
         }
@@ -143,10 +143,10 @@ impl Timer {
     pub fn cancel(&self) {
         let mut progress = self.progress();
         let rung = match progress.stage {
-            Stage::Cancelled { rung } => rung,
+            TimerStage::Cancelled { rung } => rung,
             other => other.state() == TimerState::Rung,
         };
-        progress.stage = Stage::Cancelled { rung };
+        progress.stage = TimerStage::Cancelled { rung };
         let alarm = progress.alarm.take();
         drop(progress);
         drop(alarm);
@@ -167,7 +167,7 @@ impl Timer {
 
     /// Sets an alarm that notifies the wait list when the time comes.
     fn set_alarm(&self, progress: &mut Progress) {
-        if let Stage::Started(Some(due)) = progress.stage
+        if let TimerStage::Started(Some(due)) = progress.stage
             && progress.alarm.is_none()
             && due > clock::now()
         {
@@ -182,7 +182,7 @@ impl Source for Timer {
 
     fn try_take(&self) -> Option<bool> {
         match self.progress().stage {
-            Stage::Cancelled { rung } => Some(rung),
+            TimerStage::Cancelled { rung } => Some(rung),
             other => (other.state() == TimerState::Rung).then_some(true),
         }
     }
@@ -198,7 +198,7 @@ impl Source for Timer {
     fn __register<'a>(&'a self, arms: &mut Arms<'a>) {
         arms.notified_by(&self.inner.waiters);
         if arms.pass() == Pass::Notify
-            && let Stage::Started(Some(due)) = self.progress().stage
+            && let TimerStage::Started(Some(due)) = self.progress().stage
         {
             arms.ends_at(due);
         }

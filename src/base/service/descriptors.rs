@@ -16,7 +16,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
-use super::{Ring, State, service};
+use super::{Ring, ServiceState, service};
 use crate::base::clock;
 use crate::base::outside::Expectation;
 
@@ -81,7 +81,7 @@ impl Descriptors {
     }
 }
 
-impl State {
+impl ServiceState {
     /// Queues the call for an event.
     pub(super) fn hear_of(&mut self, event: Event) {
         let (id, armed) = ((event.data.u64() >> 32) as u32, event.data.u64() as u32);

@@ -32,10 +32,10 @@ const SLAB_LARGEST: usize = if cfg!(any(miri, loom)) { 1 } else { 1 << 30 };
 /// The state that the handles of a pool and its stacks share.
 pub(super) struct Pool {
     geometry: Geometry,
-    state: Mutex<State>,
+    state: Mutex<SlabState>,
 }
 
-struct State {
+struct SlabState {
     /// Sorted by address, so that a stack's slab is found by binary search.
     slabs: Vec<Slab>,
     /// The address of the slab that unused stacks come from.
@@ -104,7 +104,7 @@ impl StackPool {
     pub fn new(size: usize) -> io::Result<StackPool> {
         let geometry = Geometry::new(size)?;
         overflow::install();
-        let state = State {
+        let state = SlabState {
             slabs: Vec::new(),
             filling: 0,
             free: Vec::new(),
@@ -229,7 +229,7 @@ impl Pool {
         self.geometry
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlabState> {
         // No change made under this lock panics half way, except when memory runs out.
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -265,7 +265,7 @@ impl Drop for Pool {
     }
 }
 
-impl State {
+impl SlabState {
     /// Counts stacks that leave the pool, and keeps the pool alive for them.
     fn lent(&mut self, count: usize, shared: &Arc<Pool>) {
         self.out += count;

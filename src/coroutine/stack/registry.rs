@@ -19,19 +19,19 @@ use super::geometry::Geometry;
 
 /// The entry of one slab.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SlabEntry {
     /// The slab's address, or 0 if the entry is vacant. Written last, with Release, which pairs
     /// with the Acquire in [`find`].
     base: AtomicUsize,
     len: AtomicUsize,
     usable: AtomicUsize,
     guard: AtomicUsize,
-    next: Option<&'static Entry>,
+    next: Option<&'static SlabEntry>,
 }
 
 /// The slot that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct FoundSlot {
     /// The slot's lowest usable address.
     pub(crate) limit: usize,
     /// The slot's usable bytes.
@@ -40,15 +40,15 @@ pub(crate) struct Place {
     pub(crate) in_guard: bool,
 }
 
-static FIRST: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+static FIRST: AtomicPtr<SlabEntry> = AtomicPtr::new(ptr::null_mut());
 static WRITERS: Mutex<()> = Mutex::new(());
 
 /// Registers a slab.
-pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static Entry {
+pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static SlabEntry {
     let writers = WRITERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let entry = entries().find(|entry| entry.base.load(Ordering::Relaxed) == 0);
     let entry = entry.unwrap_or_else(|| {
-        let entry = Box::leak(Box::new(Entry {
+        let entry = Box::leak(Box::new(SlabEntry {
             base: AtomicUsize::new(0),
             len: AtomicUsize::new(0),
             usable: AtomicUsize::new(0),
@@ -69,14 +69,14 @@ pub(super) fn enter(base: usize, len: usize, geometry: Geometry) -> &'static Ent
 }
 
 /// Removes a slab, before it is unmapped.
-pub(super) fn leave(entry: &'static Entry) {
+pub(super) fn leave(entry: &'static SlabEntry) {
     let writers = WRITERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     entry.base.store(0, Ordering::Release);
     drop(writers);
 }
 
 /// Returns the slot that contains an address, if it lies in a slab. Async-signal-safe.
-pub(crate) fn find(address: usize) -> Option<Place> {
+pub(crate) fn find(address: usize) -> Option<FoundSlot> {
     entries().find_map(|entry| {
         let base = entry.base.load(Ordering::Acquire);
         let offset = address.wrapping_sub(base);
@@ -89,11 +89,11 @@ pub(crate) fn find(address: usize) -> Option<Place> {
             return None;
         }
         let slot = offset - offset % (usable + guard);
-        Some(Place { limit: base + slot + guard, usable, in_guard: offset - slot < guard })
+        Some(FoundSlot { limit: base + slot + guard, usable, in_guard: offset - slot < guard })
     })
 }
 
-fn entries() -> impl Iterator<Item = &'static Entry> {
+fn entries() -> impl Iterator<Item = &'static SlabEntry> {
     // SAFETY: C4 (registry): entries are leaked, so a pointer to one is valid for ever. They are
     // written only through their atomics.
     let first = unsafe { FIRST.load(Ordering::Acquire).as_ref() };

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use super::geometry::Geometry;
 use super::guard::{self, Kind};
 use super::map;
-use super::registry::{self, Entry};
+use super::registry::{self, SlabEntry};
 
 /// How many slots are guarded at a time, so that a burst of first uses does not enter the kernel
 /// for each.
@@ -23,7 +23,7 @@ pub(super) struct Slab {
     guarded: u32,
     /// How many of the guards count against `vm.max_map_count`.
     protected: u32,
-    entry: &'static Entry,
+    entry: &'static SlabEntry,
 }
 
 // SAFETY: C2: a slab is owned by its pool, which gives access to one thread at a time.

@@ -37,14 +37,14 @@ thread_local! {
 const THREAD_EXTRA: usize = 128 * 1024;
 
 /// A slot for one value, which a thread can wait for.
-struct Slot<T> {
+struct BatonSlot<T> {
     value: Mutex<Option<T>>,
     filled: Condvar,
 }
 
-impl<T> Slot<T> {
-    fn new() -> Slot<T> {
-        Slot { value: Mutex::new(None), filled: Condvar::new() }
+impl<T> BatonSlot<T> {
+    fn new() -> BatonSlot<T> {
+        BatonSlot { value: Mutex::new(None), filled: Condvar::new() }
     }
 
     fn put(&self, value: T) {
@@ -72,8 +72,8 @@ struct Input<In> {
 /// The state that both sides share. The output is a value of `suspend`, or `None` once the result
 /// is there.
 struct Shared<In, Yield, Out> {
-    input: Slot<Input<In>>,
-    output: Slot<Option<Yield>>,
+    input: BatonSlot<Input<In>>,
+    output: BatonSlot<Option<Yield>>,
     result: Mutex<Option<thread::Result<Out>>>,
 }
 
@@ -109,8 +109,8 @@ pub(crate) struct Fiber<In, Yield, Out> {
 
 /// The handle with which the body of a [`Fiber`] suspends the fiber.
 pub(crate) struct Suspender<In, Yield> {
-    input: *const Slot<Input<In>>,
-    output: *const Slot<Option<Yield>>,
+    input: *const BatonSlot<Input<In>>,
+    output: *const BatonSlot<Option<Yield>>,
     fiber: usize,
 }
 
@@ -129,7 +129,8 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         let body = unsafe {
             std::mem::transmute::<Body<'_, In, Yield, Out>, Body<'static, In, Yield, Out>>(body)
         };
-        let shared = Shared { input: Slot::new(), output: Slot::new(), result: Mutex::new(None) };
+        let shared =
+            Shared { input: BatonSlot::new(), output: BatonSlot::new(), result: Mutex::new(None) };
         Fiber {
             stack: Some(stack),
             shared: Arc::new(shared),

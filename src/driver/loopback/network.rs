@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// A network in memory, which all its clones refer to. It ends with its last socket.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Network(Arc<Mutex<State>>);
+pub(crate) struct Network(Arc<Mutex<NetworkState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct NetworkState {
     listeners: BTreeMap<SocketAddr, Weak<Listening>>,
     /// The last port that was given to a socket without one.
     port: u16,
@@ -37,7 +37,7 @@ struct Queue {
     watchers: Vec<Watcher>,
 }
 
-impl State {
+impl NetworkState {
     fn fresh_port(&mut self) -> SocketAddr {
         self.port += 1;
         SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000 + self.port))

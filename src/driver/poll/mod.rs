@@ -90,7 +90,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::acceptors::{Acceptors, Line};
+use super::acceptors::{AcceptorLine, Acceptors};
 use super::attempt::without_waiting;
 use super::flight::{Flying, errno};
 use super::op::Interest;
@@ -319,7 +319,7 @@ impl Poll {
 
     /// Registers the listeners that have acceptors and are not registered.
     fn listen(&mut self) {
-        let fresh = |line: &&mut Line| !line.is_listened_to;
+        let fresh = |line: &&mut AcceptorLine| !line.is_listened_to;
         let listeners: Vec<(RawFd, u64)> =
             self.acceptors.lines().filter(fresh).map(|line| (line.fd, line.generation)).collect();
         for (fd, generation) in listeners {

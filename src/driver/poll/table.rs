@@ -15,12 +15,12 @@ const PIECE: usize = 64;
 /// The table; see the module.
 #[derive(Default)]
 pub(super) struct Table {
-    pieces: Vec<Option<Box<[Entry; PIECE]>>>,
+    pieces: Vec<Option<Box<[FdEntry; PIECE]>>>,
 }
 
 /// An fd's registration, and the ops that wait for it. See the protocol of the driver.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct FdEntry {
     /// The generation of the registered file, or `None` if no file has been registered.
     generation: Option<u64>,
     /// True if the file is not registered because it cannot be. Its reads and writes never wait.
@@ -54,7 +54,7 @@ pub(super) enum Found {
 
 impl Table {
     /// Returns the entry of this number. Adds an empty one if there is none.
-    pub(super) fn entry(&mut self, fd: usize) -> &mut Entry {
+    pub(super) fn entry(&mut self, fd: usize) -> &mut FdEntry {
         let (piece, place) = (fd / PIECE, fd % PIECE);
         if self.pieces.get(piece).is_none_or(Option::is_none) {
             self.add(piece);
@@ -70,16 +70,16 @@ impl Table {
         if piece >= self.pieces.len() {
             self.pieces.resize_with(piece + 1, || None);
         }
-        let entries: Box<[Entry]> = (0..PIECE).map(|_| Entry::default()).collect();
+        let entries: Box<[FdEntry]> = (0..PIECE).map(|_| FdEntry::default()).collect();
         self.pieces[piece] = Some(entries.try_into().unwrap_or_else(|_| unreachable!("so many")));
     }
 
-    pub(super) fn existing(&mut self, fd: usize) -> Option<&mut Entry> {
+    pub(super) fn existing(&mut self, fd: usize) -> Option<&mut FdEntry> {
         Some(&mut self.pieces.get_mut(fd / PIECE)?.as_mut()?[fd % PIECE])
     }
 }
 
-impl Entry {
+impl FdEntry {
     pub(super) fn is_known(&self, generation: u64) -> bool {
         self.generation == Some(generation)
     }

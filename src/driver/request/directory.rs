@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Listing(std::fs::ReadDir);
 
 /// An entry of a directory.
-pub(crate) struct Entry(std::fs::DirEntry);
+pub(crate) struct DirectoryEntry(std::fs::DirEntry);
 
-impl Entry {
+impl DirectoryEntry {
     pub(crate) fn path(&self) -> PathBuf {
         self.0.path()
     }
@@ -32,7 +32,7 @@ impl fmt::Debug for Listing {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for DirectoryEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -50,17 +50,17 @@ requests! {
     }
 
     /// Reads the next entry of a directory, or `None` after the last.
-    NextEntry<'a> { listing: &'a mut Listing } -> Option<Entry> {
-        listing.0.next().transpose().map(|entry| entry.map(Entry))
+    NextEntry<'a> { listing: &'a mut Listing } -> Option<DirectoryEntry> {
+        listing.0.next().transpose().map(|entry| entry.map(DirectoryEntry))
     }
 
     /// Returns everything that is known of the file with an entry's name. Does not follow a link.
-    MetadataOfEntry<'a> { entry: &'a Entry } -> Metadata {
+    MetadataOfEntry<'a> { entry: &'a DirectoryEntry } -> Metadata {
         entry.0.metadata()
     }
 
     /// Returns the kind of an entry's file.
-    KindOfEntry<'a> { entry: &'a Entry } -> FileType {
+    KindOfEntry<'a> { entry: &'a DirectoryEntry } -> FileType {
         entry.0.file_type()
     }
 }

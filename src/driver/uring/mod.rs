@@ -44,7 +44,7 @@ mod setup;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::acceptors::{Acceptors, LOOK_EVERY, Line};
+use super::acceptors::{AcceptorLine, Acceptors, LOOK_EVERY};
 use super::flight::Flying;
 use super::op::Interest;
 use super::stream::is_in_nonblocking_mode;
@@ -117,7 +117,7 @@ pub(crate) struct Uring {
 
 /// The result of a look at the completion queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Seen {
+struct SeenCompletions {
     /// True if there is something for the caller: a completion that was handed out, or a wake.
     news: bool,
 }
@@ -265,8 +265,8 @@ impl Uring {
     }
 
     /// Hands out what is in the completion queue, and lets the kernel add what did not fit.
-    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<Seen> {
-        let mut seen = Seen::default();
+    fn reap(&mut self, completions: &mut Vec<Completion>) -> io::Result<SeenCompletions> {
+        let mut seen = SeenCompletions::default();
         loop {
             // Entries are taken one at a time, because `settle` needs the whole driver. Each moves
             // the shared head, which is a plain store.
@@ -446,8 +446,8 @@ impl Uring {
 
     /// Tells an acceptor of each listener that has a connection.
     fn ask_listeners(&mut self) {
-        let with_acceptors = |line: &&mut Line| !line.is_empty() && !line.is_listened_to;
-        let asked = |line: &mut Line| libc::pollfd {
+        let with_acceptors = |line: &&mut AcceptorLine| !line.is_empty() && !line.is_listened_to;
+        let asked = |line: &mut AcceptorLine| libc::pollfd {
             fd: line.fd,
             events: Interest::Read.events(),
             revents: 0,

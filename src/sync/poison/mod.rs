@@ -83,26 +83,26 @@ impl Flag {
     }
 
     /// Sets the flag if a panic begins before the returned value is dropped.
-    fn watch(&self) -> Watch<'_> {
-        Watch { flag: self, panicked_before: panics::is_panicking() }
+    fn watch(&self) -> PoisonOnPanic<'_> {
+        PoisonOnPanic { flag: self, panicked_before: panics::is_panicking() }
     }
 }
 
 /// The part of a guard that poisons the lock. It is declared before the part that unlocks, so it is
 /// dropped first.
-struct Watch<'a> {
+struct PoisonOnPanic<'a> {
     flag: &'a Flag,
     panicked_before: bool,
 }
 
-impl Watch<'_> {
+impl PoisonOnPanic<'_> {
     /// Ends the watch without poisoning the lock.
     fn end(mut self) {
         self.panicked_before = true;
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for PoisonOnPanic<'_> {
     fn drop(&mut self) {
         if !self.panicked_before && panics::is_panicking() {
             self.flag.0.store(true, Ordering::Relaxed);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Flag, LockResult, TryLockError, TryLockResult, Watch};
+use super::{Flag, LockResult, PoisonOnPanic, TryLockError, TryLockResult};
 use crate::sync;
 
 /// A mutual exclusion lock with poisoning: [`std::sync::Mutex`], except that a wait parks the task.
@@ -240,7 +240,7 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// A guard of a [`Mutex`], which gives access to the value. Dropping it unlocks the mutex.
 #[must_use = "if unused, the lock is released immediately"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    watch: Watch<'a>,
+    watch: PoisonOnPanic<'a>,
     inner: sync::MutexGuard<'a, T>,
 }
 

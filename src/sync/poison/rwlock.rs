@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
-use super::{Flag, LockResult, TryLockError, TryLockResult, Watch};
+use super::{Flag, LockResult, PoisonOnPanic, TryLockError, TryLockResult};
 use crate::sync;
 
 /// A lock for one writer or many readers, with poisoning: [`std::sync::RwLock`], except that a wait
@@ -312,7 +312,7 @@ impl<T: ?Sized + fmt::Display> fmt::Display for RwLockReadGuard<'_, T> {
 /// A guard that gives write access to the value of a [`RwLock`]. Dropping it unlocks.
 #[must_use = "if unused, the lock is released immediately"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    watch: Watch<'a>,
+    watch: PoisonOnPanic<'a>,
     inner: sync::RwLockWriteGuard<'a, T>,
 }
 
