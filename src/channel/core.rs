@@ -9,8 +9,8 @@
 //! 1. Senders wait only while there is no room: `buffer.len() + reserved == capacity`, unless the
 //!    channel's kind makes room.
 //! 2. Receivers that are not reserved wait only while there is nothing for them: the buffer is
-//!    empty, or they have refused the value at its front. On a rendezvous channel, they have refused
-//!    the value of each waiting sender.
+//!    empty, or they have refused the value at its front. On a rendezvous channel, they have
+//!    refused the value of each waiting sender.
 //! 3. A lock holder that breaks one of these restores it before it unlocks, by
 //!    [`ChannelGuard::settle`].
 //!

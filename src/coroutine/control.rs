@@ -53,7 +53,7 @@ pub(super) struct Control {
     /// coroutine's end.
     pub(super) scoped: Cell<bool>,
     /// Set if the coroutine was made after the thread's sentinel had been destroyed: see
-    /// [`thread_end`](super::thread_end).
+    /// [`thread_end`].
     pub(super) late: bool,
     /// The size of the coroutine's own stack below this block, or somewhat more. The guard is below
     /// it.

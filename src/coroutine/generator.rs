@@ -9,13 +9,13 @@ use super::{Coroutine, CoroutineState, Stack, Yielder};
 /// An iterator over the values that a function yields one by one, from any depth of calls. It suits
 /// trees, parsers and other traversals.
 ///
-/// Dropping a generator before its end unwinds the function, as dropping a [`Coroutine`] does. As in
-/// any unwinding, a destructor that panics then aborts the process. A panic of the function reaches
-/// the caller of `next`. After that, the iterator is at its end.
+/// Dropping a generator before its end unwinds the function, as dropping a [`Coroutine`] does. As
+/// in any unwinding, a destructor that panics then aborts the process. A panic of the function
+/// reaches the caller of `next`. After that, the iterator is at its end.
 ///
 /// Do not keep a generator that has not reached its end in a thread-local. Keep it where it is
-/// dropped before the thread ends. At the end of a thread, `next` panics, and dropping the generator
-/// leaks its stack: see [`Coroutine`], "Thread-locals".
+/// dropped before the thread ends. At the end of a thread, `next` panics, and dropping the
+/// generator leaks its stack: see [`Coroutine`], "Thread-locals".
 ///
 /// The function is `'static`, as the body of a [`Coroutine`] is. For a function that borrows, use
 /// [`generate`](super::generate()).

@@ -57,8 +57,8 @@ impl WaitingTask {
     /// Shows the task to [`each_waiting`].
     ///
     /// # Safety
-    /// L3: the entry is in no list, and stays where it is until [`WaitingTask::leave`]. T1: the task is
-    /// not queued before that.
+    /// L3: the entry is in no list, and stays until [`WaitingTask::leave`]. T1: the task is not
+    /// queued before that.
     pub(super) unsafe fn enter(&self) {
         // SAFETY: L3: the caller's promise; the shard is locked.
         unsafe { self.list().0.push(&raw const self.link) };

@@ -94,7 +94,8 @@ impl<B: Bell> StandingFrame<B> {
         let _ = ManuallyDrop::new(leak);
     }
 
-    /// Takes out the nodes that [`StandingFrame::withdraw`] has left, when their locks are released.
+    /// Takes out the nodes that [`StandingFrame::withdraw`] has left, when their locks are
+    /// released.
     fn withdraw_later(this: &Arc<Self>) {
         this.arms().each_asking(|list, index| {
             let frame = Arc::clone(this);

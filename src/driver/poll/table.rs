@@ -125,7 +125,7 @@ impl FdEntry {
         self.doubtful = Some(true);
     }
 
-    /// Returns what a wait for the side finds. If that is nothing, an op may [wait](Entry::wait).
+    /// Returns what a wait for the side finds. If that is nothing, an op may [wait](FdEntry::wait).
     pub(super) fn look(&mut self, side: Interest) -> Found {
         if self.always_ready {
             Found::AlwaysReady

@@ -72,9 +72,9 @@
 //! - A wait reads the flag of its innermost node, relaxed. A parked task whose nodes have been
 //!   flagged gets a message. If the canceller runs on the task's own worker, the task is woken at
 //!   once. See [`crate::park`].
-//! - A request may be made to a node directly, linked or not. A handle flags its task's own node. The
-//!   service, or a plain thread that reads the clock, flags the node of a limit that a task further
-//!   down has reached. Therefore a task that becomes reachable first sets `reachable` and
+//! - A request may be made to a node directly, linked or not. A handle flags its task's own node.
+//!   The service, or a plain thread that reads the clock, flags the node of a limit that a task
+//!   further down has reached. Therefore a task that becomes reachable first sets `reachable` and
 //!   then reads its flag. A canceller first sets the flag and then reads `reachable`. Each side has
 //!   a `SeqCst` fence between its two steps, so at least one of them sees the other. A task's nodes
 //!   may have been reached by a task further down. This does not make the task reachable: the walk
