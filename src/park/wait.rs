@@ -727,3 +727,6 @@ fn block(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> 
 
 #[cfg(all(test, loom))]
 mod loom_models;
+
+#[cfg(all(test, not(loom)))]
+mod tests;
