@@ -343,7 +343,10 @@ impl Uring {
     /// Returns the completion of an op that the kernel has handed back without having carried it
     /// out. Returns `None` if the op still has to wait.
     fn conclude(&self, flight: &InFlight<'_>, result: i32) -> Option<Completion> {
-        let given_up = result == -libc::EINTR || result == -libc::EAGAIN;
+        // The kernel also gives up the ops that a thread has submitted when that thread exits. Only
+        // the baton backend enters a ring on several threads.
+        let gives_up = [-libc::EINTR, -libc::EAGAIN].contains(&result);
+        let given_up = gives_up || (result == Completion::CANCELLED && !flight.cancelled.get());
         let is_ready = flight.by_readiness.get() && result >= 0;
         if !given_up && !is_ready {
             return Some(flight.completion(result));
