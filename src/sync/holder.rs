@@ -41,12 +41,10 @@ impl Holder {
     /// Describes the holder for a dump.
     pub(super) fn describe(&self) -> String {
         let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        match held {
-            None => String::new(),
-            Some((who, at)) if who & 1 == 1 => {
-                format!(", which task #{} acquired at {at}", who >> 1)
-            }
-            Some((_, at)) => format!(", which a thread acquired at {at}"),
+        let Some((identity, at)) = held else { return String::new() };
+        match task::number_of(identity) {
+            Some(number) => format!(", which task #{number} acquired at {at}"),
+            None => format!(", which a thread acquired at {at}"),
         }
     }
 }

@@ -76,8 +76,9 @@ static A_VALUE: What = unsafe { What::about(describe) };
 /// O1: `maker` is the `maker` of a lock.
 unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
-    let who = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-    let by = if who & 1 == 1 { format!(", by task #{}", who >> 1) } else { String::new() };
+    let identity = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
+    let by = task::number_of(identity).map(|number| format!(", by task #{number}"));
+    let by = by.unwrap_or_default();
     ("a value to be made", About::Object(format!("({maker:p}){by}")))
 }
 

@@ -97,6 +97,12 @@ pub(crate) fn current_identity() -> u64 {
     }
 }
 
+/// Returns the number of the task that has this [identity](current_identity), or `None` if it is a
+/// thread's.
+pub(crate) fn number_of(identity: u64) -> Option<u64> {
+    (identity & 1 == 1).then_some(identity >> 1)
+}
+
 /// Returns the innermost cancel node.
 #[inline]
 pub(crate) fn current_node() -> *const CancelNode {

@@ -56,7 +56,7 @@ pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note
 pub(crate) use current::{
     BUDGET, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled, cancelled_by_now,
     cancelled_wait, current_header, current_identity, current_node, is_unwinding,
-    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
+    look_at_the_clock, nearest_deadline, number_of, reach, request_number, set_node, spend_budget,
     spend_budget_of,
 };
 pub(crate) use describe::describe_overflows;

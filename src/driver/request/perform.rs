@@ -11,7 +11,7 @@ pub(crate) trait Request {
     fn perform(self) -> io::Result<Self::Answer>;
 }
 
-/// Makes a request. All requests go through this function, so that one place decides who answers.
+/// Makes a request. All requests go through this function, so that one place decides what answers.
 ///
 /// # Errors
 /// Returns the errors of the system call.
