@@ -9,6 +9,7 @@
 //! [sources]: crate::source
 //! [channel]: crate::channel
 //! [select]: crate::select
+//! [sim]: crate::sim
 //! [ARCHITECTURE.md]: crate#where-to-find-what
 //! [SOUNDNESS.md]: crate::soundness
 //! [CONTRIBUTING.md]: crate#contributing
@@ -33,6 +34,7 @@
 //! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
 //! | futures | [`block_on`] |
 //! | coroutines and generators | [`coroutine`] |
+//! | simulation: virtual time, and interleavings from a seed | [`sim`] |
 //! | diagnostics | [`diag`], [`TaskTree`] |
 
 #![deny(clippy::print_stderr)] // `base::report` prints instead: no full pipe can hang it
@@ -55,6 +57,7 @@ mod sched;
 pub mod schedule;
 mod scope;
 pub mod signal;
+pub mod sim;
 pub mod source;
 pub mod sync;
 pub mod task;

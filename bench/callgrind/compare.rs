@@ -11,10 +11,12 @@ const TOLERANCE: f64 = 0.005;
 /// The tolerance if the compiler or valgrind differs from that of the stored counts.
 const TOLERANCE_OF_OTHER_TOOLS: f64 = 0.03;
 
-/// The tolerance for works of thousands of instructions through many functions. How the compiler
-/// splits these among its units depends on the build folder, which makes up to 0.8% of difference.
-const TOLERANCE_OF_LONG_WORKS: f64 = 0.02;
-const LONG_WORKS: &str = "echo-";
+/// The tolerance for works that are not repeated exactly. An echo takes thousands of instructions
+/// through many functions, and how the compiler splits these among its units depends on the build
+/// folder, which makes up to 0.8% of difference. A fan-out polls the driver now and then by the
+/// clock, so a slower count has more polls: from 719 to 730 instructions with one program.
+const TOLERANCE_OF_VARYING_WORKS: f64 = 0.02;
+const VARYING_WORKS: [&str; 2] = ["echo-", "fan-out"];
 
 /// The tolerance for system calls and allocations. A real change for an operation is at least one.
 const CALLS: f64 = 0.05;
@@ -48,8 +50,8 @@ pub(crate) fn compare(
         TOLERANCE_OF_OTHER_TOOLS
     };
     for (name, now) in measured {
-        let is_long = name.starts_with(LONG_WORKS);
-        let tolerance = if is_long { tolerance.max(TOLERANCE_OF_LONG_WORKS) } else { tolerance };
+        let varies = VARYING_WORKS.iter().any(|work| name.starts_with(work));
+        let tolerance = if varies { tolerance.max(TOLERANCE_OF_VARYING_WORKS) } else { tolerance };
         match stored.works.get(name) {
             Some(before) => comparison.one(name, now, before, tolerance),
             None => comparison

@@ -23,6 +23,7 @@ mod peers;
 mod placement;
 mod rows;
 mod serving;
+mod simulation;
 mod topics;
 
 use std::path::Path;

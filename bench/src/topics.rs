@@ -6,6 +6,7 @@ use crate::goals::{self, Goal};
 use crate::harness::Row;
 use crate::placement;
 use crate::rows::{self, Id};
+use crate::simulation;
 
 /// A group of rows.
 pub(crate) struct Topic {
@@ -48,6 +49,12 @@ pub(crate) const TOPICS: &[Topic] = &[
         rows: placement::ROWS,
         build: placement::build,
         goals: placement::GOALS,
+    },
+    Topic {
+        name: "simulation",
+        rows: simulation::ROWS,
+        build: simulation::build,
+        goals: simulation::GOALS,
     },
     Topic {
         name: "oversubscribed",

@@ -4,18 +4,24 @@
 //! A task's deadline is kept by its worker, and a thread's by its own sleep. But a callback or a
 //! future over a timer has no task that sleeps. Neither has a list of waiters that a user's wrapper
 //! takes from a timer.
+//!
+//! In a simulation there is no service: the simulation's own thread makes the calls, in virtual
+//! time ([`simulated`]).
 
 use std::fmt;
 use std::io;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 pub(crate) use super::service::Ring;
 use super::service::{Due, Key, service};
+use super::simulated::{self, Alarms};
 
 /// An alarm that is set until this is dropped. Dropping it does not wait for a call that has begun.
 pub(crate) struct Alarm {
     key: Key,
+    /// The alarms of the simulation in which it was set. `None` if the service makes the call.
+    simulation: Option<Arc<Alarms>>,
 }
 
 impl Alarm {
@@ -40,7 +46,11 @@ impl Alarm {
     }
 
     fn begin(due: Instant, what: Weak<dyn Ring>, is_awaited: bool) -> io::Result<Alarm> {
-        Ok(Alarm { key: service().set_alarm(due, Due { what, is_awaited })? })
+        if let Some(alarms) = simulated::alarms() {
+            return Ok(Alarm { key: alarms.set(due, what), simulation: Some(alarms) });
+        }
+        let key = service().set_alarm(due, Due { what, is_awaited })?;
+        Ok(Alarm { key, simulation: None })
     }
 
     /// Returns the time of the alarm.
@@ -51,8 +61,13 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        let alarm = service().lock().alarms.remove(&self.key);
-        drop(alarm);
+        match &self.simulation {
+            Some(alarms) => alarms.remove(&self.key),
+            None => {
+                let alarm = service().lock().alarms.remove(&self.key);
+                drop(alarm);
+            }
+        }
     }
 }
 

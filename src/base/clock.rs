@@ -2,15 +2,33 @@
 
 use std::time::Instant;
 
-/// Returns the current time.
+use super::simulated;
+
+/// Returns the current time. In a simulation this is the virtual time, as the clock of the host
+/// shows it on which the code runs.
 #[inline(always)]
 pub(crate) fn now() -> Instant {
-    real_now()
+    match simulated::now() {
+        None => std_now(),
+        Some(now) => now,
+    }
+}
+
+/// Returns the current time. In a simulation this is the virtual time, which is the same on all
+/// hosts.
+pub(crate) fn common_now() -> Instant {
+    simulated::common_now().unwrap_or_else(std_now)
 }
 
 /// Returns the machine's time. It is for code that keeps a thread busy, or puts a thread to sleep,
 /// for some real time.
-#[inline(always)]
 pub(crate) fn real_now() -> Instant {
+    simulated::aside(std_now)
+}
+
+/// Returns the time that std shows. On the thread of a simulation, it is the machine's time unless
+/// the crate `ecru-sim-libc` replaces it by the virtual time.
+#[inline(always)]
+pub(crate) fn std_now() -> Instant {
     Instant::now()
 }

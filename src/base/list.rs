@@ -267,9 +267,72 @@ impl Pile {
     }
 }
 
+/// A circle of nodes, of which the head is one. Any code that has a node can remove it, without
+/// access to the head.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    head: Link,
+}
+
+impl Ring {
+    pub(crate) const fn new() -> Ring {
+        Ring { head: Link::new() }
+    }
+
+    /// Makes the ring, whose links are null before, an empty circle.
+    ///
+    /// # Safety
+    /// L3: the ring does not move after this.
+    pub(crate) unsafe fn close(&self) {
+        self.head.next.set(&raw const self.head);
+        self.head.previous.set(&raw const self.head);
+    }
+
+    /// Inserts a node.
+    ///
+    /// # Safety
+    /// L3: as for [`List::push_back`]. The ring has been closed.
+    #[inline]
+    pub(crate) unsafe fn push(&self, node: *const Link) {
+        let first = self.head.next.replace(node);
+        // SAFETY: L3, by this function's contract.
+        let links = unsafe { &*node };
+        links.next.set(first);
+        links.previous.set(&raw const self.head);
+        // SAFETY: L3: the first node is alive while it is in the ring, and so is the head.
+        unsafe { &*first }.previous.set(node);
+    }
+
+    /// Removes a node from the ring that it is in.
+    ///
+    /// # Safety
+    /// L3: the node is in a ring.
+    #[inline]
+    pub(crate) unsafe fn remove(node: *const Link) {
+        // SAFETY: L3, by this function's contract.
+        let links = unsafe { &*node };
+        let (next, previous) = (links.next.get(), links.previous.get());
+        // SAFETY: L3: neighbours are in the ring and therefore alive.
+        unsafe { &*previous }.next.set(next);
+        // SAFETY: L3: neighbours are in the ring and therefore alive.
+        unsafe { &*next }.previous.set(previous);
+    }
+
+    /// Calls `f` with each node. `f` leaves the ring as it is.
+    #[cfg(any(test, not(any(ecru_baton, miri, loom))))]
+    pub(crate) fn for_each(&self, mut f: impl FnMut(*const Link)) {
+        let mut node = self.head.next.get();
+        while !node.is_null() && !ptr::eq(node, &raw const self.head) {
+            f(node);
+            // SAFETY: L3: the node is in the ring and therefore alive.
+            node = unsafe { &*node }.next.get();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Line, Link, List, Pile};
+    use super::{Line, Link, List, Pile, Ring};
     use std::ptr;
 
     #[test]
@@ -344,6 +407,30 @@ mod tests {
             }
             left.sort_unstable();
             assert_eq!(left, (0..3).filter(|node| *node != removed).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_ring_loses_any_node_and_keeps_the_others() {
+        let nodes = [Link::new(), Link::new(), Link::new()];
+        for removed in 0..nodes.len() {
+            let ring = Ring::new();
+            ring.for_each(|_| panic!("it is empty"));
+            // SAFETY: L3: the ring stays here.
+            unsafe { ring.close() };
+            ring.for_each(|_| panic!("it is empty"));
+            for node in &nodes {
+                // SAFETY: L3: each node is in no ring and outlives this one.
+                unsafe { ring.push(node) };
+            }
+            // SAFETY: L3: the node was just inserted.
+            unsafe { Ring::remove(&raw const nodes[removed]) };
+            let mut left = Vec::new();
+            ring.for_each(|node| {
+                left.push(nodes.iter().position(|other| ptr::eq(other, node)).unwrap());
+            });
+            let expected: Vec<_> = (0..3).rev().filter(|node| *node != removed).collect();
+            assert_eq!(left, expected);
         }
     }
 }

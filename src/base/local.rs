@@ -11,6 +11,7 @@
 use std::cell::Cell;
 use std::ptr;
 
+use super::list::Ring;
 use super::sync::StaticPtr;
 
 /// The state of one logical thread. All cells are empty at first.
@@ -22,12 +23,14 @@ pub(crate) struct Local {
     pub(crate) thread: Cell<u16>,
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
+    /// `base::simulated`: the simulation whose thread this is. Null on all other threads.
+    pub(crate) simulated: Cell<*const ()>,
     /// `base::random`: the state of the generator, or 0 while it has not been seeded.
     pub(crate) random: Cell<u64>,
     /// `coroutine`: the number of open frames (scopes, timeouts and similar) in the running code. A
     /// coroutine must not suspend over its own open frames.
     pub(crate) open_frames: Cell<u32>,
-    /// `park`: the depth of nested `no_suspend` sections.
+    /// `park`: the depth of nested `no_suspend` sections, with two flags.
     pub(crate) no_suspend: Cell<u32>,
     /// `park`: the wait that looks once more while it is registered, if that look is being
     /// executed.
@@ -55,8 +58,10 @@ pub(crate) struct Local {
     /// `coroutine`: how many coroutines are being unwound because code that does not panic has
     /// dropped them.
     pub(crate) forced_unwindings: Cell<u32>,
-    /// `coroutine`: a coroutine of this thread may be resumed if its gate is at least this number.
-    pub(crate) resumable: Cell<u32>,
+    /// `coroutine`: set if the thread has made a coroutine, so that `coroutines` is closed.
+    pub(crate) has_coroutines: Cell<bool>,
+    /// `coroutine`: the control blocks of this thread's coroutines.
+    pub(crate) coroutines: Ring,
     /// `sched`: the blocking pool that this thread works for.
     pub(crate) blocking: Cell<*const ()>,
     /// `sched`: this thread's worker.
@@ -71,6 +76,7 @@ impl Local {
             blocks: Cell::new(ptr::null()),
             thread: Cell::new(0),
             asking: Cell::new(ptr::null()),
+            simulated: Cell::new(ptr::null()),
             random: Cell::new(0),
             open_frames: Cell::new(0),
             no_suspend: Cell::new(0),
@@ -86,7 +92,8 @@ impl Local {
             hooked: Cell::new(false),
             unwinding_at_rest: Cell::new(0),
             forced_unwindings: Cell::new(0),
-            resumable: Cell::new(0),
+            has_coroutines: Cell::new(false),
+            coroutines: Ring::new(),
             blocking: Cell::new(ptr::null()),
             worker: Cell::new(ptr::null()),
             budget: Cell::new(0),

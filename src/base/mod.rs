@@ -12,12 +12,15 @@
 //! - [`random`]: random numbers.
 //! - [`hash`]: hash tables without random seeds.
 //! - [`report`]: lines on standard error, written without blocking.
+//! - [`simulated`]: the clock and the alarms of a simulation's thread; [`drift`] is the part for
+//!   clocks that are not exact.
 //! - [`short_trace`]: which frames backtraces leave out.
 //! - [`list`]: an intrusive doubly linked list for nodes that live on parked stacks.
 
 pub(crate) mod alarm;
 pub(crate) mod blocks;
 pub(crate) mod clock;
+pub(crate) mod drift;
 pub(crate) mod handler;
 pub(crate) mod hash;
 pub(crate) mod list;
@@ -27,4 +30,5 @@ pub(crate) mod random;
 pub(crate) mod report;
 pub(crate) mod service;
 pub(crate) mod short_trace;
+pub(crate) mod simulated;
 pub(crate) mod sync;

@@ -29,9 +29,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use super::clock;
 use super::sync::StaticU64;
 use super::sync::atomic::Ordering;
+use super::{clock, simulated};
 
 /// How long a caller waits for its report.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -44,23 +44,28 @@ static PENDING: StaticU64 = StaticU64::new(0);
 static OVERDUE: StaticU64 = StaticU64::new(0);
 
 /// Writes one or several lines. Returns when they have been written, or after [`PATIENCE`]. Never
-/// panics.
+/// panics. Does nothing at the end of a simulation that has failed, where tasks are only cancelled.
 pub(crate) fn say(text: impl Into<String>) {
+    if simulated::is_silent() {
+        return;
+    }
     // Relaxed: only the duration of this call depends on it.
     say_by(print, text.into(), OVERDUE.load(Ordering::Relaxed) == 0);
 }
 
-/// Writes a text, as [`say`] does, for a process that is about to be aborted. If the lock of
-/// standard error is held, the text is written without the lock.
+/// Writes a text, as [`say`] does, for a process that is about to be aborted. It is written without
+/// the lock of standard error, which may be held, and past the output that a test runner captures,
+/// which would be lost.
 pub(crate) fn last_words(text: impl Into<String>) {
-    let text = text.into();
-    if !say_by(print, text.clone(), true) {
-        say_by(print_raw, text, true);
-    }
+    say_by(print_raw, text.into(), true);
 }
 
-/// Writes a text. Returns whether the caller has seen that it was written.
-fn say_by(print: fn(String), text: String, waits: bool) -> bool {
+/// Writes a text. `waits` says whether the caller waits until it is written.
+fn say_by(print: fn(String), text: String, waits: bool) {
+    simulated::aside(|| say_aside(print, text, waits));
+}
+
+fn say_aside(print: fn(String), text: String, waits: bool) {
     let left = Arc::new(AtomicBool::new(false));
     let (open, closed) = mpsc::channel::<()>();
     let writer = hand_over(print, text, {
@@ -74,13 +79,13 @@ fn say_by(print: fn(String), text: String, waits: bool) -> bool {
     });
     if waits && closed.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
         // The thread has written the text, and ends.
-        return writer.is_some_and(|writer| writer.join().is_ok());
+        let _ = writer.map(thread::JoinHandle::join);
+        return;
     }
     OVERDUE.fetch_add(1, Ordering::Relaxed);
     if left.swap(true, Ordering::AcqRel) {
         OVERDUE.fetch_sub(1, Ordering::Relaxed);
     }
-    false
 }
 
 /// Waits until all reports have been written, but at most for [`PATIENCE`]. Called before the

@@ -5,15 +5,16 @@ use std::any::type_name;
 use std::ptr;
 
 use super::core::ChannelGuard;
+use crate::base::simulated;
 use crate::park::{About, Mode, Queue, Role, Wait, What};
 
-/// Describes a channel by its address and capacity.
+/// Describes a channel by its name and capacity.
 fn describe<T>(channel: *const (), capacity: usize) -> About {
     let kind = match capacity {
         usize::MAX => String::from("unbounded"),
         capacity => format!("bounded({capacity})"),
     };
-    About::Object(format!("of {} ({kind}, {channel:p})", type_name::<T>()))
+    About::Object(format!("of {} ({kind}, {})", type_name::<T>(), simulated::object_name(channel)))
 }
 
 /// What waits in a channel are for.

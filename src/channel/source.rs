@@ -103,6 +103,9 @@ pub(super) fn register<'a, T>(
         Pass::Notify => {}
         Pass::Take => {
             let mut locked = channel.lock();
+            // The clock is read before the look. A value that becomes due between two looks at the
+            // clock then ends the wait at once.
+            let next = locked.state.next_due().filter(|next| *next > clock::now());
             let found = locked.has_something(predicate.as_ref());
             if !matches!(found, Ok(false)) {
                 drop(locked);
@@ -112,11 +115,9 @@ pub(super) fn register<'a, T>(
                 arms.set_ready();
                 return;
             }
-            // A timed value that is already due has been refused by the predicate. It is left for
+            // A timed value that was due before has been refused by the predicate. It is left for
             // other receivers, and taking it notifies the waiters.
-            if let Some(next) = locked.state.next_due()
-                && next > clock::now()
-            {
+            if let Some(next) = next {
                 arms.ends_at(next);
             }
             if arms.leaves_alone(channel.list()) {

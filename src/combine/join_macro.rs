@@ -1,5 +1,7 @@
 //! Several expressions evaluated concurrently.
 
+use std::panic::Location;
+
 use crate::scope::{self, JoinError, JoinHandle, Scope};
 
 /// Evaluates several expressions concurrently, each in its own task, and waits for all of
@@ -57,7 +59,7 @@ where
     F: FnOnce() -> U + Send + 'scope,
     U: Send + 'scope,
 {
-    scope.spawn_always(expression)
+    scope.spawn_always_at(Location::caller(), expression)
 }
 
 /// Returns the result of one expression. It is public only for the macro.

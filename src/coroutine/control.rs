@@ -23,7 +23,13 @@
 //!   running --returned or panicked--> COMPLETE
 //!   SUSPENDED --dropped--> UNWINDING --unwound--> COMPLETE
 //!   PANICKING --dropped--> its stack is leaked
-//!   SUSPENDED --dropped at the end of its thread--> its stack is leaked
+//! ```
+//!
+//! The end of the thread changes the gates of all its coroutines: see [`super::thread_end`].
+//!
+//! ```text
+//!   SUSPENDED, PANICKING --> STRANDED --dropped--> its stack is leaked
+//!   running, or started later --> OVERTAKEN --returned or panicked--> COMPLETE
 //! ```
 
 use std::cell::{Cell, UnsafeCell};
@@ -31,7 +37,7 @@ use std::ptr::{self, NonNull};
 
 use super::stack::HEAD_SIZE;
 use super::switch::Fiber;
-use super::thread_end;
+use crate::base::list::Link;
 
 /// Nothing has run.
 pub(super) const UNSTARTED: u32 = u32::MAX;
@@ -43,26 +49,34 @@ pub(super) const SUSPENDED: u32 = u32::MAX - 2;
 pub(super) const SUSPENDING: u32 = u32::MAX - 3;
 /// Being unwound, because it was dropped.
 pub(super) const UNWINDING: u32 = u32::MAX - 4;
+/// Suspended when its thread ended. It must not run any more.
+pub(super) const STRANDED: u32 = u32::MAX - 5;
+/// Running when its thread ended, or started later. It must not suspend any more.
+pub(super) const OVERTAKEN: u32 = u32::MAX - 6;
 /// Returned or unwound. Each smaller number means that the coroutine runs.
-pub(super) const COMPLETE: u32 = u32::MAX - 5;
+pub(super) const COMPLETE: u32 = u32::MAX - 7;
 
 /// The control block; see the module.
+#[repr(C)]
 pub(super) struct Control {
+    /// The links of the thread's ring of coroutines. The first field, so that [`thread_end`] finds
+    /// the block.
+    ///
+    /// [`thread_end`]: super::thread_end
+    pub(super) link: Link,
     pub(super) gate: Cell<u32>,
+    /// The state that follows `SUSPENDING`. Valid in state `SUSPENDING`. `STRANDED` in state
+    /// `UNSTARTED` if the thread has ended.
+    pub(super) rest: Cell<u32>,
     /// Set if the coroutine borrows from the frame that created it. That frame waits for the
     /// coroutine's end.
     pub(super) scoped: Cell<bool>,
-    /// Set if the coroutine was made after the thread's sentinel had been destroyed: see
-    /// [`thread_end`].
-    pub(super) late: bool,
     /// The size of the coroutine's own stack below this block, or somewhat more. The guard is below
     /// it.
     pub(super) size: usize,
     /// The function that `suspend_with` wants to be called after the switch. Valid in state
     /// `SUSPENDING`.
     pub(super) after: Cell<Option<NonNull<dyn FnMut()>>>,
-    /// The state that follows `SUSPENDING`. Valid in state `SUSPENDING`.
-    pub(super) rest: Cell<u32>,
     /// The suspender, of the coroutine's types. Valid while the body runs.
     pub(super) suspender: Cell<*const ()>,
 }
@@ -72,12 +86,12 @@ impl Control {
     #[inline]
     pub(super) fn new(size: usize) -> Control {
         Control {
+            link: Link::new(),
             gate: Cell::new(UNSTARTED),
+            rest: Cell::new(SUSPENDED),
             scoped: Cell::new(false),
-            late: thread_end::on_creation(),
             size,
             after: Cell::new(None),
-            rest: Cell::new(SUSPENDED),
             suspender: Cell::new(ptr::null()),
         }
     }

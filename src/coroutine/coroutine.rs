@@ -8,7 +8,8 @@ use std::ptr::NonNull;
 
 use super::Yielder;
 use super::control::{
-    COMPLETE, Control, Ending, Head, PANICKING, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING,
+    COMPLETE, Control, Ending, Head, OVERTAKEN, PANICKING, STRANDED, SUSPENDED, SUSPENDING,
+    UNSTARTED, UNWINDING,
 };
 use super::stack::{STACK_DEFAULT, Stack};
 use super::switch::{Fiber, FiberState, Suspender};
@@ -60,10 +61,10 @@ pub enum CoroutineStatus {
 /// thread ends. When a thread ends, its thread-locals are destroyed one after another. If the
 /// coroutine is suspended inside [`LocalKey::with`](std::thread::LocalKey::with) of another
 /// thread-local, that one may be destroyed first. At the end of a thread, dropping a suspended
-/// coroutine leaks its stack, and `resume` panics. There is one case that ecru cannot detect: a
-/// thread-local that the thread uses for the first time after it has made its first coroutine. If
-/// the coroutine is kept there and uses a thread-local that is first used even later, it reads
-/// freed memory.
+/// coroutine leaks its stack, and `resume` panics. A coroutine that has not been resumed before can
+/// still run, but not suspend. There is one case that ecru cannot detect: a thread-local that the
+/// thread uses for the first time after it has made its first coroutine. If the coroutine is kept
+/// there and uses a thread-local that is first used even later, it reads freed memory.
 ///
 /// # Borrowing
 /// The body and all values are `'static`. Safe code can forget a suspended coroutine
@@ -176,6 +177,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
             // SAFETY: C6: the control block is in the head of the stack that this code runs on.
             let control = unsafe { control.as_ref() };
             let _ending = Ending(control);
+            thread_end::on_start(control);
             body(Yielder::of(control, suspender), first)
         };
         // SAFETY: C7, by this function's contract.
@@ -184,6 +186,9 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         // SAFETY: C1: the fiber owns the stack, and this value owns the fiber. Frames never touch
         // the head.
         unsafe { head.write(value) };
+        // SAFETY: L3: the block was just made. It does not move, and `leave` is called before the
+        // stack is given back.
+        unsafe { thread_end::enter(control) };
         Coroutine { head, not_send: PhantomData }
     }
 
@@ -192,7 +197,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     /// # Panics
     /// Panics if the coroutine is complete, if it is running (the call comes from inside it), or if
     /// it is about to be suspended (the call comes from the function of its
-    /// [`Yielder::suspend_with`]). Panics if the coroutine is suspended and its thread ends (the
+    /// [`Yielder::suspend_with`]). Panics if the coroutine was suspended when its thread ended (the
     /// call comes from the destructor of a thread-local). Propagates a panic of the coroutine, with
     /// its payload.
     ///
@@ -208,8 +213,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     #[track_caller]
     pub fn resume(&self, value: In) -> CoroutineState<Yield, Out> {
         let control = self.control();
-        if control.gate.get() < thread_end::resumable() {
-            self.refuse_unless_late();
+        if control.gate.get() < SUSPENDED {
+            self.refuse();
         }
         control.gate.set(frames::open());
         // SAFETY: C5: the coroutine was unstarted or suspended. Its gate now says that it runs, so
@@ -252,28 +257,18 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Returns if the coroutine may be resumed although its thread ends.
     #[cold]
     #[inline(never)]
     #[track_caller]
-    fn refuse_unless_late(&self) {
-        let control = self.control();
-        if control.gate.get() < SUSPENDED {
-            self.refuse();
-        }
-        assert!(
-            control.late || control.scoped.get(),
-            "`resume` called on a suspended coroutine while its thread ends: the thread-locals that it uses may be destroyed \
-             already; do not keep a suspended coroutine in a thread-local, but where it is dropped before the thread ends"
-        );
-    }
-
-    #[track_caller]
     fn refuse(&self) -> ! {
         match self.control().gate.get() {
-            running if running < COMPLETE => {
+            running if running < COMPLETE || running == OVERTAKEN => {
                 panic!("`resume` called from inside of the coroutine that it would resume")
             }
+            STRANDED => panic!(
+                "`resume` called on a suspended coroutine while its thread ends: the thread-locals that it uses may be destroyed \
+                 already; do not keep a suspended coroutine in a thread-local, but where it is dropped before the thread ends"
+            ),
             SUSPENDING => panic!(
                 "`resume` called by the function of the coroutine's own `suspend_with`: put it into a queue there, and resume it \
                  afterwards"
@@ -299,7 +294,7 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
     pub fn state(&self) -> CoroutineStatus {
         match self.control().gate.get() {
             UNSTARTED => CoroutineStatus::Unstarted,
-            SUSPENDED | PANICKING | SUSPENDING => CoroutineStatus::Suspended,
+            SUSPENDED | PANICKING | SUSPENDING | STRANDED => CoroutineStatus::Suspended,
             COMPLETE => CoroutineStatus::Complete,
             _ => CoroutineStatus::Running,
         }
@@ -320,6 +315,8 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
             "`into_stack` called on a coroutine that is not complete"
         );
         let this = ManuallyDrop::new(self);
+        // SAFETY: L3: it has been in the ring since it was created.
+        unsafe { thread_end::leave(this.control()) };
         // SAFETY: C5: the coroutine is complete, so there is no other user.
         let fiber = unsafe { &mut *this.head().fiber.get() };
         // SAFETY: neither `this` nor the fiber is used or dropped after this.
@@ -347,10 +344,14 @@ impl<In, Yield, Out> Coroutine<In, Yield, Out> {
         }
     }
 
-    /// Returns whether the thread-locals that a suspended coroutine refers to may be destroyed.
-    fn has_outlived_thread(&self) -> bool {
-        let control = self.control();
-        thread_end::has_begun() && !control.late && !control.scoped.get()
+    /// Returns whether the coroutine was suspended when its thread ended.
+    #[inline]
+    fn is_stranded(&self) -> bool {
+        match self.control().gate.get() {
+            STRANDED => true,
+            SUSPENDING => self.control().rest.get() == STRANDED,
+            _ => false,
+        }
     }
 
     /// Runs the destructors of a suspended coroutine's frames.
@@ -380,16 +381,15 @@ impl<In, Yield, Out> Drop for Coroutine<In, Yield, Out> {
                 drop(unsafe { fiber.read() });
             }
         }
-        if self.is_panicking() {
-            // Its frames are never touched again, and its panic stays in the thread's count.
+        // SAFETY: L3: it has been in the ring since it was created.
+        unsafe { thread_end::leave(self.control()) };
+        if self.is_panicking() || self.is_stranded() {
+            // Its frames are never touched again, and its panic, if any, stays in the thread's
+            // count.
             leaked::count();
             return;
         }
         let suspended = matches!(self.control().gate.get(), SUSPENDED | SUSPENDING);
-        if suspended && self.has_outlived_thread() {
-            leaked::count();
-            return;
-        }
         let _rest = Rest(self.head);
         if cfg!(panic = "unwind") && suspended {
             self.unwind();

@@ -1,4 +1,4 @@
-//! The end of a thread, at which its suspended coroutines must not run any more.
+//! The end of a thread, after which its suspended coroutines must not run any more.
 //!
 //! A coroutine that is suspended inside `LocalKey::with` has a reference to a thread-local. When
 //! the thread ends, its thread-locals are destroyed one by one. A coroutine that is kept in one of
@@ -8,55 +8,89 @@
 //! # Protocol
 //! Thread-locals are destroyed in the reverse order of their first uses. A thread's first coroutine
 //! therefore registers a thread-local of its own, the **sentinel**. Thread-locals that were used
-//! earlier are destroyed after it. When it has been destroyed, the suspended coroutines in them
-//! must not run any more.
+//! earlier are destroyed after it. When it is destroyed, it changes the gates of the thread's
+//! coroutines, which a **ring** connects ([`Local::coroutines`](crate::base::local::Local)). So
+//! `resume` and `suspend` compare the gate only with what they would compare it with anyway.
 //!
-//! `resume` compares the gate with the number [`Local::resumable`](crate::base::local::Local),
-//! which changes with the thread's phase:
+//! | coroutine | gate at the thread's end | effect |
+//! |---|---|---|
+//! | suspended | [`STRANDED`] | `resume` panics, and dropping it leaks its stack |
+//! | about to be suspended (`suspend_with`) | `STRANDED` follows | the same |
+//! | running | [`OVERTAKEN`] | `suspend` panics |
+//! | not started | `OVERTAKEN` follows at its start | the same |
+//! | complete, or being unwound | unchanged | none |
+//! | borrowing (`scoped`) | unchanged | none |
+//! | made later | unchanged, as the sentinel is destroyed once | none |
 //!
-//! ```text
-//!   0 (no coroutine yet) --first coroutine--> SUSPENDED --sentinel destroyed--> ENDED
-//! ```
+//! A coroutine that borrows needs no change: the frame that lends to it is alive. If that frame is
+//! suspended, it belongs to another coroutine, which is stranded. A coroutine runs at its thread's
+//! end only if it calls `std::process::exit`, which destroys the calling thread's thread-locals.
 //!
-//! In the last phase, coroutines that are made by the destructors of other thread-locals still run.
-//! They are marked as *late*. A thread-local that is first used after the sentinel was made is
-//! destroyed before it. A coroutine that is kept there is therefore not refused: see the
-//! assumptions in `SOUNDNESS.md`.
+//! A thread-local that is first used after the sentinel was made is destroyed before it. A
+//! coroutine that is kept there is therefore not refused: see the assumptions in `SOUNDNESS.md`.
+//!
+//! # The ring
+//! A control block enters its thread's ring when its coroutine is created, and leaves it when the
+//! coroutine is dropped or gives its stack back (L3). A coroutine never changes thread, so one
+//! thread uses the ring and the links. A coroutine that is forgotten stays in the ring: its stack,
+//! where the block lies, is never freed (C1).
+//!
+//! The links of the last block and of the first one lead to the ring's head, which lies in the
+//! thread's block of thread-locals. That block has no destructor, so it is there in the destructor
+//! of each thread-local. A stranded coroutine may outlive its thread, but nothing follows its links
+//! afterwards.
+//!
+//! A node leaves without access to the head. On the baton backend this is necessary. When a
+//! coroutine ends, destructors of thread-locals run on its OS thread. They drop coroutines that are
+//! in the ring of the resuming thread, which waits meanwhile (B1). That backend has no sentinel: a
+//! suspended coroutine there uses the thread-locals of its own OS thread.
 
-use super::control::{SUSPENDED, UNSTARTED};
+use std::ptr::{self, NonNull};
+
+use super::control::{Control, OVERTAKEN, STRANDED};
+use crate::base::list::Ring;
 use crate::base::local;
 
-/// The thread's sentinel is destroyed. Only unstarted coroutines pass the comparison.
-const ENDED: u32 = UNSTARTED;
-
-/// The number that a gate must reach for `resume` to go on at once.
-#[inline(always)]
-pub(super) fn resumable() -> u32 {
-    local::with(|local| local.resumable.get())
+/// Puts a coroutine into its thread's ring. Registers the thread's sentinel if this is its first
+/// coroutine.
+///
+/// # Safety
+/// L3: the control block is in no ring, and does not move or end before [`leave`].
+#[inline]
+pub(super) unsafe fn enter(control: NonNull<Control>) {
+    if !local::with(|local| local.has_coroutines.get()) {
+        begin();
+    }
+    // SAFETY: L3: the ring is closed. The caller promises the rest. The link is the first field.
+    local::with(|local| unsafe { local.coroutines.push(control.as_ptr().cast()) });
 }
 
-/// Returns whether this thread's sentinel has been destroyed.
+/// Called when a coroutine starts.
 #[inline]
-pub(super) fn has_begun() -> bool {
-    resumable() == ENDED
+pub(super) fn on_start(control: &Control) {
+    if control.rest.get() == STRANDED {
+        control.gate.set(OVERTAKEN);
+    }
 }
 
-/// Registers the thread's sentinel, if this is its first coroutine. Returns whether the coroutine
-/// that is about to be made is a late one.
+/// Takes a coroutine out of its thread's ring.
+///
+/// # Safety
+/// L3: it is in a ring.
 #[inline]
-pub(super) fn on_creation() -> bool {
-    let now = resumable();
-    now != SUSPENDED && on_unusual_creation(now)
+pub(super) unsafe fn leave(control: &Control) {
+    // SAFETY: L3, the caller's promise. The link is the first field.
+    unsafe { Ring::remove(ptr::from_ref(control).cast()) };
 }
 
 #[cold]
-fn on_unusual_creation(now: u32) -> bool {
-    if now == ENDED {
-        return true;
-    }
-    local::with(|local| local.resumable.set(SUSPENDED));
+fn begin() {
+    local::with(|local| {
+        local.has_coroutines.set(true);
+        // SAFETY: L3: a thread's block of thread-locals does not move.
+        unsafe { local.coroutines.close() };
+    });
     register();
-    false
 }
 
 // A coroutine of the other backend runs on a thread of its own, which has its own thread-locals.
@@ -68,7 +102,7 @@ fn register() {
     struct Sentinel;
     impl Drop for Sentinel {
         fn drop(&mut self) {
-            local::with(|local| local.resumable.set(ENDED));
+            strand_all();
         }
     }
     thread_local! {
@@ -76,4 +110,174 @@ fn register() {
     }
     // The first access registers the destructor.
     SENTINEL.with(|_| ());
+}
+
+/// Changes the gates of the thread's coroutines, as the module's table says.
+#[cfg(not(any(ecru_baton, miri, loom)))]
+fn strand_all() {
+    local::with(|local| {
+        local.coroutines.for_each(|link| {
+            // SAFETY: L3: a block is alive while it is in the ring, and begins with its link.
+            strand(unsafe { &*link.cast::<Control>() });
+        });
+    });
+}
+
+#[cfg(not(any(ecru_baton, miri, loom)))]
+fn strand(control: &Control) {
+    use super::control::{COMPLETE, PANICKING, SUSPENDED, SUSPENDING, UNSTARTED, UNWINDING};
+    if control.scoped.get() {
+        return;
+    }
+    match control.gate.get() {
+        SUSPENDED | PANICKING => control.gate.set(STRANDED),
+        SUSPENDING | UNSTARTED => control.rest.set(STRANDED),
+        UNWINDING | STRANDED | OVERTAKEN | COMPLETE => {}
+        _running => control.gate.set(OVERTAKEN),
+    }
+}
+
+#[cfg(all(test, not(any(ecru_baton, miri, loom))))]
+mod tests {
+    use std::cell::Cell;
+    use std::mem::ManuallyDrop;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+    use std::thread;
+
+    use super::strand_all;
+    use crate::coroutine::{Coroutine, CoroutineState, CoroutineStatus, Yielder, scoped};
+
+    type Plain = Coroutine<(), (), ()>;
+
+    fn message<T>(f: impl FnOnce() -> T) -> String {
+        let payload = catch_unwind(AssertUnwindSafe(f)).err().expect("it should panic");
+        match payload.downcast::<String>() {
+            Ok(text) => *text,
+            Err(payload) => payload.downcast_ref::<&str>().expect("a message").to_string(),
+        }
+    }
+
+    fn suspended_twice() -> Plain {
+        let coroutine = Coroutine::new(|yielder: &Yielder<(), ()>, ()| {
+            yielder.suspend(());
+            yielder.suspend(());
+        });
+        assert_eq!(coroutine.resume(()), CoroutineState::Yielded(()));
+        coroutine
+    }
+
+    /// Runs `f` on a thread with a ring of its own.
+    fn alone(f: impl FnOnce() + Send + 'static) {
+        thread::spawn(f).join().unwrap();
+    }
+
+    fn is_stranded(coroutine: &Plain) -> bool {
+        message(|| coroutine.resume(())).contains("while its thread ends")
+    }
+
+    /// The end reaches the coroutines that are still there, whichever others were dropped,
+    /// forgotten or taken apart before, and none that is made later.
+    #[test]
+    fn the_end_reaches_every_suspended_coroutine() {
+        alone(|| {
+            let mut all: Vec<_> = (0..5).map(|_| suspended_twice()).collect();
+            drop(all.remove(4));
+            drop(all.remove(0));
+            let _ = ManuallyDrop::new(all.remove(1));
+            let done = Plain::new(|_, ()| ());
+            done.resume(());
+            drop(done.into_stack());
+            strand_all();
+            for coroutine in &all {
+                assert_eq!(coroutine.state(), CoroutineStatus::Suspended);
+                assert!(is_stranded(coroutine));
+            }
+            assert_eq!(all.len(), 2);
+            let late = suspended_twice();
+            drop(all);
+            assert_eq!(late.resume(()), CoroutineState::Yielded(()));
+        });
+    }
+
+    /// A coroutine that another one has made is in the thread's ring, too.
+    #[test]
+    fn the_end_reaches_nested_coroutines() {
+        alone(|| {
+            let inner = Rc::new(Cell::new(None));
+            let outer = Plain::new({
+                let inner = Rc::clone(&inner);
+                move |_, ()| inner.set(Some(suspended_twice()))
+            });
+            assert_eq!(outer.resume(()), CoroutineState::Complete(()));
+            drop(outer);
+            strand_all();
+            assert!(is_stranded(&inner.take().unwrap()));
+        });
+    }
+
+    /// A coroutine that runs when its thread ends can return, but not suspend.
+    #[test]
+    fn a_running_coroutine_cannot_suspend_after_the_end() {
+        alone(|| {
+            let coroutine = Plain::new(|yielder, ()| {
+                yielder.suspend(());
+                strand_all();
+                assert!(message(|| yielder.suspend(())).contains("thread ends"));
+                assert!(message(|| yielder.suspend_with((), || ())).contains("thread ends"));
+            });
+            assert_eq!(coroutine.resume(()), CoroutineState::Yielded(()));
+            assert_eq!(coroutine.resume(()), CoroutineState::Complete(()));
+        });
+    }
+
+    /// A coroutine that starts after its thread's end can return, but not suspend.
+    #[test]
+    fn a_coroutine_that_starts_after_the_end_cannot_suspend() {
+        alone(|| {
+            let returns = Plain::new(|_, ()| ());
+            let suspends = Plain::new(|yielder, ()| yielder.suspend(()));
+            strand_all();
+            assert_eq!(returns.resume(()), CoroutineState::Complete(()));
+            assert!(message(|| suspends.resume(())).contains("thread ends"));
+            assert_eq!(suspends.state(), CoroutineStatus::Complete);
+        });
+    }
+
+    /// The end may come while the function of `suspend_with` runs.
+    #[test]
+    fn a_coroutine_that_is_about_to_suspend_is_stranded() {
+        alone(|| {
+            let coroutine = Plain::new(|yielder, ()| yielder.suspend_with((), strand_all));
+            assert_eq!(coroutine.resume(()), CoroutineState::Yielded(()));
+            assert!(is_stranded(&coroutine));
+        });
+    }
+
+    /// A coroutine that borrows ends as usual.
+    #[test]
+    fn a_scoped_coroutine_is_not_affected() {
+        alone(|| {
+            let dropped = Cell::new(0);
+            scoped(
+                |yielder: &Yielder<(), ()>, ()| {
+                    struct Counted<'c>(&'c Cell<u32>);
+                    impl Drop for Counted<'_> {
+                        fn drop(&mut self) {
+                            self.0.set(self.0.get() + 1);
+                        }
+                    }
+                    let _counted = Counted(&dropped);
+                    yielder.suspend(());
+                    yielder.suspend(());
+                },
+                |coroutine| {
+                    coroutine.resume(());
+                    strand_all();
+                    assert_eq!(coroutine.resume(()), CoroutineState::Yielded(()));
+                },
+            );
+            assert_eq!(dropped.get(), 1);
+        });
+    }
 }

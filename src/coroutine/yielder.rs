@@ -6,7 +6,7 @@ use std::mem;
 use std::ptr::{self, NonNull};
 use std::thread;
 
-use super::control::{Control, PANICKING, SUSPENDED, SUSPENDING, UNWINDING};
+use super::control::{Control, OVERTAKEN, PANICKING, SUSPENDED, SUSPENDING, UNWINDING};
 use super::scoped::abort;
 use super::switch::Suspender;
 use super::{frames, panics};
@@ -53,6 +53,9 @@ impl<In, Yield> Yielder<In, Yield> {
     /// - Panics if the coroutine is being dropped. A destructor must not suspend it, and neither
     ///   may a body that has caught the unwinding. A coroutine of [`scoped`](super::scoped())
     ///   aborts the process in this case.
+    /// - Panics if the coroutine's thread ends. That is so if the destructor of a thread-local
+    ///   starts a coroutine that was made before, or if [`std::process::exit`] is called inside the
+    ///   coroutine and the destructor of a thread-local suspends it.
     ///
     /// # Examples
     /// ```
@@ -182,6 +185,10 @@ impl<In, Yield> Yielder<In, Yield> {
             self.is_here(),
             "`suspend` called outside its coroutine's own stack: in a task, a run or another coroutine that it has started, or in a \
              function that the scheduler calls"
+        );
+        assert!(
+            self.control.gate.get() != OVERTAKEN,
+            "`suspend` called while the coroutine's thread ends: the coroutine could not be resumed"
         );
         if self.control.gate.get() != UNWINDING {
             panic!(

@@ -105,6 +105,19 @@ fn give_up(pool: &Arc<Pool>) {
     }
 }
 
+/// Looks at all tasks of a simulated run, passes the result to `take`, and cancels the root. Does
+/// so in a task of the run. Returns false if there is no run.
+pub(crate) fn examine(pool: &Arc<Pool>, take: impl FnOnce(TaskTree) + Send + 'static) -> bool {
+    let own = Arc::clone(pool);
+    let looks = move || {
+        take(dump(&own));
+        if let Some(root) = task::current_header().and_then(inspect::parent) {
+            cancel::cancel(&root.node, CancelReason::Shutdown);
+        }
+    };
+    spawn_hidden(pool, 0, looks).is_some()
+}
+
 fn is_stuck(tree: &TaskTree) -> bool {
     let waits = |state: &TaskState| matches!(state, TaskState::Waiting(_));
     tree.busy_workers().is_empty()

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::trace::StackTrace;
 use super::tree::{BusyTask, Label, Opening, TaskInfo, TaskState, TaskTree, Wait};
-use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, Ordering};
+use crate::base::{clock, simulated};
 use crate::park;
 use crate::sched::inspect::{self, Doing};
 use crate::sched::{self, Pool};
@@ -40,6 +40,7 @@ struct Question {
 pub(crate) fn dump(pool: &Arc<Pool>) -> TaskTree {
     park::refuse_if_no_suspend();
     let asker = task::current_header().map(TaskId::of);
+    simulated::forget_objects();
     // First: one that gets its item meanwhile is seen by its worker afterwards.
     let (mut said, unlisted) = describe_waiting(pool);
     let Some(questions) = ask(pool, asker) else { return TaskTree::default() };
@@ -90,7 +91,7 @@ fn opening_of(header: &Header) -> Option<Opening> {
 }
 
 /// Returns the task that runs on a worker which has not answered.
-fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
+pub(crate) fn running_on(pool: &Pool, worker: usize) -> Option<BusyTask> {
     let seen = inspect::seen_on(pool, worker)?;
     (seen.spawned_at.file() != file!()).then(|| BusyTask::new(seen))
 }

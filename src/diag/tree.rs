@@ -265,8 +265,16 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
         });
         known[at].children.push(id);
     }
-    let scopes: HashMap<TaskId, usize> =
-        known.iter().filter_map(|task| Some((task.id(), task.opening.as_ref()?.scope))).collect();
+    // The scopes of a task come in the order of their first tasks, whatever their addresses are.
+    let mut firsts: HashMap<usize, TaskId> = HashMap::default();
+    for (id, scope) in known.iter().filter_map(TaskInfo::in_scope) {
+        let first = firsts.entry(scope).or_insert(id);
+        *first = id.min(*first);
+    }
+    let scopes: HashMap<TaskId, TaskId> = known
+        .iter()
+        .filter_map(|task| task.in_scope().map(|(id, scope)| (id, firsts[&scope])))
+        .collect();
     let mut arranged = Vec::with_capacity(known.len());
     let mut known: Vec<Option<TaskInfo>> = known.into_iter().map(Some).collect();
     let is_top = |task: &Option<TaskInfo>| task.as_ref().is_some_and(|task| task.opening.is_none());
@@ -288,6 +296,11 @@ fn arrange(said: Vec<TaskInfo>) -> Vec<TaskInfo> {
 impl TaskInfo {
     pub(super) fn new(header: &Header) -> TaskInfo {
         TaskInfo { is_root: header.scope.is_null(), ..TaskInfo::stub(Label::of(header)) }
+    }
+
+    /// Returns the task's id, and the address of the scope to which it belongs.
+    fn in_scope(&self) -> Option<(TaskId, usize)> {
+        Some((self.id(), self.opening.as_ref()?.scope))
     }
 
     /// Makes the entry of a task of which only the label is known.
@@ -404,7 +417,11 @@ impl Wait {
         let mut wait = Wait { at: Some(purpose.at), task, ..Wait::of(purpose.what) };
         match purpose.about {
             About::Nothing | About::Task(_) => {}
-            About::Fd(fd, peer) => (wait.fd, wait.peer) = (Some(fd), peer),
+            About::Fd(fd, peer) => {
+                // A file of a simulation has no descriptor.
+                wait.fd = (fd >= 0).then_some(fd);
+                wait.peer = peer;
+            }
             About::Object(object) => wait.object = Some(object),
         }
         wait
@@ -443,7 +460,7 @@ impl Wait {
     /// Returns a description of the channel or the lock that is waited for, if the wait is for one.
     ///
     /// The description of a lock names its holder and where it was acquired in builds with
-    /// `debug_assertions`.
+    /// `debug_assertions`, and in a simulation.
     #[must_use]
     pub fn object(&self) -> Option<&str> {
         self.object.as_deref()

@@ -129,7 +129,7 @@ impl Acceptors {
         self.known.get_or_insert_with(|| introduce(waker));
         // SAFETY: S3, the caller's promise.
         let listener = unsafe { &*flying }.op().descriptor();
-        let (fd, generation) = (listener.fd, listener.generation);
+        let (fd, generation) = (listener.fd, listener.generation());
         let fresh =
             || AcceptorLine { fd, generation, is_listened_to: false, waiting: VecDeque::new() };
         // If the number is waited for under another generation, that names the same file: see

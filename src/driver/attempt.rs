@@ -4,6 +4,7 @@
 
 use super::descriptor::Descriptor;
 use super::op::{FileOp, Manner, Op, check};
+use super::sim::told;
 use super::{file, stream};
 use std::io;
 
@@ -34,6 +35,7 @@ pub(crate) unsafe fn at_once(op: &Op<'_>) -> AtOnce {
     match unsafe { without_waiting(op) } {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => AtOnce::WouldWait,
         Err(error) if matches!(op, Op::File(op) if op.is_left_open_by(&error)) => AtOnce::Unknown,
+        Err(error) => AtOnce::Done(Err(told(error))),
         outcome => AtOnce::Done(outcome),
     }
 }
@@ -85,6 +87,25 @@ pub(crate) unsafe fn without_waiting(op: &Op<'_>) -> io::Result<u32> {
     }
 }
 
+/// Returns whether the op waits for room in the queue of another Unix socket, of which no event
+/// tells. A datagram of a connected socket is no such op, because its socket tells.
+///
+/// # Safety
+/// Everything that the op points to is valid for this call. An attempt of the op has found that it
+/// has to wait.
+#[inline]
+pub(super) unsafe fn is_untold(op: &Op<'_>) -> bool {
+    let to = match *op {
+        Op::Connect { address, .. } => address.cast::<libc::c_void>(),
+        // SAFETY: the caller promises a valid message.
+        Op::SendMsg { message, .. } => unsafe { (*message).msg_name }.cast_const(),
+        _ => return false,
+    };
+    // SAFETY: the caller promises a valid address, or there is none. Each begins with its family.
+    let family: Option<&libc::sa_family_t> = unsafe { to.cast::<libc::sa_family_t>().as_ref() };
+    family.is_some_and(|family| i32::from(*family) == libc::AF_UNIX)
+}
+
 /// Draws the conclusions from an op that has ended on this thread with this result.
 #[inline(always)]
 pub(super) fn observe(op: &Op<'_>, result: u32) {
@@ -112,10 +133,9 @@ pub(super) fn forget_hint(fd: &Descriptor) {
 /// The conditions are those of [`at_once`].
 #[inline(always)]
 unsafe fn call(op: &Op<'_>) -> io::Result<u32> {
-    #[cfg(all(test, not(loom)))]
     if let Some(file) = op.descriptor().file() {
         // SAFETY: the caller's promise, passed on.
-        return unsafe { super::loopback::attempt(file, op) };
+        return unsafe { file.attempt(op) };
     }
     match *op {
         Op::Recv { fd, buf, len, flags, .. } => {

@@ -3,7 +3,8 @@
 //! The kernel reuses the number of a closed fd for the next fd that is opened, so a number alone
 //! does not say which file is meant. Some drivers remember something about an fd, for instance that
 //! it is registered for readiness. They would apply it to an unrelated file. So each use of a
-//! number has a generation of its own.
+//! number has a generation of its own. It is decided when a driver first asks for it, because most
+//! descriptors of files are never remembered by any driver.
 //!
 //! # The hint
 //! A read from a stream that does not fill its buffer has left nothing behind, and an attempt at
@@ -12,14 +13,14 @@
 //! correctness: `uring` and `thread` hand the next read to the kernel, which looks at what is
 //! there. `poll` relies on the hint only under the conditions that its module lists.
 
-#[cfg(all(test, not(loom)))]
-use super::loopback::File;
+use super::sim::File;
 use crate::base::local;
 use crate::base::sync::StaticU64;
-use crate::base::sync::atomic::{AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-#[cfg(all(test, not(loom)))]
 use std::sync::{Arc, OnceLock};
 
 /// An fd, which use of its number this is, and what drivers remember of it. The code that makes an
@@ -27,12 +28,12 @@ use std::sync::{Arc, OnceLock};
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     pub(super) fd: RawFd,
-    pub(super) generation: u64,
+    /// See [`generation`](Descriptor::generation); 0 while it has none.
+    generation: AtomicU64,
     /// The identity of the thread whose last read has left nothing behind, or 0. Relaxed: see the
     /// module.
     drained_by: AtomicUsize,
     /// The file in memory that this names instead of an fd.
-    #[cfg(all(test, not(loom)))]
     file: Option<Arc<File>>,
 }
 
@@ -48,8 +49,7 @@ pub(crate) struct OwnedDescriptor {
 enum Owned {
     Kernel(OwnedFd),
     /// The fd that stands for a file in memory where one is asked for.
-    #[cfg(all(test, not(loom)))]
-    Loopback(OnceLock<OwnedFd>),
+    InMemory(OnceLock<OwnedFd>),
 }
 
 impl OwnedDescriptor {
@@ -58,10 +58,15 @@ impl OwnedDescriptor {
     }
 
     /// Returns the descriptor of a file in memory.
-    #[cfg(all(test, not(loom)))]
-    pub(super) fn loopback(file: Arc<File>) -> OwnedDescriptor {
+    pub(super) fn in_memory(file: Arc<File>) -> OwnedDescriptor {
         let name = Descriptor { file: Some(file), ..Descriptor::of(&-1) };
-        OwnedDescriptor { name, owned: Owned::Loopback(OnceLock::new()) }
+        OwnedDescriptor { name, owned: Owned::InMemory(OnceLock::new()) }
+    }
+
+    /// Returns another descriptor of the same file in memory, or `None` if this is one of the
+    /// kernel.
+    pub(super) fn share(&self) -> Option<OwnedDescriptor> {
+        self.name.file.clone().map(OwnedDescriptor::in_memory)
     }
 
     /// Returns the descriptor of the connection that an accept has returned as its result.
@@ -70,11 +75,9 @@ impl OwnedDescriptor {
     /// An accept on this listener has returned this result, which has not been adopted yet.
     #[expect(unsafe_code, reason = "owns an fd by its number")]
     pub(crate) unsafe fn accepted(listener: &Descriptor, result: u32) -> OwnedDescriptor {
-        #[cfg(all(test, not(loom)))]
-        if let Some(File::Listener(listening)) = listener.file() {
-            return listening.adopt(result);
+        if let Some(file) = listener.file() {
+            return file.accepted(result);
         }
-        let _ = listener;
         let fd = RawFd::try_from(result).expect("the kernel's fds are non-negative ints");
         // SAFETY: the caller's promise: the result is a new fd, which nothing else owns.
         OwnedDescriptor::new(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -86,11 +89,28 @@ impl OwnedDescriptor {
         &self.name
     }
 
+    /// Borrows the fd for a request to the kernel.
+    ///
+    /// # Errors
+    /// Fails with `EBADF` if this names a file in memory, of which the kernel knows nothing.
+    #[inline(always)]
+    pub(super) fn kernel(&self) -> io::Result<BorrowedFd<'_>> {
+        match &self.owned {
+            Owned::Kernel(fd) => Ok(fd.as_fd()),
+            Owned::InMemory(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        }
+    }
+
     pub(crate) fn into_fd(self) -> OwnedFd {
         match self.owned {
             Owned::Kernel(fd) => fd,
-            #[cfg(all(test, not(loom)))]
-            Owned::Loopback(fd) => fd.into_inner().unwrap_or_else(|| placeholder(&self.name)),
+            Owned::InMemory(fd) => {
+                let fd = fd.into_inner().unwrap_or_else(|| placeholder(&self.name));
+                if let Some(file) = &self.name.file {
+                    file.give_away(&fd);
+                }
+                fd
+            }
         }
     }
 }
@@ -100,23 +120,15 @@ impl AsFd for OwnedDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.owned {
             Owned::Kernel(fd) => fd.as_fd(),
-            #[cfg(all(test, not(loom)))]
-            Owned::Loopback(fd) => fd.get_or_init(|| placeholder(&self.name)).as_fd(),
+            Owned::InMemory(fd) => fd.get_or_init(|| placeholder(&self.name)).as_fd(),
         }
     }
 }
 
-/// Opens an fd that stands for a file in memory, and through which its content cannot be reached.
-#[cfg(all(test, not(loom)))]
+/// Opens the fd that stands for a file in memory.
+#[cold]
 fn placeholder(name: &Descriptor) -> OwnedFd {
-    use rustix::fs::{MemfdFlags, Mode, OFlags, memfd_create, open};
-    use rustix::net::{AddressFamily, SocketType, socket};
-    if let Some(File::Socket(_) | File::Listener(_)) = name.file() {
-        return socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    }
-    let memory = memfd_create(c"loopback", MemfdFlags::CLOEXEC).unwrap();
-    let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
-    open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    name.file.as_ref().expect("it has no fd of its own").placeholder()
 }
 
 impl Descriptor {
@@ -125,22 +137,54 @@ impl Descriptor {
     pub(crate) fn of(fd: &impl AsRawFd) -> Descriptor {
         Descriptor {
             fd: fd.as_raw_fd(),
-            generation: next_generation(),
+            generation: AtomicU64::new(0),
             drained_by: AtomicUsize::new(0),
-            #[cfg(all(test, not(loom)))]
             file: None,
         }
     }
 
     /// Returns the file in memory that this names, if it does not name an fd.
-    #[cfg(all(test, not(loom)))]
+    #[inline(always)]
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_deref()
+    }
+
+    /// Returns which use of its number this is, and decides it at the first call. The values are
+    /// relaxed: a generation says nothing about other memory.
+    #[inline]
+    pub(super) fn generation(&self) -> u64 {
+        match self.generation.load(Ordering::Relaxed) {
+            0 => self.begin_generation(),
+            generation => generation,
+        }
+    }
+
+    #[cold]
+    fn begin_generation(&self) -> u64 {
+        let (new, relaxed) = (next_generation(), Ordering::Relaxed);
+        // Of several threads that decide at once, one does.
+        self.generation.compare_exchange(0, new, relaxed, relaxed).map_or_else(|own| own, |_| new)
+    }
+
+    /// Borrows the fd. The code that has made the name keeps the fd open while the name is used.
+    #[expect(unsafe_code, reason = "borrows an fd by its number")]
+    pub(super) fn borrow(&self) -> BorrowedFd<'_> {
+        // SAFETY: S3: the fd stays open for as long as ops and requests name it.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 
     /// Returns the number, for descriptions.
     pub(crate) fn number(&self) -> RawFd {
         self.fd
+    }
+
+    /// Returns the number of the fd, or `simulated(number)` for a file in memory, for `Debug`.
+    pub(crate) fn shown(&self) -> impl fmt::Debug {
+        let number = match &self.file {
+            None => return Shown::Fd(self.fd),
+            Some(file) => file.shown_number(),
+        };
+        Shown::Simulated(number)
     }
 
     /// Returns whether some thread's last read has left nothing behind.
@@ -171,7 +215,22 @@ fn here() -> usize {
     local::with(|local| ptr::from_ref(local).addr())
 }
 
+/// What is shown of a descriptor.
+enum Shown {
+    Fd(RawFd),
+    Simulated(u64),
+}
+
+impl fmt::Debug for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shown::Fd(fd) => fmt::Debug::fmt(fd, f),
+            Shown::Simulated(number) => write!(f, "simulated({number})"),
+        }
+    }
+}
+
 fn next_generation() -> u64 {
-    static NEXT: StaticU64 = StaticU64::new(0);
+    static NEXT: StaticU64 = StaticU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

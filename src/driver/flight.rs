@@ -17,7 +17,7 @@ pub(crate) struct InFlight<'a> {
     token: Cell<Token>,
     /// Only readiness was asked for, not the op itself.
     pub(super) by_readiness: Cell<bool>,
-    /// The op is to end early.
+    /// The op is to end early, or has ended.
     pub(super) cancelled: Cell<bool>,
 }
 

@@ -39,9 +39,6 @@ pub enum DriverKind {
     /// Readiness: the kernel says which sockets have something to read or room to write. This works
     /// where containers forbid io_uring.
     Poll,
-    /// Files in memory, for ecru's own tests.
-    #[cfg(all(test, not(loom)))]
-    Loopback,
 }
 
 /// The decision of [`choose`].
@@ -73,10 +70,6 @@ enum Wish {
 /// Returns an error if `ECRU_DRIVER` has a value that names no driver, or if the program insists on
 /// io_uring and the kernel refuses it.
 pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
-    #[cfg(all(test, not(loom)))]
-    if kind == DriverKind::Loopback {
-        return Ok(());
-    }
     wish(kind, environment().as_deref())?;
     if kind == DriverKind::Uring { uring::probe() } else { Ok(()) }
 }
@@ -88,10 +81,6 @@ pub(crate) fn check(kind: DriverKind) -> io::Result<()> {
 /// Returns the errors of [`check`]. Also returns an error if nothing can be opened at the moment,
 /// for instance for lack of file descriptors.
 pub(crate) fn choose(kind: DriverKind) -> io::Result<Choice> {
-    #[cfg(all(test, not(loom)))]
-    if kind == DriverKind::Loopback {
-        return Ok(Choice { kind, why: Cow::Borrowed("a test asked for it"), falls_back: false });
-    }
     let choice = settle(wish(kind, environment().as_deref())?, uring::probe)?;
     if choice.is_worth_saying(report::is_verbose()) {
         choice.say();
@@ -108,8 +97,6 @@ fn wish(kind: DriverKind, environment: Option<&OsStr>) -> io::Result<Wish> {
     match (kind, environment.map(OsStr::as_encoded_bytes)) {
         (DriverKind::Uring, _) => Ok(Wish::Fixed { uring: true, by: by_program }),
         (DriverKind::Poll, _) => Ok(Wish::Fixed { uring: false, by: by_program }),
-        #[cfg(all(test, not(loom)))]
-        (DriverKind::Loopback, _) => unreachable!("answered before"),
         (DriverKind::Auto, Some(b"uring")) => {
             Ok(Wish::Fixed { uring: true, by: "ECRU_DRIVER=uring" })
         }

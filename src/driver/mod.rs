@@ -28,6 +28,9 @@
 //!
 //! The caller chooses the token, and the driver hands it back unread.
 //!
+//! A Unix socket has no event for room in the queue of another socket. A connect to a listener
+//! whose queue is full, and a datagram to a receiver whose queue is full, are [`Started::Untold`].
+//!
 //! Of several accepts on one listener that are marked as shared, one wakes up for each connection:
 //! see [`acceptors`].
 //!
@@ -40,7 +43,7 @@
 //! | [`uring`] | a worker | the kernel performs the op, or tells the driver when to attempt it |
 //! | [`poll`] | a worker | an edge of the fd tells the driver when to attempt the op |
 //! | [`thread`] | a thread without a worker | poll(2) tells the driver when to attempt the op |
-//! | `loopback` | a worker, in tests | files in memory tell the driver when to attempt the op |
+//! | [`sim`] | the worker of a simulation | everything happens in memory, in virtual time |
 
 mod acceptors;
 mod address;
@@ -49,12 +52,11 @@ mod descriptor;
 mod file;
 mod flight;
 mod kind;
-#[cfg(all(test, not(loom)))]
-pub(crate) mod loopback;
 mod op;
 mod peer;
 mod poll;
 pub(crate) mod request;
+mod sim;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -64,7 +66,7 @@ mod waker;
 mod watch;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use kind::DriverKind;
 pub(crate) use {
@@ -76,6 +78,10 @@ pub(crate) use {
     op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_length},
     peer::peer_of,
     request::perform::request,
+    sim::{
+        DiskFaults, DrawnFault, FaultKind, HostId, LinkSettings, NetworkFaults, ROOT_NAME, Struck,
+        Trouble, World, needs_kernel,
+    },
     thread::Thread,
     waker::Waker,
     watch::Watch,
@@ -105,6 +111,9 @@ pub(crate) enum Started {
     /// The driver does not carry such an op. It can be [carried out](block) on a thread that may
     /// block, after its [readiness](Op::awaited_first) has been awaited if it has one.
     Blocking,
+    /// The op has to wait, and no event tells when it can go on. The caller attempts it
+    /// [again](at_once) after a pause, and again until it is done.
+    Untold,
 }
 
 /// The outcome of an op.
@@ -175,8 +184,7 @@ pub(crate) trait Driver {
 pub(crate) enum AnyDriver {
     Uring(uring::Uring),
     Poll(poll::Poll),
-    #[cfg(all(test, not(loom)))]
-    Loopback(loopback::Loopback),
+    Sim(sim::Sim),
 }
 
 /// Opens the [chosen](choose) driver for the calling thread. It watches `waker`, or creates a
@@ -189,9 +197,15 @@ pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDrive
     match choice.kind {
         DriverKind::Auto | DriverKind::Uring => uring::Uring::open(waker).map(AnyDriver::Uring),
         DriverKind::Poll => poll::Poll::open(waker).map(AnyDriver::Poll),
-        #[cfg(all(test, not(loom)))]
-        DriverKind::Loopback => loopback::Loopback::open(waker).map(AnyDriver::Loopback),
     }
+}
+
+/// Opens the driver of the simulation whose thread this is.
+///
+/// # Panics
+/// Panics outside of simulations.
+pub(crate) fn open_simulated() -> AnyDriver {
+    AnyDriver::Sim(sim::Sim::open())
 }
 
 /// Calls the same method of the chosen driver.
@@ -200,8 +214,7 @@ macro_rules! forward {
         match $self {
             AnyDriver::Uring($driver) => $call,
             AnyDriver::Poll($driver) => $call,
-            #[cfg(all(test, not(loom)))]
-            AnyDriver::Loopback($driver) => $call,
+            AnyDriver::Sim($driver) => $call,
         }
     };
 }
@@ -213,13 +226,17 @@ impl AnyDriver {
         forward!(self, driver => driver.waker())
     }
 
+    /// Returns when something will happen in the simulated world, or `None` if nothing will.
+    pub(crate) fn next_event(&self) -> Option<Instant> {
+        if let AnyDriver::Sim(driver) = self { driver.next() } else { None }
+    }
+
     #[cfg(test)]
     fn acceptors(&self) -> &acceptors::Acceptors {
         match self {
             AnyDriver::Uring(driver) => driver.acceptors(),
             AnyDriver::Poll(driver) => driver.acceptors(),
-            #[cfg(not(loom))]
-            AnyDriver::Loopback(_) => unreachable!("it has none"),
+            AnyDriver::Sim(_) => unreachable!("it has none"),
         }
     }
 }

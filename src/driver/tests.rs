@@ -2,16 +2,22 @@
 //! tests share.
 #![expect(unsafe_code, reason = "submits ops on raw pointers")]
 
+mod cancelling;
+mod waking;
+
+pub(super) use self::waking::receive_wakes;
+
 use super::descriptor::Descriptor;
 use super::op::Interest;
 use super::*;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -111,7 +117,7 @@ fn finish(driver: &mut AnyDriver, op: &Op<'_>, token: u64) -> io::Result<u32> {
             assert_eq!(completion.token, Token::new(token));
             completion.into_result()
         }
-        Started::Blocking => panic!("{op:?} is not carried by {driver:?}"),
+        other => panic!("{op:?} is not carried by {driver:?}: {other:?}"),
     }
 }
 
@@ -126,7 +132,7 @@ pub(super) fn carry_out(driver: &mut AnyDriver, op: &Op<'_>) -> io::Result<u32> 
     match start(driver, op, 7, attempted) {
         Started::Done(result) => result,
         Started::Pending => collect(driver, 1)[0].into_result(),
-        Started::Blocking => panic!("{op:?} is not carried by {driver:?}"),
+        other => panic!("{op:?} is not carried by {driver:?}: {other:?}"),
     }
 }
 
@@ -238,6 +244,29 @@ fn connect_accept_and_send_work() {
 }
 
 #[test]
+fn no_event_tells_of_room_in_the_queue_of_another_socket() {
+    on_each(|driver| {
+        let listener = UnixListener::bind_addr(&SocketAddr::from_pathname("").unwrap()).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let to = listener.local_addr().unwrap();
+        let _filler = UnixStream::connect_addr(&to).unwrap();
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (unix, stream) = (AddressFamily::UNIX, SocketType::STREAM);
+        let client = rustix::net::socket_with(unix, stream, flags, None).unwrap();
+        let raw = to.to_raw();
+        let connect =
+            Op::Connect { fd: named(&client), address: &raw const raw.storage, length: raw.length };
+        assert_eq!(attempt(&connect).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        for attempted in [true, false] {
+            let started = start(driver, &connect, 1, attempted);
+            assert!(matches!(started, Started::Untold), "{started:?} by {driver:?}");
+        }
+        listener.accept().unwrap();
+        assert_eq!(attempt(&connect).unwrap(), 0);
+    });
+}
+
+#[test]
 fn a_send_waits_until_the_peer_makes_room() {
     on_each(|driver| {
         let (ours, mut theirs) = pair();
@@ -320,65 +349,6 @@ fn a_wait_longer_than_the_kernel_can_count_is_only_long() {
 }
 
 #[test]
-fn a_wake_that_came_before_ends_the_next_wait() {
-    on_each(|driver| {
-        let waker = driver.waker();
-        for _ in 0..3 {
-            waker.wake();
-            waker.wake();
-            driver.poll(Wait::Poll, &mut Vec::new()).unwrap();
-            expect_wake(driver);
-        }
-    });
-}
-
-#[test]
-fn a_driver_takes_over_the_waker_of_one_that_went_before() {
-    on_each(|driver| {
-        let waker = driver.waker();
-        // The next driver may be of another kind, because the runs on one worker need not use the
-        // same.
-        for kind in [DriverKind::Poll, DriverKind::Uring] {
-            let mut next = open(&choose(kind).unwrap(), Some(waker.clone())).unwrap();
-            waker.wake();
-            expect_wake(&mut next);
-        }
-    });
-}
-
-/// Lets another thread wake the driver again and again.
-pub(super) fn receive_wakes(driver: &mut impl Driver, waker: Waker) {
-    const WAKES: u64 = 2_000;
-    let (news, seen) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
-    let other = thread::spawn({
-        let (news, seen) = (Arc::clone(&news), Arc::clone(&seen));
-        move || {
-            for number in 1..=WAKES {
-                news.store(number, Ordering::Relaxed);
-                waker.wake();
-                // In some rounds, waits for the other side, so that wakes meet a driver in each of
-                // its states.
-                while !number.is_multiple_of(3) && seen.load(Ordering::Relaxed) < number {
-                    thread::yield_now();
-                }
-            }
-        }
-    });
-    let end = Instant::now() + GUARD;
-    while seen.load(Ordering::Relaxed) < WAKES {
-        driver.poll(Wait::For(GUARD), &mut Vec::new()).unwrap();
-        assert!(Instant::now() < end, "a wake was lost after {seen:?}");
-        seen.store(news.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    other.join().unwrap();
-}
-
-#[test]
-fn no_wake_of_another_thread_is_lost() {
-    on_each(|driver| receive_wakes(driver, driver.waker()));
-}
-
-#[test]
 fn all_who_wait_for_an_fd_are_told() {
     const OPS: usize = 1_000;
     on_each(|driver| {
@@ -405,148 +375,6 @@ fn all_who_wait_for_an_fd_are_told() {
 }
 
 #[test]
-fn a_cancelled_op_completes_and_the_others_go_on_waiting() {
-    const OPS: u64 = 200;
-    on_each(|driver| {
-        let (ours, mut theirs) = pair();
-        let fd = named(&ours);
-        let mut buffer = [0; 8];
-        let op = recv(fd, &mut buffer);
-        for token in 0..OPS {
-            submit(driver, &op, token);
-            if token > 0 {
-                cancel(driver, token);
-            }
-        }
-        let completions = collect(driver, OPS as usize - 1);
-        assert!(completions.iter().all(|completion| completion.result == Completion::CANCELLED));
-        assert!(completions.iter().all(|completion| completion.token != Token::new(0)));
-        expect_nothing(driver);
-        theirs.write_all(b"x").unwrap();
-        let completion = collect(driver, 1)[0];
-        assert_eq!(completion.token, Token::new(0));
-        assert_eq!(completion.result, 1);
-    });
-}
-
-#[test]
-fn cancelling_what_has_ended_does_nothing() {
-    on_each(|driver| {
-        let (ours, mut theirs) = pair();
-        let fd = named(&ours);
-        let mut buffer = [0; 8];
-        theirs.write_all(b"x").unwrap();
-        assert_eq!(finish(driver, &recv(fd, &mut buffer), 1).unwrap(), 1);
-        cancel(driver, 1);
-        cancel(driver, 77);
-        let op = recv(fd, &mut buffer);
-        submit(driver, &op, 2);
-        theirs.write_all(b"y").unwrap();
-        let completion = collect(driver, 1)[0];
-        assert_eq!(completion.token, Token::new(2));
-        assert_eq!(completion.result, 1);
-    });
-}
-
-/// Cancels reads at random moments while a peer writes a known sequence.
-fn attack(driver: &mut AnyDriver, rounds: u64, seed: u64) {
-    const UNTOUCHED: u8 = 0xEE;
-    let mut random = fastrand::Rng::with_seed(seed);
-    let (ours, mut theirs) = pair();
-    let fd = named(&ours);
-    let stop = Arc::new(AtomicBool::new(false));
-    let peer = thread::spawn({
-        let (stop, mut random) = (Arc::clone(&stop), random.fork());
-        move || {
-            let mut sent = 0_u64;
-            while !stop.load(Ordering::Relaxed) {
-                let chunk = (sent..sent + random.u64(1..6)).map(|at| at as u8).collect::<Vec<_>>();
-                theirs.write_all(&chunk).unwrap();
-                sent += chunk.len() as u64;
-                for _ in 0..random.u32(0..3_000) {
-                    std::hint::spin_loop();
-                }
-            }
-            sent
-        }
-    });
-    let mut kept = Vec::new();
-    let (mut received, mut cancelled, mut told) = (0_u64, 0, 0);
-    let end = Instant::now() + GUARD;
-    let mut round = 0;
-    while round < rounds || cancelled < 20 || told < 20 {
-        round += 1;
-        let in_time = round <= rounds || Instant::now() < end;
-        assert!(in_time, "both outcomes must be met: {cancelled} and {told}");
-        let mut buffer = Box::new([UNTOUCHED; 4]);
-        let op = recv(fd, &mut buffer[..]);
-        let attempts = random.bool();
-        let at_once = attempts.then(|| attempt(&op)).and_then(Result::ok);
-        let at_once = at_once.or_else(|| match start(driver, &op, round, attempts) {
-            Started::Done(result) => Some(result.unwrap()),
-            _ => None,
-        });
-        let count = at_once.unwrap_or_else(|| {
-            let mut completions = Vec::new();
-            for _ in 0..random.u32(0..2_000) {
-                std::hint::spin_loop();
-            }
-            // If the threads run in turns on this machine, the peer gets its turn while a read is
-            // in progress.
-            if round > rounds && told < 20 {
-                thread::sleep(Duration::from_micros(500));
-            }
-            if random.bool() {
-                driver.poll(Wait::Poll, &mut completions).unwrap();
-            }
-            cancel(driver, round);
-            if completions.is_empty() {
-                completions = collect(driver, 1);
-            }
-            assert_eq!((completions.len(), completions[0].token), (1, Token::new(round)));
-            match completions[0].result {
-                Completion::CANCELLED => {
-                    cancelled += 1;
-                    0
-                }
-                result => {
-                    told += 1;
-                    u32::try_from(result)
-                        .unwrap_or_else(|_| panic!("round {round} ended with {result}"))
-                }
-            }
-        });
-        for byte in &mut buffer[..count as usize] {
-            assert_eq!(*byte, received as u8, "round {round} of seed {seed}");
-            received += 1;
-            *byte = UNTOUCHED;
-        }
-        kept.push(buffer);
-    }
-    stop.store(true, Ordering::Relaxed);
-    // Reads the rest until the peer has hung up, so that the peer is not stuck in a write.
-    let mut byte = [0];
-    while carry_out(driver, &recv(fd, &mut byte)).unwrap() == 1 {
-        assert_eq!(byte[0], received as u8);
-        received += 1;
-    }
-    assert_eq!(received, peer.join().unwrap(), "no byte is lost");
-    assert!(
-        kept.iter().all(|buffer| **buffer == [UNTOUCHED; 4]),
-        "no byte is written after the completion"
-    );
-}
-
-#[test]
-fn cancelling_reads_at_random_moments_loses_no_byte_and_writes_none_late() {
-    let mut seed = 0;
-    on_each(|driver| {
-        seed += 1;
-        attack(driver, 1_000, seed);
-    });
-}
-
-#[test]
 fn a_thread_without_a_worker_waits_for_its_op() {
     let mut driver = Thread::default();
     let (ours, mut theirs) = pair();
@@ -569,41 +397,4 @@ fn a_thread_without_a_worker_waits_for_its_op() {
     let op = FileOp { fd, call, offset: CURSOR, backing: Backing::Device, at_once: 0 };
     assert!(matches!(start(&mut driver, &Op::File(op), 3, false), Started::Blocking));
     assert_eq!(driver.in_flight(), 0);
-}
-
-#[test]
-fn a_signal_ends_a_wait_early_and_is_no_error() {
-    extern "C" fn ignore(_: i32) {}
-    // SAFETY: zeroes are a valid action, with an empty mask and no flags, so without SA_RESTART.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = ignore as extern "C" fn(i32) as usize;
-    // SAFETY: the handler does nothing.
-    let installed =
-        unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) };
-    assert_eq!(installed, 0);
-    on_each(|driver| {
-        for wait in [Wait::For(GUARD), Wait::Forever] {
-            // Arms the watch for wakes, so that the next system call has nothing to do and can only
-            // report the signal.
-            driver.poll(Wait::For(Duration::from_micros(1)), &mut Vec::new()).unwrap();
-            // SAFETY: the call has no precondition.
-            let this = unsafe { libc::pthread_self() };
-            let done = AtomicBool::new(false);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !done.load(Ordering::Relaxed) {
-                        // SAFETY: the thread waits for this one before it ends.
-                        unsafe { libc::pthread_kill(this, libc::SIGUSR1) };
-                        thread::yield_now();
-                    }
-                });
-                let start = Instant::now();
-                let mut completions = Vec::new();
-                let outcome = driver.poll(wait, &mut completions);
-                done.store(true, Ordering::Relaxed);
-                outcome.unwrap();
-                assert!(start.elapsed() < GUARD && completions.is_empty());
-            });
-        }
-    });
 }

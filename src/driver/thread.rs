@@ -2,6 +2,7 @@
 //! readiness. It has nothing to open, carries one op at a time, and no other thread wakes it.
 #![expect(unsafe_code, reason = "implements an unsafe method, and names fds by their numbers")]
 
+use super::attempt::is_untold;
 use super::flight::{Flying, InFlight};
 use super::op::{Interest, Op};
 use super::{Completion, Driver, Started, Token, Wait};
@@ -34,9 +35,12 @@ impl Driver for Thread {
             return Started::Blocking;
         }
         // poll(2) does not know of files in memory.
-        #[cfg(all(test, not(loom)))]
         if flight.op().descriptor().file().is_some() {
             return Started::Done(Err(io::ErrorKind::Unsupported.into()));
+        }
+        // SAFETY: S3, the caller's promise.
+        if unsafe { is_untold(flight.op()) } {
+            return Started::Untold;
         }
         self.waiting = Some(flight.keep(token));
         self.in_vain = 0;

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::descriptor::OwnedDescriptor;
+use super::request;
+use super::request::RingWhenReadable;
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
 use crate::base::service::Registration;
@@ -32,6 +34,10 @@ impl Watch {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (registration, retry) = &mut *state;
         let armed = fd.is_some_and(|fd| {
+            // The service knows nothing of files in memory.
+            if fd.name().file().is_some() {
+                return request(RingWhenReadable { fd, what: Weak::clone(&what) }).unwrap_or(false);
+            }
             if registration.is_none() {
                 *registration = Registration::new(fd.as_fd(), Weak::clone(&what)).ok();
             }

@@ -4,6 +4,7 @@
 
 use super::File;
 use super::handle::Handle;
+use crate::driver::OwnedDescriptor;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 impl AsFd for File {
@@ -33,7 +34,7 @@ impl FromRawFd for File {
 
 impl From<OwnedFd> for File {
     fn from(fd: OwnedFd) -> File {
-        File::from_handle(Handle::new(fd, None))
+        File::from_handle(Handle::new(OwnedDescriptor::adopt_silently(fd), None))
     }
 }
 

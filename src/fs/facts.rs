@@ -16,13 +16,12 @@
 
 use super::in_task;
 use crate::base::clock;
-use crate::driver::request;
 use crate::driver::request::{
-    FileKind, FileSystemOf, KindAndSize, LookAt, LookAtName, Looked, OFlags, OpenByFlags,
-    OpenCached,
+    FileKind, FileSystemOf, KindAndSize, LookAt, LookAtName, Looked, OFlags, OnlyDevice,
+    OpenByFlags, OpenCached,
 };
+use crate::driver::{OwnedDescriptor, request};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -56,7 +55,7 @@ impl FileFacts {
     }
 
     /// The facts of an open file. May wait, if its device has not been seen lately.
-    pub(super) fn of(fd: BorrowedFd<'_>) -> io::Result<FileFacts> {
+    pub(super) fn of(fd: &OwnedDescriptor) -> io::Result<FileFacts> {
         match request(LookAt { file: fd }) {
             Ok(found) => Ok(facts(found, may_block_on(found.device, fd))),
             // A kernel, or a filter, without that call.
@@ -90,10 +89,10 @@ pub(super) fn is_folder_in_memory(path: &Path) -> bool {
 
 /// Opens an existing file for reading or writing, if the file and the way to it are in the kernel's
 /// memory. Returns `None` if they are not, or if the file is of a kind whose opening may wait.
-pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, FileFacts)> {
+pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedDescriptor, FileFacts)> {
     let looked_at =
         request(OpenCached { path, flags: OFlags::PATH | (flags & OFlags::NOFOLLOW) }).ok()?;
-    let facts = FileFacts::of(looked_at.as_fd()).ok()?;
+    let facts = FileFacts::of(&looked_at).ok()?;
     let waits = !matches!(facts.kind, FileKind::RegularFile | FileKind::Directory)
         || facts.may_block == MayBlock::Always;
     if waits {
@@ -104,10 +103,10 @@ pub(super) fn open_cached(path: &Path, flags: OFlags) -> Option<(OwnedFd, FileFa
 
 /// Opens an fd that only names the path (`O_PATH`), for questions about it, if the path is in the
 /// kernel's memory.
-pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedFd> {
+pub(super) fn name_cached(path: &Path, follow: bool) -> Option<OwnedDescriptor> {
     let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
     let fd = request(OpenCached { path, flags: OFlags::PATH | nofollow }).ok()?;
-    let facts = FileFacts::of(fd.as_fd()).ok()?;
+    let facts = FileFacts::of(&fd).ok()?;
     (facts.may_block != MayBlock::Always).then_some(fd)
 }
 
@@ -126,6 +125,9 @@ pub(super) fn in_memory(path: &Path) -> Option<Directory> {
 
 fn directory_of(path: &Path) -> Option<Directory> {
     let parent = parent(path)?;
+    if let Some(device) = only_device() {
+        return Some(Directory { may_block: MayBlock::Never, device });
+    }
     if let Some(directory) = PARENTS.get(parent) {
         return Some(directory);
     }
@@ -133,8 +135,8 @@ fn directory_of(path: &Path) -> Option<Directory> {
     let opened = request(OpenCached { path, flags })
         .or_else(|_| waiting(|| request(OpenByFlags { path, flags, mode: 0 })));
     let fd = opened.ok()?;
-    let Looked { device, .. } = request(LookAt { file: fd.as_fd() }).ok()?;
-    let directory = Directory { may_block: may_block_on(device, fd.as_fd()), device };
+    let Looked { device, .. } = request(LookAt { file: &fd }).ok()?;
+    let directory = Directory { may_block: may_block_on(device, &fd), device };
     PARENTS.put(parent.into(), directory);
     Some(directory)
 }
@@ -152,7 +154,10 @@ fn parent(path: &Path) -> Option<&std::ffi::OsStr> {
     Some(std::ffi::OsStr::from_bytes(parent))
 }
 
-fn may_block_on(device: u64, fd: BorrowedFd<'_>) -> MayBlock {
+fn may_block_on(device: u64, fd: &OwnedDescriptor) -> MayBlock {
+    if only_device() == Some(device) {
+        return MayBlock::Never;
+    }
     if let Some(may_block) = DEVICES.get(&device) {
         return may_block;
     }
@@ -163,6 +168,12 @@ fn may_block_on(device: u64, fd: BorrowedFd<'_>) -> MayBlock {
     };
     DEVICES.put(device, may_block);
     may_block
+}
+
+/// Returns the device that all files are on, if the driver keeps them in memory. Nothing has to be
+/// found out about it, and nothing is cached.
+fn only_device() -> Option<u64> {
+    request(OnlyDevice {}).unwrap_or(None)
 }
 
 /// By the numbers in the kernel's UAPI (`linux/magic.h`).

@@ -9,7 +9,6 @@ use crate::sync::{Mutex, MutexGuard};
 use std::fmt;
 use std::fs::{FileTimes, Metadata, Permissions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -354,7 +353,7 @@ impl File {
         if facts.may_block == MayBlock::Always {
             return 0;
         }
-        let answer = request(SizeAndCursor { file: self.as_fd() });
+        let answer = request(SizeAndCursor { file: self.handle.fd() });
         let (size, cursor) = answer.unwrap_or_default();
         usize::try_from(size.saturating_sub(cursor)).unwrap_or(0)
     }
@@ -492,7 +491,6 @@ impl Seek for File {
 
 impl fmt::Debug for File {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        use std::os::fd::AsRawFd;
-        f.debug_struct("File").field("fd", &self.as_raw_fd()).finish_non_exhaustive()
+        f.debug_struct("File").field("fd", &self.handle.fd().name().shown()).finish_non_exhaustive()
     }
 }

@@ -211,7 +211,7 @@ fn cached_metadata(path: &Path, follow: bool) -> Option<io::Result<Metadata>> {
         return None;
     }
     if let Some(fd) = facts::name_cached(path, follow) {
-        return Some(request(MetadataOf { file: fd.as_fd() }));
+        return Some(request(MetadataOf { file: &fd }));
     }
     // The kernel seldom remembers that a name is missing. But a directory in memory answers without
     // a wait.

@@ -55,8 +55,13 @@ pub(super) struct Handle {
 }
 
 impl Handle {
-    pub(super) fn new(fd: OwnedFd, facts: Option<FileFacts>) -> Handle {
-        Handle { fd: OwnedDescriptor::new(fd), known: facts, found: OnceLock::new() }
+    pub(super) fn new(fd: OwnedDescriptor, facts: Option<FileFacts>) -> Handle {
+        Handle { fd, known: facts, found: OnceLock::new() }
+    }
+
+    /// Returns the file's descriptor.
+    pub(super) fn fd(&self) -> &OwnedDescriptor {
+        &self.fd
     }
 
     pub(super) fn into_fd(self) -> OwnedFd {
@@ -65,7 +70,7 @@ impl Handle {
 
     pub(super) fn duplicate(&self) -> io::Result<Handle> {
         let known = self.known.or(self.found.get().copied());
-        Ok(Handle::new(request(Duplicate { fd: self.as_fd() })?, known))
+        Ok(Handle::new(request(Duplicate { fd: &self.fd })?, known))
     }
 
     /// Where the file lives; its size may be old.
@@ -73,7 +78,7 @@ impl Handle {
         if let Some(facts) = self.known.or_else(|| self.found.get().copied()) {
             return Ok(facts);
         }
-        let facts = FileFacts::of(self.as_fd())?;
+        let facts = FileFacts::of(&self.fd)?;
         Ok(*self.found.get_or_init(|| facts))
     }
 
@@ -157,7 +162,7 @@ impl Handle {
 
     pub(super) fn set_len(&self, size: u64) -> io::Result<()> {
         let gives_back_much = || {
-            request(KindAndSize { file: self.as_fd() })
+            request(KindAndSize { file: &self.fd })
                 .is_ok_and(|(_, before)| before.saturating_sub(size) > LARGE)
         };
         self.change_unless(gives_back_much, |file| request(SetLength { file, size }))
@@ -166,7 +171,7 @@ impl Handle {
     /// Changes the file: at once if it lives in memory, otherwise on a thread that may block.
     pub(super) fn change<T: Send>(
         &self,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
+        call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         self.change_unless(|| false, call)
     }
@@ -176,19 +181,19 @@ impl Handle {
     fn change_unless<T: Send>(
         &self,
         takes_long: impl FnOnce() -> bool,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
+        call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
         if !in_task() || (self.facts()?.may_block == MayBlock::Never && !takes_long()) {
-            return call(self.as_fd());
+            return call(&self.fd);
         }
-        sched::unblock(|| call(self.as_fd()))
+        sched::unblock(|| call(&self.fd))
     }
 
     /// Makes a call that the kernel can answer from memory, except for files that live elsewhere.
     pub(super) fn ask<T: Send>(
         &self,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
+        call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         task::begin_wait()?;
         self.ask_in_any_case(call)
@@ -197,12 +202,12 @@ impl Handle {
     /// Makes the call as [`Handle::ask`] does, but is not a cancellation point.
     pub(super) fn ask_in_any_case<T: Send>(
         &self,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<T> + Send,
+        call: impl FnOnce(&OwnedDescriptor) -> io::Result<T> + Send,
     ) -> io::Result<T> {
         if in_task() && self.facts()?.may_block == MayBlock::Always {
-            return sched::unblock(|| call(self.as_fd()));
+            return sched::unblock(|| call(&self.fd));
         }
-        call(self.as_fd())
+        call(&self.fd)
     }
 
     /// Transfers bytes as described in the module. `call` builds the call for one part, from the
@@ -244,6 +249,9 @@ impl Handle {
                 // After the first part, only what is available at once is moved.
                 // SAFETY: S3, the caller's promise.
                 Backing::Stream { .. } if done > 0 => unsafe { without_waiting(&op) },
+                // What has been moved is returned, and the next wait answers a request.
+                // SAFETY: S3, the caller's promise.
+                _ if done > 0 => task::keeping_answers(|| unsafe { perform(op) }),
                 // SAFETY: S3, the caller's promise.
                 _ => unsafe { perform(op) },
             };
@@ -259,7 +267,7 @@ impl Handle {
             if ended || done == length {
                 return Ok(done);
             }
-            if count >= piece && let_others_run().is_err() {
+            if count >= piece && task::keeping_answers(let_others_run).is_err() {
                 return Ok(done);
             }
         }

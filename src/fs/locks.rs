@@ -7,7 +7,6 @@ use crate::driver::request::{FlockOperation, LockFile};
 use crate::{task, time};
 use std::fs::TryLockError;
 use std::io;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The first and the longest pause between two attempts.
@@ -91,7 +90,7 @@ impl File {
     /// # Cancellation
     /// This is not a cancellation point, so that a cancelled task can release its lock.
     pub fn unlock(&self) -> io::Result<()> {
-        request(LockFile { file: self.as_fd(), operation: FlockOperation::Unlock })
+        request(LockFile { file: self.handle.fd(), operation: FlockOperation::Unlock })
     }
 
     fn try_to_lock(&self, operation: FlockOperation) -> Result<(), TryLockError> {
@@ -105,7 +104,7 @@ impl File {
     fn wait_for_lock(&self, waiting: FlockOperation, trying: FlockOperation) -> io::Result<()> {
         task::begin_wait()?;
         if !in_task() {
-            return request(LockFile { file: self.as_fd(), operation: waiting });
+            return request(LockFile { file: self.handle.fd(), operation: waiting });
         }
         let mut pause = FIRST_PAUSE;
         loop {

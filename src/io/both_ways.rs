@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::driver::request;
-use crate::driver::request::ShutDown;
+use crate::driver::request::ShutDownByFd;
 use crate::scope::{timeout_at, try_scope};
 use crate::task;
 
@@ -33,7 +33,7 @@ pub trait CloseWrite {
 
 impl<T: AsFd> CloseWrite for T {
     fn close_write(&self) -> io::Result<()> {
-        match request(ShutDown { socket: self.as_fd(), how: Shutdown::Write }) {
+        match request(ShutDownByFd { socket: self.as_fd(), how: Shutdown::Write }) {
             // The peer is disconnected, so it has seen the end.
             Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
             outcome => outcome,

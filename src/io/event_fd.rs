@@ -67,7 +67,7 @@ impl EventFd {
     /// # Errors
     /// Fails if the process has too many open files.
     pub fn new() -> io::Result<EventFd> {
-        let fd = OwnedDescriptor::new(request(OpenEventFd {})?);
+        let fd = request(OpenEventFd {})?;
         let inner = Inner { fd, waiters: WaitList::new(), watch: Watch::default() };
         Ok(EventFd { inner: Arc::new(inner) })
     }
@@ -77,7 +77,7 @@ impl EventFd {
     /// # Errors
     /// No error is known to occur.
     pub fn notify(&self) -> io::Result<()> {
-        request(NotifyEventFd { fd: self.as_fd() })
+        request(NotifyEventFd { fd: &self.inner.fd })
     }
 
     /// Returns a duplicate of the fd, for an event loop that needs to own it.
@@ -85,7 +85,7 @@ impl EventFd {
     /// # Errors
     /// Fails if the process has too many open files.
     pub fn try_clone_fd(&self) -> io::Result<OwnedFd> {
-        request(Duplicate { fd: self.as_fd() })
+        request(Duplicate { fd: &self.inner.fd }).map(OwnedDescriptor::into_fd)
     }
 
     fn watch(&self) {
@@ -98,7 +98,7 @@ impl Source for EventFd {
     type Item = ();
 
     fn try_take(&self) -> Option<()> {
-        request(TakeEventFd { fd: self.as_fd() }).ok()
+        request(TakeEventFd { fd: &self.inner.fd }).ok()
     }
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
@@ -149,6 +149,6 @@ impl AsRawFd for EventFd {
 
 impl fmt::Debug for EventFd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventFd").field("fd", &self.as_raw_fd()).finish()
+        f.debug_struct("EventFd").field("fd", &self.inner.fd.name().shown()).finish()
     }
 }

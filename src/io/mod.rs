@@ -42,8 +42,6 @@ pub use both_ways::{CloseWrite, copy_bidirectional, copy_bidirectional_idle};
 pub use duplex::{DuplexStream, duplex};
 pub use event_fd::EventFd;
 pub use memory_pipe::{MemoryReader, MemoryWriter, memory_pipe};
-#[cfg(all(test, not(loom)))]
-pub(crate) use pipe::in_memory;
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use stdin::{Stdin, StdinLock, stdin};
 pub use stdout::{Stderr, StderrLock, Stdout, StdoutLock, stderr, stdout};

@@ -39,13 +39,6 @@ pub fn pipe() -> io::Result<(PipeReader, PipeWriter)> {
     Ok((PipeReader(Stream::sole(reader)?), PipeWriter(Stream::sole(writer)?)))
 }
 
-/// Creates a pipe of the `loopback` driver, for tests.
-#[cfg(all(test, not(loom)))]
-pub(crate) fn in_memory() -> (PipeReader, PipeWriter) {
-    let (reader, writer) = crate::driver::loopback::pipe();
-    (PipeReader(Stream::of(reader)), PipeWriter(Stream::of(writer)))
-}
-
 /// The reading end of a [`pipe`]. `&PipeReader` also reads.
 #[derive(Debug)]
 pub struct PipeReader(Stream);

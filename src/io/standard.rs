@@ -9,11 +9,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
-use crate::driver::request::{FileKind, KindOf};
+use crate::driver::request::{AwaitsStandardStreams, FileKind, KindOf, WriteOnce};
 use crate::driver::{
     Backing, CURSOR, Descriptor, FileCall, FileOp, Manner, Op, clamp_length, request,
 };
 use crate::sched::io::perform;
+use crate::task;
 
 /// The most bytes of a regular file that are copied at once.
 const PIECE: u32 = 256 << 10;
@@ -33,7 +34,7 @@ impl Standard {
         let mut standard = Standard { fd, manner: Manner::Shared, regular: false };
         if rustix::termios::isatty(&standard) {
             standard.manner = Manner::Terminal;
-        } else if let Ok(kind) = request(KindOf { fd: standard.as_fd() }) {
+        } else if let Ok(kind) = request(KindOf { fd: &standard.fd }) {
             standard.regular = matches!(kind, FileKind::RegularFile | FileKind::BlockDevice);
         }
         standard
@@ -43,8 +44,17 @@ impl Standard {
         rustix::termios::isatty(self)
     }
 
+    /// Returns the descriptor.
+    pub(super) fn fd(&self) -> &Descriptor {
+        &self.fd
+    }
+
     /// Reads. A closed stream reads as empty.
     pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !are_awaited() {
+            task::begin_wait()?;
+            return Ok(0);
+        }
         let (buf, len) = (buffer.as_mut_ptr(), clamp_length(buffer.len()));
         let op = if self.regular {
             self.file(FileCall::Read { buf, len })
@@ -59,6 +69,9 @@ impl Standard {
 
     /// Writes. Bytes written to a closed stream are discarded.
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if !are_awaited() {
+            return if_closed(request(WriteOnce { fd: &self.fd, bytes }), bytes.len());
+        }
         let (buf, len) = (bytes.as_ptr(), clamp_length(bytes.len()));
         let op = if self.regular {
             self.file(FileCall::Write { buf, len })
@@ -84,6 +97,12 @@ impl AsFd for Standard {
         // fail.
         unsafe { BorrowedFd::borrow_raw(self.fd.number()) }
     }
+}
+
+/// Returns whether a driver carries reads and writes of standard streams. Otherwise the input is at
+/// its end, and a write may block the thread.
+pub(super) fn are_awaited() -> bool {
+    request(AwaitsStandardStreams {}).unwrap_or(true)
 }
 
 /// Ignores the error of a closed stream, as std does, so that a program also works if it was

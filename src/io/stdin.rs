@@ -1,11 +1,15 @@
 //! The standard input.
+//!
+//! A simulated task takes no lock here, as with the [outputs](mod@super::stdout). It needs none,
+//! because the input is at its end there.
 
 use std::io::{self, BufRead, BufReader, Lines, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
-use super::standard::Standard;
+use super::standard::{Standard, are_awaited};
 use crate::sync::{Mutex, MutexGuard};
+use crate::task;
 
 /// The same size as std's buffer.
 const BUFFER: usize = 8 * 1024;
@@ -25,6 +29,9 @@ impl Read for Input {
 /// separate from std's. A task that waits for input is parked, and its worker runs other tasks.
 ///
 /// The open file keeps the mode in which it was inherited, because other processes share it.
+///
+/// In a [simulation](crate::sim), the input is at its end, and a [lock](Stdin::lock) does not hold
+/// up other tasks.
 ///
 /// # Cancellation
 /// Each read is a cancellation point and loses no data. So is waiting for the lock, except in
@@ -58,11 +65,12 @@ impl Stdin {
     /// This is not a cancellation point.
     #[must_use]
     pub fn lock(&self) -> StdinLock<'static> {
-        StdinLock { inner: self.inner.lock() }
+        StdinLock { inner: are_awaited().then(|| self.inner.lock()) }
     }
 
     fn lock_to_read(&self) -> io::Result<StdinLock<'static>> {
-        Ok(StdinLock { inner: self.inner.lock_cancellable()? })
+        let inner = if are_awaited() { Some(self.inner.lock_cancellable()?) } else { None };
+        Ok(StdinLock { inner })
     }
 
     /// Reads a line and appends it, including its line end, to `line`. Returns `Ok(0)` at the end
@@ -134,48 +142,68 @@ impl AsRawFd for Stdin {
 /// A guard that locks the standard input for one reader, returned by [`Stdin::lock`].
 #[derive(Debug)]
 pub struct StdinLock<'a> {
-    inner: MutexGuard<'a, BufReader<Input>>,
+    /// `None` in a simulation.
+    inner: Option<MutexGuard<'a, BufReader<Input>>>,
 }
 
 impl StdinLock<'_> {
     /// Returns whether the stream is a terminal.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        self.inner.get_ref().0.is_terminal()
+        standard_input().is_terminal()
+    }
+
+    /// Reads from the buffer. Returns 0 if there is none, because the input is at its end.
+    fn with(
+        &mut self,
+        read: impl FnOnce(&mut BufReader<Input>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        match &mut self.inner {
+            Some(buffer) => read(buffer),
+            None => {
+                task::begin_wait()?;
+                Ok(0)
+            }
+        }
     }
 }
 
 impl Read for StdinLock<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.inner.read(buffer)
+        self.with(|input| input.read(buffer))
     }
 
     fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        self.inner.read_to_end(buffer)
+        self.with(|input| input.read_to_end(buffer))
     }
 
     fn read_to_string(&mut self, buffer: &mut String) -> io::Result<usize> {
-        self.inner.read_to_string(buffer)
-    }
-
-    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        self.inner.read_exact(buffer)
+        self.with(|input| input.read_to_string(buffer))
     }
 }
 
 impl BufRead for StdinLock<'_> {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        self.inner.fill_buf()
+        match &mut self.inner {
+            Some(buffer) => buffer.fill_buf(),
+            None => {
+                task::begin_wait()?;
+                Ok(&[])
+            }
+        }
     }
 
     fn consume(&mut self, count: usize) {
-        self.inner.consume(count);
+        if let Some(buffer) = &mut self.inner {
+            buffer.consume(count);
+        }
     }
 }
 
 impl AsFd for StdinLock<'_> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.inner.get_ref().0.as_fd()
+        let input: &'static Standard = standard_input();
+        input.as_fd()
     }
 }
 

@@ -9,6 +9,13 @@
 //! free, because only the permit's holder takes it. But a guard can be moved to another task of the
 //! same thread. That task then writes concurrently with the task that made the guard. A writer that
 //! waits for space keeps the second lock, so this is a lock that parks, and not one of std's.
+//!
+//! # Simulations
+//! The streams belong to the process, and simulations on several threads use them at the same time.
+//! A simulated task must not wait for another simulation in virtual time, and must not be woken by
+//! its thread. So it takes no permit, and waits for the second lock by spinning. Its lines stay
+//! whole, because it does not make room for other tasks between taking a turn and the end of the
+//! call.
 #![expect(unsafe_code, reason = "registers a last flush for the end of the process")]
 
 use std::fmt;
@@ -16,8 +23,9 @@ use std::io::{self, LineWriter, Write};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
-use super::standard::Standard;
+use super::standard::{Standard, are_awaited};
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::driver::request;
 use crate::driver::request::WriteOnce;
@@ -79,28 +87,42 @@ impl<W> Held<W> {
 /// hold the permit.
 struct Turn<W: 'static> {
     held: &'static Held<W>,
+    /// Whether the permit is held. It is not in a simulation.
+    has_permit: bool,
     _stays: PhantomData<*const ()>,
 }
 
 impl<W> Turn<W> {
     fn take(held: &'static Held<W>) -> Turn<W> {
         // Inside the shield no cancellation is seen, and the semaphore is never closed.
-        let _ = shield(|| held.enter(|| held.turn.acquire()));
-        Turn { held, _stays: PhantomData }
+        let has_permit = match shield(|| Turn::take_cancellably(held)) {
+            Ok(turn) => return turn,
+            Err(Cancelled { .. }) => false,
+        };
+        Turn { held, has_permit, _stays: PhantomData }
     }
 
     fn take_cancellably(held: &'static Held<W>) -> Result<Turn<W>, Cancelled> {
-        held.enter(|| held.turn.acquire())?;
-        Ok(Turn { held, _stays: PhantomData })
+        let has_permit = are_awaited();
+        if has_permit {
+            held.enter(|| held.turn.acquire())?;
+        } else {
+            task::begin_wait()?;
+        }
+        Ok(Turn { held, has_permit, _stays: PhantomData })
     }
 }
 
 impl<W: Write> Turn<W> {
     fn with<T>(&self, call: impl FnOnce(&mut W) -> io::Result<T>) -> io::Result<T> {
-        let mut writer = match self.held.writer.try_lock() {
-            Ok(writer) => writer,
-            // The guard was moved to another task, which is in the middle of a call.
-            Err(_) => self.held.writer.lock_cancellable()?,
+        let mut writer = loop {
+            match self.held.writer.try_lock() {
+                Ok(writer) => break writer,
+                // Another thread is in the middle of a call.
+                Err(_) if !self.has_permit => thread::yield_now(),
+                // The guard was moved to another task, which is in the middle of a call.
+                Err(_) => break self.held.writer.lock_cancellable()?,
+            }
         };
         call(&mut *writer)
     }
@@ -108,7 +130,9 @@ impl<W: Write> Turn<W> {
 
 impl<W> Drop for Turn<W> {
     fn drop(&mut self) {
-        self.held.leave();
+        if self.has_permit {
+            self.held.leave();
+        }
     }
 }
 
@@ -123,7 +147,7 @@ struct Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.ends {
-            request(WriteOnce { fd: self.standard.as_fd(), bytes })
+            request(WriteOnce { fd: self.standard.fd(), bytes })
         } else {
             self.standard.write(bytes)
         }
@@ -163,6 +187,9 @@ extern "C" fn flush_at_exit() {
 /// Returns a handle to the standard output of the process, like [`std::io::stdout`]. Its buffer is
 /// separate from std's, and is written at the end of each line and when the process exits. A task
 /// that waits for space, for instance in a pipe that is not read, is parked.
+///
+/// In a [simulation](crate::sim), what is written goes to the stream of the process, too. A
+/// [lock](Stdout::lock) does not hold up other tasks there.
 ///
 /// # Cancellation
 /// Writing to the stream is a cancellation point. So is waiting for the lock, except in

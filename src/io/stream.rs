@@ -26,21 +26,14 @@ pub(crate) struct Stream {
 
 impl Stream {
     /// Takes an fd whose open file is not shared, in either mode.
-    pub(crate) fn sole(fd: OwnedFd) -> io::Result<Stream> {
-        request(SetNonblockingMode { fd: fd.as_fd(), nonblocking: true })?;
-        let fd = OwnedDescriptor::new(fd);
+    pub(crate) fn sole(fd: OwnedDescriptor) -> io::Result<Stream> {
+        request(SetNonblockingMode { fd: &fd, nonblocking: true })?;
         Ok(Stream { fd, shared: AtomicBool::new(false), was_set: true })
     }
 
     /// Takes an fd whose open file may be shared, and does not change its mode.
-    pub(crate) fn shared(fd: OwnedFd) -> Stream {
-        Stream { fd: OwnedDescriptor::new(fd), shared: AtomicBool::new(true), was_set: false }
-    }
-
-    /// Takes an end of a pipe in memory.
-    #[cfg(all(test, not(loom)))]
-    pub(crate) fn of(fd: OwnedDescriptor) -> Stream {
-        Stream { fd, shared: AtomicBool::new(false), was_set: false }
+    pub(crate) fn shared(fd: OwnedDescriptor) -> Stream {
+        Stream { fd, shared: AtomicBool::new(true), was_set: false }
     }
 
     fn manner(&self) -> Manner {
@@ -72,15 +65,25 @@ impl Stream {
 
     pub(crate) fn duplicate(&self) -> io::Result<Stream> {
         self.shared.store(true, Ordering::Relaxed);
-        let duplicate = Stream::shared(request(Duplicate { fd: self.as_fd() })?);
+        let duplicate = Stream::shared(request(Duplicate { fd: &self.fd })?);
         Ok(Stream { was_set: self.was_set, ..duplicate })
+    }
+
+    /// Wraps an fd that was created elsewhere, and that may be shared with other processes.
+    pub(crate) fn adopt(fd: OwnedFd) -> Stream {
+        Stream::shared(OwnedDescriptor::adopt_silently(fd))
+    }
+
+    /// Returns the stream's descriptor.
+    pub(crate) fn fd(&self) -> &OwnedDescriptor {
+        &self.fd
     }
 
     /// Returns the fd: in blocking mode if it was created here, otherwise in the mode it has.
     pub(crate) fn into_fd(self) -> OwnedFd {
         if self.was_set {
             // This fails only if the fd is not open, and then its next use reports that.
-            let _ = request(SetNonblockingMode { fd: self.as_fd(), nonblocking: false });
+            let _ = request(SetNonblockingMode { fd: &self.fd, nonblocking: false });
         }
         self.fd.into_fd()
     }
@@ -163,7 +166,7 @@ macro_rules! stream_type {
         /// The mode of the open file, which may be shared, is not changed.
         impl From<std::os::fd::OwnedFd> for $ours {
             fn from(fd: std::os::fd::OwnedFd) -> $ours {
-                $ours($crate::io::Stream::shared(fd))
+                $ours($crate::io::Stream::adopt(fd))
             }
         }
     };

@@ -63,8 +63,6 @@
 
 mod conversions;
 mod halves;
-#[cfg(all(test, not(loom)))]
-pub(crate) mod in_memory;
 mod readiness;
 mod resolve;
 mod server;

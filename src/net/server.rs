@@ -211,11 +211,12 @@ impl<'l, L: Listener> Server<'l, L> {
         let cancelled = scope(|s| {
             let end = cancel_scope(|accepting| {
                 if let Some(stop) = stop {
-                    let accepting = accepting.clone();
+                    let accepting = StopsAccepting(accepting.clone());
                     s.spawn_daemon(move || {
-                        if stop().is_ok() {
-                            accepting.cancel();
-                        }
+                        // Even if this task alone is cancelled, or does not begin, the server
+                        // stops: nothing else would ever stop it.
+                        let _accepting = accepting;
+                        let _ = stop();
                     });
                 }
                 let accept = || accept_all(s, at, listener, &room, &connections, &accepting);
@@ -251,6 +252,15 @@ impl<'l, L: Listener> Server<'l, L> {
     }
 }
 
+/// Cancels the accepting tasks when it is dropped.
+struct StopsAccepting(CancelHandle);
+
+impl Drop for StopsAccepting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 /// Accepts until it is cancelled or the listener is unusable. In the second case the other
 /// accepting tasks are ended as well. The tasks of connections are said to be spawned at `at`.
 fn accept_all<'scope, L: Listener, F>(
@@ -273,7 +283,7 @@ where
         match listener.__accept() {
             Ok((stream, peer)) => {
                 shortage = Shortage::default();
-                s.spawn_at(at, move || {
+                s.builder().__spawned_at(at).spawn(move || {
                     connections.serve(stream, peer);
                     drop(permit);
                 });

@@ -7,7 +7,6 @@ use crate::driver::request::{
 };
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsFd;
 
 /// Options for broadcast and multicast.
 impl UdpSocket {
@@ -158,7 +157,7 @@ impl UdpSocket {
     /// This call does not wait.
     pub fn join_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         let group = Group::V4 { address: multiaddr, interface };
-        request(JoinGroup { socket: self.as_fd(), group })
+        request(JoinGroup { socket: self.0.fd(), group })
     }
 
     /// Leaves an IPv4 group. See [`join_multicast_v4`](UdpSocket::join_multicast_v4).
@@ -170,7 +169,7 @@ impl UdpSocket {
     /// This call does not wait.
     pub fn leave_multicast_v4(&self, multiaddr: &Ipv4Addr, interface: &Ipv4Addr) -> io::Result<()> {
         let group = Group::V4 { address: multiaddr, interface };
-        request(LeaveGroup { socket: self.as_fd(), group })
+        request(LeaveGroup { socket: self.0.fd(), group })
     }
 
     /// Joins an IPv6 group, so that datagrams sent to it are received from now on. `interface` is
@@ -195,7 +194,7 @@ impl UdpSocket {
     /// This call does not wait.
     pub fn join_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         let group = Group::V6 { address: multiaddr, interface };
-        request(JoinGroup { socket: self.as_fd(), group })
+        request(JoinGroup { socket: self.0.fd(), group })
     }
 
     /// Leaves an IPv6 group. See [`join_multicast_v6`](UdpSocket::join_multicast_v6).
@@ -207,6 +206,6 @@ impl UdpSocket {
     /// This call does not wait.
     pub fn leave_multicast_v6(&self, multiaddr: &Ipv6Addr, interface: u32) -> io::Result<()> {
         let group = Group::V6 { address: multiaddr, interface };
-        request(LeaveGroup { socket: self.as_fd(), group })
+        request(LeaveGroup { socket: self.0.fd(), group })
     }
 }

@@ -19,7 +19,6 @@ use std::sync::Arc;
 
 use super::results;
 use crate::scope::{self, JoinHandle};
-use crate::{park, task};
 
 /// Runs all jobs, and returns the results in the order of the jobs.
 ///
@@ -27,7 +26,6 @@ use crate::{park, task};
 /// Continues the panic of the first job that panicked, after all have ended.
 #[track_caller]
 pub(super) fn all<R: Send, J: FnOnce() -> R + Send>(jobs: impl Iterator<Item = J>) -> Vec<R> {
-    count_one_operation();
     let at = Location::caller();
     results::values(scope::scope(|s| {
         let handles: Vec<_> = jobs.map(|job| s.spawn_always_at(at, job)).collect();
@@ -38,17 +36,8 @@ pub(super) fn all<R: Send, J: FnOnce() -> R + Send>(jobs: impl Iterator<Item = J
 /// Runs all jobs, which do not panic, and keeps nothing of them.
 #[track_caller]
 pub(super) fn each<J: FnOnce() + Send>(jobs: impl Iterator<Item = J>) {
-    count_one_operation();
     let at = Location::caller();
     scope::scope(|s| jobs.for_each(|job| drop(s.spawn_always_at(at, job))));
-}
-
-/// Counts one operation of the task. A call without items spawns nothing and waits for nothing, so
-/// a task that repeats such calls would never let other tasks run.
-#[track_caller]
-fn count_one_operation() {
-    park::refuse_if_no_suspend();
-    task::spend_budget();
 }
 
 /// Returns the job of an item, for a task that may outlive this call.

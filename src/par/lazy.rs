@@ -31,7 +31,12 @@ impl<'scope> Scope<'scope, '_> {
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
         let (f, at) = (Arc::new(f), Location::caller());
-        Mapped { handles: items.into_iter().map(|item| self.spawn_at(at, job(&f, item))).collect() }
+        Mapped {
+            handles: items
+                .into_iter()
+                .map(|item| self.builder().__spawned_at(at).spawn(job(&f, item)))
+                .collect(),
+        }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -64,7 +69,9 @@ impl<'scope> Scope<'scope, '_> {
         F: Fn(I::Item) -> R + Send + Sync + 'scope,
     {
         let (f, at) = (Arc::new(f), Location::caller());
-        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn_at(at, job(&f, item)))
+        MappedBuffered::new(window, items.into_iter(), move |item| {
+            self.builder().__spawned_at(at).spawn(job(&f, item))
+        })
     }
 
     /// Calls `f` for every item, in chunks of `n`, and returns a lazy iterator of handles. A chunk
@@ -132,7 +139,12 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
         let (f, at) = (Arc::new(f), Location::caller());
-        Mapped { handles: items.into_iter().map(|item| self.spawn_at(at, job(&f, item))).collect() }
+        Mapped {
+            handles: items
+                .into_iter()
+                .map(|item| self.builder().__spawned_at(at).spawn(job(&f, item)))
+                .collect(),
+        }
     }
 
     /// Calls `f` for every item, each in a task of the scope, at most `window` of them ahead of the
@@ -178,7 +190,9 @@ impl<'scope, E: Send> TryScope<'scope, '_, E> {
         F: Fn(I::Item) -> Result<R, E> + Send + Sync + 'scope,
     {
         let (f, at) = (Arc::new(f), Location::caller());
-        MappedBuffered::new(window, items.into_iter(), move |item| self.spawn_at(at, job(&f, item)))
+        MappedBuffered::new(window, items.into_iter(), move |item| {
+            self.builder().__spawned_at(at).spawn(job(&f, item))
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ptr;
 use std::time::Instant;
 
@@ -143,6 +144,37 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
 /// A flag in the count of `no_suspend` sections that is set during a last look.
 const LOOKING: u32 = 1 << 31;
 
+/// A flag in the count of `no_suspend` sections that is set on the thread of a simulation. A call
+/// that may wait looks at the count in any case, so it finds the way to what is different in a
+/// simulation without a look of its own.
+const SIMULATED: u32 = 1 << 30;
+
+/// Marks the current thread as that of a simulation until the returned guard is dropped.
+pub(crate) fn enter_simulation() -> SimulationGuard {
+    local::with(|local| local.no_suspend.set(local.no_suspend.get() | SIMULATED));
+    SimulationGuard { _stays: PhantomData }
+}
+
+/// A guard that takes the thread's mark back.
+#[derive(Debug)]
+pub(crate) struct SimulationGuard {
+    /// Not `Send`.
+    _stays: PhantomData<*const ()>,
+}
+
+impl Drop for SimulationGuard {
+    fn drop(&mut self) {
+        local::with(|local| local.no_suspend.set(local.no_suspend.get() & !SIMULATED));
+    }
+}
+
+/// Returns whether a call that may wait may begin without a closer look. That is not so inside
+/// `no_suspend`, in a last look, and on the thread of a simulation.
+#[inline(always)]
+pub(crate) fn is_unrestricted() -> bool {
+    local::with(|local| local.no_suspend.get()) == 0
+}
+
 /// Runs `look`, which is user code, while a wait of the current task is registered. The end of that
 /// wait would resume the task whatever it is parked on. So if `look` is about to wait for anything
 /// else, `give_up` is called first and must end the registered wait. Returns the result of `look`,
@@ -202,23 +234,24 @@ pub(crate) fn give_up_last_look() {
 #[inline]
 #[track_caller]
 pub(crate) fn refuse_if_no_suspend() {
-    if local::with(|local| local.no_suspend.get()) != 0 {
+    if !is_unrestricted() {
         refuse();
     }
 }
 
 /// Returns whether a call that may wait is permitted at this point.
 pub(crate) fn may_suspend() -> bool {
-    local::with(|local| local.no_suspend.get()) == 0
+    local::with(|local| local.no_suspend.get()) & !SIMULATED == 0
 }
 
 #[cold]
 #[track_caller]
 fn refuse() {
-    if local::with(|local| local.no_suspend.get()) == LOOKING {
-        return give_up_last_look();
+    match local::with(|local| local.no_suspend.get()) & !SIMULATED {
+        0 => {}
+        LOOKING => give_up_last_look(),
+        _ => panic!(
+            "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
+        ),
     }
-    panic!(
-        "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
-    );
 }

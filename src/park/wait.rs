@@ -25,6 +25,8 @@
 //! | [`Waiting`] | one node, with room for a value, in the frame of the user's function | channels |
 //! | [`Unattended`] | any number of nodes, but nothing is parked | callbacks, futures |
 //!
+//! `ends` holds what the forms have in common: parking on a waiter, giving a wait up, ending it.
+//!
 //! # Parking
 //! | | a task | a plain thread |
 //! |---|---|---|
@@ -34,7 +36,7 @@
 //! | enclosing limits | cancellations | deadlines: see [`Limits`](super::Limits) |
 //!
 //! Before a cancellable wait parks, it asks whether the task has been cancelled. The flag
-//! `is_clear` in the task's [`Parker`] saves the question:
+//! `is_clear` in the task's [`Parker`](super::Parker) saves the question:
 //!
 //! | event, always on the task's own worker | `is_clear` |
 //! |---|---|
@@ -61,20 +63,26 @@
 //! unparked it, and then withdraws.
 #![expect(unsafe_code, reason = "registers waiters, and reaches them in frames of other stacks")]
 
+mod ends;
+mod parking;
+mod single;
+mod waiting;
+
 use std::convert::Infallible;
-use std::mem::{ManuallyDrop, MaybeUninit};
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::process;
-use std::ptr::{self, NonNull};
-use std::thread;
+use std::ptr;
 use std::time::Instant;
 
-use super::host::{self, host, limits};
-use super::parker::{Parker, Switch};
-use super::waiter::{ABORTED, CANCELLED, LOOK_AGAIN, PENDING, TIMED_OUT, WOKEN};
+use self::parking::park;
 use super::{Node, Queue, Role, Waiter, What};
 use crate::base::report;
-use crate::coroutine::panics;
+
+pub(crate) use self::ends::Unattended;
+pub(crate) use self::parking::{begin_parked, end_parked, while_parked};
+pub(crate) use self::single::Single;
+pub(crate) use self::waiting::{Begun, Waiting, in_halves};
 
 /// How a wait ended. Unless the waiter was claimed through a registration, the registration has
 /// been withdrawn, and `L` is what was locked for that.
@@ -112,6 +120,9 @@ pub(crate) enum Mode {
     Cancellable,
     /// The cancellation has no effect: the wait ends when what it waits for is there.
     Uninterruptible,
+    /// As above, but a simulation may end the wait by force, if it has failed or the task's host
+    /// has crashed. The outcome is then `Cancelled`, and the caller unwinds.
+    Unfailing,
     /// The cancellation asks for an early end: this function is called with the waiter, and the
     /// wait itself continues. Kernel operations use this.
     Hook(unsafe fn(*const Waiter)),
@@ -172,6 +183,7 @@ impl Wait {
         let on_cancel = match self.mode {
             Mode::Cancellable => Some(Waiter::cancel as unsafe fn(*const Waiter)),
             Mode::Uninterruptible => None,
+            Mode::Unfailing => Some(Waiter::cancel_by_force as unsafe fn(*const Waiter)),
             Mode::Hook(hook) => Some(hook),
         };
         Waiter::new(self.what, self.object, self.detail, at, on_cancel)
@@ -269,7 +281,7 @@ impl Wait {
     }
 
     /// Waits without a registration, until the deadline or a cancellation.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[track_caller]
     pub(crate) fn alone(&self) -> Outcome<()> {
         park(&self.waiter(), self.deadline, self.mode)
@@ -317,411 +329,6 @@ impl Drop for NoPanic {
     fn drop(&mut self) {
         report::last_words(String::from("ecru: a panic would have left a wait registered"));
         process::abort();
-    }
-}
-
-/// A wait that only one other party can end. That party has a pointer to it.
-#[derive(Debug)]
-#[repr(C)]
-pub(crate) struct Single<T> {
-    waiter: Waiter,
-    /// What the owner and the claimer share.
-    pub(crate) shared: T,
-}
-
-impl<T> Single<T> {
-    /// Ends the wait.
-    ///
-    /// # Safety
-    /// S4: the wait has not been ended before, and the caller does not touch it afterwards.
-    #[inline]
-    pub(crate) unsafe fn wake(this: *const Single<T>) {
-        // SAFETY: S4: the owner's frame stays until the unpark below.
-        let waiter = unsafe { &raw const (*this).waiter };
-        // SAFETY: S4, as above.
-        let claimed = unsafe { &*waiter }.claim(WOKEN);
-        debug_assert!(claimed, "a wait with a single claimer was claimed before");
-        // SAFETY: S4: this call has just won the claim.
-        unsafe { Waiter::unpark(waiter) };
-    }
-
-    /// Returns the wait that this waiter belongs to, for the hook of a [`Mode::Hook`].
-    ///
-    /// # Safety
-    /// S4: the waiter is that of a `Single` with this type.
-    pub(crate) unsafe fn of<'a>(waiter: *const Waiter) -> &'a Single<T> {
-        // SAFETY: S4, the caller's promise. The waiter is the first field.
-        unsafe { &*waiter.cast() }
-    }
-}
-
-impl Waiter {
-    /// Calls `body` with a waiter whose wait is over from the start. Nothing is ever given through
-    /// its nodes.
-    pub(crate) fn over<R>(body: impl FnOnce(&Waiter) -> R) -> R {
-        static WHAT: What = What::new("nothing");
-        let waiter = Waiter::new(&WHAT, ptr::null(), 0, Location::caller(), None);
-        waiter.claim(ABORTED);
-        body(&waiter)
-    }
-
-    /// Parks until the wait is over. The caller then withdraws all registrations.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn park(&self, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
-        park(self, deadline, mode)
-    }
-
-    /// Gives the wait up without parking. Returns false if the wait has already been decided.
-    #[inline]
-    pub(crate) fn abort(&self) -> bool {
-        self.claim(ABORTED)
-    }
-
-    /// Gives the wait up, or waits until the claimer has finished with it. Returns `None` if the
-    /// wait was given up.
-    #[cold]
-    pub(crate) fn abandon(&self) -> Option<Outcome<()>> {
-        if self.outcome() == ABORTED || self.abort() {
-            return None;
-        }
-        Some(park(self, None, Mode::Uninterruptible))
-    }
-
-    /// Ends a wait that a request has reached. Called on the worker of the parked task.
-    ///
-    /// # Safety
-    /// S4: the task is parked on this waiter.
-    pub(super) unsafe fn cancel(this: *const Waiter) {
-        // SAFETY: S4, the caller's promise.
-        unsafe { Waiter::end(this, CANCELLED) };
-    }
-
-    /// Ends a wait whose deadline has passed, unless it has ended already.
-    ///
-    /// # Safety
-    /// S4: the owner's frame stays during the call, if the waiter is not claimed meanwhile.
-    pub(crate) unsafe fn time_out(this: *const Waiter) {
-        // SAFETY: S4, the caller's promise.
-        unsafe { Waiter::end(this, TIMED_OUT) };
-    }
-
-    /// # Safety
-    /// S4: as [`Waiter::time_out`].
-    unsafe fn end(this: *const Waiter, outcome: u32) {
-        // SAFETY: S4: the frame stays until the wait has been claimed and unparked.
-        if unsafe { &*this }.claim(outcome) {
-            // SAFETY: S4: claimed just now.
-            unsafe { Waiter::unpark(this) };
-        }
-    }
-
-    /// Returns how the wait ended. It is over, and was not aborted.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    fn ended(&self) -> Outcome<()> {
-        match self.outcome() {
-            WOKEN => Outcome::Woken(0),
-            CANCELLED => Outcome::Cancelled(()),
-            TIMED_OUT => Outcome::TimedOut(()),
-            LOOK_AGAIN => Outcome::Again(()),
-            arm => {
-                debug_assert!(arm > WOKEN && arm != ABORTED, "the wait is not over: {arm}");
-                Outcome::Woken(arm - WOKEN)
-            }
-        }
-    }
-
-    /// Returns whether the wait has been decided.
-    #[inline]
-    pub(crate) fn is_over(&self) -> bool {
-        self.outcome() != PENDING
-    }
-}
-
-/// A wait in one line, with room for a value. It is in the frame of the function that switches
-/// away, where the claimer finds it. The layout serves a claimer on another core. If the value is a
-/// word, all that the claimer accesses of a listener is in one cache line: the end of the waiter,
-/// the value, and the beginning of the node.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(crate) struct Waiting<T> {
-    waiter: Waiter,
-    /// The value that is to be given away, or the place for the value that is to be received.
-    value: MaybeUninit<T>,
-    node: Node,
-}
-
-impl<T> Waiting<T> {
-    /// Writes a wait to `at`. The caller then puts its [node](Waiting::node) in a line.
-    ///
-    /// # Safety
-    /// N1: only the caller uses the place at `at`, and its previous content is not used any more.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    #[track_caller]
-    pub(crate) unsafe fn put(
-        at: *mut Waiting<T>,
-        wait: Wait,
-        value: MaybeUninit<T>,
-        patience: Patience,
-    ) {
-        let waiter = wait.waiter();
-        // SAFETY: N1: the place exists, and so do its parts.
-        let its_waiter = unsafe { &raw const (*at).waiter };
-        // SAFETY: N1, as above.
-        let its_value = unsafe { &raw mut (*at).value };
-        // A node needs to be dropped only if it has a predicate, which this one never has.
-        let node = Node::only(its_waiter, wait.role, its_value.cast());
-        // SAFETY: N1, the caller's promise.
-        unsafe { at.write(Waiting { node, value, waiter }) };
-        if patience == Patience::Listens && host::listens() {
-            // SAFETY: N1: no other thread knows the wait yet.
-            let waiting = unsafe { &mut *at };
-            let listens = waiting.waiter.become_listener();
-            waiting.node.set_listens(listens);
-        }
-    }
-
-    /// Returns the node of the wait.
-    ///
-    /// # Safety
-    /// N1: there is a wait at `at` as long as the result is used.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn node<'w>(at: *mut Waiting<T>) -> &'w Node {
-        // SAFETY: N1, the caller's promise.
-        unsafe { &(*at).node }
-    }
-
-    /// The first half of the wait, which has been registered and does not listen. The result is for
-    /// [`in_halves`], or it is the outcome.
-    ///
-    /// # Safety
-    /// N1: there is a wait at `at`.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn begin(at: *mut Waiting<T>) -> Result<Switch, Outcome<()>> {
-        // SAFETY: N1, the caller's promise.
-        begin(unsafe { &(*at).waiter }, None, Mode::Cancellable)
-    }
-
-    /// The second half of the wait.
-    ///
-    /// # Safety
-    /// N1: [`Waiting::begin`] has returned a switch, which has been made.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn end(at: *mut Waiting<T>) -> Outcome<()> {
-        // SAFETY: N1, the caller's promise.
-        end(unsafe { &(*at).waiter })
-    }
-
-    /// Waits, after the registration. Listens before if the wait was [put](Waiting::put) for that.
-    ///
-    /// # Safety
-    /// N1: there is a wait at `at`.
-    #[inline]
-    pub(crate) unsafe fn wait(
-        at: *mut Waiting<T>,
-        deadline: Option<Instant>,
-        mode: Mode,
-    ) -> Outcome<()> {
-        // SAFETY: N1, the caller's promise.
-        let waiting = unsafe { &*at };
-        if waiting.node.listens() && waiting.waiter.listen() {
-            return waiting.waiter.ended();
-        }
-        park(&waiting.waiter, deadline, mode)
-    }
-
-    /// Writes a received value to its place.
-    ///
-    /// # Safety
-    /// N1: only the caller uses the place at `at`.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn leave(at: *mut Waiting<T>, value: T) {
-        // SAFETY: N1, the caller's promise.
-        let place = unsafe { &raw mut (*at).value };
-        // SAFETY: N1, as above.
-        unsafe { place.write(MaybeUninit::new(value)) };
-    }
-
-    /// Moves the value out of its place.
-    ///
-    /// # Safety
-    /// N2: the value is there, and only this call moves it out.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn take(at: *mut Waiting<T>) -> T {
-        // SAFETY: N2, the caller's promise.
-        let place = unsafe { &raw const (*at).value };
-        // SAFETY: N2, as above.
-        unsafe { place.cast::<T>().read() }
-    }
-}
-
-/// The result of the first half of a wait.
-pub(crate) enum Begun<R> {
-    Done(R),
-    /// The task must switch away, and then execute the second half.
-    Parks(Switch),
-}
-
-/// Executes both halves of a wait, with the switch between them inlined into the caller.
-#[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn in_halves<R>(begun: Begun<R>, end: impl FnOnce() -> R) -> R {
-    match begun {
-        Begun::Done(result) => result,
-        Begun::Parks(switch) => {
-            switch.go();
-            end()
-        }
-    }
-}
-
-/// A wait without a parked owner: that of a callback or a future. It lies in a frame on the heap.
-#[derive(Debug)]
-pub(crate) struct Unattended {
-    waiter: Waiter,
-}
-
-impl Unattended {
-    /// Creates a pending wait. The thread that ends it calls `ended` once, with `owner`.
-    pub(crate) fn new(owner: NonNull<()>, ended: unsafe fn(*const ())) -> Unattended {
-        Unattended { waiter: Waiter::with_owner(owner, ended) }
-    }
-
-    /// Returns the waiter, for registrations.
-    pub(crate) fn waiter(&self) -> &Waiter {
-        &self.waiter
-    }
-
-    /// Returns the outcome of a wait that was not aborted and is over.
-    pub(crate) fn outcome(&self) -> Outcome<()> {
-        self.waiter.ended()
-    }
-
-    /// Ends the wait because a deadline has passed, unless it has ended already.
-    pub(crate) fn time_out(&self) {
-        // SAFETY: S4: the frame is borrowed. Its last reference is released after this.
-        unsafe { Waiter::time_out(&raw const self.waiter) };
-    }
-}
-
-/// Parks the current task or thread until the wait is over, or until `deadline`.
-///
-/// Always inlined, because each return between two switches is mispredicted. Without optimization,
-/// an inlined function would only add its variables to the caller's frame, which stays on the stack
-/// while the task is parked.
-#[cfg_attr(not(debug_assertions), inline(always))]
-fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
-    if let (Some(_), Some(parker)) = (deadline, Parker::current()) {
-        return park_and_count(parker, waiter, deadline, mode);
-    }
-    match begin(waiter, deadline, mode) {
-        Err(outcome) => outcome,
-        Ok(switch) => {
-            switch.go();
-            end(waiter)
-        }
-    }
-}
-
-/// The first half of parking. A task has no deadline here. Returns an error, the outcome, if the
-/// wait is over.
-#[cfg_attr(not(debug_assertions), inline(always))]
-fn begin(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Result<Switch, Outcome<()>> {
-    let Some(parker) = Parker::current() else {
-        return Err(block(waiter, deadline, mode));
-    };
-    if thread::panicking() {
-        return Err(park_and_count(parker, waiter, deadline, mode));
-    }
-    if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
-        return Err(Outcome::Cancelled(()));
-    }
-    parker.park_on(waiter);
-    Ok(parker.switch())
-}
-
-/// The second half of parking.
-#[cfg_attr(not(debug_assertions), inline(always))]
-fn end(waiter: &Waiter) -> Outcome<()> {
-    if let Some(parker) = Parker::current() {
-        parker.resumed();
-    }
-    waiter.ended()
-}
-
-/// Parks a task with a deadline, which the host watches, or a task that unwinds, which
-/// [`while_parked`] must count.
-#[inline(never)]
-fn park_and_count(
-    parker: &Parker,
-    waiter: &Waiter,
-    deadline: Option<Instant>,
-    mode: Mode,
-) -> Outcome<()> {
-    if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
-        return Outcome::Cancelled(());
-    }
-    parker.park_on(waiter);
-    let unwinding = thread::panicking();
-    begin_parked(unwinding);
-    match (deadline, host()) {
-        (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
-        _ => parker.wait_out(),
-    }
-    end_parked(unwinding);
-    parker.resumed();
-    waiter.ended()
-}
-
-/// Switches away from the running task, or runs another task on top of it. If the thread is
-/// panicking, the task counts as unwinding meanwhile: see [`panics`].
-#[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
-    let unwinding = thread::panicking();
-    begin_parked(unwinding);
-    // The closure is called in one place only, so that it is inlined.
-    let result = switch();
-    end_parked(unwinding);
-    result
-}
-
-/// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
-/// `unwinding` is whether the thread is panicking, for both halves.
-#[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn begin_parked(unwinding: bool) {
-    if unwinding {
-        panics::leave_behind();
-    }
-}
-
-/// The second half of [`while_parked`].
-#[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn end_parked(unwinding: bool) {
-    if unwinding {
-        panics::take_up();
-    }
-}
-
-/// Blocks a plain thread, which takes the nearest enclosing limit as a deadline.
-#[cold]
-#[inline(never)]
-fn block(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
-    let limits = limits().filter(|_| !matches!(mode, Mode::Uninterruptible));
-    let nearest = limits.and_then(|limits| Some((limits, (limits.nearest)()?)));
-    match nearest {
-        Some((limits, (at, limit))) if deadline.is_none_or(|own| at < own) => {
-            waiter.block(Some(at));
-            match waiter.ended() {
-                Outcome::TimedOut(()) => {
-                    // SAFETY: K1: the enclosing frames are open.
-                    unsafe { (limits.expire)(limit) };
-                    Outcome::Cancelled(())
-                }
-                outcome => outcome,
-            }
-        }
-        _ => {
-            waiter.block(deadline);
-            waiter.ended()
-        }
     }
 }
 

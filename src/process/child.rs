@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::collect;
 use super::exit::Exit;
 use super::running::RunningChild;
+use crate::driver::OwnedDescriptor;
 use crate::io::{Stream, stream_type};
 
 /// A process that was started by [`Command::spawn`](super::Command::spawn), like
@@ -70,12 +71,9 @@ impl Child {
         // The `Child` is made first, so that its drop takes care of the process if a later step
         // fails.
         let mut child = Child { stdin: None, stdout: None, stderr: None, running, kill_on_drop };
-        child.stdin =
-            stdin.map(|pipe| Stream::sole(OwnedFd::from(pipe)).map(ChildStdin)).transpose()?;
-        child.stdout =
-            stdout.map(|pipe| Stream::sole(OwnedFd::from(pipe)).map(ChildStdout)).transpose()?;
-        child.stderr =
-            stderr.map(|pipe| Stream::sole(OwnedFd::from(pipe)).map(ChildStderr)).transpose()?;
+        child.stdin = stdin.map(|pipe| stream(pipe).map(ChildStdin)).transpose()?;
+        child.stdout = stdout.map(|pipe| stream(pipe).map(ChildStdout)).transpose()?;
+        child.stderr = stderr.map(|pipe| stream(pipe).map(ChildStderr)).transpose()?;
         Ok(child)
     }
 
@@ -156,6 +154,11 @@ impl Child {
     pub fn exit(&self) -> Exit {
         Exit::new(Arc::clone(&self.running))
     }
+}
+
+/// Wraps the end of a pipe to the child.
+fn stream(pipe: impl Into<OwnedFd>) -> io::Result<Stream> {
+    Stream::sole(OwnedDescriptor::new(pipe.into()))
 }
 
 // Like std's type. The shared state is behind locks under which no code panics.

@@ -5,10 +5,9 @@
 //! when one of them is, and can itself be waited for like any other descriptor.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
 
 use crate::driver::request::{AddToSet, OpenReadableSet, RemoveFromSet};
-use crate::driver::{Interest, OwnedDescriptor, request};
+use crate::driver::{Interest, request};
 use crate::io::Stream;
 use crate::sched::io::wait_until_ready;
 use crate::task;
@@ -71,9 +70,9 @@ impl<'a> Side<'a> {
 /// Reads both pipes to their ends.
 pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Vec<u8>, Vec<u8>)> {
     task::begin_wait()?;
-    let either = OwnedDescriptor::new(request(OpenReadableSet {})?);
+    let either = request(OpenReadableSet {})?;
     for stream in [out, err].into_iter().flatten() {
-        request(AddToSet { set: either.as_fd(), member: stream.as_fd() })?;
+        request(AddToSet { set: &either, member: stream.fd() })?;
     }
     let mut sides = [Side::new(out), Side::new(err)];
     loop {
@@ -83,7 +82,7 @@ pub(super) fn both(out: Option<&Stream>, err: Option<&Stream>) -> io::Result<(Ve
             match (side.turn()?, stream) {
                 // An ended pipe would always be ready.
                 (Left::Nothing, Some(ended)) => {
-                    request(RemoveFromSet { set: either.as_fd(), member: ended.as_fd() })?;
+                    request(RemoveFromSet { set: &either, member: ended.fd() })?;
                 }
                 (Left::Nothing, None) => {}
                 (Left::Later, _) if left == Left::Nothing => left = Left::Later,

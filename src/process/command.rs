@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{self, CommandArgs, CommandEnvs, ExitStatus, Output, Stdio};
 
 use super::child::Child;
+use crate::driver::needs_kernel;
 use crate::sched::unblock;
 
 /// A program to be started, with its arguments, environment and streams. It has the methods of
@@ -147,7 +148,8 @@ impl Command {
     ///
     /// # Errors
     /// Returns the errors that std returns: `NotFound` if there is no such program,
-    /// `PermissionDenied`, `ExecutableFileBusy`, or an error about the system's limits.
+    /// `PermissionDenied`, `ExecutableFileBusy`, or an error about the system's limits. Returns
+    /// `Unsupported` in a simulation.
     ///
     /// # Panics
     /// Panics if called inside [`no_suspend`](crate::no_suspend).
@@ -155,6 +157,7 @@ impl Command {
     /// # Cancellation
     /// This is not a cancellation point.
     pub fn spawn(&mut self) -> io::Result<Child> {
+        needs_kernel("`process::Command::spawn`")?;
         let std = &mut self.std;
         let child = if self.in_place { std.spawn()? } else { unblock(|| std.spawn())? };
         Child::new(child, self.kill_on_drop)
@@ -270,7 +273,10 @@ impl Command {
     /// Replaces this process with the program. Returns only if that fails.
     #[must_use]
     pub fn exec(&mut self) -> io::Error {
-        self.std.exec()
+        match needs_kernel("`process::Command::exec`") {
+            Ok(()) => self.std.exec(),
+            Err(error) => error,
+        }
     }
 
     /// Returns std's command. It contains every setting except

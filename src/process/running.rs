@@ -13,7 +13,6 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::process::{self, ExitStatus};
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -91,7 +90,7 @@ impl RunningChild {
     ///
     /// # Errors
     /// Returns an error if the status can never be fetched.
-    fn look(&self, open: impl FnOnce(u32) -> io::Result<OwnedFd>) -> io::Result<Found<'_>> {
+    fn look(&self, open: impl FnOnce(u32) -> io::Result<OwnedDescriptor>) -> io::Result<Found<'_>> {
         let mut child = lock(&self.child);
         if let Some(status) = child.try_wait()? {
             return Ok(Found::Ended(status));
@@ -101,7 +100,7 @@ impl RunningChild {
         }
         // The status has not been fetched, so the id still belongs to this child.
         match open(self.id).or_else(|_| wait_on_a_thread(self.id)) {
-            Ok(fd) => Ok(Found::Runs(self.ended.get_or_init(|| OwnedDescriptor::new(fd)))),
+            Ok(fd) => Ok(Found::Runs(self.ended.get_or_init(|| fd))),
             Err(_) => Ok(Found::RunsUnseen),
         }
     }
@@ -182,14 +181,15 @@ fn pid(id: u32) -> io::Result<Pid> {
     i32::try_from(id).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-fn open_pidfd(id: u32) -> io::Result<OwnedFd> {
-    Ok(rustix::process::pidfd_open(pid(id)?, PidfdFlags::empty())?)
+fn open_pidfd(id: u32) -> io::Result<OwnedDescriptor> {
+    let fd = rustix::process::pidfd_open(pid(id)?, PidfdFlags::empty())?;
+    Ok(OwnedDescriptor::new(fd))
 }
 
 /// Makes a replacement for a pidfd: the reading end of a pipe whose other end a thread closes when
 /// the child ends. The thread does not fetch the status. If the status has been fetched before the
 /// thread begins, there is nothing to wait for, and the thread closes the pipe at once.
-fn wait_on_a_thread(id: u32) -> io::Result<OwnedFd> {
+fn wait_on_a_thread(id: u32) -> io::Result<OwnedDescriptor> {
     let pid = pid(id)?;
     let (sign, closed_at_end) = request(OpenPipe { nonblocking: false })?;
     thread::Builder::new().name(String::from("ecru-child")).spawn(move || {
@@ -211,7 +211,7 @@ mod tests {
         Arc::new(RunningChild::new(command.spawn().unwrap()))
     }
 
-    fn without_pidfds(_: u32) -> io::Result<OwnedFd> {
+    fn without_pidfds(_: u32) -> io::Result<OwnedDescriptor> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -15,4 +15,5 @@ mod tests;
 
 pub use builder::RuntimeBuilder;
 pub use handle::{NotRunning, RuntimeHandle};
+pub(crate) use run::run_simulated;
 pub use run::{Runtime, run, spawn};

@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::builder::RuntimeBuilder;
 use super::handle::RuntimeHandle;
 use crate::base::sync::atomic::Ordering;
-use crate::base::{report, short_trace};
+use crate::base::{report, short_trace, simulated};
 use crate::coroutine::STACK_DEFAULT;
 use crate::coroutine::Stack;
 use crate::diag;
 use crate::driver::DriverKind;
-use crate::sched::{self, Pool, Settings, Worker};
+use crate::park;
+use crate::sched::{self, Director, Placement, Pool, Settings, Worker};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
 use crate::signal::{self, Listening};
 use crate::task::cancel::CancelByService;
@@ -52,7 +53,8 @@ pub struct Runtime {
 ///
 /// # Panics
 /// Panics if `root` panics, or if a task made by [`spawn`] has panicked and was not
-/// joined. Also panics inside a task, and if the system refuses threads or memory.
+/// joined. Also panics inside a task and inside [`no_suspend`](crate::no_suspend), and if the
+/// system refuses threads or memory.
 ///
 /// # Panic hooks
 /// The first run in a process installs a panic hook. If a task panics, the hook prints one line
@@ -68,6 +70,10 @@ pub struct Runtime {
 /// ```
 #[track_caller]
 pub fn run<T>(root: impl FnOnce() -> T) -> T {
+    assert!(
+        !sched::is_simulated(),
+        "`ecru::run` called inside a simulation, which is a run already; use `ecru::scope` there instead"
+    );
     assert!(
         task::current_header().is_none(),
         "`ecru::run` called from inside a task; use `ecru::scope` there instead"
@@ -104,11 +110,25 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run<T>(&self, root: impl FnOnce() -> T) -> T {
+        assert!(
+            !sched::is_simulated(),
+            "`Runtime::run` called inside a simulation, which is a run already; use `ecru::scope` there instead"
+        );
+        self.run_at(Location::caller(), None, root)
+    }
+
+    /// Runs `root` as [`Runtime::run`] does. If there is a `director`, the run is simulated, and
+    /// the runtime has one worker.
+    fn run_at<T>(
+        &self,
+        at: &'static Location<'static>,
+        director: Option<Box<dyn Director>>,
+        root: impl FnOnce() -> T,
+    ) -> T {
         let mut root = Some(root);
         let mut value = None;
-        let at = Location::caller();
         let mut body = || value = root.take().map(short_trace::begin);
-        let verdict = self.__rust_end_short_backtrace(&mut body, at);
+        let verdict = self.__rust_end_short_backtrace(&mut body, director, at);
         if let Some(text) = verdict {
             // The cause matters more than the value that the root returned after its cancellation.
             task::drop_quietly(value);
@@ -129,19 +149,28 @@ impl Runtime {
     fn __rust_end_short_backtrace(
         &self,
         root: &mut dyn FnMut(),
+        director: Option<Box<dyn Director>>,
         at: &'static Location<'static>,
     ) -> Option<String> {
-        self.run_body(root, at)
+        self.run_body(root, director, at)
     }
 
     /// Runs the part of a run that does not depend on the body's type, so it is compiled once.
     /// Returns the text to panic with if the run was stuck.
     #[track_caller]
-    fn run_body(&self, root: &mut dyn FnMut(), at: &'static Location<'static>) -> Option<String> {
+    fn run_body(
+        &self,
+        root: &mut dyn FnMut(),
+        director: Option<Box<dyn Director>>,
+        at: &'static Location<'static>,
+    ) -> Option<String> {
         assert!(
             task::current_header().is_none(),
             "`Runtime::run` called from inside a task; use `ecru::scope` there instead"
         );
+        // The tasks of this thread must neither count as part of a section that encloses the run,
+        // nor end a wait of the thread itself.
+        park::refuse_if_no_suspend();
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         task::install_hook();
         if let Err(error) = self.pool.start_threads() {
@@ -173,7 +202,7 @@ impl Runtime {
         header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
         unsafe {
-            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, || {
+            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, director, || {
                 self.root(root, at)
             })
         }
@@ -205,7 +234,12 @@ impl Runtime {
         }
         core.close();
         drop(opened);
-        let unclaimed = core.unclaimed_panic();
+        // A simulation wants to know where it was. Other callers get the payload as it was thrown.
+        let unclaimed = if simulated::is_simulated() {
+            core.unclaimed_and_located()
+        } else {
+            core.unclaimed_panic()
+        };
         if let Some(text) = diag::verdict(&self.pool) {
             task::drop_quietly((result, unclaimed));
             return Some(text);
@@ -274,6 +308,38 @@ impl Drop for Runtime {
     }
 }
 
+/// Runs `root` as the root task of a simulated run, on the calling thread, which is that of a
+/// simulation. `at` is where the run is said to begin. `begun` is called with the pool of the run.
+///
+/// # Panics
+/// Panics in the same cases as [`run`].
+pub(crate) fn run_simulated<T>(
+    at: &'static Location<'static>,
+    director: Box<dyn Director>,
+    begun: impl FnOnce(&Arc<Pool>),
+    root: impl FnOnce() -> T,
+) -> T {
+    let settings = Settings {
+        workers: 1,
+        stack_size: STACK_DEFAULT,
+        driver: DriverKind::Auto,
+        name: String::from("ecru-sim"),
+        // So that all spawns go the way on which the simulation takes them.
+        placement: Placement::Spread,
+        cancel_on_ctrl_c: false,
+        cancel_on_terminate: false,
+        on_deadlock: None,
+        on_quiet: None,
+    };
+    match Runtime::new(settings) {
+        Ok(runtime) => {
+            begun(&runtime.pool);
+            runtime.run_at(at, Some(director), root)
+        }
+        Err(error) => panic!("the simulation could not set up its runtime: {error}"),
+    }
+}
+
 /// Spawns a task that belongs to the run itself. It is like a task of a scope around the whole run,
 /// and is awaited when the run ends.
 ///
@@ -298,15 +364,37 @@ where
             "`ecru::spawn` called on a thread that runs no tasks; use `RuntimeHandle::spawn`, or call it inside `ecru::run`"
         )
     };
+    match spawn_here(&pool, f, Location::caller()) {
+        Some(handle) => handle,
+        None => panic!(
+            "`ecru::spawn` called after the end of the run; destructors of values that outlive it cannot spawn"
+        ),
+    }
+}
+
+/// Puts a task into the run of the pool that the current thread works for. Drops the closure if
+/// that run has ended.
+#[inline]
+fn spawn_here<F, U>(
+    pool: &Arc<Pool>,
+    f: F,
+    at: &'static Location<'static>,
+) -> Option<JoinHandle<'static, U>>
+where
+    F: FnOnce() -> U + Send + 'static,
+    U: Send + 'static,
+{
     let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
-    let Some(core) = (unsafe { published.cast::<ScopeCore>().as_ref() }) else {
-        drop(published);
-        panic!(
-            "`ecru::spawn` called after the end of the run; destructors of values that outlive it cannot spawn"
-        )
-    };
-    core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere)
+    let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
+    let task = core.allocate(Plain(f), Options::default(), at);
+    // In a simulation, other tasks may run in the call below.
+    drop(published);
+    // SAFETY: T1: the task is new. It is counted, so the run does not end before it.
+    let queued = unsafe { sched::spawn(task, Arc::as_ptr(pool).cast()) };
+    debug_assert!(queued, "the current thread is a worker of this pool");
+    // SAFETY: T2: this is the handle's reference.
+    Some(unsafe { JoinHandle::new(task) })
 }
 
 /// Puts a task into the run of a pool, from any thread. Drops the closure if there is no run.
@@ -316,14 +404,14 @@ where
     F: FnOnce() -> U + Send + 'static,
     U: Send + 'static,
 {
-    let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
-    let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     if sched::current_pool().is_some_and(|current| Arc::ptr_eq(&current, pool)) {
         // The caller is in the run itself, so the task is spawned as by `spawn`, without going
         // through a worker's inbox.
-        return Some(core.spawn(Plain(f), Options::default(), crate::scope::Start::Anywhere));
+        return spawn_here(pool, f, Location::caller());
     }
+    let published = pool.run.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: S5: the run's scope is withdrawn under this lock, after its last child.
+    let core = unsafe { published.cast::<ScopeCore>().as_ref() }?;
     task::hear_of_hook();
     let task = core.allocate(Plain(f), Options::default(), Location::caller());
     // SAFETY: T1: the task is new. It is counted, so the run does not end before it.

@@ -27,7 +27,7 @@ pub(super) static HOST: Host = Host {
 
 /// Switches away from the current task.
 #[inline(always)]
-fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
+pub(super) fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
     if ptr::eq(header, worker.root.get()) {
         // SAFETY: T1: the running root is in no queue.
         unsafe { worker.after(header, intent) };
@@ -39,12 +39,12 @@ fn switch_away(worker: &Worker, header: &Header, intent: Intent) {
 }
 
 /// [`Host::is_cancelled`].
-fn is_cancelled() -> bool {
+pub(super) fn is_cancelled() -> bool {
     task::current_header().is_some_and(|header| task::reach(header).is_some())
 }
 
 /// [`Host::park_until`].
-fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
+pub(super) fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
     let Some(worker) = current() else { unreachable!("a task waits on its worker") };
     let alarm = WaitTimer { timer: Timer::new(ring_wait), waiter };
     // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
@@ -54,14 +54,14 @@ fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
 }
 
 /// [`Host::leave`].
-fn leave() {
+pub(super) fn leave() {
     if let Some(worker) = current() {
         worker.resume_scheduler();
     }
 }
 
 /// [`Host::yield_now`].
-fn yield_now() {
+pub(super) fn yield_now() {
     try_yield();
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn try_yield() -> bool {
 }
 
 /// [`Host::unpark`].
-unsafe fn unpark(owner: *const ()) {
+pub(super) unsafe fn unpark(owner: *const ()) {
     let task = owner.cast::<Header>();
     // SAFETY: P2: a parked task lives until it has been run again.
     let home = unsafe { &*task }.worker.load(Ordering::Relaxed).cast::<WorkerShared>();

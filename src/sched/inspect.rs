@@ -63,11 +63,15 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
             each(header, doing(header));
         }
     }
-    worker.ready.for_each(|header| {
+    let mut each_unstarted = |header: &Header| {
         if !header.started.load(Ordering::Relaxed) {
             each(header, Doing::Unstarted);
         }
-    });
+    };
+    worker.ready.for_each(&mut each_unstarted);
+    if let Some(simulation) = &worker.simulation {
+        simulation.for_each_runnable(&mut each_unstarted);
+    }
     inspect_unstarted(worker, each)
 }
 

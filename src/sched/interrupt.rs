@@ -11,3 +11,6 @@ pub(super) fn interrupt(header: &Header) {
     // SAFETY: K1: a started task's innermost node is on its stack or in its header.
     running.parker.interrupt(|| unsafe { &*running.node_top() }.cancelled().is_some());
 }
+
+#[cfg(all(test, loom))]
+mod loom_models;

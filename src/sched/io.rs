@@ -11,7 +11,7 @@
 use std::cell::Cell;
 use std::io;
 use std::ptr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::blocking::blocks;
 use super::flights::{Flight, Flown, token_of};
@@ -23,8 +23,13 @@ use crate::driver::{
     self, AtOnce, Completion, Driver, InFlight, Interest, Op, OwnedDescriptor, Started, Thread,
     Token, Wait,
 };
-use crate::park::{self, About, Mode, Single, Waiter, What};
+use crate::park::{self, About, Mode, Outcome, Single, Waiter, What};
 use crate::task::{self, Header};
+
+/// The pause before an operation is attempted again for the first time. It doubles from attempt to
+/// attempt, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 /// Carries an operation out, and waits as long as it takes.
 ///
@@ -85,6 +90,8 @@ unsafe fn wait_for(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> i
         Waited::Done(result) => result,
         // SAFETY: S3, the caller's promise.
         Waited::Blocking => unsafe { block(op) },
+        // SAFETY: S3, the caller's promise.
+        Waited::Untold => unsafe { attempt_again(op, deadline) },
     }
 }
 
@@ -93,6 +100,8 @@ enum Waited {
     Done(io::Result<u32>),
     /// As [`Started::Blocking`].
     Blocking,
+    /// As [`Started::Untold`].
+    Untold,
 }
 
 /// Carries out an operation that no driver carries, on a thread that may block. On a plain thread
@@ -129,6 +138,34 @@ unsafe fn block(op: &Op<'_>) -> io::Result<u32> {
     unblock(move || unsafe { driver::block(&op) })
 }
 
+/// Attempts an operation again and again, with a pause before each attempt, because no event tells
+/// when it can go on. Between two attempts the kernel has nothing of it.
+///
+/// # Safety
+/// S3: as [`perform`].
+#[cold]
+unsafe fn attempt_again(op: &Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
+    let object = ptr::from_ref(op).cast();
+    let mut wait = park::Wait { object, ..park::Wait::new(&OPERATION, Mode::Cancellable) };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let now = clock::now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        wait.deadline = Some(deadline.map_or(now + pause, |deadline| deadline.min(now + pause)));
+        let Outcome::TimedOut(()) = wait.alone() else {
+            return Err(task::cancelled_wait().into());
+        };
+        task::begin_wait()?;
+        // SAFETY: S3, the caller's promise.
+        if let AtOnce::Done(result) = unsafe { driver::at_once(op) } {
+            return result;
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
 /// A wait for the completion of an operation.
 // SAFETY: O1: the operation is in the frame of the wait.
 static OPERATION: What = unsafe { What::about(describe) };
@@ -140,9 +177,8 @@ static OPERATION: What = unsafe { What::about(describe) };
 unsafe fn describe(op: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let op = unsafe { &*op.cast::<Op<'_>>() };
-    let fd = op.descriptor().number();
-    // SAFETY: S3: the operation's descriptor stays open until its completion.
-    (op.name(), About::Fd(fd, unsafe { driver::peer_of(fd) }))
+    let fd = op.descriptor();
+    (op.name(), About::Fd(fd.number(), driver::peer_of(fd)))
 }
 
 /// Hands the operation to the worker's driver and waits for its completion.
@@ -183,6 +219,7 @@ unsafe fn fly(
             Started::Pending => {}
             Started::Done(result) => return Err(Waited::Done(result)),
             Started::Blocking => return Err(Waited::Blocking),
+            Started::Untold => return Err(Waited::Untold),
         }
         if let Some(deadline) = deadline {
             alarm.flight.set(ptr::from_ref(flight));
@@ -257,6 +294,7 @@ unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>
         Started::Pending => {}
         Started::Done(result) => return Waited::Done(result),
         Started::Blocking => return Waited::Blocking,
+        Started::Untold => return Waited::Untold,
     }
     loop {
         let wait = match first {

@@ -9,6 +9,8 @@ use std::thread;
 use super::host::HOST;
 use super::pool::Pool;
 use super::shared::WorkerShared;
+use super::simulated::SIMULATED_HOST;
+use super::simulation::Director;
 use super::worker::Worker;
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
@@ -32,7 +34,8 @@ impl Worker {
             }
         }
         task::hear_of_hook();
-        let _host = park::enter_host(&HOST);
+        let host = if self.simulation.is_some() { &SIMULATED_HOST } else { &HOST };
+        let _host = park::enter_host(host);
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             let worker = local.worker.replace(ptr::from_ref(self).cast());
@@ -53,7 +56,8 @@ impl Worker {
     }
 
     /// Makes the calling thread the first worker and runs the root task's `body` on its own stack.
-    /// Does not wait for what `body` leaves behind: no task may be left.
+    /// Does not wait for what `body` leaves behind: no task may be left. If there is a `director`,
+    /// the run is simulated, and the pool has one worker.
     ///
     /// # Safety
     /// T1: `root` is a header for this call alone and lives until it returns.
@@ -61,9 +65,13 @@ impl Worker {
         pool: Arc<Pool>,
         root: *const Header,
         stack: Stack,
+        director: Option<Box<dyn Director>>,
         body: impl FnOnce() -> T,
     ) -> T {
-        let worker = Worker::new(pool, 0);
+        let worker = match director {
+            None => Worker::new(pool, 0),
+            Some(director) => Worker::simulated(pool, director),
+        };
         worker.root.set(root);
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*root };
@@ -79,8 +87,9 @@ impl Worker {
         let mut fiber = unsafe { Fiber::new(stack, scheduler) };
         worker.scheduler.set(&raw mut fiber);
         worker.enter(|| {
+            let budget = worker.first_budget(header);
             let outer = local::with(|local| {
-                local.budget.set(BUDGET);
+                local.budget.set(budget);
                 (local.task.replace(root.cast()), local.open_frames.replace(0))
             });
             task::note(header);
@@ -109,10 +118,22 @@ impl Worker {
 
     /// Runs tasks until the root is next. This is the root's scheduler.
     fn schedule(&self, suspender: &Suspender<(), ()>) {
+        if let Some(simulation) = &self.simulation {
+            return self.schedule_simulated(simulation, suspender);
+        }
         while !self.finished.get() {
             if self.turn() {
+                local::with(|local| local.budget.set(BUDGET));
                 suspender.suspend(());
             }
+        }
+    }
+
+    /// Returns the budget of the root's first stretch.
+    fn first_budget(&self, root: &Header) -> u32 {
+        match &self.simulation {
+            None => BUDGET,
+            Some(simulation) => simulation.begin(root),
         }
     }
 }

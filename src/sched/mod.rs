@@ -34,10 +34,10 @@
 //! above its own:
 //!
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`],
-//!   [`placement`], [`blocking`], [`shared`]
-//! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`worker`]
+//!   [`placement`], [`blocking`], [`runnable`], [`shared`]
+//! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
 //! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`],
-//!   [`idle`], [`turn`], [`life`]
+//!   [`idle`], [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
 
 mod blocking;
@@ -57,9 +57,13 @@ mod pool;
 mod quiescence;
 mod ready;
 mod restraint;
+mod runnable;
 mod running;
 mod shared;
+mod simulated;
+mod simulation;
 mod spawn;
+mod steering;
 mod timers;
 mod turn;
 mod unblock;
@@ -68,10 +72,17 @@ mod worker;
 pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
 pub use placement::Placement;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
+pub(crate) use runnable::Runnable;
+pub(crate) use simulated::{
+    cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
+    move_timers, settle,
+};
+pub(crate) use simulation::Director;
 pub(crate) use spawn::{
     Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_beside, spawn_local, spawn_on,
-    workers_here,
+    spawn_only, workers_here,
 };
+pub(crate) use steering::{After, Choice, Stop};
 pub(crate) use timers::Timer;
 pub(crate) use unblock::leave;
 pub use unblock::unblock;

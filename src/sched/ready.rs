@@ -24,6 +24,11 @@ impl ReadyQueue {
         self.first.get().is_null()
     }
 
+    /// Returns whether this task was appended last, and is still in the queue.
+    pub(super) fn ends_with(&self, task: *const Header) -> bool {
+        self.last.get() == task
+    }
+
     /// Appends a task.
     /// # Safety
     /// T1: the task is in no queue, belongs to this worker, and lives until it has been run.

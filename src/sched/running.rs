@@ -11,7 +11,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::Intent;
-use crate::task::{self, BUDGET, Header, Kept, Leave, Running, TaskFiber, is_hooked};
+use crate::task::{self, Header, Kept, Leave, Running, TaskFiber, is_hooked};
 
 impl Worker {
     /// Starts a task that was taken out of a queue. Returns whether it has ended, or `None` if a
@@ -131,12 +131,12 @@ impl Worker {
         }
     }
 
-    /// Runs a suspended task further.
+    /// Runs a suspended task further, with a budget for this turn.
     ///
     /// # Safety
     /// T1: the task is ready, in no queue, and belongs to this worker.
     #[inline(always)]
-    pub(super) unsafe fn resume(&self, task: *const Header) {
+    pub(super) unsafe fn resume(&self, task: *const Header, budget: u32) {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         let running = header.running();
@@ -146,7 +146,7 @@ impl Worker {
         local::with(|local| {
             local.task.set(task.cast());
             local.open_frames.set(running.open_frames.get());
-            local.budget.set(BUDGET);
+            local.budget.set(budget);
         });
         task::note(header);
         // SAFETY: T1: `has_fiber` says that the fiber is there. The task does not touch its own
@@ -214,7 +214,7 @@ impl Worker {
         }
     }
 
-    /// Runs other tasks until the root, which waits, is ready again.
+    /// Runs other tasks until the root, which waits, is ready again. The scheduler sets its budget.
     #[inline(never)]
     pub(super) fn resume_scheduler(&self) {
         let root = self.root.get();
@@ -233,7 +233,6 @@ impl Worker {
         local::with(|local| {
             local.task.set(root.cast());
             local.open_frames.set(frames);
-            local.budget.set(BUDGET);
         });
         task::note(header);
         kept.enter();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::placement::Placement;
 use super::pool::Pool;
 use super::shared::Chain;
+use super::simulated::decide;
 use super::worker::{self, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
@@ -28,10 +29,32 @@ pub(crate) fn pool_here() -> *const () {
 /// Queues a task on the current worker, or on the next one in turn with [`Placement::Spread`].
 /// Returns false if this thread is no worker of `pool`.
 ///
+/// In a simulation, other tasks may run before this returns.
+///
 /// # Safety
 /// T1: the task is new, and the caller gives the queue's reference away.
 #[inline]
 pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
+    // SAFETY: T1, the caller's promise.
+    unsafe { queue::<true>(task, pool) }
+}
+
+/// Does the same as [`spawn`], but never lets other tasks run.
+///
+/// # Safety
+/// T1: as [`spawn`].
+#[inline]
+pub(crate) unsafe fn spawn_only(task: *const Header, pool: *const ()) -> bool {
+    // SAFETY: T1, the caller's promise.
+    unsafe { queue::<false>(task, pool) }
+}
+
+/// Queues a task for [`spawn`] or [`spawn_only`].
+///
+/// # Safety
+/// T1: as [`spawn`].
+#[inline(always)]
+unsafe fn queue<const MAY_YIELD: bool>(task: *const Header, pool: *const ()) -> bool {
     let Some(worker) = worker::current().filter(|worker| is_for(worker, pool)) else {
         return false;
     };
@@ -39,7 +62,10 @@ pub(crate) unsafe fn spawn(task: *const Header, pool: *const ()) -> bool {
     let header = unsafe { &*task };
     if worker.pool.settings.placement == Placement::Spread {
         // SAFETY: T1, the caller's promise.
-        unsafe { send(&worker.pool, task) };
+        unsafe { spread(worker, task) };
+        if MAY_YIELD {
+            decide(worker);
+        }
         return true;
     }
     header.worker.store(ptr::from_ref(worker.shared).cast_mut().cast(), Ordering::Relaxed);
@@ -62,6 +88,22 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
     // SAFETY: T1, the caller's promise.
     unsafe { worker.ready.push(task) };
     true
+}
+
+/// Queues a task of a worker whose pool has [`Placement::Spread`], as a simulated one has.
+///
+/// # Safety
+/// T1, as [`spawn`].
+#[inline(never)]
+unsafe fn spread(worker: &Worker, task: *const Header) {
+    if worker.simulation.is_some() {
+        // SAFETY: T1, the caller's promise. Its `worker` stays null, as in `spawn_local`, so that
+        // no join starts it out of turn.
+        unsafe { worker.ready.push(task) };
+    } else {
+        // SAFETY: T1, the caller's promise.
+        unsafe { send(&worker.pool, task) };
+    }
 }
 
 /// Queues a task that is to start on the worker that comes `places` after the current one. Returns

@@ -138,7 +138,7 @@ impl Worker {
         // SAFETY: T1, the caller's promise.
         if unsafe { &*task }.has_fiber.get() {
             // SAFETY: T1, as above.
-            unsafe { self.resume(task) };
+            unsafe { self.resume(task, BUDGET) };
         } else {
             local::with(|local| local.budget.set(BUDGET));
             // SAFETY: T1, as above.

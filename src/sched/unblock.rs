@@ -2,12 +2,16 @@
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
 use std::any::Any;
+use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use super::blocking::Job;
+use super::simulation::Simulation;
 use super::worker;
 use crate::base::local;
+use crate::coroutine::Stack;
+use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::{self, Mode, Single, Wait, What};
 use crate::task::cancel::CancelNode;
 use crate::task::{self, Kept, Leave};
@@ -28,7 +32,9 @@ struct JobFrame<F, T> {
 ///
 /// The closure may borrow from the caller, because the caller waits for it. It keeps the caller's
 /// task-locals and cancel scope, so [`is_cancelled`](crate::is_cancelled) works in it. Calls that
-/// wait block its thread. On a plain thread the closure runs in place.
+/// wait block its thread. On a plain thread the closure runs in place. In a
+/// [simulation](crate::sim) it runs in place, too, on a stack of 8 MiB, and its waits are waits of
+/// the task.
 ///
 /// The pool has as many threads as are needed at once, up to 512. Further closures wait for their
 /// turn. A closure that itself waits in a call of this library does not count, so closures may wait
@@ -62,8 +68,11 @@ where
 {
     park::refuse_if_no_suspend();
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
-        return closure();
+        return on_this_stack(closure);
     };
+    if let Some(simulation) = &worker.simulation {
+        return in_place(simulation, closure);
+    }
     // A scope that the closure opens hangs below the task's own node, so requests must reach that
     // node.
     task::current_header().map(task::reach);
@@ -93,14 +102,50 @@ where
         Ok(()) => worker.unblocking.set(worker.unblocking.get() - 1),
         // Not even one thread could be started. To hold up this worker is better than to fail.
         Err(_) => {
-            frame.result =
-                frame.closure.take().map(|closure| panic::catch_unwind(AssertUnwindSafe(closure)))
+            frame.result = frame
+                .closure
+                .take()
+                .map(|closure| on_this_stack(|| panic::catch_unwind(AssertUnwindSafe(closure))))
         }
     }
     match frame.result.take().expect("the job has run") {
         Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
     }
+}
+
+/// The size of the stack on which a simulation runs a closure. It is that of a thread.
+const SIMULATED_STACK: usize = 8 << 20;
+
+/// Runs a closure in a simulated task, on a stack of its own. Its waits are waits of the task.
+#[inline(never)]
+fn in_place<F: FnOnce() -> T, T>(simulation: &Simulation, closure: F) -> T {
+    // Elsewhere other tasks run meanwhile.
+    task::spend_budget();
+    let stack = simulation.take_large_stack().or_else(|| Stack::new(SIMULATED_STACK).ok());
+    // Less stack is better than none.
+    let Some(stack) = stack else { return on_this_stack(closure) };
+    let body = |_: &Suspender<(), ()>, ()| panic::catch_unwind(AssertUnwindSafe(closure));
+    // SAFETY: C-contract of `Fiber::new`: the fiber ends in the call below, or this frame, which it
+    // borrows from, never runs again. It is not dropped before.
+    let mut fiber = ManuallyDrop::new(unsafe { Fiber::new(stack, body) });
+    let FiberState::Complete(result) = fiber.resume(()) else {
+        unreachable!("only its task suspends it")
+    };
+    simulation.keep_large_stack(ManuallyDrop::into_inner(fiber).into_stack());
+    match result {
+        Ok(value) => value,
+        Err(payload) => panic::resume_unwind(payload),
+    }
+}
+
+/// Runs a closure on the caller's stack. It is out of line: a closure that has large locals usually
+/// runs on another stack, and the frame of its caller, which is a task's, must not have room for
+/// them.
+#[cold]
+#[inline(never)]
+fn on_this_stack<T>(closure: impl FnOnce() -> T) -> T {
+    closure()
 }
 
 /// A mark that the calling task waits for something on the pool, so that its worker does not count
@@ -130,11 +175,15 @@ impl Drop for Expecting {
 /// and no cancellation reaches it.
 ///
 /// # Errors
-/// Returns the closure if the caller is no task of a pool, or if no thread can be started.
+/// Returns the closure if the caller is no task of a pool, if no thread can be started, or in a
+/// simulation.
 pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expecting, F> {
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return Err(closure);
     };
+    if worker.simulation.is_some() {
+        return Err(closure);
+    }
     let data = Box::into_raw(Box::new(closure));
     match worker.pool.blocking.submit(Job { run: run_left::<F>, data: data.cast_const().cast() }) {
         Ok(()) => Ok(Expecting::new(worker)),

@@ -14,12 +14,14 @@ use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::restraint::Restraint;
 use super::shared::WorkerShared;
+use super::simulation::{Director, Simulation};
 use super::timers::Timers;
 use crate::base::blocks::Blocks;
 use crate::base::list::Pile;
 use crate::base::{clock, local};
 use crate::coroutine::stack::StackCache;
 use crate::coroutine::switch::Fiber;
+use crate::driver;
 use crate::task::Header;
 
 /// How many stacks a worker keeps for itself.
@@ -60,6 +62,8 @@ pub(crate) struct Worker {
     pub(super) root_asked: Cell<bool>,
     /// The run is over: the scheduler returns.
     pub(super) finished: Cell<bool>,
+    /// How a simulated run is scheduled. `None` on all other workers.
+    pub(super) simulation: Option<Box<Simulation>>,
 }
 
 /// Returns the worker that the current thread is.
@@ -101,7 +105,19 @@ impl Worker {
             unblocking: Cell::new(0),
             root_asked: Cell::new(false),
             finished: Cell::new(false),
+            simulation: None,
             pool,
+        }
+    }
+
+    /// Creates the worker of a simulated run.
+    pub(super) fn simulated(pool: Arc<Pool>, director: Box<dyn Director>) -> Worker {
+        let worker = Worker::new(pool, 0);
+        worker.io.borrow_mut().driver = Some(driver::open_simulated());
+        Worker {
+            timers: Timers::exact(clock::now()),
+            simulation: Some(Box::new(Simulation::new(director))),
+            ..worker
         }
     }
 

@@ -42,7 +42,9 @@ use crate::base::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::park::{Mode, Single, Wait, What};
 use crate::sched;
 use crate::task::cancel::{self, CancelNode, Kind};
-use crate::task::{self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, Upcalls, VTable};
+use crate::task::{
+    self, Body, CancelReason, Failure, Header, PASSED_ON, TaskBox, Thrown, Upcalls, VTable,
+};
 
 const CHILD: u64 = 1;
 const DAEMON: u64 = 1 << 32;
@@ -299,9 +301,11 @@ impl ScopeCore {
     }
 
     /// Waits for the children, then cancels the daemons and waits for them. This is not a
-    /// cancellation point.
+    /// cancellation point. It counts as an operation of the task, because a task whose scopes never
+    /// have to wait would otherwise never let other tasks run.
     #[inline]
     pub(crate) fn finish(&self) {
+        task::spend_budget();
         if !self.is_over() {
             self.finish_slowly();
         }
@@ -446,6 +450,15 @@ impl ScopeCore {
         if none { None } else { self.look_for_panic().map(|panic| panic.payload) }
     }
 
+    /// The same, with what is known of the panic.
+    pub(crate) fn unclaimed_and_located(&self) -> Option<Box<dyn Any + Send>> {
+        let ChildPanic { payload, thrown, .. } = self.look_for_panic()?;
+        Some(match thrown {
+            Some(thrown) => task::unsplit(payload, thrown),
+            None => payload,
+        })
+    }
+
     #[cold]
     fn look_for_panic(&self) -> Option<ChildPanic> {
         let mut first = None;
@@ -459,8 +472,8 @@ impl ScopeCore {
                 // `take_panic`.
                 let payload = unsafe { (header.vtable.take_panic)(task) };
                 let panic = payload.map(|payload| {
-                    let (payload, place) = task::split(payload);
-                    ChildPanic { payload, place, task: header.description() }
+                    let (payload, thrown) = task::split(payload);
+                    ChildPanic { payload, thrown, task: header.description() }
                 });
                 // The list begins with the task that panicked last, so each further entry replaces
                 // `first`. A payload's destructor is user code that may panic. It must not keep the
@@ -550,7 +563,7 @@ pub(super) fn refuse_to_spawn(task: *const Header, start: Start) -> ! {
 pub(crate) struct ChildPanic {
     payload: Box<dyn Any + Send>,
     /// The place of the panic, if it is known.
-    place: Option<String>,
+    thrown: Option<Thrown>,
     /// The child's description.
     task: String,
 }
@@ -574,7 +587,8 @@ impl ChildPanic {
             // cause.
             return text.to_owned();
         }
-        let place = self.place.as_ref().map_or_else(String::new, |place| format!(", at {place}"));
+        let thrown = self.thrown.as_ref();
+        let place = thrown.map_or_else(String::new, |thrown| format!(", at {}", thrown.place));
         let text = text.map_or_else(String::new, |text| format!(": {text}"));
         format!("{PASSED_ON}{}{place}{text}", self.task)
     }

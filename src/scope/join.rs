@@ -250,7 +250,7 @@ impl<'scope, T> JoinHandle<'scope, T> {
         match unsafe { result.assume_init() } {
             Ok(value) => Ok(value),
             Err(Failure::Panicked(payload)) => {
-                let (payload, _place) = task::split(payload);
+                let (payload, _thrown) = task::split(payload);
                 Err(JoinError::Panicked(PanicPayload::new(payload)))
             }
             Err(Failure::NeverRan) => Err(JoinError::Cancelled),

@@ -70,12 +70,30 @@ pub struct PanicPayload {
     /// stored separately so that it can be borrowed.
     payload: Mutex<Box<dyn Any + Send>>,
     message: Option<String>,
+    /// Where it was thrown, and in which task, if the message does not say it.
+    origin: Option<String>,
 }
 
 impl PanicPayload {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> PanicPayload {
         let message = task::text_of(&*payload).map(String::from);
-        PanicPayload { payload: Mutex::new(payload), message }
+        PanicPayload { payload: Mutex::new(payload), message, origin: None }
+    }
+
+    /// Keeps a payload together with where it was thrown.
+    pub(crate) fn thrown(
+        payload: Box<dyn Any + Send>,
+        origin: impl Into<Option<String>>,
+    ) -> PanicPayload {
+        let payload = PanicPayload::new(payload);
+        // A scope has passed on another panic, and says where that one was thrown.
+        let says_it = payload.message().is_some_and(|text| text.starts_with(task::PASSED_ON));
+        PanicPayload { origin: origin.into().filter(|_| !says_it), ..payload }
+    }
+
+    /// Returns where the panic was thrown, and in which task, if the message does not say it.
+    pub(crate) fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
     }
 
     /// Returns the panic's message, if the payload is a string.

@@ -51,7 +51,7 @@ pub use shield::{shield, shield_for};
 pub use start::{StartError, Started};
 pub use try_scoped::{TryScope, try_scope};
 
-pub(crate) use self::core::{ScopeCore, Start};
+pub(crate) use self::core::ScopeCore;
 pub(crate) use builder::Options;
 pub(crate) use joinable::{Claimed, Internals};
 pub(crate) use scoped::Plain;

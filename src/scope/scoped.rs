@@ -242,31 +242,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.core.spawn_when(source, |item| Plain(move || f(item)))
     }
 
-    /// Spawns a task that is said to be spawned at the given place.
-    #[track_caller]
-    pub(crate) fn spawn_at<F, U>(
-        &'scope self,
-        at: &'static Location<'static>,
-        f: F,
-    ) -> JoinHandle<'scope, U>
-    where
-        F: FnOnce() -> U + Send + 'scope,
-        U: Send + 'scope,
-    {
-        self.core.spawn_at(at, Plain(f), Options::default(), Start::Anywhere)
-    }
-
-    /// Spawns a task that runs even if it is cancelled before it starts.
-    #[track_caller]
-    pub(crate) fn spawn_always<F, U>(&'scope self, f: F) -> JoinHandle<'scope, U>
-    where
-        F: FnOnce() -> U + Send + 'scope,
-        U: Send + 'scope,
-    {
-        self.spawn_always_at(Location::caller(), f)
-    }
-
-    /// Does the same for a task that is said to be spawned at the given place.
+    /// Spawns a task that runs even if it is cancelled before it starts, and that is said to be
+    /// spawned at the given place.
     #[track_caller]
     pub(crate) fn spawn_always_at<F, U>(
         &'scope self,

@@ -231,20 +231,6 @@ impl<'scope, 'env, E: Send> TryScope<'scope, 'env, E> {
         self.core.cancel(CancelReason::Explicit);
     }
 
-    /// Spawns a task that is said to be spawned at the given place.
-    #[track_caller]
-    pub(crate) fn spawn_at<F, U>(
-        &'scope self,
-        at: &'static Location<'static>,
-        f: F,
-    ) -> JoinHandle<'scope, U>
-    where
-        F: FnOnce() -> Result<U, E> + Send + 'scope,
-        U: Send + 'scope,
-    {
-        self.spawn_with_at(at, f, Options::default(), Start::Anywhere)
-    }
-
     #[track_caller]
     pub(super) fn spawn_with<F, U>(
         &'scope self,

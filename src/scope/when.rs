@@ -132,7 +132,7 @@ impl When {
         cancel::unlink(&self.hook.node);
         let task = self.entry.task;
         // SAFETY: T1: the task was in no queue until now.
-        if !unsafe { sched::spawn(task, self.entry.pool) } {
+        if !unsafe { sched::spawn_only(task, self.entry.pool) } {
             // SAFETY: T1, as above. The task's scope waits for it, and the run waits for the scope.
             unsafe { self.remote.spawn(task) };
         }

@@ -8,6 +8,7 @@ use super::kind::SignalKind;
 use super::listen::{Listening, listen_for_all};
 use crate::base::outside::Expectation;
 use crate::base::service::Ring;
+use crate::driver::needs_kernel;
 use crate::park::WaitList;
 use crate::source::Source;
 
@@ -59,10 +60,12 @@ impl Signal {
     /// # Errors
     /// Returns `InvalidInput` for signals that cannot be caught (`SIGKILL`, `SIGSTOP`), for those
     /// that report a fault of a thread (`SIGSEGV`, `SIGBUS`, `SIGFPE`, `SIGILL`), and for numbers
-    /// above 31. Returns the system's error if no descriptor or thread is available.
+    /// above 31. Returns `Unsupported` in a simulation. Returns the system's error if no descriptor
+    /// or thread is available.
     pub fn new(kind: impl Into<SignalKind>) -> io::Result<Signal> {
         let kind = kind.into();
         kind.check()?;
+        needs_kernel("`signal::Signal::new`")?;
         let inner = Arc::new(Inner { waiters: WaitList::new() });
         let told: Weak<Inner> = Arc::downgrade(&inner);
         let listening = listen_for_all(kind.as_raw_value(), told)?;

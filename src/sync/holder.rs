@@ -1,13 +1,36 @@
-//! The holder of a lock, as a dump names it. It is stored only in builds with `debug_assertions`.
-//! Otherwise the type is empty and its functions do nothing.
+//! The holder of a lock, as a dump names it. The lock stores it only in builds with
+//! `debug_assertions`. Otherwise the type is empty and its functions do nothing.
+//!
+//! In a simulation, the holder is stored in each build: not in the lock, but with the simulation.
+//! The state of such a lock has a bit `NOTED`, which the holder sets, and with which the fast path
+//! of `unlock` fails. So a lock has at most one such record, and it belongs to its present holder.
+//! On the fast path of `lock`, the look that finds `no_suspend` also finds the simulation.
 
-#[cfg(debug_assertions)]
 use std::panic::Location;
 #[cfg(debug_assertions)]
 use std::sync::{Mutex, PoisonError};
 
-#[cfg(debug_assertions)]
+use crate::base::simulated;
 use crate::task;
+
+/// Stores the caller as the holder of a lock of a simulation, at its caller's place.
+#[cold]
+#[track_caller]
+pub(super) fn note(lock: *const ()) {
+    simulated::note_holder(lock, task::current_identity(), Location::caller());
+}
+
+/// Describes the holder of a lock of a simulation for a dump, if it is known to this thread.
+pub(super) fn describe_noted(lock: *const ()) -> Option<String> {
+    simulated::holder_of(lock).map(|(identity, at)| describe(identity, at))
+}
+
+fn describe(identity: u64, at: &Location<'_>) -> String {
+    match task::task_of(identity) {
+        Some(task) => format!(", which task {task} acquired at {at}"),
+        None => format!(", which a thread acquired at {at}"),
+    }
+}
 
 /// The task or thread that has a lock, and where it was acquired.
 #[derive(Debug)]
@@ -41,11 +64,7 @@ impl Holder {
     /// Describes the holder for a dump.
     pub(super) fn describe(&self) -> String {
         let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((identity, at)) = held else { return String::new() };
-        match task::number_of(identity) {
-            Some(number) => format!(", which task #{number} acquired at {at}"),
-            None => format!(", which a thread acquired at {at}"),
-        }
+        held.map_or_else(String::new, |(identity, at)| describe(identity, at))
     }
 }
 

@@ -11,6 +11,16 @@ pub(super) fn begin_uninterruptible() {
     task::spend_budget();
 }
 
+/// Called when a wait of the mode `Unfailing` was cancelled, which a simulation does by force.
+/// Unwinds the task, unless it unwinds already. In that case the wait begins again, and is not
+/// ended a second time.
+#[cold]
+#[inline(never)]
+pub(super) fn end_by_force<T>(wait_again: impl FnOnce(Mode) -> T) -> T {
+    task::unwind_by_force();
+    wait_again(Mode::Uninterruptible)
+}
+
 /// Begins a wait of either kind.
 #[inline]
 #[track_caller]

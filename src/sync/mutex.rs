@@ -5,6 +5,9 @@
 //! there may be waiters in one of the two queues, so an unlock has to look. The queues have a lock
 //! of their own, the *inner* lock. `WAITERS` changes only while the inner lock is held.
 //!
+//! In a simulation there is a third bit, `NOTED`: the [`holder`] is stored with the
+//! simulation. The holder sets it, and `unlock` clears it.
+//!
 //! # Protocol
 //! ```text
 //!   lock                                           unlock
@@ -31,15 +34,17 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::holder::Holder;
+use super::holder::{self, Holder};
 use super::line;
+use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
-use crate::park::{About, Mode, Outcome, Queue, Role, Wait, What, Woken};
+use crate::park::{self, About, Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
+const NOTED: u32 = 4;
 
 /// The lock without the value.
 pub(super) struct RawMutex {
@@ -97,12 +102,52 @@ impl RawMutex {
 
     #[inline]
     #[track_caller]
-    fn lock(&self, mode: Mode) -> Result<(), Cancelled> {
-        line::begin(mode)?;
+    fn lock(&self) {
+        if !park::is_unrestricted() {
+            return self.lock_and_note();
+        }
+        task::spend_budget();
         if !self.try_lock() {
-            self.lock_slowly(mode)?;
+            self.lock_surely();
         }
         self.holder.set();
+    }
+
+    /// Locks in a simulation. Inside `no_suspend` the call is refused.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn lock_and_note(&self) {
+        line::begin_uninterruptible();
+        if !self.try_lock() {
+            self.lock_surely();
+        }
+        self.note();
+    }
+
+    /// Records that the caller has acquired the lock.
+    #[inline]
+    #[track_caller]
+    fn note(&self) {
+        self.holder.set();
+        if simulated::is_simulated() {
+            holder::note(self.address());
+            self.word.fetch_or(NOTED, Ordering::Relaxed);
+        }
+    }
+
+    fn address(&self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+
+    #[inline]
+    #[track_caller]
+    fn lock_cancellable(&self) -> Result<(), Cancelled> {
+        task::begin_wait()?;
+        if !self.try_lock() {
+            self.lock_slowly(Mode::Cancellable)?;
+        }
+        self.note();
         Ok(())
     }
 
@@ -114,7 +159,7 @@ impl RawMutex {
             let locked = self.lock_slowly(Mode::Uninterruptible);
             debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
         }
-        self.holder.set();
+        self.note();
     }
 
     /// Acquire: pairs with the release in [`RawMutex::unlock`].
@@ -141,6 +186,14 @@ impl RawMutex {
 
     #[cold]
     #[track_caller]
+    fn lock_surely(&self) {
+        if self.lock_slowly(Mode::Unfailing).is_err() {
+            let _ = line::end_by_force(|mode| self.lock_slowly(mode));
+        }
+    }
+
+    #[cold]
+    #[track_caller]
     fn lock_slowly(&self, mode: Mode) -> Result<(), Cancelled> {
         for _ in 0..SPINS {
             std::hint::spin_loop();
@@ -155,7 +208,7 @@ impl RawMutex {
                 return Ok(());
             }
             let role = if passed_over { Role::Take } else { Role::Notify };
-            let object = ptr::from_ref(self).cast();
+            let object = self.address();
             let ended = Wait { role, object, ..Wait::new(&A_LOCK, mode) }.in_line(
                 lines,
                 |lines| lines.of(passed_over),
@@ -196,13 +249,17 @@ impl RawMutex {
     #[inline]
     pub(super) fn unlock(&self) {
         self.holder.clear();
-        if self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_err() {
-            self.unlock_slowly();
+        let unlocked = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
+        if let Err(word) = unlocked {
+            self.unlock_slowly(word);
         }
     }
 
     #[cold]
-    fn unlock_slowly(&self) {
+    fn unlock_slowly(&self, word: u32) {
+        if word & NOTED != 0 {
+            simulated::forget_holder(self.address());
+        }
         let mut woken = Woken::none();
         let lines = self.lines.lock();
         let handed_over = lines.passed_over.claim_first(&mut woken);
@@ -228,7 +285,11 @@ static A_LOCK: What = unsafe { What::about(describe) };
 unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*mutex.cast::<RawMutex>() };
-    ("a lock", About::Object(format!("({mutex:p}){}", raw.holder.describe())))
+    let name = simulated::object_name(mutex);
+    let is_noted = raw.word.load(Ordering::Relaxed) & NOTED != 0;
+    let noted = if is_noted { holder::describe_noted(mutex) } else { None };
+    let holder = noted.unwrap_or_else(|| raw.holder.describe());
+    ("a lock", About::Object(format!("({name}){holder}")))
 }
 
 /// A mutual exclusion lock around a value.
@@ -308,8 +369,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let locked = self.raw.lock(Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
+        self.raw.lock();
         self.guard()
     }
 
@@ -338,7 +398,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock_cancellable(&self) -> Result<MutexGuard<'_, T>, Cancelled> {
-        self.raw.lock(Mode::Cancellable)?;
+        self.raw.lock_cancellable()?;
         Ok(self.guard())
     }
 
@@ -363,7 +423,7 @@ impl<T: ?Sized> Mutex<T> {
         if !self.raw.try_lock() {
             return Err(TryLockError::WouldBlock);
         }
-        self.raw.holder.set();
+        self.raw.note();
         Ok(self.guard())
     }
 

@@ -20,6 +20,7 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 
 use super::line;
+use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::park::{About, Mode, Outcome, Queue, Wait, What, Woken};
@@ -77,9 +78,9 @@ static A_VALUE: What = unsafe { What::about(describe) };
 unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let identity = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
-    let by = task::number_of(identity).map(|number| format!(", by task #{number}"));
+    let by = task::task_of(identity).map(|task| format!(", by task {task}"));
     let by = by.unwrap_or_default();
-    ("a value to be made", About::Object(format!("({maker:p}){by}")))
+    ("a value to be made", About::Object(format!("({}){by}", simulated::object_name(maker))))
 }
 
 struct Lines {
@@ -226,7 +227,9 @@ impl<T> OnceLock<T> {
             if let Some(making) = self.begin() {
                 return Ok(making.finish(make()?));
             }
-            self.wait_in(|lines| &lines.makers, Mode::Uninterruptible, true);
+            if !self.wait_in(|lines| &lines.makers, Mode::Unfailing, true) {
+                line::end_by_force(|mode| self.wait_in(|lines| &lines.makers, mode, true));
+            }
         }
     }
 
@@ -292,7 +295,9 @@ impl<T> OnceLock<T> {
             if let Some(value) = self.get() {
                 return value;
             }
-            self.wait_in(|lines| &lines.readers, Mode::Uninterruptible, false);
+            if !self.wait_in(|lines| &lines.readers, Mode::Unfailing, false) {
+                line::end_by_force(|mode| self.wait_in(|lines| &lines.readers, mode, false));
+            }
         }
     }
 

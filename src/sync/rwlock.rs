@@ -6,6 +6,9 @@
 //! queue. Two changes are then still made to the word without the queue's lock: a reader that is
 //! not the last one unlocks, and a writer becomes a reader.
 //!
+//! In a simulation there is another bit, `NOTED`: the writer is the [`holder`] that is
+//! stored with the simulation. The writer sets and clears it.
+//!
 //! # Protocol
 //! A caller that cannot acquire the lock sets `WAITERS` and enters the queue. If `WAITERS` is set,
 //! the last holder to unlock serves the queue under the queue's lock. It claims the first waiter,
@@ -20,17 +23,20 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::holder::Holder;
+use super::holder::{self, Holder};
 use super::line;
 use super::mutex::TryLockError;
+use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicUsize, Ordering};
-use crate::park::{About, Mode, Outcome, Queue, Role, Wait, What, Woken};
+use crate::park::{self, About, Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
 const WRITER: usize = 1;
 const WAITERS: usize = 2;
 const READER: usize = 4;
+/// The largest bit. It is set only together with `WRITER`.
+const NOTED: usize = 1 << (usize::BITS - 1);
 
 /// The kind of access that a waiter wants. Its number is the data of the waiter's node in the
 /// queue.
@@ -80,10 +86,37 @@ impl RawRwLock {
 
     #[inline]
     #[track_caller]
-    fn lock(&self, access: Access, mode: Mode) -> Result<(), Cancelled> {
-        line::begin(mode)?;
+    fn lock(&self, access: Access) {
+        if !park::is_unrestricted() {
+            return self.lock_and_note(access);
+        }
+        task::spend_budget();
         if !self.try_lock(access) {
-            self.lock_slowly(access, mode)?;
+            self.lock_surely(access);
+        }
+        if access == Access::Write {
+            self.holder.set();
+        }
+    }
+
+    /// Locks in a simulation. Inside `no_suspend` the call is refused.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn lock_and_note(&self, access: Access) {
+        line::begin_uninterruptible();
+        if !self.try_lock(access) {
+            self.lock_surely(access);
+        }
+        self.note(access);
+    }
+
+    #[inline]
+    #[track_caller]
+    fn lock_cancellable(&self, access: Access) -> Result<(), Cancelled> {
+        task::begin_wait()?;
+        if !self.try_lock(access) {
+            self.lock_slowly(access, Mode::Cancellable)?;
         }
         self.note(access);
         Ok(())
@@ -95,6 +128,23 @@ impl RawRwLock {
     fn note(&self, access: Access) {
         if access == Access::Write {
             self.holder.set();
+            if simulated::is_simulated() {
+                holder::note(self.address());
+                self.word.fetch_or(NOTED, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn address(&self) -> *const () {
+        ptr::from_ref(self).cast()
+    }
+
+    /// Forgets the writer, which is about to release the lock, if it has been recorded.
+    #[cold]
+    fn forget_if_noted(&self) {
+        if self.word.load(Ordering::Relaxed) & NOTED != 0 {
+            simulated::forget_holder(self.address());
+            self.word.fetch_and(!NOTED, Ordering::Relaxed);
         }
     }
 
@@ -116,6 +166,14 @@ impl RawRwLock {
 
     #[cold]
     #[track_caller]
+    fn lock_surely(&self, access: Access) {
+        if self.lock_slowly(access, Mode::Unfailing).is_err() {
+            let _ = line::end_by_force(|mode| self.lock_slowly(access, mode));
+        }
+    }
+
+    #[cold]
+    #[track_caller]
     fn lock_slowly(&self, access: Access, mode: Mode) -> Result<(), Cancelled> {
         loop {
             let line = self.line.lock();
@@ -129,7 +187,7 @@ impl RawRwLock {
             let wait = Wait {
                 role: Role::Take,
                 tag: access as usize,
-                object: ptr::from_ref(self).cast(),
+                object: self.address(),
                 ..Wait::new(&A_LOCK, mode)
             };
             let ended = wait.in_line(line, |line| line, || (), || self.line.lock());
@@ -179,6 +237,13 @@ impl RawRwLock {
     fn unlock(&self, access: Access) {
         if access == Access::Write {
             self.holder.clear();
+            // A writer is alone.
+            let unlocked =
+                self.word.compare_exchange(WRITER, 0, Ordering::Release, Ordering::Relaxed);
+            if unlocked.is_err() {
+                self.unlock_slowly(access);
+            }
+            return;
         }
         let mut word = self.word.load(Ordering::Relaxed);
         while word & WAITERS == 0 || word >= 2 * READER {
@@ -194,6 +259,7 @@ impl RawRwLock {
 
     #[cold]
     fn unlock_slowly(&self, access: Access) {
+        self.forget_if_noted();
         let mut woken = Woken::none();
         let line = self.line.lock();
         // Acquire as well: the last reader sees what the other readers did, on behalf of the waiter
@@ -206,6 +272,7 @@ impl RawRwLock {
     /// Turns the writer into a reader, and admits the waiting readers whose turn it is.
     fn downgrade(&self) {
         self.holder.clear();
+        self.forget_if_noted();
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
             let mut woken = Woken::none();
@@ -227,12 +294,14 @@ static A_LOCK: What = unsafe { What::about(describe) };
 unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*lock.cast::<RawRwLock>() };
-    let holders = match raw.word.load(Ordering::Relaxed) / READER {
-        0 => raw.holder.describe(),
+    let word = raw.word.load(Ordering::Relaxed);
+    let noted = if word & NOTED == 0 { None } else { holder::describe_noted(lock) };
+    let holders = match (word & !NOTED) / READER {
+        0 => noted.unwrap_or_else(|| raw.holder.describe()),
         1 => String::from(", which a reader has"),
         readers => format!(", which {readers} readers have"),
     };
-    ("a lock", About::Object(format!("({lock:p}){holders}")))
+    ("a lock", About::Object(format!("({}){holders}", simulated::object_name(lock))))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.
@@ -303,8 +372,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let locked = self.raw.lock(Access::Read, Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
+        self.raw.lock(Access::Read);
         self.read_guard()
     }
 
@@ -322,7 +390,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read_cancellable(&self) -> Result<RwLockReadGuard<'_, T>, Cancelled> {
-        self.raw.lock(Access::Read, Mode::Cancellable)?;
+        self.raw.lock_cancellable(Access::Read)?;
         Ok(self.read_guard())
     }
 
@@ -360,8 +428,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let locked = self.raw.lock(Access::Write, Mode::Uninterruptible);
-        debug_assert!(locked.is_ok(), "an uninterruptible wait is never cancelled");
+        self.raw.lock(Access::Write);
         self.write_guard()
     }
 
@@ -378,7 +445,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write_cancellable(&self) -> Result<RwLockWriteGuard<'_, T>, Cancelled> {
-        self.raw.lock(Access::Write, Mode::Cancellable)?;
+        self.raw.lock_cancellable(Access::Write)?;
         Ok(self.write_guard())
     }
 

@@ -1,6 +1,7 @@
 //! The identity and state of the running code, and the first and last steps of every wait.
 #![expect(unsafe_code, reason = "the thread-local block stores untyped pointers")]
 
+use std::cell::Cell;
 use std::fmt;
 use std::panic::Location;
 use std::ptr;
@@ -11,11 +12,13 @@ use super::cancel::{self, CancelNode, CancelReason, Cancelled, DeadlineNode, Shi
 use super::deaf;
 use super::header::Header;
 use crate::base::sync::atomic::{self, Ordering};
-use crate::base::{clock, local};
+use crate::base::{clock, local, simulated};
 use crate::coroutine::panics;
 use crate::park::{self, Limits, while_parked};
 
-/// A task's number, unique in the process.
+/// A task's number, unique in the process. It is shown as `#12`. The tasks of a simulation are
+/// shown with numbers of their own, from `#0`, which are the same each time that the simulation is
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(u64);
 
@@ -28,7 +31,7 @@ impl TaskId {
 
 impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "#{}", self.0)
+        write!(f, "#{}", simulated::shown_number(self.0))
     }
 }
 
@@ -97,10 +100,10 @@ pub(crate) fn current_identity() -> u64 {
     }
 }
 
-/// Returns the number of the task that has this [identity](current_identity), or `None` if it is a
+/// Returns the id of the task that has this [identity](current_identity), or `None` if it is a
 /// thread's.
-pub(crate) fn number_of(identity: u64) -> Option<u64> {
-    (identity & 1 == 1).then_some(identity >> 1)
+pub(crate) fn task_of(identity: u64) -> Option<TaskId> {
+    (identity & 1 == 1).then_some(TaskId(identity >> 1))
 }
 
 /// Returns the innermost cancel node.
@@ -286,10 +289,26 @@ fn may_go_on() -> bool {
     })
 }
 
+/// Returns what [`may_go_on`] does outside of a simulation, whose mark is put aside for it. That
+/// function is not split, because its callers then take more instructions.
+fn may_go_on_in_simulation() -> bool {
+    let mark = local::with(|local| local.no_suspend.replace(0));
+    let may = may_go_on();
+    local::with(|local| local.no_suspend.set(mark));
+    may
+}
+
 #[inline(never)]
 #[track_caller]
 fn begin_wait_slowly() -> Result<(), Cancelled> {
-    park::refuse_if_no_suspend();
+    if !park::is_unrestricted() {
+        // Each wait in a simulation comes here.
+        let is_permitted = park::may_suspend();
+        park::refuse_if_no_suspend();
+        if is_permitted && may_go_on_in_simulation() {
+            return Ok(());
+        }
+    }
     look_at_the_clock();
     if let Some(cancelled) = cancelled() {
         return Err(answer(cancelled));
@@ -297,7 +316,11 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
     if is_unwinding() {
         return Err(cancelled_wait());
     }
-    spend_budget();
+    if is_budget_spent() {
+        out_of_budget();
+        // A task that ignores the errors of its waits ends here at the latest.
+        unwind_by_force();
+    }
     // If other tasks have run meanwhile, one of them may have made a request.
     match cancelled() {
         Some(cancelled) => Err(answer(cancelled)),
@@ -311,14 +334,19 @@ pub(crate) const BUDGET: u32 = 128;
 /// Counts one operation, and lets other tasks run when the budget is used up.
 #[inline]
 pub(crate) fn spend_budget() {
-    let spent = local::with(|local| {
+    if is_budget_spent() {
+        out_of_budget();
+    }
+}
+
+/// Counts one operation. Returns whether the budget was used up before it.
+#[inline]
+fn is_budget_spent() -> bool {
+    local::with(|local| {
         let left = local.budget.get();
         local.budget.set(left.wrapping_sub(1));
         left == 0
-    });
-    if spent {
-        out_of_budget();
-    }
+    })
 }
 
 /// Counts several operations. The next operation lets other tasks run if the budget is used up.
@@ -341,6 +369,7 @@ fn out_of_budget() {
 #[cold]
 #[track_caller]
 pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
+    unwind_by_force();
     deliver();
     deaf::count(Location::caller());
     if let Some(host) = park::host()
@@ -351,8 +380,45 @@ pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
     cancelled
 }
 
+/// Unwinds the task if its simulation ends its waits [by force](simulated::ends_by_force), unless
+/// the task unwinds already.
+#[cold]
+pub(crate) fn unwind_by_force() {
+    if simulated::ends_by_force() {
+        if !is_unwinding_for_certain() {
+            simulated::unwind();
+        }
+    } else if simulated::is_cut_off_by_force() && !thread::panicking() {
+        simulated::unwind();
+    }
+}
+
+/// Returns whether the running task is known to unwind, also inside a shield.
+fn is_unwinding_for_certain() -> bool {
+    thread::panicking() && !panics::some_at_rest()
+}
+
+/// Runs `body`, whose error the caller does not pass on. So if a request ends a wait in it, that
+/// request does not count as delivered, and the next wait answers it.
+pub(crate) fn keeping_answers<T>(body: impl FnOnce() -> T) -> T {
+    struct Restore<'h>(&'h Cell<bool>, bool);
+    impl Drop for Restore<'_> {
+        fn drop(&mut self) {
+            self.0.set(self.1);
+        }
+    }
+    let _restore = current_header().map(|header| {
+        let cell = &header.running().keeps_answers;
+        Restore(cell, cell.replace(true))
+    });
+    body()
+}
+
 /// Marks the request as delivered at its origin.
 pub(crate) fn deliver() {
+    if current_header().is_some_and(|header| header.running().keeps_answers.get()) {
+        return;
+    }
     // SAFETY: K1: the innermost node and its parents outlive the code that runs below them.
     if let Some(origin) = unsafe { cancel::flagged_by(flagged_node()) } {
         origin.mark_delivered();

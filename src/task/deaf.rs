@@ -10,7 +10,7 @@ use crate::base::report;
 
 /// The number of refused waits after which a task is reported. Clean-up code that ends by itself
 /// rarely reaches it.
-const MANY: u32 = 10_000;
+const MANY: u16 = 10_000;
 
 /// Counts a wait of the current task that a cancellation has refused. `place` is the wait's caller.
 #[cold]

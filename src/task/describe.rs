@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "looks at the running task from a signal handler")]
 
 use super::header::Header;
-use crate::base::local;
+use crate::base::{local, simulated};
 use crate::coroutine::overflow::{Report, set_describe};
 
 /// Makes reports of stack overflows name their task.
@@ -29,7 +29,7 @@ fn describe(report: &mut Report) {
         report.push("' ");
     }
     report.push("#");
-    report.push_number(header.id());
+    report.push_number(simulated::shown_number(header.id()));
     report.push(", spawned at ");
     report.push(header.spawned_at().file());
     report.push(":");

@@ -10,11 +10,12 @@ use std::ptr::{self, NonNull};
 
 use super::busy::{self, Labelled};
 use super::cancel::{self, CancelNode};
-use super::current;
+use super::current::{self, TaskId};
 use super::result::Failure;
 use super::switch_hook::Kept;
 use crate::base::blocks;
 use crate::base::list::Link;
+use crate::base::simulated;
 use crate::base::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::base::sync::{BiasedGuard, StaticPtr, StaticU64};
 use crate::coroutine::stack::HEAD_SIZE;
@@ -160,7 +161,9 @@ pub(crate) struct Running {
     /// slot for `no_suspend`, whose calls cannot be open while a task is switched away.
     pub(crate) open_frames: Cell<u32>,
     /// How many waits a cancellation has refused; see [`super::deaf`].
-    pub(crate) refused: Cell<u32>,
+    pub(crate) refused: Cell<u16>,
+    /// An answer to a request is not passed on to the caller, so it does not count as delivered.
+    pub(crate) keeps_answers: Cell<bool>,
     /// What the switch hook keeps for the task.
     pub(crate) kept: Kept,
     /// The innermost node.
@@ -194,6 +197,7 @@ impl Running {
         Running {
             entry: UnsafeCell::new(MaybeUninit::uninit()),
             parker: Parker::new(),
+            keeps_answers: Cell::new(false),
             node_top: Cell::new(node_top),
             open_frames: Cell::new(0),
             refused: Cell::new(0),
@@ -332,7 +336,8 @@ impl Header {
         if id != 0 {
             return id;
         }
-        let fresh = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let fresh =
+            simulated::task_number().unwrap_or_else(|| NEXT_ID.fetch_add(1, Ordering::Relaxed));
         match self.id.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => fresh,
             Err(other) => other,
@@ -348,7 +353,7 @@ impl Header {
     pub(crate) fn description(&self) -> String {
         let name = self.name().map_or_else(String::new, |name| format!(" '{name}'"));
         let begun = if self.scope.is_null() { "the root, run at" } else { "spawned at" };
-        format!("task #{}{name} ({begun} {})", self.id(), self.spawned_at())
+        format!("task {}{name} ({begun} {})", TaskId::of(self), self.spawned_at())
     }
 
     /// Returns the part of the running task that lies on its stack.

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::current;
+use super::header::Header;
 
 /// A key of [`task_local!`](crate::task_local). Its address is its identity.
 pub struct LocalKey<T: 'static> {
@@ -105,12 +106,27 @@ impl<T: Sync + 'static> LocalKey<T> {
         self.with(|value| *value)
     }
 
+    /// Returns a copy of the innermost value that is bound to this key in a task.
+    ///
+    /// # Safety
+    /// T5: the task has not ended, and it does not run on another thread.
+    pub(crate) unsafe fn bound_in(&'static self, task: &Header) -> Option<T>
+    where
+        T: Copy,
+    {
+        self.find_in(task.bindings.get()).copied()
+    }
+
     fn find(&'static self) -> Option<&'static T> {
+        self.find_in(current::bindings_now())
+    }
+
+    fn find_in(&'static self, bindings: *const ()) -> Option<&'static T> {
         let key = ptr::from_ref(self).cast::<()>();
-        let mut at = current::bindings_now().cast::<Binding>();
+        let mut at = bindings.cast::<Binding>();
         // SAFETY: T5: bindings are on the stacks of frames that are open around the running code,
         // or around the scope of its task. All of them outlive the running code. The reference
-        // leaves this module only inside `with`.
+        // leaves this module only inside `with`, and as a copy.
         while let Some(binding) = unsafe { at.as_ref() } {
             if binding.key == key {
                 // SAFETY: T5: the key's identity determines the value's type.

@@ -55,14 +55,14 @@ pub use switch_hook::{Leave, SwitchHook, SwitchHookTaken, set_switch_hook};
 pub(crate) use busy::{Board, SeenTask, label, label_root, note, note_again, note_none, noted};
 pub(crate) use current::{
     BUDGET, answer, begin_wait, begin_wait_in_place, bindings_now, cancelled, cancelled_by_now,
-    cancelled_wait, current_header, current_identity, current_node, is_unwinding,
-    look_at_the_clock, nearest_deadline, number_of, reach, request_number, set_node, spend_budget,
-    spend_budget_of,
+    cancelled_wait, current_header, current_identity, current_node, is_unwinding, keeping_answers,
+    look_at_the_clock, nearest_deadline, reach, request_number, set_node, spend_budget,
+    spend_budget_of, task_of, unwind_by_force,
 };
 pub(crate) use describe::describe_overflows;
 pub(crate) use header::{
     DONE, Extra, Header, Running, StartedEntry, TAKEN, TaskFiber, Upcalls, VTable,
 };
-pub(crate) use panics::{PASSED_ON, install_hook, located, split, text_of};
+pub(crate) use panics::{PASSED_ON, Thrown, install_hook, located, split, text_of, unsplit};
 pub(crate) use result::{Body, Failure, TaskBox, drop_quietly, dropped};
 pub(crate) use switch_hook::{Kept, hear_of_hook, inherit, is_hooked};

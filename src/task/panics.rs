@@ -1,8 +1,9 @@
 //! Reports of panics in tasks.
 //!
 //! A panic hook is installed at the first run. It prints a line that names the task, and calls the
-//! previous hook. It also notes where the panic happened. The payload does not contain the place,
-//! but a task's scope reports it when it passes the panic on.
+//! previous hook, except in a simulation that is silent. It also notes where the panic happened.
+//! The payload does not contain the place, but a task's scope reports it when it passes the panic
+//! on.
 //!
 //! ```text
 //!   in the task, as it panics        where the unwinding ends            where the payload is read
@@ -17,12 +18,13 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::fmt;
 use std::panic::{self, PanicHookInfo};
 use std::sync::Once;
 use std::thread;
 
 use super::current::{TaskId, current_header};
-use crate::base::report;
+use crate::base::{report, simulated};
 
 /// The beginning of a scope's message when it passes on a task's panic. The hook then does not name
 /// the scope's own task.
@@ -42,10 +44,22 @@ thread_local! {
     static NOTES: RefCell<Vec<PanicNote>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A payload, together with the place where it was thrown.
+/// Where a payload was thrown, and by which task.
+pub(crate) struct Thrown {
+    pub(crate) place: String,
+    task: String,
+}
+
+impl fmt::Display for Thrown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}, in {}", self.place, self.task)
+    }
+}
+
+/// A payload, together with what is known of its panic.
 struct Located {
     payload: Box<dyn Any + Send>,
-    place: String,
+    thrown: Thrown,
 }
 
 /// Installs the hook, once for the process.
@@ -58,18 +72,23 @@ pub(crate) fn install_hook() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
+            note(info);
+            if simulated::is_silent() {
+                // The run has failed already, and this is only how its tasks end, or it is
+                // repeated.
+                return;
+            }
             announce(info);
             previous(info);
         }));
     });
 }
 
-/// Names the panicking task, if the code runs in one.
-fn announce(info: &PanicHookInfo<'_>) {
+/// Notes where the code panics, if it runs in a task.
+fn note(info: &PanicHookInfo<'_>) {
     let Some(header) = current_header() else { return };
-    let text = info.payload_as_str();
     if let Some(place) = info.location() {
-        let (text, place) = (text.map(String::from), place.to_string());
+        let (text, place) = (info.payload_as_str().map(String::from), place.to_string());
         let note = PanicNote { task: TaskId::of(header), text, place };
         // Nothing is noted while the thread's locals are being destroyed, nor in a panic inside
         // this function.
@@ -82,7 +101,12 @@ fn announce(info: &PanicHookInfo<'_>) {
             notes.push(note);
         });
     }
-    if !text.is_some_and(|text| text.starts_with(PASSED_ON)) {
+}
+
+/// Names the panicking task, if the code runs in one.
+fn announce(info: &PanicHookInfo<'_>) {
+    let Some(header) = current_header() else { return };
+    if !info.payload_as_str().is_some_and(|text| text.starts_with(PASSED_ON)) {
         report::say(format!("ecru: {} panics:", header.description()));
     }
 }
@@ -91,7 +115,8 @@ fn announce(info: &PanicHookInfo<'_>) {
 /// noted, if any.
 #[cold]
 pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
-    let Some(task) = current_header().map(TaskId::of) else { return payload };
+    let Some(header) = current_header() else { return payload };
+    let task = TaskId::of(header);
     let note = NOTES.try_with(|notes| {
         let mut notes = notes.try_borrow_mut().ok()?;
         let place = notes.iter().position(|note| note.task == task)?;
@@ -99,19 +124,25 @@ pub(crate) fn located(payload: Box<dyn Any + Send>) -> Box<dyn Any + Send> {
     });
     match note {
         Ok(Some(PanicNote { text, place, .. })) if text.as_deref() == text_of(&*payload) => {
-            Box::new(Located { payload, place })
+            Box::new(Located { payload, thrown: Thrown { place, task: header.description() } })
         }
         _ => payload,
     }
 }
 
-/// Returns the payload as it was thrown, and the place where it was thrown, if known.
+/// Returns the payload as it was thrown, and where that was, if known.
 #[cold]
-pub(crate) fn split(payload: Box<dyn Any + Send>) -> (Box<dyn Any + Send>, Option<String>) {
+pub(crate) fn split(payload: Box<dyn Any + Send>) -> (Box<dyn Any + Send>, Option<Thrown>) {
     match payload.downcast::<Located>() {
-        Ok(located) => (located.payload, Some(located.place)),
+        Ok(located) => (located.payload, Some(located.thrown)),
         Err(payload) => (payload, None),
     }
+}
+
+/// Undoes [`split`].
+#[cold]
+pub(crate) fn unsplit(payload: Box<dyn Any + Send>, thrown: Thrown) -> Box<dyn Any + Send> {
+    Box::new(Located { payload, thrown })
 }
 
 /// Returns the text of a panic, if it has one.

@@ -5,14 +5,14 @@ mod timer;
 
 use std::time::{Duration, Instant};
 
-use crate::base::clock;
+use crate::base::{clock, simulated};
 use crate::park::{self, Mode, Outcome, Wait, What};
 use crate::task::{self, Cancelled};
 
 pub use interval::{Interval, interval};
 pub use timer::{Timer, TimerStartError, TimerState};
 
-/// Returns the current time.
+/// Returns the current time. In a [simulation](crate::sim), it is the virtual time.
 ///
 /// # Examples
 /// ```
@@ -122,7 +122,28 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 #[inline(always)] // see `sched::try_yield`
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
+    if park::is_unrestricted() { yield_once() } else { yield_in_simulation() }
+}
+
+/// Yields in a simulation. Inside `no_suspend` the call is refused.
+#[cold]
+#[track_caller]
+fn yield_in_simulation() -> Result<(), Cancelled> {
     park::refuse_if_no_suspend();
+    yield_once()?;
+    // Without this, a task that yields for ever under fresh shields would not end with its run.
+    task::unwind_by_force();
+    // If the task's host has crashed, the turn that has just begun has cancelled the shield around
+    // this call.
+    match task::cancelled().filter(|_| simulated::is_cut_off()) {
+        Some(cancelled) => Err(task::answer(cancelled)),
+        None => Ok(()),
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn yield_once() -> Result<(), Cancelled> {
     if let Some(cancelled) = task::cancelled_by_now() {
         return Err(task::answer(cancelled));
     }

@@ -7,12 +7,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod coroutines;
+mod forced_ends;
 mod lent_yielders;
-mod placement_and_when;
+mod placement;
 mod requests;
 mod scoped_coroutines;
 mod scopes_and_runs;
 mod second_round;
+mod simulation;
+mod spawn_when;
 mod strangers;
 mod turns;
 mod unwinding;

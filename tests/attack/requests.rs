@@ -95,12 +95,15 @@ fn a_shield_that_runs_out_lets_the_request_through_to_what_hangs_below() {
                     let children: Vec<_> = (0..4)
                         .map(|_| s.spawn(|| ecru::timeout(HOUR, || ecru::sleep(HOUR))))
                         .collect();
-                    ecru::shield(|| {
-                        children.iter().map(|child| child.join().unwrap()).collect::<Vec<_>>()
-                    })
+                    ecru::shield(|| children.iter().map(|child| child.join()).collect::<Vec<_>>())
                 })
             });
-            assert!(children.iter().all(|child| matches!(child, Ok(Err(_)))));
+            // On a slow machine, the shield may run out before some of the children have begun.
+            assert!(
+                children
+                    .iter()
+                    .all(|child| matches!(child, Ok(Ok(Err(_))) | Err(JoinError::Cancelled)))
+            );
         });
     });
 }

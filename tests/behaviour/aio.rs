@@ -5,14 +5,14 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ecru::net::{TcpListener, TcpStream, UdpSocket};
 use ecru::process::Command;
 use ecru::sync::Notify;
 use ecru::{channel, sleep};
 
-use crate::support::{each_run, everywhere, ms};
+use crate::support::{each_run, everywhere, ms, now, since};
 
 /// Repeats an attempt that a busy machine may delay, until it is in time once. It must never be
 /// early.
@@ -22,9 +22,9 @@ fn in_time_once(attempt: impl Fn() -> bool) {
 
 /// Returns how long `body` took, which must not be less than `least`.
 fn taken(least: Duration, body: impl FnOnce()) -> Duration {
-    let start = Instant::now();
+    let start = now();
     body();
-    let taken = start.elapsed();
+    let taken = since(start);
     assert!(taken >= least, "early: {taken:?} instead of {least:?}");
     taken
 }
@@ -44,12 +44,12 @@ fn aio_01_sleep() {
 fn aio_02_sleeps_at_the_same_time() {
     each_run(|| {
         in_time_once(|| {
-            let start = Instant::now();
+            let start = now();
             let [short, long] = ecru::scope(|s| {
                 let both = [10, 20].map(|time| {
                     s.spawn(move || {
                         sleep(ms(time)).unwrap();
-                        start.elapsed()
+                        since(start)
                     })
                 });
                 both.map(|one| one.join().unwrap())

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::Instant;
 
 use ecru::channel::{self, Receiver};
 use ecru::time::{Timer, interval};
 use ecru::{Source, source};
 
-use crate::support::{HOUR, Watchdog, each_run, forever, ms, quiet_panic, run_on, settle, until};
+use crate::support::{
+    HOUR, Watchdog, each_run, forever, ms, now, quiet_panic, run_on, settle, until,
+};
 
 /// Returns a counter, and a callback that increments it.
 fn counter() -> (Arc<AtomicUsize>, impl Clone + Fn()) {
@@ -322,7 +323,7 @@ fn callback_11_withdrawn_against_ringing() {
 fn callback_12_times() {
     let _watchdog = Watchdog::new();
     let (tell, told) = mpsc::channel();
-    let start = Instant::now();
+    let start = now();
     let timer = Timer::new(ms(6));
     let (calls, call) = counter();
     drop(timer.clone().on_ready(move |_| call()));
@@ -331,9 +332,9 @@ fn callback_12_times() {
     ticks.try_take().unwrap();
     let (one, two, three) = (tell.clone(), tell.clone(), tell);
     let subscriptions = [
-        timer.on_ready(move |_| one.send((6, Instant::now())).unwrap()),
-        channel::after(ms(3)).on_ready(move |_| two.send((3, Instant::now())).unwrap()),
-        ticks.on_ready(move |_| three.send((1, Instant::now())).unwrap()),
+        timer.on_ready(move |_| one.send((6, now())).unwrap()),
+        channel::after(ms(3)).on_ready(move |_| two.send((3, now())).unwrap()),
+        ticks.on_ready(move |_| three.send((1, now())).unwrap()),
     ];
     let (other, call) = counter();
     let never = channel::after(HOUR).on_ready(move |_| call());

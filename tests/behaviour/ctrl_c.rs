@@ -24,19 +24,28 @@ fn say(text: &str) {
     out.flush().unwrap();
 }
 
-/// A child process, which is killed if the test fails.
+/// A child process, which is killed if the test fails or hangs.
 struct Child {
     process: std::process::Child,
     out: BufReader<ChildStdout>,
+    _watchdog: Watchdog,
+}
+
+/// Calls `body` if this is the process of its own that the test has started. Otherwise starts that
+/// process.
+#[track_caller]
+fn apart(test: &str, body: impl FnOnce()) -> Option<Child> {
+    if is_child(test) {
+        body();
+        return None;
+    }
+    let _watchdog = Watchdog::new();
+    let mut process = start_again(test).stdout(Stdio::piped()).spawn().unwrap();
+    let out = BufReader::new(process.stdout.take().unwrap());
+    Some(Child { process, out, _watchdog })
 }
 
 impl Child {
-    fn start(test: &str) -> Child {
-        let mut process = start_again(test).stdout(Stdio::piped()).spawn().unwrap();
-        let out = BufReader::new(process.stdout.take().unwrap());
-        Child { process, out }
-    }
-
     /// Reads until the child prints the text.
     #[track_caller]
     fn hear(&mut self, text: &str) {
@@ -78,8 +87,7 @@ impl Drop for Child {
 /// - then: all of them are cancelled with the reason `Shutdown`, and `run` returns
 #[test]
 fn run_33_ctrl_c_cancels_the_run() {
-    const NAME: &str = "ctrl_c::run_33_ctrl_c_cancels_the_run";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_33_ctrl_c_cancels_the_run", || {
         for workers in [1, 2] {
             static BEGUN: AtomicUsize = AtomicUsize::new(0);
             BEGUN.store(0, SeqCst);
@@ -100,10 +108,9 @@ fn run_33_ctrl_c_cancels_the_run() {
                 say(&format!("{reasons:?} {of_run:?}"));
             });
         }
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     for _ in 0..2 {
         child.hear("waits");
         child.press_ctrl_c();
@@ -117,18 +124,16 @@ fn run_33_ctrl_c_cancels_the_run() {
 /// - then: the task sees the request
 #[test]
 fn run_34_ctrl_c_reaches_a_busy_run() {
-    const NAME: &str = "ctrl_c::run_34_ctrl_c_reaches_a_busy_run";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_34_ctrl_c_reaches_a_busy_run", || {
         listening(1).run(|| {
             say("computes");
             while !ecru::is_cancelled() {
                 std::hint::spin_loop();
             }
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("computes");
     child.press_ctrl_c();
     assert_eq!(child.end(), Ok(0));
@@ -139,18 +144,16 @@ fn run_34_ctrl_c_reaches_a_busy_run() {
 /// - then: the process ends by the signal
 #[test]
 fn run_35_second_ctrl_c_kills() {
-    const NAME: &str = "ctrl_c::run_35_second_ctrl_c_kills";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_35_second_ctrl_c_kills", || {
         listening(2).run(|| {
             say("waits");
             forever();
             say("goes on");
             ecru::shield(forever);
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("waits");
     child.press_ctrl_c();
     child.hear("goes on");
@@ -163,18 +166,16 @@ fn run_35_second_ctrl_c_kills() {
 /// - then: the process ends by the signal, as before the runs
 #[test]
 fn run_36_ctrl_c_is_given_back() {
-    const NAME: &str = "ctrl_c::run_36_ctrl_c_is_given_back";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_36_ctrl_c_is_given_back", || {
         let runtime = listening(1);
         for _ in 0..3 {
             runtime.run(|| ());
         }
         say("is over");
         thread::sleep(ms(10_000));
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("is over");
     child.press_ctrl_c();
     assert_eq!(child.end(), Err(libc::SIGINT));
@@ -185,16 +186,14 @@ fn run_36_ctrl_c_is_given_back() {
 /// - then: the process ends by the signal
 #[test]
 fn run_37_ctrl_c_is_left_alone() {
-    const NAME: &str = "ctrl_c::run_37_ctrl_c_is_left_alone";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_37_ctrl_c_is_left_alone", || {
         ecru::run(|| {
             say("waits");
             forever();
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("waits");
     child.press_ctrl_c();
     assert_eq!(child.end(), Err(libc::SIGINT));
@@ -205,8 +204,7 @@ fn run_37_ctrl_c_is_left_alone() {
 /// - then: the two are cancelled, and the other one continues
 #[test]
 fn run_38_ctrl_c_cancels_every_run() {
-    const NAME: &str = "ctrl_c::run_38_ctrl_c_cancels_every_run";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_38_ctrl_c_cancels_every_run", || {
         let waiting = AtomicUsize::new(0);
         thread::scope(|threads| {
             for _ in 0..2 {
@@ -223,10 +221,9 @@ fn run_38_ctrl_c_cancels_every_run() {
                 assert!(ecru::sleep(ms(100)).is_ok());
             });
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("both wait");
     child.press_ctrl_c();
     assert_eq!(child.end(), Ok(0));
@@ -243,8 +240,7 @@ extern "C" fn note(_: i32) {
 /// - then: the run is cancelled and the function is called; then it is called again
 #[test]
 fn run_39_ctrl_c_chains() {
-    const NAME: &str = "ctrl_c::run_39_ctrl_c_chains";
-    if is_child(NAME) {
+    let Some(child) = apart("ctrl_c::run_39_ctrl_c_chains", || {
         // SAFETY: the function only writes to an atomic.
         unsafe { libc::signal(libc::SIGINT, note as extern "C" fn(i32) as usize) };
         listening(1).run(|| {
@@ -256,10 +252,10 @@ fn run_39_ctrl_c_chains() {
         // SAFETY: as above.
         unsafe { libc::raise(libc::SIGINT) };
         assert!(CALLED.load(SeqCst));
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    assert_eq!(Child::start(NAME).end(), Ok(0));
+    };
+    assert_eq!(child.end(), Ok(0));
 }
 
 /// - given: a function that is installed for SIGINT during a run with the setting, and calls the
@@ -269,8 +265,7 @@ fn run_39_ctrl_c_chains() {
 ///   in the second run; the process does not end, and no handler calls itself in a cycle
 #[test]
 fn run_42_ctrl_c_is_passed_on() {
-    const NAME: &str = "ctrl_c::run_42_ctrl_c_is_passed_on";
-    if is_child(NAME) {
+    let Some(child) = apart("ctrl_c::run_42_ctrl_c_is_passed_on", || {
         let press = || {
             // SAFETY: this sends a signal to the calling thread.
             unsafe { libc::raise(libc::SIGINT) };
@@ -291,10 +286,10 @@ fn run_42_ctrl_c_is_passed_on() {
         });
         press();
         press();
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    assert_eq!(Child::start(NAME).end(), Ok(0));
+    };
+    assert_eq!(child.end(), Ok(0));
 }
 
 static BEFORE: AtomicUsize = AtomicUsize::new(0);
@@ -314,8 +309,7 @@ extern "C" fn pass_on(signal: i32) {
 ///   process
 #[test]
 fn run_43_terminate_cancels_the_run() {
-    const NAME: &str = "ctrl_c::run_43_terminate_cancels_the_run";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_43_terminate_cancels_the_run", || {
         let both =
             Runtime::builder().cancel_on_ctrl_c(true).cancel_on_terminate(true).build().unwrap();
         for _ in 0..2 {
@@ -332,10 +326,9 @@ fn run_43_terminate_cancels_the_run() {
             say("goes on");
             ecru::shield(forever);
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     for signal in [libc::SIGTERM, libc::SIGINT] {
         child.hear("waits");
         child.send(signal);
@@ -353,16 +346,14 @@ fn run_43_terminate_cancels_the_run() {
 /// - then: the process ends by the signal
 #[test]
 fn run_44_terminate_is_left_alone() {
-    const NAME: &str = "ctrl_c::run_44_terminate_is_left_alone";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_44_terminate_is_left_alone", || {
         listening(1).run(|| {
             say("waits");
             forever();
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("waits");
     child.send(libc::SIGTERM);
     assert_eq!(child.end(), Err(libc::SIGTERM));
@@ -373,8 +364,7 @@ fn run_44_terminate_is_left_alone() {
 /// - then: the run is cancelled
 #[test]
 fn run_74_ctrl_c_beside_a_blocked_callback() {
-    const NAME: &str = "ctrl_c::run_74_ctrl_c_beside_a_blocked_callback";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_74_ctrl_c_beside_a_blocked_callback", || {
         listening(1).run(|| {
             let block = |_| {
                 say("blocks");
@@ -385,23 +375,22 @@ fn run_74_ctrl_c_beside_a_blocked_callback() {
             let reason = forever().reason();
             say(&format!("{reason:?}"));
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("blocks");
     child.press_ctrl_c();
     child.hear("Shutdown");
     assert_eq!(child.end(), Ok(0));
 }
 
-/// - given: a run with `cancel_on_ctrl_c(true)`, and a hook in it that blocks after the first SIGINT
+/// - given: a run with `cancel_on_ctrl_c(true)`, and a hook in it that blocks after the first
+///   SIGINT
 /// - when: a second SIGINT comes
 /// - then: the process ends by the signal
 #[test]
 fn run_75_second_ctrl_c_beside_a_blocked_hook() {
-    const NAME: &str = "ctrl_c::run_75_second_ctrl_c_beside_a_blocked_hook";
-    if is_child(NAME) {
+    let Some(mut child) = apart("ctrl_c::run_75_second_ctrl_c_beside_a_blocked_hook", || {
         listening(1).run(|| {
             let block = || {
                 say("blocks");
@@ -412,10 +401,9 @@ fn run_75_second_ctrl_c_beside_a_blocked_hook() {
                 forever();
             });
         });
+    }) else {
         return;
-    }
-    let _watchdog = Watchdog::new();
-    let mut child = Child::start(NAME);
+    };
     child.hear("waits");
     child.press_ctrl_c();
     child.hear("blocks");

@@ -91,6 +91,40 @@ fn coroutine_40_kept_in_a_thread_local_and_resumed() {
     });
 }
 
+/// - given: a coroutine in a thread-local that was used before the thread's first coroutine, which
+///   has not been resumed
+/// - when: the thread ends, and the destructor of the thread-local resumes the coroutine
+/// - then: it runs, but `suspend` panics
+#[test]
+#[cfg(not(ecru_baton))] // as above
+fn coroutine_42_started_while_the_thread_ends() {
+    /// Resumes at the thread's end.
+    struct Starts(RefCell<Vec<Plain>>);
+    impl Drop for Starts {
+        fn drop(&mut self) {
+            let [returns, suspends] = self.0.take().try_into().unwrap();
+            assert_eq!(Plain::resume(&returns, ()), CoroutineState::Complete(()));
+            let text = panic_text(|| Plain::resume(&suspends, ()));
+            assert!(text.contains("thread ends"), "{text}");
+            SEEN.lock().unwrap().push("refused");
+        }
+    }
+    alone("ending_thread::coroutine_42_started_while_the_thread_ends", || {
+        thread_local! {
+            static KEPT: Starts = const { Starts(RefCell::new(Vec::new())) };
+        }
+        let keep = || {
+            KEPT.with(|kept| assert!(kept.0.borrow().is_empty()));
+            let returns = Plain::new(|_, ()| SEEN.lock().unwrap().push("ran"));
+            let suspends = Plain::new(|yielder, ()| yielder.suspend(()));
+            KEPT.with(|kept| kept.0.borrow_mut().extend([returns, suspends]));
+        };
+        thread::spawn(keep).join().unwrap();
+        assert_eq!(*SEEN.lock().unwrap(), ["ran", "refused"]);
+        assert_eq!(leaked_stacks(), 0);
+    });
+}
+
 /// - given: a thread that has used coroutines and ends
 /// - when: the destructor of a thread-local makes coroutines, resumes them and drops one half-way
 /// - then: they run as usual, and the dropped one is unwound

@@ -10,14 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
-use std::time::Instant;
 
 use ecru::channel;
 use ecru::source::SourceFuture;
 use ecru::time::Timer;
 use ecru::{Source, block_on, source};
 
-use crate::support::{Counted, HOUR, Watchdog, each_run, ms, run_on, settle, until};
+use crate::support::{Counted, HOUR, Watchdog, each_run, ms, now, run_on, settle, since, until};
 
 /// A waker that counts its calls.
 #[derive(Default)]
@@ -198,9 +197,9 @@ fn future_08_filter_asks_in_poll() {
                 sender.send(1).unwrap();
                 sender.send(2).unwrap();
             });
-            let before = Instant::now();
+            let before = now();
             while receiver.is_empty() && capacity > 0 {
-                assert!(before.elapsed() < HOUR);
+                assert!(since(before) < HOUR);
             }
             // It is woken to look, and refuses.
             while asked.load(SeqCst) == 0 {
@@ -283,7 +282,7 @@ fn future_11_times() {
     // late. Then the test tries once more.
     let (mut after, mut timer, start, woken) = loop {
         let woken = Arc::new(Woken::default());
-        let start = Instant::now();
+        let start = now();
         let timer = Timer::new(ms(2));
         timer.start().unwrap();
         let mut after = channel::after(ms(2)).to_future();
@@ -291,14 +290,14 @@ fn future_11_times() {
         if poll(&mut after, &woken).is_pending() && poll(&mut timer, &woken).is_pending() {
             break (after, timer, start, woken);
         }
-        assert!(start.elapsed() >= ms(2), "ready before its time");
+        assert!(since(start) >= ms(2), "ready before its time");
     };
     let mut far = channel::after(HOUR).to_future();
     assert!(poll(&mut far, &woken).is_pending());
     while woken.times() < 2 {
         thread::yield_now();
     }
-    assert!(start.elapsed() >= ms(2));
+    assert!(since(start) >= ms(2));
     assert!(poll(&mut after, &woken).is_ready());
     assert_eq!(poll(&mut timer, &woken), Poll::Ready(true));
     drop(far);
@@ -401,9 +400,9 @@ fn future_15_block_on_a_thread() {
         s.spawn(move || sender.send(7).unwrap());
         assert_eq!(block_on(receiver.to_future()), Ok(Ok(7)));
     });
-    let start = Instant::now();
+    let start = now();
     let late = ecru::timeout(ms(2), || block_on(std::future::pending::<()>()));
-    assert!(late.is_err() && start.elapsed() >= ms(2));
+    assert!(late.is_err() && since(start) >= ms(2));
 }
 
 /// - given: a waker of `block_on`

@@ -5,14 +5,13 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Instant;
 
 use ecru::net::{TcpListener, TcpStream};
 use ecru::{CancelReason, Runtime, RuntimeHandle};
 
 use crate::support::{
-    Counted, Watchdog, each_run, forever, ms, panic_text, payload_of, quiet_panic, run_on, settle,
-    until,
+    Counted, Watchdog, each_run, forever, ms, now, panic_text, payload_of, quiet_panic, run_on,
+    settle, since, until,
 };
 
 fn runtime(workers: usize) -> Runtime {
@@ -100,6 +99,21 @@ fn run_04_inside_a_task_panics() {
         assert!(text.contains("called from inside a task"), "{text}");
         assert!(ecru::checkpoint().is_ok());
     });
+}
+
+/// - given: a `no_suspend` section on a plain thread
+/// - when: it calls `ecru::run`, or runs a runtime
+/// - then: it panics, naming `no_suspend`, because a run waits for its tasks
+#[test]
+fn run_77_inside_no_suspend_panics() {
+    let _watchdog = Watchdog::new();
+    let other = runtime(1);
+    let runs: [&dyn Fn(); 2] = [&|| ecru::run(|| ()), &|| other.run(|| ())];
+    for run in runs {
+        let text = panic_text(|| ecru::no_suspend(run));
+        assert!(text.contains("no_suspend"), "{text}");
+        run();
+    }
 }
 
 /// - given: several threads
@@ -336,9 +350,9 @@ fn run_15_spawn_needs_a_runtime() {
 #[test]
 fn run_16_waits_need_none() {
     let _watchdog = Watchdog::new();
-    let before = Instant::now();
+    let before = now();
     ecru::sleep(ms(2)).unwrap();
-    assert!(before.elapsed() >= ms(2));
+    assert!(since(before) >= ms(2));
     ecru::yield_now().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -2,7 +2,8 @@
 
 use crate::streams::{assert_cancelled, listen, loud};
 use crate::support::{
-    HOUR, alone, begin, each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until,
+    HOUR, alone, begin, each_run, forever, ms, now, panic_text, quiet_panic, run_on, settle, since,
+    until,
 };
 use ecru::channel;
 use ecru::net::{Shutdown, TcpStream, UnixListener, UnixStream};
@@ -14,7 +15,6 @@ use std::os::linux::net::SocketAddrExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::Instant;
 
 /// Serves a connection by echoing.
 fn echo(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
@@ -329,10 +329,10 @@ fn serve_07_grace() {
             });
             let mut client = TcpStream::connect(address).unwrap();
             client.read_exact(&mut [0]).unwrap();
-            let start = Instant::now();
+            let start = now();
             stop.send(()).unwrap();
             server.join().unwrap().unwrap();
-            assert!((grace..HOUR / 100).contains(&start.elapsed()));
+            assert!((grace..HOUR / 100).contains(&since(start)));
         });
         assert!(cancelled.load(SeqCst));
     });

@@ -6,9 +6,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::thread;
 
 pub(crate) use crate::common::{
-    HOUR, OnDrop, ProcessorClock, Watchdog, alone, alone_with, begin, each_run, forever, ms,
-    panic_text, payload_of, quiet_panic, run_on, run_placed, settle, start_again, text_of, until,
+    HOUR, OnDrop, ProcessorClock, Watchdog, alone, alone_with, begin, forever, ms, panic_text,
+    payload_of, quiet_panic, settle, since, start_again, text_of, until,
 };
+pub(crate) use crate::simulated::{each_run, run_on, run_placed};
+pub(crate) use ecru::time::now;
 
 /// Counts its drops.
 pub(crate) struct Counted<'c>(pub(crate) &'c std::sync::atomic::AtomicUsize);
@@ -50,8 +52,11 @@ pub(crate) enum Side {
 
 /// Runs `body` in tasks with one worker and with two, and on plain threads.
 #[track_caller]
-pub(crate) fn everywhere(body: impl Fn(Side)) {
+pub(crate) fn everywhere(body: impl Fn(Side) + Sync) {
     each_run(|| body(Side::Task));
+    if crate::simulated::is_on() {
+        return;
+    }
     let _watchdog = Watchdog::new();
     body(Side::Thread);
 }

@@ -1,12 +1,14 @@
 //! `unblock`, beyond its rows in `doc/behaviour/task.md`.
 
 use crate::streams::{loud, pair};
-use crate::support::{HOUR, each_run, ms, panic_text, quiet_panic, run_on, settle, until};
+use crate::support::{
+    HOUR, each_run, ms, now, panic_text, quiet_panic, run_on, settle, since, until,
+};
 use std::io::{Read, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn unblock_borrows_and_returns_what_it_borrowed() {
@@ -20,6 +22,22 @@ fn unblock_borrows_and_returns_what_it_borrowed() {
         });
         last.push('c');
         assert_eq!(words, ["a", "bc"]);
+    });
+}
+
+/// In optimized builds, the locals of the closure lay in the frame of the task.
+#[test]
+fn unblock_gives_a_closure_the_stack_of_a_thread() {
+    run_on(1, || {
+        ecru::scope(|s| {
+            s.builder().stack_size(64 << 10).spawn(|| {
+                let sum = ecru::unblock(|| {
+                    let large = std::hint::black_box([1_u8; 256 << 10]);
+                    large.iter().map(|byte| u32::from(*byte)).sum::<u32>()
+                });
+                assert_eq!(sum, 256 << 10);
+            });
+        });
     });
 }
 
@@ -99,9 +117,9 @@ fn unblock_is_awaited_although_its_task_is_cancelled() {
                 ecru::unblock(|| {
                     inside.store(true, SeqCst);
                     // Only a closure that checks notices the cancellation.
-                    let start = Instant::now();
+                    let start = now();
                     while !ecru::is_cancelled() {
-                        assert!(start.elapsed() < Duration::from_secs(30), "never heard of it");
+                        assert!(since(start) < Duration::from_secs(30), "never heard of it");
                         thread::yield_now();
                     }
                     assert!(ecru::checkpoint().is_err());
@@ -120,17 +138,17 @@ fn unblock_is_awaited_although_its_task_is_cancelled() {
 #[test]
 fn unblock_hears_of_every_kind_of_cancellation() {
     fn wait_until_cancelled() {
-        let start = Instant::now();
+        let start = now();
         while !ecru::is_cancelled() {
-            assert!(start.elapsed() < Duration::from_secs(30), "never heard of it");
+            assert!(since(start) < Duration::from_secs(30), "never heard of it");
             thread::yield_now();
         }
     }
     each_run(|| {
         // A limit around it.
-        let start = Instant::now();
+        let start = now();
         let _ = ecru::timeout(ms(5), || ecru::unblock(wait_until_cancelled));
-        assert!(start.elapsed() >= ms(5));
+        assert!(since(start) >= ms(5));
         // A limit around the scope of its task.
         let _ = ecru::timeout(ms(5), || {
             ecru::scope(|s| drop(s.spawn(|| ecru::unblock(wait_until_cancelled))));
@@ -179,12 +197,12 @@ fn unblock_may_wait_inside() {
             byte[0]
         });
         assert_eq!(value, b'x');
-        let start = Instant::now();
+        let start = now();
         let result = ecru::timeout(ms(5), || ecru::unblock(|| (&client).read(&mut [0])));
         assert!(result.is_err(), "{result:?}");
         let result = ecru::timeout(ms(5), || ecru::unblock(|| ecru::sleep(HOUR)));
         assert!(result.is_err());
-        assert!(start.elapsed() < HOUR / 100);
+        assert!(since(start) < HOUR / 100);
     });
 }
 

@@ -1,14 +1,15 @@
 //! Rows of `doc/behaviour/unix.md`.
 
 use crate::streams::{assert_cancelled, byte_at};
-use crate::support::{HOUR, begin, each_run, everywhere, ms};
+use crate::support::{HOUR, begin, each_run, everywhere, ms, now, since, until};
+use ecru::RuntimeHandle;
+use ecru::diag::TaskInfo;
 use ecru::net::{Shutdown, UnixDatagram, UnixListener, UnixStream};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::Instant;
 
 /// Returns a number that no other test of this machine uses at the same time.
 fn unique() -> String {
@@ -315,10 +316,10 @@ fn unix_09_full_receiver_and_a_limit() {
         sender.set_write_timeout(Some(limit)).unwrap();
         let mut sent = 0;
         let (error, waited) = loop {
-            let start = Instant::now();
+            let start = now();
             match sender.send_to_addr(b"x", &address) {
                 Ok(_) => sent += 1,
-                Err(error) => break (error, start.elapsed()),
+                Err(error) => break (error, since(start)),
             }
         };
         assert_eq!(error.kind(), ErrorKind::TimedOut);
@@ -405,10 +406,10 @@ fn unix_11_timeouts_and_options() {
         let limit = ms(4);
         stream.set_read_timeout(Some(limit)).unwrap();
         datagram.try_clone().unwrap().set_read_timeout(Some(limit)).unwrap();
-        let start = Instant::now();
+        let start = now();
         assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
         assert_eq!(datagram.recv(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
-        assert!((limit * 2..HOUR / 100).contains(&start.elapsed()));
+        assert!((limit * 2..HOUR / 100).contains(&since(start)));
         assert_eq!(datagram.read_timeout().unwrap(), Some(limit));
         assert!(stream.take_error().unwrap().is_none());
         stream.try_clone().unwrap().set_nonblocking(true).unwrap();
@@ -437,5 +438,34 @@ fn unix_12_from_std() {
         let listener = std::os::unix::net::UnixListener::bind_addr(&abstract_address()).unwrap();
         let listener = UnixListener::try_from(listener).unwrap();
         std::os::unix::net::UnixListener::try_from(listener).unwrap();
+    });
+}
+
+/// - given: a connect to a listener whose queue is full, and a datagram to a full receiver
+/// - when: a dump is made
+/// - then: each of the two waits names what it waits for and its socket
+#[test]
+fn unix_13_full_queues_in_a_dump() {
+    each_run(|| {
+        let (address, _listener, _filler) = full_listener();
+        let receiver = UnixDatagram::bind_addr(&abstract_address()).unwrap();
+        let (sender, to) = (UnixDatagram::unbound().unwrap(), receiver.local_addr().unwrap());
+        ecru::scope(|s| {
+            s.builder().name("client").spawn_daemon(|| UnixStream::connect_addr(&address).is_ok());
+            s.builder()
+                .name("sender")
+                .spawn_daemon(|| while sender.send_to_addr(b"x", &to).is_ok() {});
+            for (name, what) in
+                [("client", "an answer to the connecting"), ("sender", "room to write to")]
+            {
+                until(|| {
+                    let tree = RuntimeHandle::current().dump();
+                    let waits = tree.tasks().find(|task| task.name() == Some(name));
+                    waits.and_then(TaskInfo::waits_on).is_some_and(|wait| {
+                        wait.fd().is_some() && wait.to_string().starts_with(what)
+                    })
+                });
+            }
+        });
     });
 }

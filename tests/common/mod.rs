@@ -24,6 +24,11 @@ pub(crate) fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)
 }
 
+/// Returns the time that has passed since `start`. In a simulation it is virtual.
+pub(crate) fn since(start: Instant) -> Duration {
+    ecru::time::now() - start
+}
+
 /// Ends the process and names the test, unless it is dropped in time.
 pub(crate) struct Watchdog {
     _in_time: mpsc::Sender<()>,
@@ -136,15 +141,23 @@ pub(crate) fn alone_with(
 /// Lets other tasks run until `condition` holds. It ignores cancellation.
 #[track_caller]
 pub(crate) fn until(mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
+    let start = ecru::time::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE / 2, "what is waited for does not happen");
-        let _ = ecru::yield_now();
+        assert!(since(start) < PATIENCE / 2, "what is waited for does not happen");
+        if ecru::sim::is_simulated() {
+            // Virtual time stands still while a task can run.
+            let _ = ecru::shield(|| ecru::sleep(ms(1)));
+        } else {
+            let _ = ecru::yield_now();
+        }
     }
 }
 
 /// Lets other tasks run for a while, so that tasks that are about to wait do so.
 pub(crate) fn settle() {
+    if ecru::sim::is_simulated() {
+        return ecru::sim::settle();
+    }
     for _ in 0..10 {
         let _ = ecru::yield_now();
     }

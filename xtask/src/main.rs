@@ -4,6 +4,7 @@
 //! check without cases proves nothing.
 
 mod behaviour;
+mod determinism;
 mod drivers;
 mod language;
 mod layers;
@@ -15,6 +16,7 @@ mod public;
 mod rustdoc;
 mod seeds;
 mod steps;
+mod swarm;
 mod syntax;
 mod table;
 mod tree;
@@ -47,9 +49,11 @@ cargo xtask <check>
   loom        the waiting protocols, model-checked
   abort       the tests for programs in which panics abort
   baton       the behaviour tests with each coroutine on a thread of its own
+  determinism a simulation is the same in each build: debug, optimized, with each task on a thread
   asan        tests under AddressSanitizer (needs nightly); names of suites may follow
   drivers     the behaviour tests on each driver, with one worker and with two; the attacks on the second one
   miri        behaviour tests in Rust's interpreter (needs nightly with miri); names of tests may follow
+  swarm       the behaviour tests and others in simulations, with many seeds; --runs N for N simulations
   slopes      instructions per operation against the stored counts; --bless stores today's
 ";
 
@@ -89,7 +93,10 @@ fn main() -> ExitCode {
         ["asan", ref suites @ ..] => vec![("asan", steps::asan(root, suites))],
         ["abort"] => vec![("abort", steps::abort(root))],
         ["baton"] => vec![("baton", steps::baton(root))],
+        ["determinism"] => vec![("determinism", determinism::check(root))],
         ["drivers"] => vec![("drivers", drivers::check(root))],
+        ["swarm"] => vec![("swarm", swarm::check(root, &tree, swarm::USUAL))],
+        ["swarm", "--runs", runs] => vec![("swarm", swarm::check(root, &tree, runs))],
         ["slopes"] => vec![("slopes", steps::slopes(root, false))],
         ["slopes", "--bless"] => vec![("slopes", steps::slopes(root, true))],
         _ => {

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ecru::channel::{Receiver, RecvError, TryRecvError};
 use ecru::source::{self, Source, WaitList};
 
+use crate::pending::any_below;
+
 /// A view of several channels as one, which [`merge`] returns. Like a receiver, it is a [`Source`]
 /// of `Result<T, RecvError>`.
 ///
@@ -68,6 +70,13 @@ impl<T> Merge<T> {
     /// ```
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
+        self.recv_noting(|| ())
+    }
+
+    /// Does the same, and calls `noted` each time between the look at the channels and the wait.
+    #[inline]
+    #[track_caller]
+    fn recv_noting(&self, noted: impl Fn()) -> Result<T, RecvError> {
         ecru::checkpoint()?;
         loop {
             let live = self.among(0, self.receivers.len()).map(|at| {
@@ -80,6 +89,7 @@ impl<T> Merge<T> {
             if live.peek().is_none() {
                 return Err(RecvError::Disconnected);
             }
+            noted();
             match source::race(live).wait()? {
                 (_, Ok(value)) => return Ok(value),
                 (at, Err(_)) => self.retire(at),
@@ -156,7 +166,7 @@ impl<T> Source for Merge<T> {
 
     fn try_take(&self) -> Option<Self::Item> {
         let count = self.receivers.len();
-        let start = if count < 2 { 0 } else { fastrand::usize(..count) };
+        let start = if count < 2 { 0 } else { any_below(count) };
         for at in self.among(start, count).chain(self.among(0, start)) {
             // Only `try_recv` finds a select that waits to send.
             match self.receivers[at].try_recv() {
@@ -225,3 +235,24 @@ impl<T, M: Borrow<Merge<T>>> Iterator for MergeIter<T, M> {
 }
 
 impl<T, M: Borrow<Merge<T>>> FusedIterator for MergeIter<T, M> {}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{RecvError, merge};
+    use crate::from_iter;
+
+    /// Another reader finds the end of the last channels and marks them, after this reader has seen
+    /// that there are channels to wait for.
+    #[test]
+    fn another_reader_retires_the_last_channels_before_the_wait() {
+        for count in 1..4 {
+            let ended = merge((0..count).map(|_| from_iter::<[u8; 0]>([])));
+            let retire_all = || (0..count).for_each(|at| ended.retire(at));
+            // A lost end would be waited for for ever.
+            let received = ecru::timeout(Duration::from_secs(10), || ended.recv_noting(retire_all));
+            assert_eq!(received.expect("it ends at once"), Err(RecvError::Disconnected));
+        }
+    }
+}

@@ -13,6 +13,11 @@ use std::time::Duration;
 use ecru::channel::{Receiver, RecvError, Select, SendError, Sender, TrySendError};
 use ecru::{Cancelled, Source};
 
+/// Returns a number below `bound`, which is not 0. In a simulation, its seed decides.
+pub(crate) fn any_below(bound: usize) -> usize {
+    (ecru::sim::random_u64() % bound as u64) as usize
+}
+
 struct PendingSend<U> {
     to: Sender<U>,
     /// `None` only while it is being sent.
@@ -103,7 +108,7 @@ pub(crate) fn next_event<C: Send, T: Send, U: Send>(
     inputs: &[Receiver<T>],
 ) -> Result<Event<C, T, U>, Cancelled> {
     ecru::checkpoint()?;
-    let first_input = if inputs.len() < 2 { 0 } else { fastrand::usize(..inputs.len()) };
+    let first_input = if inputs.len() < 2 { 0 } else { any_below(inputs.len()) };
     if let Some(event) = event_at_hand(requests, pending, inputs, first_input) {
         return Ok(event);
     }

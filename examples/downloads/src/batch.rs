@@ -64,7 +64,7 @@ impl Batch<'_> {
             io::Result::Ok((records, interrupt.status()))
         })?;
         let figures = Figures {
-            wall: self.started.elapsed(),
+            wall: runtime::now().duration_since(self.started),
             received: progress.received(),
             peak_tasks: progress.peak(),
         };

@@ -24,6 +24,8 @@ mod report;
 mod runtime;
 mod server;
 mod setup;
+#[cfg(test)]
+mod simulation;
 mod sources;
 mod throttle;
 mod turns;
@@ -85,7 +87,7 @@ fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Resu
             "warning: --insecure: no certificate is checked; others can read and change what is sent"
         );
     }
-    std::fs::create_dir_all(&args.output)
+    runtime::fs::create_dir_all(&args.output)
         .with_context(|| format!("cannot make the folder {}", args.output.display()))?;
     let uris = sources.addresses.iter().map(|address| &address.uri);
     let names = fetch::names::assign(uris, args.keep_directories);

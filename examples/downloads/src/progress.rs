@@ -71,7 +71,7 @@ impl Progress {
             files,
             expected,
             show,
-            started: Instant::now(),
+            started: runtime::now(),
             received: AtomicU64::new(0),
             done: AtomicUsize::new(0),
             failed: AtomicUsize::new(0),
@@ -132,7 +132,7 @@ impl Progress {
     fn line(&self) -> String {
         format!(
             "{:.0} s: {} of {} files done, {} failed, {} under way, {}",
-            self.started.elapsed().as_secs_f64(),
+            runtime::now().duration_since(self.started).as_secs_f64(),
             self.done.load(Relaxed),
             self.files,
             self.failed.load(Relaxed),

@@ -2,12 +2,16 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 use std::time::Duration;
 
+pub(crate) use ecru::fs;
 pub(crate) use ecru::net::{TcpListener, TcpStream};
 pub(crate) use ecru::par::map_buffered;
-pub(crate) use ecru::sync::Notify;
-pub(crate) use ecru::{CancelHandle, Cancelled, cancel_scope, is_cancelled, sleep, unblock};
+pub(crate) use ecru::sync::{Notify, OnceLock};
+pub(crate) use ecru::time::now;
+pub(crate) use ecru::{CancelHandle, Cancelled, cancel_scope, is_cancelled, sleep};
 
 /// The pause after a failed accept, which happens while too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
@@ -30,6 +34,34 @@ pub(crate) fn connect(address: SocketAddr, limit: Option<Duration>) -> io::Resul
     match limit {
         Some(limit) => TcpStream::connect_timeout(&address, limit),
         None => TcpStream::connect(address),
+    }
+}
+
+/// Runs a closure that uses files, off the worker. A cancellation does not stop it half-way.
+pub(crate) fn unblock<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    ecru::shield(|| ecru::unblock(body))
+}
+
+/// Whether these are facts of the same file. Simulated files have no inode numbers. A simulation has
+/// one run of the program at a time, so its files are not exchanged.
+pub(crate) fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) || ecru::sim::is_simulated()
+}
+
+/// Renames a file. Fails with `AlreadyExists` if there is a file with the new name.
+pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+    if ecru::sim::is_simulated() {
+        if fs::symlink_metadata(to).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        return fs::rename(from, to);
+    }
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Some file systems do not support this. The check before the download then has to suffice.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => fs::rename(from, to),
+        renamed => Ok(renamed?),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Throttle {
 impl Throttle {
     /// Creates a throttle for `rate` bytes per second, which must not be 0.
     pub(crate) fn new(rate: u64) -> Self {
-        Self { rate, paid: Mutex::new(Instant::now()) }
+        Self { rate, paid: Mutex::new(runtime::now()) }
     }
 
     /// Waits until up to `wanted` bytes may be read, and returns how many.
@@ -27,8 +27,8 @@ impl Throttle {
     /// # Errors
     /// Fails if the wait is cancelled.
     pub(crate) fn take(&self, wanted: usize) -> Result<usize, Cancelled> {
-        let (bytes, at) = self.reserve(wanted, Instant::now());
-        let pause = at.saturating_duration_since(Instant::now());
+        let (bytes, at) = self.reserve(wanted, runtime::now());
+        let pause = at.saturating_duration_since(runtime::now());
         if !pause.is_zero() {
             runtime::sleep(pause)?;
         }

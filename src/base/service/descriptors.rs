@@ -17,8 +17,8 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 
 use super::{Ring, ServiceState, service};
-use crate::base::clock;
 use crate::base::outside::Expectation;
+use crate::base::{clock, simulated};
 
 pub(super) struct Watched {
     what: Weak<dyn Ring>,
@@ -134,6 +134,10 @@ impl Registration {
         what: Weak<dyn Ring>,
         flags: EventFlags,
     ) -> io::Result<Registration> {
+        if simulated::is_simulated() {
+            let text = "a simulation cannot watch a descriptor of the kernel";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let service = service();
         let mut state = service.lock();
         service.ensure_started(&mut state)?;

@@ -1,6 +1,7 @@
 //! A list of arms of different types, which the compiler knows.
 
 use std::cell::Cell;
+use std::convert::identity;
 use std::time::Duration;
 
 use super::arm::{Arm, Attempt};
@@ -51,8 +52,14 @@ pub trait ArmList {
     /// The number of arms.
     const LEN: usize;
 
+    /// Tries the arm at `index`. `pick` makes the select's output of the list's.
     #[doc(hidden)]
-    fn attempt(&self, index: usize, waits: bool) -> Attempt<Self::Output>;
+    fn attempt<T>(
+        &self,
+        index: usize,
+        waits: bool,
+        pick: impl FnOnce(Self::Output) -> T,
+    ) -> Attempt<T>;
     #[doc(hidden)]
     fn register<'a>(&'a self, index: usize, arms: &mut Arms<'a>);
     /// Begins another round, in which no nodes have been registered.
@@ -69,7 +76,7 @@ impl ArmList for NoMoreArms {
     const LEN: usize = 0;
 
     #[inline]
-    fn attempt(&self, _: usize, _: bool) -> Attempt<NoArm> {
+    fn attempt<T>(&self, _: usize, _: bool, _: impl FnOnce(NoArm) -> T) -> Attempt<T> {
         Attempt::Nothing
     }
 
@@ -91,10 +98,15 @@ impl<A: Arm, R: ArmList> ArmList for Both<A, R> {
     const LEN: usize = R::LEN + 1;
 
     #[inline(always)]
-    fn attempt(&self, index: usize, waits: bool) -> Attempt<Self::Output> {
+    fn attempt<T>(
+        &self,
+        index: usize,
+        waits: bool,
+        pick: impl FnOnce(Self::Output) -> T,
+    ) -> Attempt<T> {
         match index {
-            0 => self.arm.attempt(waits).map(Pick::This),
-            _ => self.rest.attempt(index - 1, waits).map(Pick::Rest),
+            0 => self.arm.attempt(waits).map(|output| pick(Pick::This(output))),
+            _ => self.rest.attempt(index - 1, waits, |output| pick(Pick::Rest(output))),
         }
     }
 
@@ -162,12 +174,12 @@ impl<L: ArmList> Choice for ListChoice<'_, L> {
 
     #[inline(always)]
     fn attempt(&self) -> Option<L::Output> {
-        self.order.look(L::LEN, |index| self.list.attempt(index, true))
+        self.order.look(L::LEN, |index| self.list.attempt(index, true, identity))
     }
 
     #[inline(always)]
     fn poll(&self) -> Option<L::Output> {
-        self.order.look(L::LEN, |index| self.list.attempt(index, false))
+        self.order.look(L::LEN, |index| self.list.attempt(index, false, identity))
     }
 
     fn is_single(&self) -> bool {

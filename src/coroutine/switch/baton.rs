@@ -25,6 +25,7 @@ use std::thread::{self, JoinHandle};
 
 use super::FiberState;
 use crate::base::local::{self, Local};
+use crate::base::simulated;
 use crate::coroutine::leaked;
 use crate::coroutine::stack::Stack;
 
@@ -183,7 +184,8 @@ impl<In, Yield, Out> Fiber<In, Yield, Out> {
         let size = self.stack.as_ref().map_or(0, Stack::size) + THREAD_EXTRA;
         // SAFETY: the creator of the fiber guarantees its borrows. The thread of a complete fiber
         // is joined before the fiber reports that it is complete.
-        let thread = unsafe { thread::Builder::new().stack_size(size).spawn_unchecked(run) };
+        let spawn = || unsafe { thread::Builder::new().stack_size(size).spawn_unchecked(run) };
+        let thread = simulated::aside(spawn);
         self.thread = Some(thread.expect("a thread for a fiber"));
     }
 

@@ -91,7 +91,7 @@ mod table;
 mod tests;
 
 use super::acceptors::{AcceptorLine, Acceptors};
-use super::attempt::without_waiting;
+use super::attempt::{is_untold, without_waiting};
 use super::flight::{Flying, errno};
 use super::op::Interest;
 use super::{Completion, Driver, InFlight, Op, Started, Token, Wait, Waker};
@@ -172,10 +172,11 @@ impl Poll {
             return Started::Done(Err(io::Error::from_raw_os_error(libc::EBADF)));
         };
         let entry = self.table.entry(number);
-        if op.may_be_of_another_file() || (!entry.is_known(fd.generation) && !entry.is_waited_for())
+        if op.may_be_of_another_file()
+            || (!entry.is_known(fd.generation()) && !entry.is_waited_for())
         {
             // SAFETY: the caller's promise.
-            let reach = match unsafe { self.set.register(fd.fd, key(fd.fd, fd.generation)) } {
+            let reach = match unsafe { self.set.register(fd.fd, key(fd.fd, fd.generation())) } {
                 Ok(reach) => reach,
                 Err(error) => return Started::Done(Err(error)),
             };
@@ -183,9 +184,9 @@ impl Poll {
             {
                 self.registrations += 1;
             }
-            entry.renew(fd.generation, reach == Reach::AlwaysReady);
+            entry.renew(fd.generation(), reach == Reach::AlwaysReady);
         }
-        if !entry.is_known(fd.generation) {
+        if !entry.is_known(fd.generation()) {
             entry.doubt();
         }
         match entry.look(side) {
@@ -251,7 +252,7 @@ impl Poll {
         let is_plain = || unsafe { is_tcp(fd.fd) };
         fd.is_drained_here()
             && entry.is_some_and(|entry| {
-                entry.is_known(fd.generation) && entry.tells_of_all_that_comes(is_plain)
+                entry.is_known(fd.generation()) && entry.tells_of_all_that_comes(is_plain)
             })
     }
 
@@ -379,6 +380,10 @@ impl Driver for Poll {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 outcome => return Started::Done(outcome),
             }
+        }
+        // SAFETY: S3, the caller's promise.
+        if unsafe { is_untold(op) } {
+            return Started::Untold;
         }
         // SAFETY: S3, the caller's promise.
         unsafe { self.begin(flight, token) }

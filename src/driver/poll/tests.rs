@@ -34,6 +34,20 @@ fn over(driver: &mut Poll, within: Duration) -> Vec<(u64, i32)> {
     completions.into_iter().map(|one| (one.token.value(), one.result)).collect()
 }
 
+/// Ends the wait `token` to read, and no other, by bytes from its peer.
+#[track_caller]
+fn end_by(driver: &mut Poll, mut peer: impl Write, bytes: &[u8], token: u64) {
+    peer.write_all(bytes).unwrap();
+    assert_eq!(over(driver, GUARD), [(token, READ)]);
+}
+
+/// Ends the wait `token`, and no other, by a cancellation.
+#[track_caller]
+fn end_by_cancelling(driver: &mut Poll, token: u64) {
+    cancel(driver, token);
+    assert_eq!(over(driver, GUARD), [(token, Completion::CANCELLED)]);
+}
+
 fn nothing(driver: &mut Poll) {
     assert_eq!(over(driver, Duration::from_millis(2)), []);
 }
@@ -41,12 +55,11 @@ fn nothing(driver: &mut Poll) {
 #[test]
 fn an_fd_is_registered_once_for_any_number_of_waits() {
     let mut driver = Poll::open(None).unwrap();
-    let (mut ours, mut theirs) = pair();
+    let (mut ours, theirs) = pair();
     let fd = named(&ours);
     for round in 0..100 {
         wait_for(&mut driver, fd, Interest::Read, round);
-        theirs.write_all(b"x").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(round, READ)]);
+        end_by(&mut driver, &theirs, b"x", round);
         assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
     }
     assert_eq!(driver.registrations, 1);
@@ -59,8 +72,7 @@ fn news_that_finds_nobody_is_kept_for_the_next_who_comes() {
     let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 0);
     nothing(&mut driver);
-    cancel(&mut driver, 0);
-    assert_eq!(over(&mut driver, GUARD), [(0, Completion::CANCELLED)]);
+    end_by_cancelling(&mut driver, 0);
     // A read has been attempted in vain. The edge comes and is reported before the read is
     // submitted.
     theirs.write_all(b"x").unwrap();
@@ -72,8 +84,7 @@ fn news_that_finds_nobody_is_kept_for_the_next_who_comes() {
     assert_eq!(ours.read(&mut [0; 8]).unwrap(), 1);
     wait_for(&mut driver, fd, Interest::Read, 2);
     nothing(&mut driver);
-    theirs.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
+    end_by(&mut driver, &theirs, b"x", 2);
 }
 
 #[test]
@@ -106,8 +117,7 @@ fn all_who_wait_are_told_in_order_and_only_for_their_side() {
     nothing(&mut driver);
     theirs.write_all(b"x").unwrap();
     assert_eq!(over(&mut driver, GUARD), [(3, READ), (1, READ), (2, READ)]);
-    cancel(&mut driver, 9);
-    assert_eq!(over(&mut driver, GUARD), [(9, Completion::CANCELLED)]);
+    end_by_cancelling(&mut driver, 9);
     assert_eq!(driver.registrations, 1);
 }
 
@@ -128,26 +138,24 @@ fn a_number_that_is_used_again_is_registered_again() {
     let (first, mut first_peer) = pair();
     let old = named(&first);
     wait_for(&mut driver, old, Interest::Read, 1);
-    first_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &first_peer, b"x", 1);
     // News for which no op waits. It belongs to the old file, not to the new one.
     first_peer.write_all(b"x").unwrap();
     driver.tell(News {
-        key: key(old.fd, old.generation),
+        key: key(old.fd, old.generation()),
         read: true,
         write: true,
         plain: true,
         ended: false,
     });
-    let (second, mut second_peer) = pair();
+    let (second, second_peer) = pair();
     let taken = replace(first, &second);
     let new = named(&taken);
     assert_eq!(new.fd, old.fd);
     wait_for(&mut driver, new, Interest::Read, 2);
     nothing(&mut driver);
     assert_eq!(driver.registrations, 2);
-    second_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
+    end_by(&mut driver, &second_peer, b"x", 2);
 }
 
 #[test]
@@ -157,25 +165,22 @@ fn events_of_a_closed_file_that_has_a_duplicate_are_not_taken_for_its_successors
     let _keeps_it_registered = first.try_clone().unwrap();
     wait_for(&mut driver, named(&first), Interest::Read, 1);
     nothing(&mut driver);
-    cancel(&mut driver, 1);
-    assert_eq!(over(&mut driver, GUARD), [(1, Completion::CANCELLED)]);
-    let (second, mut second_peer) = pair();
+    end_by_cancelling(&mut driver, 1);
+    let (second, second_peer) = pair();
     let taken = replace(first, &second);
     wait_for(&mut driver, named(&taken), Interest::Read, 2);
     first_peer.write_all(b"stale").unwrap();
     nothing(&mut driver);
-    second_peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
+    end_by(&mut driver, &second_peer, b"x", 2);
 }
 
 #[test]
 fn a_number_that_comes_back_to_its_own_file_changes_the_registration() {
     let mut driver = Poll::open(None).unwrap();
-    let (first, mut peer) = pair();
+    let (first, peer) = pair();
     let kept = first.try_clone().unwrap();
     wait_for(&mut driver, named(&first), Interest::Read, 1);
-    peer.write_all(b"x").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &peer, b"x", 1);
     let again = replace(first, &kept);
     wait_for(&mut driver, named(&again), Interest::Read, 2);
     // What is already there is reported for the new registration.
@@ -300,10 +305,9 @@ fn a_wait_is_exact_to_less_than_a_millisecond_on_old_kernels_too() {
             let late = best_lateness(&mut driver, Duration::from_micros(micros));
             assert!(late < Duration::from_micros(700), "{late:?} late, old: {old}");
         }
-        let (ours, mut theirs) = pair();
+        let (ours, theirs) = pair();
         wait_for(&mut driver, named(&ours), Interest::Read, 1);
-        theirs.write_all(b"x").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+        end_by(&mut driver, &theirs, b"x", 1);
     }
 }
 
@@ -343,8 +347,7 @@ fn a_short_read_saves_the_next_attempt_until_there_is_news() {
         assert_eq!(read(&mut driver, fd, &mut buffer), None);
         wait_for(&mut driver, fd, Interest::Read, round);
         nothing(&mut driver);
-        theirs.write_all(b"abcd").unwrap();
-        assert_eq!(over(&mut driver, GUARD), [(round, READ)]);
+        end_by(&mut driver, &theirs, b"abcd", round);
         assert!(!is_drained(&mut driver, fd));
         assert_eq!(read(&mut driver, fd, &mut buffer), Some(4));
         assert!(is_drained(&mut driver, fd));
@@ -390,11 +393,10 @@ fn nothing_is_concluded_from_short_reads_once_the_end_is_near() {
 #[test]
 fn nothing_is_concluded_from_short_reads_of_other_sockets() {
     let mut driver = Poll::open(None).unwrap();
-    let (ours, mut theirs) = pair();
+    let (ours, theirs) = pair();
     let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
-    theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &theirs, b"abcd", 1);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
     assert!(!is_drained(&mut driver, fd));
 }
@@ -405,8 +407,7 @@ fn who_is_cancelled_every_time_hears_of_the_news_all_the_same() {
     let (ours, mut theirs) = tcp();
     let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
-    theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &theirs, b"abcd", 1);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
     assert!(is_drained(&mut driver, fd));
     theirs.write_all(b"efgh").unwrap();
@@ -426,16 +427,14 @@ fn who_is_cancelled_every_time_hears_of_the_news_all_the_same() {
 #[test]
 fn a_read_after_a_wait_for_readiness_is_attempted() {
     let mut driver = Poll::open(None).unwrap();
-    let (ours, mut theirs) = tcp();
+    let (ours, theirs) = tcp();
     let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
-    theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &theirs, b"abcd", 1);
     assert_eq!(read(&mut driver, fd, &mut [0; 8]), Some(4));
     assert!(is_drained(&mut driver, fd));
     wait_for(&mut driver, fd, Interest::Read, 2);
-    theirs.write_all(b"efgh").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(2, READ)]);
+    end_by(&mut driver, &theirs, b"efgh", 2);
     let started = start(&mut driver, &recv(fd, &mut [0; 8]), 3, false);
     assert!(matches!(started, Started::Done(Ok(4))), "{started:?}");
 }
@@ -444,11 +443,10 @@ fn a_read_after_a_wait_for_readiness_is_attempted() {
 #[test]
 fn nothing_is_concluded_from_short_reads_on_other_threads() {
     let mut driver = Poll::open(None).unwrap();
-    let (ours, mut theirs) = tcp();
+    let (ours, theirs) = tcp();
     let fd = named(&ours);
     wait_for(&mut driver, fd, Interest::Read, 1);
-    theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &theirs, b"abcd", 1);
     thread::scope(|scope| {
         scope.spawn(|| assert_eq!(attempt(&recv(fd, &mut [0; 8])).unwrap(), 4));
     });
@@ -462,15 +460,13 @@ fn nothing_is_concluded_from_short_reads_once_there_are_two_names() {
     let (ours, mut theirs) = tcp();
     let (first, second) = (named(&ours), named(&ours));
     wait_for(&mut driver, first, Interest::Read, 1);
-    theirs.write_all(b"abcd").unwrap();
-    assert_eq!(over(&mut driver, GUARD), [(1, READ)]);
+    end_by(&mut driver, &theirs, b"abcd", 1);
     assert_eq!(read(&mut driver, first, &mut [0; 8]), Some(4));
     assert!(is_drained(&mut driver, first));
     let mut buffer = [0; 2];
     wait_for(&mut driver, first, Interest::Read, 2);
     submit(&mut driver, &recv(second, &mut buffer), 3);
-    cancel(&mut driver, 2);
-    assert_eq!(over(&mut driver, GUARD), [(2, Completion::CANCELLED)]);
+    end_by_cancelling(&mut driver, 2);
     theirs.write_all(b"efgh").unwrap();
     assert_eq!(over(&mut driver, GUARD), [(3, 2)]);
     let started = start(&mut driver, &recv(first, &mut buffer), 4, false);

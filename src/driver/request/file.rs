@@ -1,6 +1,7 @@
 //! Open files.
 #![expect(unsafe_code, reason = "borrows fds as std's files")]
 
+use crate::driver::OwnedDescriptor;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Stat, Statx, StatxFlags};
 use rustix::io::retry_on_intr;
 use std::fs::{File, FileTimes, Metadata, Permissions};
@@ -30,10 +31,11 @@ impl Looked {
 }
 
 /// Borrows the fd as a file of std's, which is not closed.
-fn as_std(fd: BorrowedFd<'_>) -> ManuallyDrop<File> {
+pub(super) fn as_std(fd: &OwnedDescriptor) -> io::Result<ManuallyDrop<File>> {
+    let fd = fd.kernel()?.as_raw_fd();
     // SAFETY: the fd is open while it is borrowed, which is longer than the file is used here, and
     // `ManuallyDrop` does not close it.
-    ManuallyDrop::new(unsafe { File::from_raw_fd(fd.as_raw_fd()) })
+    Ok(ManuallyDrop::new(unsafe { File::from_raw_fd(fd) }))
 }
 
 fn size(found: &Stat) -> u64 {
@@ -42,60 +44,61 @@ fn size(found: &Stat) -> u64 {
 
 requests! {
     /// Returns what is known of an open file without a wait.
-    LookAt<'a> { file: BorrowedFd<'a> } -> Looked {
+    LookAt<'a> { file: &'a OwnedDescriptor } -> Looked {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        Ok(Looked::of(&rustix::fs::statx(file, c"", flags, WANTED)?))
+        Ok(Looked::of(&rustix::fs::statx(file.kernel()?, c"", flags, WANTED)?))
     }
 
     /// Returns an open file's kind and size. May wait for the file's device.
-    KindAndSize<'a> { file: BorrowedFd<'a> } -> (FileType, u64) {
-        let found = rustix::fs::fstat(file)?;
+    KindAndSize<'a> { file: &'a OwnedDescriptor } -> (FileType, u64) {
+        let found = rustix::fs::fstat(file.kernel()?)?;
         Ok((FileType::from_raw_mode(found.st_mode), size(&found)))
     }
 
     /// Returns an open file's size and cursor. A file without a cursor has it at 0.
-    SizeAndCursor<'a> { file: BorrowedFd<'a> } -> (u64, u64) {
-        let size = size(&rustix::fs::fstat(file)?);
-        Ok((size, rustix::fs::seek(file, rustix::fs::SeekFrom::Current(0)).unwrap_or(0)))
+    SizeAndCursor<'a> { file: &'a OwnedDescriptor } -> (u64, u64) {
+        let size = size(&rustix::fs::fstat(file.kernel()?)?);
+        Ok((size, rustix::fs::seek(file.kernel()?, rustix::fs::SeekFrom::Current(0)).unwrap_or(0)))
     }
 
     /// Returns the number of the type of the file system that a file lives on.
-    FileSystemOf<'a> { file: BorrowedFd<'a> } -> u64 {
-        Ok(rustix::fs::fstatfs(file)?.f_type as u64)
+    FileSystemOf<'a> { file: &'a OwnedDescriptor } -> u64 {
+        Ok(rustix::fs::fstatfs(file.kernel()?)?.f_type as u64)
     }
 
     /// Returns everything that is known of an open file.
-    MetadataOf<'a> { file: BorrowedFd<'a> } -> Metadata {
-        as_std(file).metadata()
+    MetadataOf<'a> { file: &'a OwnedDescriptor } -> Metadata {
+        as_std(file)?.metadata()
     }
 
     /// Cuts or extends an open file to this size.
-    SetLength<'a> { file: BorrowedFd<'a>, size: u64 } -> () {
-        as_std(file).set_len(size)
+    SetLength<'a> { file: &'a OwnedDescriptor, size: u64 } -> () {
+        as_std(file)?.set_len(size)
     }
 
     /// Sets the permissions of an open file.
-    SetPermissionsOf<'a> { file: BorrowedFd<'a>, permissions: Permissions } -> () {
-        as_std(file).set_permissions(permissions)
+    SetPermissionsOf<'a> { file: &'a OwnedDescriptor, permissions: Permissions } -> () {
+        as_std(file)?.set_permissions(permissions)
     }
 
     /// Sets the times of an open file.
-    SetTimes<'a> { file: BorrowedFd<'a>, times: FileTimes } -> () {
-        as_std(file).set_times(times)
+    SetTimes<'a> { file: &'a OwnedDescriptor, times: FileTimes } -> () {
+        as_std(file)?.set_times(times)
     }
 
-    /// Sets the owner of an open file.
+    /// Sets the owner of an open file, whose descriptor may belong to other code.
     SetOwnerOf<'a> { file: BorrowedFd<'a>, user: Option<u32>, group: Option<u32> } -> () {
         std::os::unix::fs::fchown(file, user, group)
     }
 
     /// Moves the cursor of an open file, and returns its new offset.
-    MoveCursor<'a> { file: BorrowedFd<'a>, to: io::SeekFrom } -> u64 {
-        io::Seek::seek(&mut &*as_std(file), to)
+    MoveCursor<'a> { file: &'a OwnedDescriptor, to: io::SeekFrom } -> u64 {
+        io::Seek::seek(&mut &*as_std(file)?, to)
     }
 
     /// Acquires, converts or releases a lock on a whole file.
-    LockFile<'a> { file: BorrowedFd<'a>, operation: FlockOperation } -> () {
-        Ok(retry_on_intr(|| rustix::fs::flock(file, operation))?)
+    LockFile<'a> { file: &'a OwnedDescriptor, operation: FlockOperation } -> () {
+        let fd = file.kernel()?;
+        Ok(retry_on_intr(|| rustix::fs::flock(fd, operation))?)
     }
 }

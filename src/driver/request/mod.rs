@@ -3,12 +3,15 @@
 //! too. The caller decides on which thread it makes such a request.
 //!
 //! - A [`Request`](perform::Request) is a struct with the arguments of one call, and names the type
-//!   of the answer. It is made by [`request`](fn@super::request), and in no other way.
+//!   of the answer. It is made by [`request`](fn@super::request), and in no other way. It names
+//!   open files by their [descriptors](super::OwnedDescriptor), and answers with such.
 //! - `socket`, `option`: sockets. `name`: host names.
 //! - `descriptor`, `pipe`: descriptors of any kind, pipes and other means of notification.
 //! - `file`, `path`, `directory`: open files, the names of files, and lists of names.
 //!
 //! Some requests carry kernel types as plain data: address families, flags, kinds of files.
+//!
+//! On a thread of a simulated program, the [world](super::sim) answers instead of the kernel.
 
 /// Declares requests. A declaration has the request's name and fields, the type of its answer, and
 /// the call.
@@ -29,6 +32,10 @@ macro_rules! requests {
             fn perform(self) -> std::io::Result<$answer> {
                 let $name { $($field),* } = self;
                 $call
+            }
+
+            fn simulate(self, world: &$crate::driver::sim::World) -> std::io::Result<$answer> {
+                $crate::driver::sim::answers::Answer::answer(world, self).map_err($crate::driver::sim::told)
             }
         }
     )* };

@@ -1,6 +1,9 @@
 //! The options of sockets.
 
 use super::perform::Request;
+use crate::driver::OwnedDescriptor;
+use crate::driver::sim::World;
+use crate::driver::sim::answers::Answer;
 use rustix::net::sockopt::{self, Timeout};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,8 +12,11 @@ use std::time::Duration;
 
 /// An option of a socket.
 pub(crate) trait SocketOption {
+    /// The option, for code that keeps the values of many options.
+    const KIND: OptionKind;
+
     /// The option's value.
-    type Value;
+    type Value: OptionData;
 
     fn get(self, socket: BorrowedFd<'_>) -> rustix::io::Result<Self::Value>;
 
@@ -19,7 +25,7 @@ pub(crate) trait SocketOption {
 
 /// Returns the value of a socket's option.
 pub(crate) struct GetOption<'a, O> {
-    pub(crate) socket: BorrowedFd<'a>,
+    pub(crate) socket: &'a OwnedDescriptor,
     pub(crate) option: O,
 }
 
@@ -28,13 +34,17 @@ impl<O: SocketOption> Request for GetOption<'_, O> {
 
     #[inline]
     fn perform(self) -> io::Result<O::Value> {
-        Ok(self.option.get(self.socket)?)
+        Ok(self.option.get(self.socket.kernel()?)?)
+    }
+
+    fn simulate(self, world: &World) -> io::Result<O::Value> {
+        world.answer(self)
     }
 }
 
 /// Sets an option of a socket.
 pub(crate) struct SetOption<'a, O: SocketOption> {
-    pub(crate) socket: BorrowedFd<'a>,
+    pub(crate) socket: &'a OwnedDescriptor,
     pub(crate) option: O,
     pub(crate) value: O::Value,
 }
@@ -44,18 +54,74 @@ impl<O: SocketOption> Request for SetOption<'_, O> {
 
     #[inline]
     fn perform(self) -> io::Result<()> {
-        Ok(self.option.set(self.socket, self.value)?)
+        Ok(self.option.set(self.socket.kernel()?, self.value)?)
     }
+
+    fn simulate(self, world: &World) -> io::Result<()> {
+        world.answer(self)
+    }
+}
+
+/// The value of an option, for code that keeps the values of many options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OptionValue {
+    Flag(bool),
+    Number(u32),
+    Size(usize),
+    Time(Duration),
+    Limit(Option<Duration>),
+}
+
+/// The types of options' values.
+pub(crate) trait OptionData: Copy {
+    fn into_value(self) -> OptionValue;
+
+    /// Returns `None` if the value is of another type.
+    fn from_value(value: OptionValue) -> Option<Self>;
+}
+
+macro_rules! option_data {
+    ($($type:ty => $kind:ident),*) => { $(
+        impl OptionData for $type {
+            fn into_value(self) -> OptionValue {
+                OptionValue::$kind(self)
+            }
+
+            fn from_value(value: OptionValue) -> Option<$type> {
+                match value {
+                    OptionValue::$kind(value) => Some(value),
+                    _ => None,
+                }
+            }
+        }
+    )* };
+}
+
+option_data! {
+    bool => Flag,
+    u32 => Number,
+    usize => Size,
+    Duration => Time,
+    Option<Duration> => Limit
 }
 
 /// Declares options. A declaration has the option's name, the type of its value, and the calls that
 /// get and set it.
 macro_rules! options {
-    ($( $(#[$doc:meta])* $name:ident: $value:ty = $get:expr, $set:expr; )*) => { $(
+    ($( $(#[$doc:meta])* $name:ident: $value:ty = $get:expr, $set:expr; )*) => {
+        /// The name of an option.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum OptionKind {
+            $($name,)*
+        }
+
+        $(
         $(#[$doc])*
         pub(crate) struct $name;
 
         impl SocketOption for $name {
+            const KIND: OptionKind = OptionKind::$name;
+
             type Value = $value;
 
             #[inline]
@@ -68,7 +134,8 @@ macro_rules! options {
                 $set(socket, value)
             }
         }
-    )* };
+        )*
+    };
 }
 
 options! {
@@ -108,26 +175,26 @@ pub(crate) enum Group<'a> {
 
 requests! {
     /// Joins a multicast group.
-    JoinGroup<'a> { socket: BorrowedFd<'a>, group: Group<'a> } -> () {
+    JoinGroup<'a> { socket: &'a OwnedDescriptor, group: Group<'a> } -> () {
         let outcome = match group {
             Group::V4 { address, interface } => {
-                sockopt::set_ip_add_membership(socket, address, interface)
+                sockopt::set_ip_add_membership(socket.kernel()?, address, interface)
             }
             Group::V6 { address, interface } => {
-                sockopt::set_ipv6_add_membership(socket, address, interface)
+                sockopt::set_ipv6_add_membership(socket.kernel()?, address, interface)
             }
         };
         Ok(outcome?)
     }
 
     /// Leaves a multicast group.
-    LeaveGroup<'a> { socket: BorrowedFd<'a>, group: Group<'a> } -> () {
+    LeaveGroup<'a> { socket: &'a OwnedDescriptor, group: Group<'a> } -> () {
         let outcome = match group {
             Group::V4 { address, interface } => {
-                sockopt::set_ip_drop_membership(socket, address, interface)
+                sockopt::set_ip_drop_membership(socket.kernel()?, address, interface)
             }
             Group::V6 { address, interface } => {
-                sockopt::set_ipv6_drop_membership(socket, address, interface)
+                sockopt::set_ipv6_drop_membership(socket.kernel()?, address, interface)
             }
         };
         Ok(outcome?)

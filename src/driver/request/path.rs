@@ -1,6 +1,7 @@
 //! Files by their names.
 
-use super::file::{Looked, WANTED};
+use super::file::{Looked, WANTED, as_std};
+use crate::driver::OwnedDescriptor;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::retry_on_intr;
 use std::fs::{File, Metadata, OpenOptions, Permissions};
@@ -22,14 +23,24 @@ pub(crate) struct Opening {
     pub(crate) mode: u32,
 }
 
-/// A copy in progress.
+/// A copy in progress, by the descriptors of both files.
 #[derive(Debug)]
 pub(crate) struct Copying {
-    source: File,
-    target: File,
+    pub(in crate::driver) source: OwnedDescriptor,
+    pub(in crate::driver) target: OwnedDescriptor,
+}
+
+fn owned(file: File) -> OwnedDescriptor {
+    OwnedDescriptor::new(OwnedFd::from(file))
 }
 
 requests! {
+    /// Returns the device that all files are on, if calls on its files never wait. The kernel has
+    /// no such device.
+    OnlyDevice {} -> Option<u64> {
+        Ok(None)
+    }
+
     /// Returns what is known without a wait of the file with this name. If the name is a link, the
     /// answer is about the link.
     LookAtName<'a> { path: &'a Path } -> Looked {
@@ -38,24 +49,25 @@ requests! {
     }
 
     /// Opens an existing file if its name is in the kernel's memory. Fails if it is not.
-    OpenCached<'a> { path: &'a Path, flags: OFlags } -> OwnedFd {
+    OpenCached<'a> { path: &'a Path, flags: OFlags } -> OwnedDescriptor {
         let flags = flags | OFlags::CLOEXEC;
-        Ok(rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?)
+        let fd = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED)?;
+        Ok(OwnedDescriptor::new(fd))
     }
 
     /// Opens a file by the flags of open(2).
-    OpenByFlags<'a> { path: &'a Path, flags: OFlags, mode: u32 } -> OwnedFd {
+    OpenByFlags<'a> { path: &'a Path, flags: OFlags, mode: u32 } -> OwnedDescriptor {
         let (flags, mode) = (flags | OFlags::CLOEXEC, Mode::from_raw_mode(mode));
-        Ok(retry_on_intr(|| rustix::fs::open(path, flags, mode))?)
+        Ok(OwnedDescriptor::new(retry_on_intr(|| rustix::fs::open(path, flags, mode))?))
     }
 
     /// Opens a file as std does. May wait, for instance for the other end of a FIFO.
-    OpenFile<'a> { path: &'a Path, how: Opening } -> OwnedFd {
+    OpenFile<'a> { path: &'a Path, how: Opening } -> OwnedDescriptor {
         let mut options = OpenOptions::new();
         options.read(how.read).write(how.write).append(how.append).truncate(how.truncate);
         options.create(how.create).create_new(how.create_new);
         options.custom_flags(how.custom_flags).mode(how.mode);
-        options.open(path).map(OwnedFd::from)
+        options.open(path).map(owned)
     }
 
     /// Reads a whole file.
@@ -89,12 +101,13 @@ requests! {
         if target.metadata()?.is_file() {
             target.set_permissions(metadata.permissions())?;
         }
-        Ok(Copying { source, target })
+        Ok(Copying { source: owned(source), target: owned(target) })
     }
 
     /// Copies the next bytes, at most `most`. Returns their number.
     CopyPortion<'a> { copying: &'a mut Copying, most: u64 } -> u64 {
-        io::copy(&mut (&copying.source).take(most), &mut copying.target)
+        let (source, target) = (as_std(&copying.source)?, as_std(&copying.target)?);
+        io::copy(&mut (&*source).take(most), &mut &*target)
     }
 
     /// Returns everything that is known of the file with this name. Follows links.

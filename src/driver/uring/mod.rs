@@ -11,6 +11,13 @@
 //! ended. A cancel of the earlier op cannot meet the later one, because entries stay in order on
 //! the whole way to the kernel, which carries out a cancel when it takes it.
 //!
+//! # Cancels
+//! A cancel may find nothing although its op is in flight. If an op's fd is ready when the kernel
+//! takes the op, the kernel puts the op aside, and attempts it after it has taken the other
+//! entries. A cancel among those does not find the op. If another reader has been faster, the
+//! kernel then waits for the fd. So the driver remembers each cancelled op until it has ended, and
+//! repeats a cancel that has found nothing.
+//!
 //! # Ops that are attempted
 //! For some ops the kernel is asked only for readiness: see [`entry::stands_for_readiness`]. When
 //! it reports readiness, the driver attempts the op, and queues it again if it still has to wait.
@@ -45,10 +52,12 @@ mod setup;
 pub(super) mod tests;
 
 use super::acceptors::{AcceptorLine, Acceptors, LOOK_EVERY};
+use super::attempt::is_untold;
 use super::flight::Flying;
 use super::op::Interest;
 use super::stream::is_in_nonblocking_mode;
 use super::{Completion, Driver, FileOp, InFlight, Op, Started, Token, Wait, Waker};
+use crate::base::hash::HashMap;
 use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
@@ -63,10 +72,13 @@ use std::{fmt, io, ptr};
 const OWN: u64 = 1 << 63;
 /// The user data of the watch on the waker's eventfd.
 const WATCH: u64 = OWN;
-/// The user data of the answer to a cancel.
-const CANCEL: u64 = OWN | 1;
+/// The user data of the answer to an entry whose answer does not matter.
+const ANSWER: u64 = OWN | 1;
 /// The user data of the answer to the cancel of everything.
 const CANCEL_ALL: u64 = OWN | 2;
+
+/// The user data of the answer to the cancel of an op. The lower bits are the op's address.
+const CANCEL: u64 = OWN | 1 << 62;
 
 /// The user data of a poll on a shared listener. The lower half is the listener's number.
 const LISTEN: u64 = OWN | 1 << 32;
@@ -90,6 +102,10 @@ pub(crate) struct Uring {
     watching: bool,
     /// The number of ops whose final completion has not been handed out.
     in_flight: usize,
+    /// The addresses of the ops that have been cancelled and have not ended.
+    cancelled: HashMap<u64, ()>,
+    /// The addresses in answers to cancels that have found nothing. Their ops may have ended.
+    missed: Vec<u64>,
     /// Entries for which the submission queue had no room, oldest first.
     backlog: VecDeque<squeue::Entry>,
     /// The driver is being dropped, and its ops are not carried out any more.
@@ -150,6 +166,8 @@ impl Uring {
             waker,
             watching: false,
             in_flight: 0,
+            cancelled: HashMap::default(),
+            missed: Vec::new(),
             backlog: VecDeque::new(),
             draining: false,
             acceptors: Acceptors::new(),
@@ -274,6 +292,7 @@ impl Uring {
                 seen.news |= self.settle(&entry, completions)?;
             }
             if !self.ring.submission().cq_overflow() {
+                self.repeat_cancels();
                 return Ok(seen);
             }
             #[cfg(test)]
@@ -282,6 +301,19 @@ impl Uring {
             }
             self.enter(0, EnterFlags::GETEVENTS, 0, None)?;
         }
+    }
+
+    /// Repeats the cancels that have found nothing, of ops that have not ended.
+    fn repeat_cancels(&mut self) {
+        while let Some(address) = self.missed.pop() {
+            if self.cancelled.contains_key(&address) {
+                self.queue_cancel(address);
+            }
+        }
+    }
+
+    fn queue_cancel(&mut self, address: u64) {
+        self.queue(opcode::AsyncCancel::new(address).build().user_data(CANCEL | address));
     }
 
     fn next_entry(&mut self) -> Option<cqueue::Entry> {
@@ -309,11 +341,17 @@ impl Uring {
             CANCEL_ALL if entry.result() == -libc::EINVAL => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL))
             }
+            // That the kernel has found the op proves nothing: see the protocol of `driver`.
+            cancel if cancel & CANCEL == CANCEL => {
+                if entry.result() == -libc::ENOENT {
+                    self.missed.push(cancel & !CANCEL);
+                }
+                Ok(false)
+            }
             listen if listen & LISTEN == LISTEN => {
                 self.hear_of_listener(listen as u32 as RawFd, entry.result());
                 Ok(!self.done.is_empty())
             }
-            // The answer to a cancel proves nothing: see the protocol of `driver`.
             own if own & OWN != 0 => Ok(false),
             address => {
                 let flying: Flying = ptr::with_exposed_provenance(address as usize);
@@ -327,6 +365,10 @@ impl Uring {
                 };
                 match completion {
                     Some(completion) => {
+                        // A later cancel has no effect.
+                        if flight.cancelled.replace(true) {
+                            self.cancelled.remove(&address);
+                        }
                         self.in_flight -= 1;
                         completions.push(completion);
                         Ok(true)
@@ -425,7 +467,7 @@ impl Uring {
                 break;
             }
             for fd in fds.into_iter().flatten() {
-                self.queue(entry::stop_listening(listening(fd)).user_data(CANCEL));
+                self.queue(entry::stop_listening(listening(fd)).user_data(ANSWER));
             }
             self.flush();
             let queued = self.queued();
@@ -507,6 +549,10 @@ impl Uring {
 impl Driver for Uring {
     #[inline]
     unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        // SAFETY: S3, the caller's promise.
+        if unsafe { is_untold(flight.op()) } {
+            return Started::Untold;
+        }
         let flying = flight.keep(token);
         self.in_flight += 1;
         if let Op::Accept { fd, shared: true, .. } = *flight.op() {
@@ -528,10 +574,15 @@ impl Driver for Uring {
             self.done.push(flight.completion(Completion::CANCELLED));
             return;
         }
-        flight.cancelled.set(true);
+        let is_told_acceptor =
+            matches!(flight.op(), Op::Accept { .. }) && !flight.by_readiness.get();
+        if is_told_acceptor || flight.cancelled.replace(true) {
+            return;
+        }
         // Entries stay in order on the whole way, so the kernel gets the op before its cancel.
         let address = ptr::from_ref(flight).expose_provenance() as u64;
-        self.queue(opcode::AsyncCancel::new(address).build().user_data(CANCEL));
+        self.cancelled.insert(address, ());
+        self.queue_cancel(address);
     }
 
     fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::driver::request::{
 use crate::driver::{Address, OwnedDescriptor, request};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A socket in non-blocking mode.
 #[derive(Debug)]
@@ -24,10 +24,6 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    fn new(fd: OwnedFd, settings: Settings) -> Socket {
-        Socket { fd: OwnedDescriptor::new(fd), settings }
-    }
-
     /// Wraps a socket that is in non-blocking mode.
     pub(super) fn of(fd: OwnedDescriptor) -> Socket {
         Socket { fd, settings: Settings::default() }
@@ -35,20 +31,19 @@ impl Socket {
 
     /// Opens a socket of the given family.
     pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Socket> {
-        let fd = request(OpenSocket { family, kind })?;
-        Ok(Socket::new(fd, Settings::default()))
+        request(OpenSocket { family, kind }).map(Socket::of)
     }
 
     /// Creates two Unix sockets that are connected to each other.
     pub(super) fn pair(kind: SocketType) -> io::Result<(Socket, Socket)> {
         let (one, other) = request(OpenSocketPair { kind })?;
-        Ok((Socket::new(one, Settings::default()), Socket::new(other, Settings::default())))
+        Ok((Socket::of(one), Socket::of(other)))
     }
 
     /// Adopts a socket that was created elsewhere. Sets it to non-blocking mode and keeps its time
     /// limits.
     pub(super) fn adopt(fd: OwnedFd) -> io::Result<Socket> {
-        let socket = Socket::new(fd, Settings::default());
+        let socket = Socket::of(OwnedDescriptor::adopt(fd)?);
         socket.set_mode(true)?;
         socket.settings.set_timeout(Direction::Read, socket.option(ReceiveTimeout)?);
         socket.settings.set_timeout(Direction::Write, socket.option(SendTimeout)?);
@@ -58,7 +53,7 @@ impl Socket {
     /// Adopts a socket as [`Socket::adopt`] does, but ignores errors. An fd that is not a socket
     /// fails at its first use.
     pub(super) fn adopt_silently(fd: OwnedFd) -> Socket {
-        let socket = Socket::new(fd, Settings::default());
+        let socket = Socket::of(OwnedDescriptor::adopt_silently(fd));
         let _ = socket.set_mode(true);
         let (read, write) = (socket.option(ReceiveTimeout), socket.option(SendTimeout));
         socket.settings.set_timeout(Direction::Read, read.unwrap_or(None));
@@ -73,7 +68,12 @@ impl Socket {
     }
 
     fn set_mode(&self, nonblocking: bool) -> io::Result<()> {
-        request(SetNonblockingMode { fd: self.as_fd(), nonblocking })
+        request(SetNonblockingMode { fd: &self.fd, nonblocking })
+    }
+
+    /// Returns the socket's descriptor.
+    pub(super) fn fd(&self) -> &OwnedDescriptor {
+        &self.fd
     }
 
     pub(super) fn into_fd(self) -> OwnedFd {
@@ -81,7 +81,8 @@ impl Socket {
     }
 
     pub(super) fn duplicate(&self) -> io::Result<Socket> {
-        Ok(Socket::new(request(Duplicate { fd: self.as_fd() })?, self.settings.share()))
+        let fd = request(Duplicate { fd: &self.fd })?;
+        Ok(Socket { fd, settings: self.settings.share() })
     }
 
     /// Formats the public types for `Debug`.
@@ -97,7 +98,7 @@ impl Socket {
         if let Ok(address) = self.peer_addr::<A>() {
             fields.field("peer", &address);
         }
-        fields.field("fd", &self.as_fd().as_raw_fd()).finish()
+        fields.field("fd", &self.fd.name().shown()).finish()
     }
 }
 

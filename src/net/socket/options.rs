@@ -9,22 +9,21 @@ use crate::driver::{Address, request};
 use crate::net::settings::{Direction, check_timeout};
 use std::io;
 use std::net::Shutdown;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 impl Socket {
     pub(in crate::net) fn bind<A: Address>(&self, address: &A) -> io::Result<()> {
-        request(Bind { socket: self.as_fd(), address: &address.to_raw() })
+        request(Bind { socket: &self.fd, address: &address.to_raw() })
     }
 
     /// Listens with the longest queue that the system allows. std's queue of 128 drops connections
     /// when a few hundred arrive together.
     pub(in crate::net) fn listen(&self) -> io::Result<()> {
-        request(Listen { socket: self.as_fd() })
+        request(Listen { socket: &self.fd })
     }
 
     pub(in crate::net) fn option<O: SocketOption>(&self, option: O) -> io::Result<O::Value> {
-        request(GetOption { socket: self.as_fd(), option })
+        request(GetOption { socket: &self.fd, option })
     }
 
     pub(in crate::net) fn set_option<O: SocketOption>(
@@ -32,15 +31,15 @@ impl Socket {
         option: O,
         value: O::Value,
     ) -> io::Result<()> {
-        request(SetOption { socket: self.as_fd(), option, value })
+        request(SetOption { socket: &self.fd, option, value })
     }
 
     pub(in crate::net) fn local_addr<A: Address>(&self) -> io::Result<A> {
-        A::from_raw(&request(LocalAddress { socket: self.as_fd() })?)
+        A::from_raw(&request(LocalAddress { socket: &self.fd })?)
     }
 
     pub(in crate::net) fn peer_addr<A: Address>(&self) -> io::Result<A> {
-        let raw = request(PeerAddress { socket: self.as_fd() })?;
+        let raw = request(PeerAddress { socket: &self.fd })?;
         if raw.length == 0 {
             // The kernel may report an empty peer address without an error. std returns the same
             // error in that case.
@@ -50,7 +49,7 @@ impl Socket {
     }
 
     pub(in crate::net) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        request(ShutDown { socket: self.as_fd(), how })
+        request(ShutDown { socket: &self.fd, how })
     }
 
     pub(in crate::net) fn timeout(&self, direction: Direction) -> Option<Duration> {
@@ -78,6 +77,6 @@ impl Socket {
     }
 
     pub(in crate::net) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        request(TakeError { socket: self.as_fd() })
+        request(TakeError { socket: &self.fd })
     }
 }

@@ -2,32 +2,20 @@
 //!
 //! The ops borrow the caller's buffers and the fd. [`perform`] returns only after the kernel has
 //! finished with both (S3).
-//!
-//! # Ops without readiness
-//! Two calls on Unix sockets fail with `EAGAIN` although poll(2) cannot report when they would
-//! succeed: a connect while the listener's queue is full, and a send to the full queue of an
-//! unconnected destination. Those are retried after pauses that grow up to [`LONGEST_PAUSE`].
 #![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
 use super::Socket;
-use crate::base::clock;
-use crate::driver::request::AddressFamily;
 use crate::driver::{
     Address, Interest, Op, OwnedDescriptor, RawAddress, clamp_length, without_waiting,
 };
 use crate::net::settings::Direction;
 use crate::sched::io::{perform, perform_before};
-use crate::{task, time};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The most buffers that one vectored call takes (`UIO_MAXIOV`). The rest is left for the next
 /// call, as with std.
 const MOST_BUFFERS: usize = 1024;
-
-/// The first and the longest pause between two attempts at an op without readiness.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
-const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
 impl Socket {
     /// Reads from a stream.
@@ -119,14 +107,8 @@ impl Socket {
             message: &raw const message,
             flags: libc::MSG_NOSIGNAL,
         };
-        if to.family() == AddressFamily::UNIX && !self.settings.is_nonblocking() {
-            let deadline = self.settings.deadline(Direction::Write);
-            // SAFETY: S3, as in `send_vectored`. The address lives on this stack, too.
-            unsafe { persist(op, deadline) }
-        } else {
-            // SAFETY: as above.
-            unsafe { self.transfer(op, Direction::Write) }
-        }
+        // SAFETY: S3, as in `send_vectored`. The address lives on this stack, too.
+        unsafe { self.transfer(op, Direction::Write) }
     }
 
     /// Takes the next connection from the queue.
@@ -154,14 +136,9 @@ impl Socket {
         let address = to.to_raw();
         let (storage, length) = (&raw const address.storage, address.length);
         let op = Op::Connect { fd: self.fd.name(), address: storage, length };
-        if to.family() == AddressFamily::UNIX {
-            // SAFETY: S3: the address lives on this stack until this returns, and the fd is
-            // borrowed by `self`.
-            unsafe { persist(op, deadline)? };
-        } else {
-            // SAFETY: as above.
-            unsafe { perform_before(op, deadline)? };
-        }
+        // SAFETY: S3: the address lives on this stack until this returns, and the fd is borrowed by
+        // `self`.
+        unsafe { perform_before(op, deadline)? };
         Ok(())
     }
 
@@ -193,29 +170,6 @@ impl Socket {
             unsafe { perform(op) }
         };
         result.map(|count| count as usize)
-    }
-}
-
-/// Performs an op that has no readiness event; see the module.
-///
-/// # Safety
-/// The caller must uphold the contract of [`perform`].
-unsafe fn persist(op: Op<'_>, deadline: Option<Instant>) -> io::Result<usize> {
-    task::begin_wait()?;
-    let mut pause = FIRST_PAUSE;
-    loop {
-        // SAFETY: the caller upholds the same contract. Between attempts the kernel holds no
-        // pointer.
-        match unsafe { without_waiting(&op) } {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            other => return other.map(|count| count as usize),
-        }
-        if deadline.is_some_and(|deadline| clock::now() >= deadline) {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let until = clock::now() + pause;
-        time::sleep_until(deadline.map_or(until, |deadline| deadline.min(until)))?;
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

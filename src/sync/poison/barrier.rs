@@ -2,7 +2,7 @@
 
 use super::BarrierWaitResult;
 use crate::park::Mode;
-use crate::sync;
+use crate::sync::{self, line};
 
 /// A barrier for several tasks or threads: [`std::sync::Barrier`], except that a wait parks the
 /// task.
@@ -68,9 +68,12 @@ impl Barrier {
     /// ```
     #[track_caller]
     pub fn wait(&self) -> BarrierWaitResult {
-        match self.0.wait_as(Mode::Uninterruptible) {
-            Ok(result) => result,
-            Err(_) => unreachable!("an uninterruptible wait is never cancelled"),
+        let mut waited = self.0.wait_as(Mode::Unfailing);
+        loop {
+            match waited {
+                Ok(result) => return result,
+                Err(_) => waited = line::end_by_force(|mode| self.0.wait_as(mode)),
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{LockResult, MutexGuard, WaitTimeoutResult};
 use crate::base::clock;
 use crate::park::Mode;
-use crate::sync;
+use crate::sync::{self, line};
 
 /// A condition variable for a [`Mutex`](super::Mutex): [`std::sync::Condvar`], except that a wait
 /// parks the task.
@@ -280,9 +280,17 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         deadline: Option<Instant>,
     ) -> (LockResult<MutexGuard<'a, T>>, WaitTimeoutResult) {
-        let waited = self.0.wait_until(guard.inner(), deadline, Mode::Uninterruptible);
-        debug_assert!(waited.is_ok(), "an uninterruptible wait is never cancelled");
-        (guard.again(), waited.unwrap_or(WaitTimeoutResult { timed_out: false }))
+        let mut waited = self.0.wait_until(guard.inner(), deadline, Mode::Unfailing);
+        let waited = loop {
+            match waited {
+                Ok(waited) => break waited,
+                Err(_) => {
+                    waited =
+                        line::end_by_force(|mode| self.0.wait_until(guard.inner(), deadline, mode));
+                }
+            }
+        };
+        (guard.again(), waited)
     }
 }
 

@@ -98,4 +98,4 @@ mod walk;
 pub(crate) use by_service::CancelByService;
 pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
-pub(crate) use walk::{ask, cancel, flagged_by, hang, reach, unlink};
+pub(crate) use walk::{ask, cancel, flagged_by, hang, pierce, reach, unlink};

@@ -145,6 +145,30 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
     first
 }
 
+/// Cancels the innermost shield around the code below a node, unless a request has reached the code
+/// already, or is about to. Does nothing for code without a shield, above which is only the root of
+/// the run.
+///
+/// # Safety
+/// K1: the node and its parents are alive, and this is the thread of the node's task, which does
+/// not run or is the caller.
+pub(crate) unsafe fn pierce(node: *const CancelNode, root: &CancelNode, reason: CancelReason) {
+    let (mut at, mut outermost) = (node, ptr::null::<CancelNode>());
+    // SAFETY: K1, by this function's contract.
+    while let Some(node) = unsafe { at.as_ref() } {
+        if node.cancelled().is_some() {
+            return;
+        }
+        (outermost, at) = (at, node.parent());
+    }
+    // SAFETY: K1, as above.
+    if let Some(shield) = unsafe { outermost.as_ref() }
+        && !ptr::eq(shield, root)
+    {
+        cancel(shield, reason);
+    }
+}
+
 /// Passes a request on to the nodes below a node that is already flagged.
 fn spread(node: &CancelNode, reason: CancelReason) {
     let guard = node.lock_children();

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use crate::support::{HOUR, OnDrop, Watchdog, each_run, everywhere, ms, run_on};
+use crate::support::{HOUR, OnDrop, Watchdog, each_run, everywhere, ms, now, run_on};
 use ecru::{CancelReason, Cancelled, channel};
 
 /// Computes until the task sees that it is cancelled.
@@ -116,15 +116,15 @@ fn cancel_49_passed_deadline_is_seen_at_once() {
         ecru::checkpoint,
         || ecru::yield_now(),
         || ecru::sleep(Duration::ZERO),
-        || ecru::time::sleep_until(Instant::now()),
+        || ecru::time::sleep_until(now()),
     ];
     everywhere(|_| {
-        let past = Instant::now();
+        let past = now();
         compute_past(past);
         for point in points {
             assert!(ecru::timeout_at(past, point).is_err());
             assert!(ecru::timeout(Duration::ZERO, point).is_err());
-            let soon = Instant::now() + Duration::from_micros(100);
+            let soon = now() + Duration::from_micros(100);
             let late = ecru::timeout_at(soon, || {
                 compute_past(soon);
                 point()
@@ -147,7 +147,7 @@ fn cancel_49_passed_deadline_is_seen_at_once() {
 #[test]
 fn cancel_50_earlier_of_two_passed_deadlines() {
     run_on(1, || {
-        let (first, second) = (Instant::now() + ms(1), Instant::now() + ms(2));
+        let (first, second) = (now() + ms(1), now() + ms(2));
         let both = |outer: Instant, inner: Instant| {
             ecru::timeout_at(outer, || {
                 ecru::timeout_at(inner, || {
@@ -157,7 +157,7 @@ fn cancel_50_earlier_of_two_passed_deadlines() {
             })
         };
         assert!(both(first, second).is_err());
-        let (first, second) = (Instant::now() + ms(1), Instant::now() + ms(2));
+        let (first, second) = (now() + ms(1), now() + ms(2));
         let inner_first = ecru::timeout_at(second, || {
             let inner = ecru::timeout_at(first, || {
                 compute_past(second);

@@ -4,10 +4,10 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::cancelled;
-use crate::support::{Counted, each_run, ms, panic_text, quiet_panic, until};
+use crate::support::{Counted, each_run, ms, now, panic_text, quiet_panic, since, until};
 
 /// - given: a body in `on_cancel`
 /// - when: several threads cancel it at once
@@ -127,7 +127,7 @@ fn cancel_39_hook_panics() {
 fn cancel_40_hook_despite_foreign_code() {
     each_run(|| {
         let stop = AtomicBool::new(false);
-        let before = Instant::now();
+        let before = now();
         let result = ecru::timeout(ms(5), || {
             ecru::on_cancel(
                 || stop.store(true, SeqCst),
@@ -135,13 +135,13 @@ fn cancel_40_hook_despite_foreign_code() {
                     // This blocks the thread, so no timer of this worker can fire.
                     while !stop.load(SeqCst) {
                         thread::yield_now();
-                        assert!(before.elapsed() < Duration::from_secs(30), "the hook has not run");
+                        assert!(since(before) < Duration::from_secs(30), "the hook has not run");
                     }
                 },
             );
             ecru::checkpoint()
         });
         assert!(result.is_err());
-        assert!(before.elapsed() >= ms(5));
+        assert!(since(before) >= ms(5));
     });
 }

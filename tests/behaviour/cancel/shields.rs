@@ -3,13 +3,15 @@
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ecru::channel::{self, RecvError, SendError};
 use ecru::{CancelReason, JoinError};
 
 use super::cancelled;
-use crate::support::{HOUR, OnDrop, begin, each_run, forever, ms, quiet_panic, settle, until};
+use crate::support::{
+    HOUR, OnDrop, begin, each_run, forever, ms, now, quiet_panic, settle, since, until,
+};
 
 /// - given: a task in `shield`
 /// - when: it is cancelled
@@ -90,11 +92,11 @@ fn cancel_19_shield_covers_children() {
 fn cancel_20_shield_for() {
     each_run(|| {
         cancelled(|| {
-            let before = Instant::now();
+            let before = now();
             let (short, long) = ecru::shield_for(ms(3), || (ecru::sleep(ms(1)), ecru::sleep(HOUR)));
             assert!(short.is_ok());
             assert_eq!(long.unwrap_err().reason(), CancelReason::Explicit);
-            assert!(before.elapsed() >= ms(3));
+            assert!(since(before) >= ms(3));
             assert!(ecru::shield_for(Duration::MAX, || ecru::sleep(ms(1))).is_ok());
         });
         // A request after that time gets through as well, also to children.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread;
 use std::time::Duration;
 
+use ecru::sync::Latch;
 use ecru::{CancelReason, Cancelled, JoinError};
 
 use super::{cancelled, pair};
@@ -262,25 +263,29 @@ fn cancel_44_races_with_waking() {
 #[test]
 fn cancel_04_consumes_nothing_when_the_request_comes_during_its_turn_to_wait() {
     run_on(1, || {
+        // No strategy of a simulation keeps a task from its turn for so long.
+        const VALUES: usize = 5000;
         let (sender, receiver) = ecru::channel::unbounded();
-        (0..1000).for_each(|value| sender.send(value).unwrap());
-        let (started, asked) = (AtomicBool::new(false), AtomicBool::new(false));
+        (0..VALUES).for_each(|value| sender.send(value).unwrap());
+        let (started, asked) = (Latch::new(1), AtomicBool::new(false));
         ecru::scope(|s| {
             let child = s.spawn(|| {
-                started.store(true, SeqCst);
                 let mut taken = 0;
                 while receiver.recv().is_ok() {
                     assert!(!asked.load(SeqCst), "it took one after it was asked to stop");
                     taken += 1;
+                    if taken == 1 {
+                        started.count_down();
+                    }
                 }
                 taken
             });
-            until(|| started.load(SeqCst));
+            started.wait().unwrap();
             child.cancel();
             asked.store(true, SeqCst);
             let taken = child.join().unwrap();
-            assert!(taken > 0 && taken < 1000, "{taken}: it was asked in the middle");
-            assert_eq!(receiver.len(), 1000 - taken);
+            assert!(taken > 0 && taken < VALUES, "{taken}: it was asked in the middle");
+            assert_eq!(receiver.len(), VALUES - taken);
         });
     });
 }

@@ -10,7 +10,7 @@ use ecru::{JoinHandle, Placement, Scope};
 /// The number of values after which both sides have learnt that the other answers soon.
 const TALK: u64 = 3_000;
 
-fn run_apart<T>(body: impl FnOnce() -> T) -> T {
+fn run_apart<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     run_placed(2, Placement::Spread, body)
 }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{kinds, until_on};
-use crate::support::{Counted, everywhere, ms, run_on};
+use crate::support::{Counted, everywhere, ms, now, run_on, since};
 use ecru::channel::{self, RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 /// - given: a channel with room for three
@@ -214,12 +214,12 @@ fn channel_08_oneshot_takes_one_value_of_many_senders() {
 #[test]
 fn channel_09_after_has_one_value_when_it_is_due() {
     everywhere(|_| {
-        let start = Instant::now();
+        let start = now();
         let alarm = channel::after(ms(3));
         assert_eq!(alarm.try_recv(), Err(TryRecvError::Empty));
         assert_eq!((alarm.len(), alarm.capacity()), (0, Some(1)));
         let due = alarm.recv().unwrap();
-        assert!(due >= start + ms(3) && Instant::now() >= due, "never early");
+        assert!(due >= start + ms(3) && now() >= due, "never early");
         assert_eq!(alarm.try_recv(), Err(TryRecvError::Empty));
         assert!(alarm.recv_timeout(ms(2)).unwrap_err().is_timeout(), "never disconnected");
         // A time that never comes.
@@ -242,10 +242,10 @@ fn channel_09_after_has_one_value_when_it_is_due_for_all_its_clones() {
 #[test]
 fn channel_10_at_has_one_value_at_that_moment() {
     everywhere(|_| {
-        let due = Instant::now() + ms(2);
+        let due = now() + ms(2);
         assert_eq!(channel::at(due).recv(), Ok(due));
-        assert!(Instant::now() >= due);
-        let past = Instant::now() - ms(5);
+        assert!(now() >= due);
+        let past = now() - ms(5);
         let receiver = channel::at(past);
         assert_eq!(receiver.len(), 1);
         assert_eq!(receiver.try_recv(), Ok(past));
@@ -260,21 +260,21 @@ fn channel_10_at_has_one_value_at_that_moment() {
 #[test]
 fn channel_11_tick_has_values_again_and_again_without_bursts() {
     everywhere(|side| {
-        let start = Instant::now();
+        let start = now();
         let ticks = channel::tick(ms(4));
         let first = ticks.recv().unwrap();
         let second = ticks.recv().unwrap();
         assert!(first >= start + ms(4) && second >= first + ms(4));
-        assert!(Instant::now() >= second, "never early");
+        assert!(now() >= second, "never early");
         // Three ticks that are not received merge into one.
         for _ in 0..4 {
             side.pause();
         }
-        until_on(side, || second.elapsed() > ms(16));
+        until_on(side, || since(second) > ms(16));
         assert_eq!(ticks.len(), 1);
         assert!(ticks.try_recv().is_ok());
-        let fetched = Instant::now();
-        assert!(ticks.try_recv().unwrap_err().is_empty() || fetched.elapsed() >= ms(4));
+        let fetched = now();
+        assert!(ticks.try_recv().unwrap_err().is_empty() || since(fetched) >= ms(4));
         assert!(channel::tick(Duration::MAX).recv_timeout(ms(1)).unwrap_err().is_timeout());
         let always = channel::tick(Duration::ZERO);
         assert_eq!(always.iter().take(100).count(), 100);

@@ -1,9 +1,9 @@
 //! Sends and receives with a time limit, or without any wait.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{kinds, until_on};
-use crate::support::{HOUR, everywhere, ms};
+use crate::support::{HOUR, everywhere, ms, now, since};
 use ecru::Source;
 use ecru::channel::{
     self, RecvTimeoutError, Select, SendError, SendTimeoutError, TryRecvError, TrySendError,
@@ -19,10 +19,10 @@ fn channel_14_a_send_with_a_limit() {
     everywhere(|side| {
         let (sender, receiver) = channel::bounded(1);
         sender.send_timeout(1, HOUR).unwrap();
-        let start = Instant::now();
+        let start = now();
         assert_eq!(sender.send_timeout(2, ms(3)), Err(SendTimeoutError::Timeout(2)));
-        assert!(start.elapsed() >= ms(3), "never early");
-        let past = Instant::now() - ms(1);
+        assert!(since(start) >= ms(3), "never early");
+        let past = now() - ms(1);
         assert_eq!(sender.send_deadline(3, past), Err(SendTimeoutError::Timeout(3)));
         assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [1], "the others have not been sent");
         assert_eq!(sender.send_deadline(4, past), Ok(()), "no wait, no limit");
@@ -56,10 +56,10 @@ fn channel_14_a_send_with_a_limit_to_nobody() {
 fn channel_15_a_receive_with_a_limit() {
     everywhere(|side| {
         for (name, sender, receiver) in kinds() {
-            let start = Instant::now();
+            let start = now();
             assert_eq!(receiver.recv_timeout(ms(2)), Err(RecvTimeoutError::Timeout), "{name}");
-            assert!(start.elapsed() >= ms(2), "never early");
-            let past = Instant::now() - ms(1);
+            assert!(since(start) >= ms(2), "never early");
+            let past = now() - ms(1);
             assert_eq!(receiver.recv_deadline(past), Err(RecvTimeoutError::Timeout), "{name}");
             let (value, ()) = side.both(
                 || receiver.recv_timeout(Duration::MAX),

@@ -35,19 +35,20 @@ fn combine_26_join_set_order() {
     }
     // Tasks that ended unread also come in that order.
     run_on(1, || {
-        let gates = Gates::default();
+        let (gates, ended) = (Gates::default(), AtomicUsize::new(0));
         ecru::scope(|s| {
             let set = JoinSet::new(s);
             for n in 0..3 {
-                let gates = &gates;
+                let (gates, ended) = (&gates, &ended);
                 set.spawn(move || {
                     gates.wait(n);
+                    ended.fetch_add(1, SeqCst);
                     n
                 });
             }
-            for n in [2, 0, 1] {
+            for (before, n) in [2, 0, 1].into_iter().enumerate() {
                 gates.open(n);
-                settle();
+                until(|| ended.load(SeqCst) > before);
                 settle();
             }
             let read: Vec<_> = std::iter::from_fn(|| set.join_next()).map(Result::unwrap).collect();

@@ -5,6 +5,7 @@ mod files;
 mod folders;
 mod waits;
 
+use crate::simulated;
 use crate::support::{Watchdog, run_on};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ impl Folder {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("ecru-fs-{}-{}", std::process::id(), COUNT.fetch_add(1, SeqCst));
         let path = root.join(name);
-        std::fs::create_dir(&path).unwrap();
+        ecru::fs::create_dir(&path).unwrap();
         Folder(path)
     }
 
@@ -29,12 +30,19 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        // The disk of a simulation ends with it.
+        if !ecru::sim::is_simulated() {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
     }
 }
 
-/// Returns a folder in memory, and one on the file system of the build.
+/// Returns a folder in memory, and one on the file system of the build. A simulation has one disk,
+/// with a folder for temporary files.
 fn roots() -> [PathBuf; 2] {
+    if simulated::is_on() {
+        return [std::env::temp_dir(), std::env::temp_dir()];
+    }
     let memory = PathBuf::from("/dev/shm");
     assert!(memory.is_dir(), "these tests need a tmpfs at /dev/shm");
     [memory, PathBuf::from(env!("CARGO_TARGET_TMPDIR"))]
@@ -52,6 +60,9 @@ fn each_root(body: impl Fn(&Folder) + Sync) {
 /// Runs `body` as [`each_root`] does, and on a plain thread.
 fn everywhere(body: impl Fn(&Folder) + Sync) {
     each_root(&body);
+    if simulated::is_on() {
+        return;
+    }
     let _watchdog = Watchdog::new();
     for root in roots() {
         body(&Folder::on(&root));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// - given: one file opened several times
 /// - when: locks are taken, tried, changed and released
@@ -243,6 +243,48 @@ fn fs_26_a_transfer_shares_the_worker_by_its_length() {
             over.store(true, SeqCst);
         });
     });
+}
+
+/// - given: a long read under a time limit, on one worker
+/// - when: the limit passes after some of its bytes have been moved
+/// - then: the read returns these bytes, and so does the limit
+#[test]
+fn fs_27_a_limit_passes_within_a_read_slow() {
+    const MANY: usize = 64 << 20;
+    const LIMIT: Duration = Duration::from_millis(50);
+    for root in roots() {
+        let folder = Folder::on(&root);
+        run_on(1, || {
+            let file = File::create_new(folder.at("file")).unwrap();
+            file.set_len(MANY as u64).unwrap();
+            let mut bytes = vec![1; MANY];
+            let begun = AtomicBool::new(false);
+            let mut read_until_late = || {
+                (&file).rewind().unwrap();
+                begun.store(false, SeqCst);
+                ecru::scope(|s| {
+                    s.spawn(|| {
+                        until(|| begun.load(SeqCst));
+                        // The reader goes on when its limit has passed.
+                        let since = Instant::now();
+                        while since.elapsed() < 2 * LIMIT {
+                            std::hint::spin_loop();
+                        }
+                    });
+                    let read = ecru::timeout(LIMIT, || {
+                        begun.store(true, SeqCst);
+                        (&file).read(&mut bytes)
+                    });
+                    // What has been read is told, also if the limit passes before the first byte.
+                    let told = read.map_or(0, |read| read.unwrap_or(0));
+                    assert_eq!(told as u64, (&file).stream_position().unwrap());
+                    told
+                })
+            };
+            // A busy machine may be late in another way.
+            while !(1..MANY).contains(&read_until_late()) {}
+        });
+    }
 }
 
 /// - given: one worker and a long read

@@ -377,3 +377,63 @@ fn io_24_stderr() {
     let output = start(NAME).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "no end but this\nand a line\n");
 }
+
+/// - given: a process whose input is a pipe in which nothing arrives
+/// - when: a simulation reads the input, and writes to both outputs
+/// - then: the input is at its end, and what is written arrives; afterwards the process reads the
+///   pipe
+#[test]
+fn io_30_in_a_simulation() {
+    const NAME: &str = "io::standard_streams::io_30_in_a_simulation";
+    if is_child(NAME) {
+        let report = ecru::sim::Simulation::new(1).run(|| {
+            let mut text = String::new();
+            assert_eq!(io::stdin().read_line(&mut text).unwrap(), 0);
+            writeln!(io::stderr(), "error").unwrap();
+            writeln!(io::stdout(), "simulated").unwrap();
+        });
+        report.unwrap();
+        let mut line = String::new();
+        assert_eq!(io::stdin().read_line(&mut line).unwrap(), 6);
+        assert_eq!(line, "later\n");
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).stderr(Stdio::piped()).spawn().unwrap();
+    hear(&mut child, "simulated\n");
+    child.stdin.take().unwrap().write_all(b"later\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error\n");
+}
+
+/// - given: a process whose task holds the locks of all three streams
+/// - when: a simulation on another thread reads the input, and writes to both outputs
+/// - then: it does not wait for the locks
+#[test]
+fn io_31_in_a_simulation_beside_a_holder() {
+    const NAME: &str = "io::standard_streams::io_31_in_a_simulation_beside_a_holder";
+    if is_child(NAME) {
+        ecru::run(|| {
+            let _held = (io::stdin().lock(), io::stdout().lock(), io::stderr().lock());
+            let simulate = || {
+                ecru::sim::Simulation::new(1).run(|| {
+                    let mut text = String::new();
+                    assert_eq!(io::stdin().read_to_string(&mut text).unwrap(), 0);
+                    assert_eq!(io::stdin().lock().lines().count(), 0);
+                    assert_eq!(io::stdin().lock().fill_buf().unwrap(), b"");
+                    writeln!(io::stderr(), "error").unwrap();
+                    writeln!(io::stdout(), "simulated").unwrap();
+                })
+            };
+            std::thread::scope(|s| s.spawn(simulate).join().unwrap()).unwrap();
+        });
+        return;
+    }
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).stderr(Stdio::piped()).spawn().unwrap();
+    hear(&mut child, "simulated\n");
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "error\n");
+}

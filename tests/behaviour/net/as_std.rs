@@ -2,11 +2,11 @@
 
 use super::everywhere;
 use crate::streams::{assert_cancelled, listen, pair};
-use crate::support::{each_run, ms, settle, until};
+use crate::support::{each_run, ms, now, settle, since, until};
 use ecru::net::{Shutdown, TcpListener, TcpStream, UdpSocket, UnixStream};
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// - given: bytes that have arrived
 /// - when: `peek` is called, then `read`
@@ -159,7 +159,7 @@ fn net_26_from_std() {
         let mut std = std::net::TcpStream::try_from(client).unwrap();
         // The kernel counts in its own coarse ticks.
         std.set_read_timeout(Some(ms(20))).unwrap();
-        let start = Instant::now();
+        let start = now();
         let error = loop {
             // The kernel interrupts a blocking thread while its ring has work to finish.
             match std.read(&mut [0]).unwrap_err() {
@@ -168,7 +168,7 @@ fn net_26_from_std() {
             }
         };
         assert_eq!(error.kind(), ErrorKind::WouldBlock);
-        assert!(start.elapsed() >= ms(10), "it blocks");
+        assert!(since(start) >= ms(10), "it blocks");
         std.write_all(b"y").unwrap();
         let mut bytes = [0; 2];
         server.read_exact(&mut bytes).unwrap();

@@ -2,11 +2,10 @@
 
 use super::{everywhere, open_fds};
 use crate::streams::{assert_cancelled, byte_at, listen, pair, silent};
-use crate::support::{HOUR, alone, begin, each_run, ms, run_on};
+use crate::support::{HOUR, alone, begin, each_run, ms, now, run_on, since};
 use ecru::net::TcpStream;
 use std::io::{ErrorKind, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Instant;
 
 /// - given: an address that never answers
 /// - when: `connect_timeout` is called
@@ -16,10 +15,10 @@ fn net_11_connect_timeout() {
     let (address, _kept) = silent();
     everywhere(|| {
         let limit = ms(15);
-        let start = Instant::now();
+        let start = now();
         let error = TcpStream::connect_timeout(&address, limit).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TimedOut);
-        assert!((limit..HOUR / 100).contains(&start.elapsed()));
+        assert!((limit..HOUR / 100).contains(&since(start)));
     });
 }
 
@@ -33,9 +32,9 @@ fn net_12_read_timeout() {
         let limit = ms(8);
         client.set_read_timeout(Some(limit)).unwrap();
         for round in 0..3 {
-            let start = Instant::now();
+            let start = now();
             assert_eq!(client.read(&mut [0; 8]).unwrap_err().kind(), ErrorKind::TimedOut);
-            assert!((limit..HOUR / 100).contains(&start.elapsed()));
+            assert!((limit..HOUR / 100).contains(&since(start)));
             server.write_all(&[round; 4]).unwrap();
             let mut buffer = [0; 4];
             client.read_exact(&mut buffer).unwrap();
@@ -210,9 +209,9 @@ fn net_18_timeout_around_io() {
         let (client, _server) = pair();
         let (listener, _) = listen();
         let limit = ms(8);
-        let start = Instant::now();
+        let start = now();
         assert!(ecru::timeout(limit, || (&client).read(&mut [0; 8])).is_err());
-        assert!((limit..HOUR / 100).contains(&start.elapsed()));
+        assert!((limit..HOUR / 100).contains(&since(start)));
         assert!(ecru::timeout(limit, || listener.accept()).is_err());
         let result = ecru::try_timeout(limit, || (&client).read(&mut [0; 8]));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);

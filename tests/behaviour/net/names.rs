@@ -109,10 +109,9 @@ fn net_32_cancelled_name() {
         // The number of threads in the pool.
         const ALL: usize = 512;
         let gate = Mutex::new(());
-        let closed = gate.lock().unwrap();
-        let mut closed = Some(closed);
         let busy = AtomicUsize::new(0);
         run_on(1, || {
+            let mut closed = Some(gate.lock().unwrap());
             ecru::scope(|s| {
                 for _ in 0..ALL {
                     s.spawn(|| {

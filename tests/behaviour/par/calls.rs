@@ -1,11 +1,10 @@
 //! What a call is for its surroundings: its place in a dump, an operation of its task, and a panic
 //! that does not abort.
 
-use crate::support::{alone, payload_of, quiet_panic, run_on};
+use crate::support::{alone, now, payload_of, quiet_panic, run_on};
 use ecru::{RuntimeHandle, par};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Instant;
 
 /// Returns the lines of this file at which the other tasks of the run are said to be spawned.
 fn lines() -> Vec<u32> {
@@ -24,7 +23,7 @@ fn lines() -> Vec<u32> {
 #[test]
 fn par_35_spawned_at_the_call() {
     run_on(1, || {
-        let now = Instant::now();
+        let now = now();
         let (here, seen) = (line!(), par::map([1, 2], |_| lines()));
         assert_eq!(seen.concat()[..2], [here; 2]);
         let (here, seen) = (line!(), par::map_buffered(2, [1, 2], |_| lines()));
@@ -59,8 +58,8 @@ fn par_35_spawned_at_the_call() {
 /// - then: the other task runs, because each call counts as an operation
 #[test]
 fn par_36_calls_without_items_let_others_run() {
-    let past = Instant::now();
-    let calls: [&dyn Fn(); 4] = [
+    let past = now();
+    let calls: [&(dyn Fn() + Sync); 4] = [
         &|| drop(par::map([0; 0], |n| n)),
         &|| drop(par::map_buffered(1, [0; 0], |n| n)),
         &|| drop(par::map_until(past, [1, 2], |n| n)),
@@ -99,7 +98,7 @@ fn par_37_payloads_that_panic_do_not_abort() {
     }
     alone("par::calls::par_37_payloads_that_panic_do_not_abort", || {
         run_on(1, || {
-            let later = Instant::now() + crate::support::HOUR;
+            let later = now() + crate::support::HOUR;
             let calls: [&dyn Fn(); 4] = [
                 &|| drop(par::map(0..4, explode)),
                 &|| drop(par::map_buffered(2, 0..4, explode)),

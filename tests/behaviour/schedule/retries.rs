@@ -1,13 +1,13 @@
 //! `Retry`: which failures are retried, and how often.
 
 use super::{Calls, Failure};
-use crate::support::{HOUR, each_run, ms, payload_of, quiet_panic, run_on, text_of};
+use crate::support::{HOUR, each_run, ms, now, payload_of, quiet_panic, run_on, since, text_of};
 use ecru::schedule::{Delay, Jitter};
 use ecru::{CancelReason, Cancelled, Retry};
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// - given: failures, then a success
 /// - when: `Retry::until_ok` is called
@@ -89,7 +89,7 @@ fn schedule_25_repeat() {
         assert_eq!(ended, Failure::Number(4));
         // The pause after a success is the one after no failure, not the one of an hour after the
         // second failure.
-        let start = Instant::now();
+        let start = now();
         let calls = Calls::default();
         let delay = Delay::Backoff { start: ms(1), max: HOUR, mult: 3_600_000 };
         let ended = Retry::new().max_failures(1).delay(delay).repeat(|| match calls.next() {
@@ -97,7 +97,7 @@ fn schedule_25_repeat() {
             6 => Err(Failure::Number(6)),
             n => Ok(n),
         });
-        assert!((ms(5)..HOUR / 100).contains(&start.elapsed()));
+        assert!((ms(5)..HOUR / 100).contains(&since(start)));
         assert_eq!(ended, Failure::Number(6));
     });
 }
@@ -232,16 +232,16 @@ fn schedule_38_retry_pauses() {
         // The third pause would take hours.
         let delay = Delay::Backoff { start: ms(1), max: 100 * HOUR, mult: 3 };
         let failing = || {
-            begun.borrow_mut().push(Instant::now());
+            begun.borrow_mut().push(now());
             Err::<(), _>(Failure::Number(0))
         };
         assert!(Retry::new().max_failures(2).delay(delay).until_ok(failing).is_err());
         let times = begun.into_inner();
         assert_eq!(times.len(), 3);
         assert!(times[1] - times[0] >= ms(1) && times[2] - times[1] >= ms(3));
-        let start = Instant::now();
+        let start = now();
         let hourly = Retry::new().max_failures(0).delay(Delay::Constant(HOUR));
         assert!(hourly.until_ok(|| Err::<(), _>(Failure::Number(0))).is_err());
-        assert!(start.elapsed() < HOUR / 100);
+        assert!(since(start) < HOUR / 100);
     });
 }

@@ -32,6 +32,26 @@ fn scope_01_waits_for_children() {
     });
 }
 
+/// - given: a worker with a ready task
+/// - when: its running task opens and closes scopes that have no tasks, again and again
+/// - then: the ready task gets its turn
+#[test]
+fn scope_62_without_children_lets_others_run() {
+    fn repeat(scope: impl Fn() + Sync) {
+        run_on(1, || {
+            let had_its_turn = AtomicBool::new(false);
+            ecru::scope(|s| {
+                s.spawn_local(|| had_its_turn.store(true, SeqCst));
+                while !had_its_turn.load(SeqCst) {
+                    scope();
+                }
+            });
+        });
+    }
+    repeat(|| ecru::scope(|_| ()));
+    repeat(|| ecru::try_scope(|_| Ok::<_, ()>(())).unwrap());
+}
+
 /// - given: locals of the caller
 /// - when: children on two workers read some and write others
 /// - then: it compiles without `Arc`, and the caller sees what they wrote

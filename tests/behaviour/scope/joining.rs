@@ -6,7 +6,7 @@ use std::thread;
 
 use ecru::{CancelReason, JoinError};
 
-use crate::support::{Counted, HOUR, each_run, forever, ms, run_on, settle, until};
+use crate::support::{Counted, HOUR, each_run, forever, ms, now, run_on, settle, since, until};
 
 /// - given: a started child that was cancelled and nevertheless returns a value
 /// - when: it is joined
@@ -129,9 +129,9 @@ fn scope_18_join_timeout() {
                 until(|| release.load(SeqCst));
                 "value"
             });
-            let before = std::time::Instant::now();
+            let before = now();
             assert!(child.join_timeout(ms(2)).is_none());
-            assert!(before.elapsed() >= ms(2));
+            assert!(since(before) >= ms(2));
             release.store(true, SeqCst);
             assert_eq!(child.join_timeout(HOUR).unwrap().unwrap(), "value");
         });
@@ -146,7 +146,7 @@ fn scope_18_join_timeout() {
 fn scope_61_join_deadline() {
     each_run(|| {
         let release = AtomicBool::new(false);
-        let past = std::time::Instant::now();
+        let past = now();
         ecru::scope(|s| {
             let wait = || {
                 until(|| release.load(SeqCst));
@@ -155,12 +155,12 @@ fn scope_61_join_deadline() {
             let (child, shared) = (s.spawn(wait), s.spawn(wait).shared());
             assert!(child.join_deadline(past).is_none());
             assert!(shared.join_deadline(past).is_none());
-            let soon = std::time::Instant::now() + ms(2);
+            let soon = now() + ms(2);
             assert!(child.join_deadline(soon).is_none());
             assert!(shared.join_deadline(soon).is_none());
-            assert!(std::time::Instant::now() >= soon);
+            assert!(now() >= soon);
             release.store(true, SeqCst);
-            let late = std::time::Instant::now() + HOUR;
+            let late = now() + HOUR;
             assert_eq!(shared.join_deadline(late).unwrap().unwrap(), "value");
             assert_eq!(shared.join_deadline(past).unwrap().unwrap(), "value");
             until(|| child.is_finished());

@@ -1,9 +1,9 @@
 //! Which arm is taken: exactly one of the ready arms, or the default if there is none.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::support::{HOUR, everywhere, ms};
+use crate::support::{HOUR, everywhere, ms, now, since};
 use ecru::channel::{self, Select};
 use ecru::{Source, select, select_biased, source};
 
@@ -124,12 +124,12 @@ fn select_04_default_if_nothing_can_be_done_now() {
 fn select_05_default_after_a_while() {
     everywhere(|side| {
         let (sender, receiver) = channel::bounded::<u8>(0);
-        let start = Instant::now();
+        let start = now();
         select! {
             recv(receiver) -> _ => panic!("there is nothing"),
             default(ms(3)) => {}
         }
-        assert!(start.elapsed() >= ms(3), "never early");
+        assert!(since(start) >= ms(3), "never early");
         let (got, ()) = side.both(
             || {
                 select! {

@@ -1,9 +1,8 @@
 //! `Select`, whose operations are listed at run time.
 
 use std::sync::Mutex;
-use std::time::Instant;
 
-use crate::support::{HOUR, everywhere, ms, panic_text, run_on};
+use crate::support::{HOUR, everywhere, ms, now, panic_text, run_on};
 use ecru::channel::{
     self, ReadyTimeoutError, RecvError, Select, SelectTimeoutError, SendError, TryReadyError,
     TryRecvError, TrySelectError,
@@ -25,7 +24,7 @@ fn select_19_the_dynamic_one_selects_sends_and_receives() {
         selected.send(&b, "text").unwrap();
         assert_eq!(choice.try_select().err(), Some(TrySelectError));
         assert_eq!(choice.select_timeout(ms(1)).err(), Some(SelectTimeoutError));
-        let past = Instant::now();
+        let past = now();
         assert_eq!(choice.select_deadline(past).err(), Some(SelectTimeoutError));
         let ((), got) = side.both(
             || {
@@ -62,7 +61,7 @@ fn select_20_ready_says_what_could_be_done_and_does_it_not() {
         let (recv_a, recv_b) = (choice.recv(&from_a), choice.recv(&from_b));
         assert_eq!(choice.try_ready(), Err(TryReadyError));
         assert_eq!(choice.ready_timeout(ms(1)), Err(ReadyTimeoutError));
-        assert_eq!(choice.ready_deadline(Instant::now()), Err(ReadyTimeoutError));
+        assert_eq!(choice.ready_deadline(now()), Err(ReadyTimeoutError));
         a.send(1).unwrap();
         assert_eq!(choice.ready(), recv_a);
         assert_eq!(choice.try_ready(), Ok(recv_a));

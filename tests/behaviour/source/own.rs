@@ -1,10 +1,11 @@
 //! User-defined sources, and which waiters are notified of their items.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use super::{Letters, side_by_side};
-use crate::support::{everywhere, run_on, settle};
+use crate::support::{Watchdog, everywhere, ms, run_on, settle};
 use ecru::Source;
 use ecru::channel::Sender;
 use ecru::source::{self, WaitList};
@@ -100,8 +101,12 @@ fn source_03_notify_one_tells_one_and_notify_all_everybody() {
     run_on(1, || {
         let letters = Letters::default();
         ecru::scope(|s| {
-            let readers: Vec<_> = (0..3).map(|_| s.spawn_local(|| letters.wait())).collect();
-            settle();
+            let reader = |_| {
+                let reader = s.spawn_local(|| letters.wait());
+                settle();
+                reader
+            };
+            let readers: Vec<_> = (0..3).map(reader).collect();
             for n in 1..=3 {
                 let before = letters.looks.load(SeqCst);
                 letters.post(n);
@@ -122,9 +127,16 @@ fn source_04_those_who_wait_are_told_in_the_order_in_which_they_came() {
     run_on(1, || {
         let letters = Letters::default();
         ecru::scope(|s| {
-            let readers: Vec<_> = (0..5).map(|_| s.spawn_local(|| letters.wait())).collect();
-            settle();
-            (0..5).for_each(|n| letters.post(n));
+            let reader = |_| {
+                let reader = s.spawn_local(|| letters.wait());
+                settle();
+                reader
+            };
+            let readers: Vec<_> = (0..5).map(reader).collect();
+            for n in 0..5 {
+                letters.post(n);
+                settle();
+            }
             let got: Vec<_> =
                 readers.into_iter().map(|task| task.join().unwrap().unwrap()).collect();
             assert_eq!(got, [0, 1, 2, 3, 4]);
@@ -209,6 +221,44 @@ fn source_33_the_number_of_lines_may_grow() {
         );
         assert!(got.is_ok());
     });
+}
+
+/// A source whose attempts are a function of the test.
+struct Attempts<F> {
+    attempt: F,
+    waiting: WaitList,
+}
+
+impl<T, F: Fn(&WaitList) -> Option<T>> Source for Attempts<F> {
+    type Item = T;
+
+    fn try_take(&self) -> Option<T> {
+        (self.attempt)(&self.waiting)
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(&self.waiting);
+    }
+}
+
+/// - given: a thread that waits for a source, and is notified in the middle of an attempt
+/// - when: the attempt calls `ecru::run`, whose tasks wait
+/// - then: the run and the wait end
+#[test]
+fn source_47_an_attempt_may_start_a_run() {
+    let _watchdog = Watchdog::new();
+    let looks = Cell::new(0);
+    let source = Attempts {
+        attempt: |waiting: &WaitList| {
+            // From the second look on, the wait is registered.
+            waiting.notify_all();
+            let slept = run_on(1, || ecru::sleep(ms(1)));
+            looks.set(looks.get() + 1);
+            (looks.get() == 3).then_some(slept)
+        },
+        waiting: WaitList::new(),
+    };
+    assert_eq!(source.wait(), Ok(Ok(())));
 }
 
 /// - given: `ready`, `from_iter`

@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 use super::Letters;
-use crate::support::{assert_even, everywhere, ms, run_on};
+use crate::support::{Watchdog, assert_even, everywhere, ms, now, run_on};
 use ecru::Source;
 use ecru::channel::{self, RecvError};
 use ecru::source::{self, Either};
@@ -311,4 +312,18 @@ fn source_42_each_ready_source_of_a_race_has_the_same_chance() {
             take(&|| indexed.try_take().unwrap().0);
         }
     });
+}
+
+/// - given: a race with a timer whose time comes while the wait is registered
+/// - when: it is waited for
+/// - then: the wait ends
+#[test]
+fn source_48_a_timer_becomes_due_during_the_registration() {
+    let _watchdog = Watchdog::new();
+    for nanos in (0..600).cycle().take(3_000) {
+        let due = now() + Duration::from_nanos(nanos * 5);
+        let race = source::race([channel::at(due)]);
+        let ended = ecru::timeout(Duration::from_secs(20), || race.wait());
+        assert_eq!(ended, Ok(Ok(Ok(due))), "due after {nanos}");
+    }
 }

@@ -154,7 +154,9 @@ fn sync_19_notification_wins() {
                 let answer = news.wait(&mut lock.lock());
                 (answer, ecru::checkpoint().is_err())
             };
-            let (first, second) = (s.spawn(wait), s.spawn(wait));
+            let first = s.spawn(wait);
+            settle();
+            let second = s.spawn(wait);
             settle();
             news.notify_one();
             first.cancel();

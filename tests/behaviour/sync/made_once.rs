@@ -2,9 +2,9 @@
 
 use super::{cancelled, everywhere};
 use crate::support::{
-    Counted, each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until,
+    Counted, begin, each_run, forever, ms, panic_text, quiet_panic, run_on, settle, until,
 };
-use ecru::sync::{LazyLock, OnceLock, SetOnce};
+use ecru::sync::{Latch, LazyLock, OnceLock, SetOnce};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
@@ -64,31 +64,31 @@ fn sync_39_made_once() {
 #[test]
 fn sync_40_maker_fails() {
     run_on(1, || {
-        let once = OnceLock::new();
+        let (once, gate) = (OnceLock::new(), Latch::new(1));
         ecru::scope(|s| {
-            let once = &once;
-            let (failing, panicking, cancelled) = (
-                s.spawn(move || {
-                    once.get_or_try_init(|| {
-                        settle();
-                        "no number".parse::<u32>()
-                    })
-                    .is_err()
-                }),
-                s.spawn(move || {
-                    once.get_or_init(|| {
-                        settle();
-                        quiet_panic("no number either")
-                    });
-                }),
-                s.spawn(move || once.get_or_try_init(|| Err(forever())).copied()),
-            );
-            let making = s.spawn(move || {
+            let (once, gate) = (&once, &gate);
+            // Each one initializes the value, or is in the queue behind those before it.
+            let failing = begin(s, move || {
+                once.get_or_try_init(|| {
+                    gate.wait().unwrap();
+                    "no number".parse::<u32>()
+                })
+                .is_err()
+            });
+            let panicking = begin(s, move || {
+                once.get_or_init(|| {
+                    ecru::yield_now().unwrap();
+                    quiet_panic("no number either")
+                });
+            });
+            let cancelled = begin(s, move || once.get_or_try_init(|| Err(forever())).copied());
+            let making = begin(s, move || {
                 *once.get_or_init(|| {
-                    settle();
+                    ecru::yield_now().unwrap();
                     7
                 })
             });
+            gate.count_down();
             assert!(failing.join().unwrap());
             assert!(panicking.join().is_err());
             settle();

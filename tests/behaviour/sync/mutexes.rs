@@ -2,7 +2,7 @@
 
 use super::{Log, cancelled, everywhere};
 use crate::support::{OnDrop, each_run, forever, ms, quiet_panic, run_on, settle, until};
-use ecru::sync::{Mutex, RwLock, TryLockError};
+use ecru::sync::{Latch, Mutex, RwLock, TryLockError};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -24,24 +24,23 @@ fn sync_01_mutex_excludes() {
 #[test]
 fn sync_02_mutex_across_waits() {
     run_on(1, || {
-        let (lock, log) = (Mutex::new(()), Log::default());
+        let (lock, gate, log) = (Mutex::new(()), Latch::new(1), Log::default());
         ecru::scope(|s| {
-            let (lock, log) = (&lock, &log);
+            let (lock, gate, log) = (&lock, &gate, &log);
             for name in ["first", "second", "third"] {
                 s.spawn_local(move || {
                     let _guard = lock.lock();
                     log.note(name);
-                    settle();
+                    gate.wait().unwrap();
                     log.note("done");
                 });
+                // It has the lock, or is in the queue behind those before it.
+                settle();
             }
-            settle();
             log.note("the worker goes on");
+            gate.count_down();
         });
-        let at = log.0.borrow().iter().position(|what| *what == "the worker goes on").unwrap();
-        assert!(at < 6, "before all have had the lock");
-        log.0.borrow_mut().remove(at);
-        log.assert(&["first", "done", "second", "done", "third", "done"]);
+        log.assert(&["first", "the worker goes on", "done", "second", "done", "third", "done"]);
     });
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Barrier, Mutex};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ecru::net::{TcpListener, TcpStream};
 
-use crate::support::{HOUR, each_run, ms, panic_text, run_on, settle, until};
+use crate::support::{HOUR, each_run, ms, now, panic_text, run_on, settle, since, until};
 
 /// - given: tasks, one of them named
 /// - when: each calls `task::current()`
@@ -157,9 +157,9 @@ fn task_06_unstarted_work_spreads() {
                 })
                 .collect();
             // This never waits, so this worker starts none of them.
-            let start = Instant::now();
+            let start = now();
             while ran.load(SeqCst) < 20 {
-                assert!(start.elapsed() < Duration::from_secs(30), "nobody takes them");
+                assert!(since(start) < Duration::from_secs(30), "nobody takes them");
                 std::hint::spin_loop();
             }
             assert!(others.iter().all(|task| task.join().unwrap() != here));
@@ -182,9 +182,9 @@ fn task_07_ready_tasks_starve_no_timer() {
                     }
                 });
             }
-            let before = Instant::now();
+            let before = now();
             ecru::sleep(ms(10)).unwrap();
-            assert!(before.elapsed() < Duration::from_secs(30));
+            assert!(since(before) < Duration::from_secs(30));
             stop.store(true, SeqCst);
         });
     });

@@ -1,9 +1,9 @@
 //! `interval`: ticks that do not come in bursts.
 
-use crate::support::{each_run, ms, panic_text};
+use crate::support::{each_run, ms, now, panic_text};
 use ecru::Source;
 use ecru::time::interval;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// - given: an interval
 /// - when: its ticks are taken
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[test]
 fn timer_20_interval() {
     each_run(|| {
-        let start = Instant::now();
+        let start = now();
         let ticks = interval(ms(2));
         assert_eq!(ticks.period(), ms(2));
         let first = ticks.try_take().expect("the first is there at once");
@@ -19,7 +19,7 @@ fn timer_20_interval() {
         let mut before = first;
         for _ in 0..5 {
             let due = ticks.tick().unwrap();
-            assert!(due >= before + ms(2) && Instant::now() >= due);
+            assert!(due >= before + ms(2) && now() >= due);
             before = due;
         }
     });
@@ -34,7 +34,7 @@ fn timer_21_interval_does_not_burst() {
         let ticks = interval(ms(4));
         ticks.tick().unwrap();
         std::thread::sleep(ms(20));
-        let late = Instant::now();
+        let late = now();
         assert!(ticks.try_take().is_some() && ticks.try_take().is_none());
         assert!(ticks.tick().unwrap() >= late + ms(4));
     });

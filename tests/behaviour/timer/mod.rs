@@ -5,7 +5,8 @@ mod intervals;
 mod sleeps;
 mod timers;
 
-use std::time::{Duration, Instant};
+use crate::support::now;
+use std::time::Duration;
 
 fn us(microseconds: u64) -> Duration {
     Duration::from_micros(microseconds)
@@ -13,9 +14,9 @@ fn us(microseconds: u64) -> Duration {
 
 /// Sleeps, and returns how late it woke. Panics if it was early.
 fn lateness(duration: Duration) -> Duration {
-    let deadline = Instant::now() + duration;
+    let deadline = now() + duration;
     ecru::sleep(duration).unwrap();
-    let now = Instant::now();
+    let now = now();
     assert!(now >= deadline, "early by {:?} of {duration:?}", deadline - now);
     now - deadline
 }

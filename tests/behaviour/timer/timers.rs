@@ -1,10 +1,10 @@
 //! `Timer`: started, fired or cancelled, for all its waiters.
 
-use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, settle};
+use crate::support::{HOUR, Watchdog, begin, each_run, forever, ms, now, settle};
 use ecru::source::{Either, WaitList};
 use ecru::time::{Timer, TimerState, interval};
 use ecru::{Source, channel, source};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// - given: a `Timer`
 /// - when: it is started, fires, is cancelled
@@ -60,11 +60,11 @@ fn timer_15_rings_for_all() {
             let timer = Timer::new(ms(3));
             let wait = || {
                 let timer = timer.clone();
-                s.spawn(move || (timer.wait(), Instant::now()))
+                s.spawn(move || (timer.wait(), now()))
             };
             let mut waiting = vec![wait(), wait()];
             settle();
-            let start = Instant::now();
+            let start = now();
             timer.start().unwrap();
             waiting.push(wait());
             for one in waiting {
@@ -180,9 +180,9 @@ impl<S: Source> Source for Wrapped<S> {
 #[test]
 fn timer_24_wrapped() {
     fn all() {
-        let later = Instant::now() + ms(2);
+        let later = now() + ms(2);
         assert!(Wrapped(channel::after(ms(2))).wait().is_ok());
-        assert!(Instant::now() >= later);
+        assert!(now() >= later);
         let ticks = Wrapped(channel::tick(ms(1)));
         let timed = Wrapped(interval(ms(1)));
         for _ in 0..3 {

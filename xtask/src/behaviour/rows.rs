@@ -162,11 +162,11 @@ pub(super) fn belongs(name: &str, id: &str) -> bool {
     name.strip_prefix(id).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 
-/// `topic_07` of `topic_07_words`.
+/// `topic_07` of `topic_07_words`. A number has two digits or three.
 pub(super) fn number(id: &str) -> Option<&str> {
     let mut parts = id.splitn(3, '_');
     let (topic, number, words) = (parts.next()?, parts.next()?, parts.next()?);
     let is_topic = !topic.is_empty() && topic.bytes().all(|b| b.is_ascii_lowercase());
-    let is_number = number.len() == 2 && number.bytes().all(|b| b.is_ascii_digit());
+    let is_number = matches!(number.len(), 2 | 3) && number.bytes().all(|b| b.is_ascii_digit());
     (is_topic && is_number && !words.is_empty()).then(|| &id[..topic.len() + 1 + number.len()])
 }

@@ -152,6 +152,14 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
+fn a_number_has_two_digits_or_three() {
+    let number = super::rows::number;
+    assert_eq!(number("scope_07_words"), Some("scope_07"));
+    assert_eq!(number("scope_107_words"), Some("scope_107"));
+    assert_eq!((number("scope_7_words"), number("scope_1007_words")), (None, None));
+}
+
+#[test]
 fn each_page_has_its_mark_and_each_topic_its_page() {
     with(&edited(SCOPE, pages::MARK, ""), TESTS).complains("scope.md: the line `<!-- rows: ");
     check(&Tree::of(&[("tests/a.rs", TESTS)])).complains("doc/behaviour/scope.md is missing");

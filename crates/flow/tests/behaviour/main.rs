@@ -4,4 +4,7 @@
 mod common;
 mod hub;
 mod over;
+#[path = "../../../../tests/behaviour/simulated.rs"]
+#[allow(dead_code, reason = "this program uses a part of it")]
+mod simulated;
 mod transform;

@@ -1,6 +1,7 @@
 //! Rows of `doc/behaviour/transform.md`.
 
-use crate::common::{begin, each_run, panic_text, quiet_panic, run_on, settle, until};
+use crate::common::{begin, panic_text, quiet_panic, settle, until};
+use crate::simulated::{each_run, run_on};
 use ecru::channel::{RecvError, SendError};
 use ecru_flow::{self as flow, Transform, TransformSender, transform};
 use std::ops::ControlFlow;

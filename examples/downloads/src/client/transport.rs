@@ -4,7 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::RecvFlags;
 use ureq::unversioned::transport::{
@@ -61,12 +61,12 @@ impl<In: Transport> Connector<In> for EcruConnector {
 /// Connects to the first address that answers. The remaining time is divided evenly, so that a
 /// silent address, such as an IPv6 address without a route, leaves time for the others.
 fn connect_any(addresses: &[SocketAddr], limit: Option<Duration>) -> Result<TcpStream, Error> {
-    let deadline = limit.map(|limit| Instant::now() + limit);
+    let deadline = limit.map(|limit| runtime::now() + limit);
     let mut last = Error::ConnectionFailed;
     for (tried, address) in addresses.iter().enumerate() {
         let untried = u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
         let share =
-            deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) / untried);
+            deadline.map(|deadline| deadline.saturating_duration_since(runtime::now()) / untried);
         if share.is_some_and(|share| share.is_zero()) {
             return Err(Error::Timeout(Timeout::Connect));
         }

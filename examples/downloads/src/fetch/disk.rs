@@ -14,15 +14,15 @@
 //!
 //! A lock on `NAME.part` keeps two runs from writing the same file.
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::existing::DECIDE;
 use super::index::Entry;
 use super::target::{About, Have};
 use super::trouble::Trouble;
+use crate::runtime::fs::{self, File, OpenOptions, TryLockError};
+use crate::runtime::{is_same_file, rename_to_free};
 
 /// The first and the last line of an `about` file.
 const ABOUT_FIRST: &str = "downloads 1";
@@ -79,7 +79,7 @@ impl Disk {
         if self.state == State::Nothing {
             return None;
         }
-        let empty = || self.part.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        let empty = || fs::metadata(&self.part).is_ok_and(|metadata| metadata.len() == 0);
         if self.file.is_some() && empty() {
             let _ = remove(&self.about).and_then(|()| remove(&self.part));
         }
@@ -89,7 +89,7 @@ impl Disk {
     /// Returns what an earlier attempt or run left of this URL's file.
     pub(super) fn look(&self) -> io::Result<Option<Have>> {
         let Some(about) = read_about(&self.about)? else { return Ok(None) };
-        let bytes = match self.part.metadata() {
+        let bytes = match fs::metadata(&self.part) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -110,7 +110,7 @@ impl Disk {
                     .make_folder()
                     .and_then(|()| OpenOptions::new().create(true).append(true).open(&self.part)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    if self.about.symlink_metadata().is_err() {
+                    if fs::symlink_metadata(&self.about).is_err() {
                         self.state = State::Nothing;
                     }
                     return Ok(false);
@@ -120,11 +120,8 @@ impl Disk {
             let file = opened.map_err(|error| self.trouble("opening", &error))?;
             self.lock(&file)?;
             // Another run may have completed and renamed this file before the lock was free.
-            let same = |here: std::fs::Metadata, there: std::fs::Metadata| {
-                (here.dev(), here.ino()) == (there.dev(), there.ino())
-            };
-            if let (Ok(here), Ok(there)) = (file.metadata(), self.part.metadata())
-                && same(here, there)
+            if let (Ok(here), Ok(there)) = (file.metadata(), fs::metadata(&self.part))
+                && is_same_file(&here, &there)
             {
                 self.file = Some(file);
             }
@@ -157,7 +154,7 @@ impl Disk {
     }
 
     fn make_folder(&self) -> io::Result<()> {
-        self.part.parent().map_or(Ok(()), std::fs::create_dir_all)
+        self.part.parent().map_or(Ok(()), fs::create_dir_all)
     }
 
     /// Empties the part, and writes its `about` if the part will exist for long.
@@ -214,17 +211,11 @@ impl Disk {
 
     /// Gives the part its final name, which must be free unless a file is to be replaced.
     fn rename(&self) -> io::Result<()> {
-        use rustix::fs::{CWD, RenameFlags, renameat_with};
-        use rustix::io::Errno;
-        if !self.replace {
-            match renameat_with(CWD, &self.part, CWD, &self.name, RenameFlags::NOREPLACE) {
-                // Some file systems do not support this. The check before the download then has to
-                // suffice.
-                Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {}
-                renamed => return Ok(renamed?),
-            }
+        if self.replace {
+            fs::rename(&self.part, &self.name)
+        } else {
+            rename_to_free(&self.part, &self.name)
         }
-        std::fs::rename(&self.part, &self.name)
     }
 
     pub(super) fn discard(&mut self) -> Result<(), Trouble> {
@@ -258,7 +249,7 @@ fn write_about(path: &Path, url: &str, validator: &str, length: Option<u64>) -> 
 
 /// Returns `None` if there is no `about`, or if it is incomplete.
 fn read_about(path: &Path) -> io::Result<Option<Noted>> {
-    let text = match std::fs::read(path) {
+    let text = match fs::read(path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -275,7 +266,7 @@ fn read_about(path: &Path) -> io::Result<Option<Noted>> {
 }
 
 fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::remove_file(path) {
+    match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }

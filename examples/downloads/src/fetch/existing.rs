@@ -6,6 +6,7 @@ use std::path::Path;
 use super::index::{Entry, Indexes};
 use super::target::About;
 use super::trouble::Trouble;
+use crate::runtime::fs;
 
 /// What to do about existing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,10 +45,10 @@ pub(super) fn look(
     indexes: &Indexes,
 ) -> Result<Found, Trouble> {
     let shown = path.display();
-    let metadata = match path.metadata() {
+    let metadata = match fs::metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if path.symlink_metadata().is_err() {
+            if fs::symlink_metadata(path).is_err() {
                 return Ok(Found::Nothing);
             }
             if existing == Existing::Overwrite {

@@ -144,7 +144,7 @@ mod tests {
 
     /// A part is continued only with exactly the rest of exactly the same file.
     #[test]
-    fn which_206_continues() {
+    fn continues_after_206() {
         let stale = |range: &str, etag: &str| {
             let headers = headers(&[("content-range", range), ("etag", etag)]);
             read(206, &headers, Some(&have())).unwrap() == Meaning::Stale
@@ -164,7 +164,7 @@ mod tests {
 
     /// A 416 answer is good if the part is as long as the file.
     #[test]
-    fn which_416_completes() {
+    fn completes_after_416() {
         let answer =
             |range| read(416, &headers(&[("content-range", range)]), Some(&have())).unwrap();
         assert!(matches!(answer("bytes */100"), Meaning::AllThere(_)));

@@ -9,9 +9,8 @@
 //! URLs are stored without credentials, and only the owner can read the index.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -19,7 +18,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::target::About;
-use crate::runtime;
+use crate::runtime::fs::{self, File, Metadata, OpenOptions};
+use crate::runtime::{self, OnceLock};
 
 /// The name of the index, and of the file that replaces it.
 const NAME: &str = ".downloads.json";
@@ -44,7 +44,7 @@ pub(crate) struct Entry {
 
 impl Entry {
     /// Describes a file that has just been completed.
-    pub(super) fn of(url: &str, about: &About, metadata: &std::fs::Metadata) -> Self {
+    pub(super) fn of(url: &str, about: &About, metadata: &Metadata) -> Self {
         Self {
             url: url.to_string(),
             etag: about.etag.clone(),
@@ -55,7 +55,7 @@ impl Entry {
     }
 
     /// Returns whether the file is unchanged since it was finished.
-    pub(super) fn describes(&self, metadata: &std::fs::Metadata) -> bool {
+    pub(super) fn describes(&self, metadata: &Metadata) -> bool {
         self.length == metadata.len() && self.modified == (metadata.mtime(), metadata.mtime_nsec())
     }
 
@@ -95,7 +95,7 @@ pub(crate) struct Indexes {
 #[derive(Debug, Default)]
 struct Folder {
     /// The records when they were first needed.
-    known: std::sync::OnceLock<Entries>,
+    known: OnceLock<Entries>,
     /// The records to write.
     new: Mutex<Entries>,
 }
@@ -160,7 +160,7 @@ fn split(file: &Path) -> Option<(&Path, &str)> {
 
 /// Reads an index. A file that is missing, unreadable or not an index has no records.
 fn read(folder: &Path) -> Entries {
-    let bytes = std::fs::read(folder.join(NAME)).unwrap_or_default();
+    let bytes = fs::read(folder.join(NAME)).unwrap_or_default();
     match serde_json::from_slice::<Content>(&bytes) {
         Ok(content) if content.downloads == VERSION => content.files,
         _ => Entries::default(),
@@ -175,14 +175,14 @@ fn write(folder: &Path, new: Entries) -> io::Result<()> {
     files.extend(new);
     let text = serde_json::to_vec(&Content { downloads: VERSION, files })?;
     let path = folder.join(NEW_NAME);
-    match std::fs::remove_file(&path) {
+    match fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.write_all(&text)?;
     file.sync_data()?;
-    std::fs::rename(&path, folder.join(NAME))
+    fs::rename(&path, folder.join(NAME))
 }
 
 #[cfg(test)]
@@ -221,9 +221,9 @@ mod tests {
     #[test]
     fn shared_by_two_runs() {
         let folder = std::env::temp_dir().join(format!("downloads-index-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join(NAME), b"{ garbage").unwrap();
-        std::fs::write(folder.join(NEW_NAME), b"left by a crash").unwrap();
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(NAME), b"{ garbage").unwrap();
+        fs::write(folder.join(NEW_NAME), b"left by a crash").unwrap();
         let (one, two) = (Indexes::default(), Indexes::default());
         assert_eq!(one.find(&folder.join("x")), None);
         one.add(&folder.join("x"), entry(None, None));
@@ -233,9 +233,9 @@ mod tests {
         let three = Indexes::default();
         assert_eq!(three.find(&folder.join("x")), Some(entry(None, None)));
         assert_eq!(three.find(&folder.join("y")), Some(entry(Some("\"a\""), None)));
-        let mode = folder.join(NAME).metadata().unwrap().mode();
+        let mode = fs::metadata(folder.join(NAME)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(!folder.join(NEW_NAME).exists());
-        std::fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

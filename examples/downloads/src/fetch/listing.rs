@@ -9,9 +9,9 @@ use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use crate::runtime;
+use crate::runtime::{self, OnceLock, fs};
 
 /// The number of files from which a listing is worthwhile. For fewer files it is cheaper to look
 /// for each.
@@ -63,7 +63,7 @@ impl Listings {
     }
 
     fn list(&self, folder: &Path) -> Option<HashSet<OsString>> {
-        let entries = match folder.read_dir() {
+        let entries = match fs::read_dir(folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(HashSet::new()),
             entries => entries.ok()?,
         };
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn new_names() {
         let folder = std::env::temp_dir().join(format!("downloads-listing-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(&folder).unwrap();
         for name in ["a", "b.part", "c.part.about"] {
-            std::fs::write(folder.join(name), b"").unwrap();
+            fs::write(folder.join(name), b"").unwrap();
         }
         let long = Listings::new(WORTHWHILE);
         assert!(!long.is_new(&folder.join("a")));
@@ -98,6 +98,6 @@ mod tests {
         assert!(long.is_new(&folder.join("d")));
         assert!(long.is_new(&folder.join("none/d")));
         assert!(!Listings::new(1).is_new(&folder.join("d")));
-        std::fs::remove_dir_all(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

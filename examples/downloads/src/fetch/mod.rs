@@ -21,7 +21,7 @@ mod target;
 mod trouble;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ureq::http::{HeaderValue, Uri};
 
@@ -116,7 +116,7 @@ pub(crate) struct Record {
 
 /// Downloads one file.
 pub(crate) fn fetch(job: &Job, manner: &Manner, progress: &Progress) -> Record {
-    let started = Instant::now();
+    let started = runtime::now();
     let lane = progress.lane(&job.name);
     let outcome = match &job.into {
         Into::Folder(folder) => to_folder(job, folder, manner, &lane),
@@ -136,7 +136,7 @@ pub(crate) fn fetch(job: &Job, manner: &Manner, progress: &Progress) -> Record {
         Outcome::Failed { .. } => lane.fails(),
         Outcome::Cancelled { .. } => {}
     }
-    Record { outcome, elapsed: started.elapsed() }
+    Record { outcome, elapsed: runtime::now().duration_since(started) }
 }
 
 fn to_folder(job: &Job, folder: &Path, manner: &Manner, lane: &Lane<'_>) -> Outcome {

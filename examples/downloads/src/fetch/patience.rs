@@ -23,7 +23,7 @@ pub(crate) struct Patience {
 impl Patience {
     /// Makes downloads from `host` pause for `wait` from now on.
     pub(super) fn ask(&self, host: &str, wait: Duration) {
-        let Some(until) = Instant::now().checked_add(wait).filter(|_| !wait.is_zero()) else {
+        let Some(until) = runtime::now().checked_add(wait).filter(|_| !wait.is_zero()) else {
             return;
         };
         let mut all = self.until.lock().expect("no panic under this lock");
@@ -38,7 +38,7 @@ impl Patience {
     /// Returns an error if the wait is cancelled, and at once if it would be too long.
     pub(super) fn wait(&self, host: &str) -> Result<(), Trouble> {
         while self.any.load(Ordering::Acquire) {
-            let left = self.left(host, Instant::now());
+            let left = self.left(host, runtime::now());
             if left.is_zero() {
                 break;
             }

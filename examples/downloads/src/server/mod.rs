@@ -92,9 +92,10 @@ impl Drop for Server {
     }
 }
 
-type Started = mpsc::Sender<io::Result<(SocketAddr, CancelHandle)>>;
+pub(crate) type Started = mpsc::Sender<io::Result<(SocketAddr, CancelHandle)>>;
 
-fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, started: &Started) {
+/// Serves until `stop` is cancelled. `started` receives the address.
+pub(crate) fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, started: &Started) {
     let bound =
         TcpListener::bind(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let listener = match bound {

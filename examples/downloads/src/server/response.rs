@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
-use std::time::Instant;
 
 use super::pace::Pace;
 use super::request::{Asked, Request, range};
@@ -13,7 +12,7 @@ use crate::runtime::{self, TcpStream};
 
 /// Answers one request, including the body.
 pub(super) fn answer(stream: &TcpStream, request: &Request, offer: Offer) -> io::Result<()> {
-    let started = Instant::now();
+    let started = runtime::now();
     let keep = request.keep_alive;
     let mut to = stream;
     if request.method != "GET" && request.method != "HEAD" {
@@ -65,7 +64,7 @@ fn body(mut to: &TcpStream, index: u64, part: Range<u64>, mut pace: Pace) -> io:
     let mut at = part.start;
     while at < part.end {
         let (piece, when) = pace.next(part.end - at);
-        let pause = when.saturating_duration_since(Instant::now());
+        let pause = when.saturating_duration_since(runtime::now());
         if !pause.is_zero() {
             runtime::sleep(pause).map_err(io::Error::other)?;
         }

@@ -1,6 +1,7 @@
 //! `Fanout`: one source, any number of taps.
 
-use crate::common::{each_run, settle};
+use crate::common::settle;
+use crate::simulated::each_run;
 use ecru::channel::{self, RecvError};
 use ecru_flow::{self as flow, Fanout};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};

@@ -1,6 +1,7 @@
 //! `Mixer`: any number of inputs, some of them muted, paused or solo.
 
-use crate::common::{each_run, run_on, settle, until};
+use crate::common::{settle, until};
+use crate::simulated::{each_run, run_on};
 use ecru::channel;
 use ecru_flow::{self as flow, Mixer, SoloMode, Toggle};
 

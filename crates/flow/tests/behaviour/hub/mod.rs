@@ -5,7 +5,8 @@ mod mixer;
 mod multiplexer;
 mod topics;
 
-use crate::common::{each_run, until};
+use crate::common::until;
+use crate::simulated::each_run;
 use ecru::channel;
 use ecru_flow::{self as flow, Fanout, Mixer, Multiplexer};
 

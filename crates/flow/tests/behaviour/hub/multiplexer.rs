@@ -1,6 +1,7 @@
 //! `Multiplexer`: several publishers, and subscribers that all receive the same.
 
-use crate::common::{ProcessorClock, each_run, ms, panic_text, quiet_panic, settle, until};
+use crate::common::{ProcessorClock, ms, panic_text, quiet_panic, settle, until};
+use crate::simulated::each_run;
 use ecru::channel;
 use ecru_flow::{self as flow, Closed, Multiplexer};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -1,8 +1,11 @@
 //! Values by topic, for the subscribers of each topic.
 
-use crate::common::{each_run, settle, until};
+use crate::common::{settle, until};
+use crate::simulated::each_run;
 use ecru::channel::{self, RecvError};
+use ecru::sim::{self, Simulation};
 use ecru_flow::{self as flow, PubSub};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// - given: two topics with two subscribers each
@@ -162,4 +165,36 @@ fn hub_33_news_cancelled() {
             assert_eq!(flow::collect(&*all), Ok(vec![1, 2, 3]));
         });
     });
+}
+
+/// - given: a simulation with a `PubSub` of eight topics
+/// - when: it is run twice with one seed, and the source ends
+/// - then: both runs are the same, also in the order in which the subscriptions end
+#[test]
+fn hub_37_topics_in_a_simulation() {
+    let run = |seed| {
+        let report = Simulation::new(seed).run(|| {
+            let (sender, source) = channel::unbounded();
+            let news = PubSub::new(source, |n: &u32| n % 8);
+            let topics = [0, 1, 2, 3, 4, 5, 6, 7].map(|topic| news.subscribe(topic));
+            let ended = Mutex::new(Vec::new());
+            ecru::scope(|s| {
+                let (news, ended) = (&news, &ended);
+                s.spawn(move || news.run().unwrap());
+                for (topic, heard) in topics.into_iter().enumerate() {
+                    s.spawn(move || {
+                        assert_eq!(heard.iter().count(), 2);
+                        ended.lock().unwrap().push(topic);
+                    });
+                }
+                flow::send_all(&sender, 0..16).unwrap();
+                // All of them wait when the source ends.
+                sim::settle();
+                drop(sender);
+            });
+            ended.into_inner().unwrap()
+        });
+        (report.trace_hash, report.unwrap())
+    };
+    assert_eq!(run(1), run(1));
 }

@@ -1,0 +1,7 @@
+//! Rows of `doc/behaviour/over.md`.
+
+mod merges;
+mod pipelines;
+mod pipes;
+mod reading;
+mod zips;

@@ -1,0 +1,224 @@
+//! The `sim` driver: the kernel's work, done in memory and in virtual time.
+//!
+//! # Words
+//! - A *world* ([`World`]) is everything that a simulation has in place of the kernel: networks and
+//!   disks. There is one for each simulation.
+//! - An *event* ([`Event`](world::Event)) is something that happens in the world at a certain time.
+//! - A *file* ([`File`]) is what a [descriptor](super::Descriptor) names instead of an fd.
+//! - An *answer* ([`Answer`](answers::Answer)) is what a world returns for one kind of request.
+//! - A *watcher* ([`Watcher`]) is what a driver leaves with a file to be told of a change.
+//!
+//! # Time
+//! The clock moves only in [`Sim::poll`], and the scheduler polls with [`Wait::For`] only when no
+//! task can run. The driver then moves the clock to the first event or alarm, or by the given
+//! duration if that is shorter, and makes the events happen that are due. Alarms may call the
+//! user's code, so the scheduler rings them itself.
+//!
+//! # Ops
+//! The driver leaves a watcher with the file of an op before it attempts the op. So no change is
+//! lost between the attempt and the wait. A change takes the watchers of its side out of the file,
+//! and notes their ops in the world. At its next poll the driver leaves the watchers again, and
+//! attempts these ops, until they end.
+//!
+//! # Descriptors of the kernel
+//! The standard streams are the only ones that a simulation uses. A write to one that is full
+//! blocks the thread, and with it the simulation, for some real time. No other op on a descriptor
+//! of the kernel is started.
+#![expect(unsafe_code, reason = "implements an unsafe method")]
+
+pub(super) mod answers;
+mod disk;
+mod disks;
+mod draws;
+mod events;
+mod file;
+mod network;
+mod socket;
+mod world;
+
+use super::flight::{Flying, InFlight};
+use super::{Completion, Driver, Op, Started, Thread, Token, Wait, Waker};
+use crate::base::{clock, simulated};
+use crate::task;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) use disk::DiskFaults;
+pub(crate) use draws::{DrawnFault, Draws, FaultKind, Struck};
+pub(crate) use file::File;
+pub(crate) use network::{HostId, LinkSettings, NetworkFaults, ROOT_NAME};
+pub(in crate::driver) use world::Watcher;
+pub(crate) use world::{Trouble, World};
+
+/// The driver of a simulation's worker.
+#[derive(Debug)]
+pub(crate) struct Sim {
+    world: Arc<World>,
+    /// The ops in flight by their numbers.
+    waiting: BTreeMap<u64, Flying>,
+    /// The numbers of the ops in flight by their addresses, on which nothing else depends.
+    numbers: BTreeMap<usize, u64>,
+    next: u64,
+    done: Vec<Completion>,
+}
+
+impl Sim {
+    /// Opens the driver of the current simulation.
+    ///
+    /// # Panics
+    /// Panics outside of simulations.
+    pub(super) fn open() -> Sim {
+        let world = World::current().expect("a simulation has a world");
+        let (waiting, numbers) = (BTreeMap::new(), BTreeMap::new());
+        Sim { world, waiting, numbers, next: 0, done: Vec::new() }
+    }
+
+    /// The only thread that wakes the worker is its own, which is then not asleep.
+    pub(super) fn waker(&self) -> Waker {
+        unreachable!("a simulation's worker does not sleep")
+    }
+
+    /// Returns the time of the next event or alarm, or `None` if nothing is going to happen.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        [self.world.next_event(), simulated::next_alarm()].into_iter().flatten().min()
+    }
+
+    /// Leaves a watcher for an op, and attempts it. Returns `None` if it has to wait.
+    ///
+    /// # Safety
+    /// S3: the op is in flight, or is about to be.
+    unsafe fn attempt(&self, number: u64, flight: &InFlight<'_>) -> Option<Completion> {
+        let file = flight.op().descriptor().file()?;
+        let watcher = Watcher::Op(number);
+        file.watch(flight.op().interest(), watcher.clone());
+        // SAFETY: S3, the caller's promise.
+        let completion = unsafe { flight.resume() };
+        if completion.is_some() {
+            file.unwatch(&watcher);
+        }
+        completion
+    }
+
+    /// Attempts the ops whose files have changed.
+    fn hear(&mut self) {
+        for number in self.world.take_news() {
+            // An op that has ended may still be in the list.
+            let Some(&flying) = self.waiting.get(&number) else { continue };
+            // SAFETY: S3: an op in the map is in flight.
+            let flight = unsafe { &*flying };
+            // SAFETY: S3, as above.
+            if let Some(completion) = unsafe { self.attempt(number, flight) } {
+                self.waiting.remove(&number);
+                self.numbers.remove(&address(flight));
+                self.done.push(completion);
+            }
+        }
+    }
+}
+
+fn address(flight: &InFlight<'_>) -> usize {
+    std::ptr::from_ref(flight).addr()
+}
+
+impl Driver for Sim {
+    unsafe fn start(&mut self, flight: &InFlight<'_>, token: Token) -> Started {
+        if flight.op().descriptor().file().is_some() {
+            let number = self.next;
+            self.next += 1;
+            let flying = flight.keep(token);
+            // SAFETY: S3, the caller's promise.
+            if let Some(completion) = unsafe { self.attempt(number, flight) } {
+                return Started::Done(completion.into_result().map_err(told));
+            }
+            self.waiting.insert(number, flying);
+            self.numbers.insert(address(flight), number);
+            return Started::Pending;
+        }
+        if let Op::Write { .. } = flight.op() {
+            // SAFETY: S3, the caller's promise: the op ends in this call.
+            return Started::Done(unsafe { carry_out(flight, token) });
+        }
+        Started::Done(Err(unsupported("an operation on a descriptor of the kernel")))
+    }
+
+    fn cancel(&mut self, flight: &InFlight<'_>) {
+        let Some(number) = self.numbers.remove(&address(flight)) else { return };
+        self.waiting.remove(&number);
+        if let Some(file) = flight.op().descriptor().file() {
+            file.unwatch(&Watcher::Op(number));
+        }
+        self.done.push(flight.completion(Completion::CANCELLED));
+    }
+
+    fn poll(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
+        self.hear();
+        let limit = match wait {
+            _ if !self.done.is_empty() => Some(clock::common_now()),
+            Wait::Poll => Some(clock::common_now()),
+            // Beyond the end of time there is nothing to wait for.
+            Wait::For(limit) => clock::common_now().checked_add(limit),
+            Wait::Forever => None,
+        };
+        if let Some(time) = [limit, self.next()].into_iter().flatten().min() {
+            simulated::advance_to(time);
+        }
+        self.world.happen();
+        self.hear();
+        completions.append(&mut self.done);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.waiting.len() + self.done.len()
+    }
+}
+
+/// Carries an op out, and blocks the thread for as long as that takes.
+///
+/// # Safety
+/// S3: the flight and its op stay valid during the call.
+unsafe fn carry_out(flight: &InFlight<'_>, token: Token) -> io::Result<u32> {
+    let (mut thread, mut completions) = (Thread::default(), Vec::new());
+    // SAFETY: S3, the caller's promise. The loop below waits for the completion.
+    match unsafe { thread.start(flight, token) } {
+        Started::Pending => {}
+        Started::Done(result) => return result,
+        Started::Blocking | Started::Untold => {
+            return Err(unsupported("an operation that blocks its thread"));
+        }
+    }
+    loop {
+        thread.poll(Wait::Forever, &mut completions)?;
+        if let Some(completion) = completions.pop() {
+            return completion.into_result();
+        }
+    }
+}
+
+/// Returns the error that a call reports. On a host that is down everything fails with `ECANCELED`,
+/// and its tasks are cancelled, so that is what they are told. Outside of simulations it is the
+/// error itself.
+#[cold]
+pub(super) fn told(error: io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(libc::ECANCELED) if simulated::is_simulated() => task::cancelled_wait().into(),
+        _ => error,
+    }
+}
+
+/// Checks that a call may use the kernel. Calls that cannot be simulated begin with this.
+///
+/// # Errors
+/// Returns an error of kind `Unsupported` that names the call if it is made in a simulation.
+#[inline]
+pub(crate) fn needs_kernel(call: &str) -> io::Result<()> {
+    if simulated::is_simulated() { Err(unsupported(call)) } else { Ok(()) }
+}
+
+/// Returns the error of a call that cannot be simulated.
+#[cold]
+fn unsupported(call: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, format!("{call} is not possible in a simulation"))
+}

@@ -1,0 +1,291 @@
+//! The files of a world's network: ops on sockets, pipes and eventfds.
+#![expect(unsafe_code, reason = "accesses memory that ops lend")]
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem;
+use std::os::fd::OwnedFd;
+use std::ptr;
+use std::slice;
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
+
+use super::file::{File, path_descriptor};
+use super::network::{Ctx, Domain, Id, Name, Network, Outcome, Received};
+use super::{Watcher, World};
+use crate::driver::op::Interest;
+use crate::driver::{Op, OwnedDescriptor, RawAddress};
+
+/// A socket, an end of a pipe, or an eventfd. It is closed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct SocketFile {
+    /// Weak, because the world keeps the files of descriptors that were given away.
+    world: Weak<World>,
+    pub(super) id: Id,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if let Some(world) = self.world.upgrade() {
+            world.network(|network, ctx| network.close(ctx, self.id));
+        }
+    }
+}
+
+impl World {
+    /// Returns the descriptor of a socket, which closes it.
+    pub(super) fn own(&self, id: Id) -> OwnedDescriptor {
+        let world = Weak::clone(&self.this);
+        OwnedDescriptor::in_memory(Arc::new(File::Socket(SocketFile { world, id })))
+    }
+
+    /// Calls `f` with the socket of a descriptor.
+    ///
+    /// # Errors
+    /// Fails with `ENOTSOCK` if the descriptor belongs to no socket, pipe or eventfd of a world.
+    pub(super) fn with_socket<T>(
+        &self,
+        fd: &OwnedDescriptor,
+        f: impl FnOnce(&mut Network, &mut Ctx<'_>, Id) -> Outcome<T>,
+    ) -> io::Result<T> {
+        let Some(File::Socket(socket)) = fd.name().file() else {
+            return Err(Errno::NOTSOCK.into());
+        };
+        Ok(self.network(|network, ctx| f(network, ctx, socket.id))?)
+    }
+}
+
+impl SocketFile {
+    /// Calls `f` with the network. The world of a simulation that has ended knows no socket.
+    fn network<T>(
+        &self,
+        f: impl FnOnce(&mut Network, &mut Ctx<'_>, Id) -> Outcome<T>,
+    ) -> Outcome<T> {
+        let world = self.world.upgrade().ok_or(Errno::CANCELED)?;
+        world.network(|network, ctx| f(network, ctx, self.id))
+    }
+
+    /// Counts an operation, which may be the one that is to fail.
+    pub(super) fn operate(&self) -> io::Result<()> {
+        self.world.upgrade().map_or(Ok(()), |world| world.operate())
+    }
+
+    pub(super) fn watch(&self, side: Interest, watcher: Watcher) {
+        let _ = self.network(|network, _, id| {
+            network.watch(id, side, watcher);
+            Ok(())
+        });
+    }
+
+    pub(super) fn unwatch(&self, watcher: &Watcher) {
+        let _ = self.network(|network, _, id| {
+            network.unwatch(id, watcher);
+            Ok(())
+        });
+    }
+
+    pub(super) fn accepted(&self, result: u32) -> OwnedDescriptor {
+        let file = SocketFile { world: Weak::clone(&self.world), id: Id(result) };
+        OwnedDescriptor::in_memory(Arc::new(File::Socket(file)))
+    }
+
+    pub(super) fn peer(&self) -> Option<String> {
+        match self.network(|network, _, id| network.peer_name(id)).ok()?.1 {
+            Name::Internet(address) => Some(address.to_string()),
+            Name::Unix(name) => name.shown(),
+        }
+    }
+
+    /// Opens an unconnected socket for a stream, and a descriptor that leads nowhere for all else.
+    pub(super) fn placeholder(&self) -> io::Result<OwnedFd> {
+        let domain = self.network(|network, _, id| Ok(network.stream_domain(id))).unwrap_or(None);
+        let family = match domain {
+            Some(Domain::V4) => AddressFamily::INET,
+            Some(Domain::V6) => AddressFamily::INET6,
+            Some(Domain::Unix) => AddressFamily::UNIX,
+            None => return path_descriptor(),
+        };
+        let flags = rustix::net::SocketFlags::CLOEXEC | rustix::net::SocketFlags::NONBLOCK;
+        Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, None)?)
+    }
+
+    fn receive(&self, buffers: &mut [IoSliceMut<'_>], flags: i32) -> Outcome<Received> {
+        let peek = flags & libc::MSG_PEEK != 0;
+        self.network(|network, ctx, id| network.receive(ctx, id, buffers, peek))
+    }
+
+    fn send(&self, buffers: &[IoSlice<'_>], to: Option<&Name>) -> Outcome<usize> {
+        self.network(|network, ctx, id| network.send(ctx, id, buffers, to))
+    }
+
+    fn domain(&self) -> Outcome<Domain> {
+        self.network(|network, _, id| network.domain(id))
+    }
+
+    /// Checks that the host may have a descriptor of the next connection to accept. A listener
+    /// without such a connection waits in any case.
+    fn check_descriptors(&self) -> Outcome<()> {
+        let world = self.world.upgrade().ok_or(Errno::CANCELED)?;
+        let read = Interest::Read;
+        let (host, waits) = world.network(|network, ctx| {
+            Ok::<_, Errno>((network.host_of(self.id)?, network.is_ready(ctx, self.id, read)?))
+        })?;
+        let checked = if waits { world.check_descriptors(host, 1) } else { Ok(()) };
+        checked.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
+    }
+
+    /// Carries out an op without waiting, as the kernel would.
+    ///
+    /// # Safety
+    /// Everything that the op points to is valid for this call, and no other code accesses it
+    /// meanwhile.
+    pub(super) unsafe fn attempt(&self, op: &Op<'_>) -> Outcome<u32> {
+        let count = |count: usize| u32::try_from(count).map_err(|_| Errno::INVAL);
+        match *op {
+            Op::Recv { buf, len, flags, .. } => {
+                // SAFETY: the caller promises a buffer of this length. (It is only written to.)
+                let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
+                count(self.receive(&mut [IoSliceMut::new(buffer)], flags)?.count)
+            }
+            Op::Read { buf, len, .. } => {
+                // SAFETY: as above.
+                let buffer = unsafe { slice::from_raw_parts_mut(buf, len as usize) };
+                count(self.receive(&mut [IoSliceMut::new(buffer)], 0)?.count)
+            }
+            Op::Send { buf, len, .. } | Op::Write { buf, len, .. } => {
+                // SAFETY: the caller promises a buffer of this length.
+                let bytes = unsafe { slice::from_raw_parts(buf, len as usize) };
+                count(self.send(&[IoSlice::new(bytes)], None)?)
+            }
+            Op::RecvMsg { message, flags, .. } => {
+                // SAFETY: the caller promises a message whose parts are all valid.
+                let buffers = unsafe { buffers_mut(message) };
+                let received = self.receive(buffers, flags)?;
+                let domain = if received.from.is_some() { self.domain().ok() } else { None };
+                let from = domain.zip(received.from).map(|(domain, name)| domain.write(&name));
+                // SAFETY: as above.
+                unsafe { set_sender(message, from.as_ref(), received.is_cut) };
+                count(received.count)
+            }
+            Op::SendMsg { message, .. } => {
+                // SAFETY: the caller promises a message whose parts are all valid.
+                let to = unsafe { receiver(message) };
+                let to = to.map(|raw| self.domain()?.read(&raw)).transpose()?;
+                // SAFETY: as above.
+                count(self.send(unsafe { buffers(message) }, to.as_ref())?)
+            }
+            Op::Accept { address, length, .. } => {
+                self.check_descriptors()?;
+                let (Id(number), from) = self.network(|network, _, id| network.accept(id))?;
+                let raw = self.domain()?.write(&from);
+                // SAFETY: the caller promises room for an address.
+                let copied = unsafe { copy_address(&raw, address.cast(), raw.length) };
+                // SAFETY: the caller promises room for its length.
+                unsafe { length.write(copied) };
+                Ok(number)
+            }
+            Op::Connect { address, length, .. } => {
+                // SAFETY: the caller promises an address of this length.
+                let raw = unsafe { read_address(address.cast(), length) };
+                let to = self.domain()?.read(&raw)?;
+                self.network(|network, ctx, id| network.connect(ctx, id, &to))?;
+                Ok(0)
+            }
+            Op::Readiness { interest, .. } => {
+                let is_ready =
+                    self.network(|network, ctx, id| network.is_ready(ctx, id, interest))?;
+                if !is_ready {
+                    return Err(Errno::AGAIN);
+                }
+                Ok(u32::from(interest.events().cast_unsigned()))
+            }
+            Op::File(_) => Err(Errno::OPNOTSUPP),
+        }
+    }
+}
+
+/// Returns the buffers of a message to receive.
+///
+/// # Safety
+/// The message and its buffers are valid, and no other code accesses them.
+unsafe fn buffers_mut<'a>(message: *mut libc::msghdr) -> &'a mut [IoSliceMut<'a>] {
+    // SAFETY: the caller's promise.
+    let message = unsafe { ptr::read(message) };
+    if message.msg_iovlen == 0 {
+        return &mut [];
+    }
+    // SAFETY: the caller's promise. An `IoSliceMut` has the layout of an iovec by its
+    // documentation.
+    unsafe { slice::from_raw_parts_mut(message.msg_iov.cast(), message.msg_iovlen) }
+}
+
+/// Returns the buffers of a message to send.
+///
+/// # Safety
+/// The message and its buffers are valid.
+unsafe fn buffers<'a>(message: *const libc::msghdr) -> &'a [IoSlice<'a>] {
+    // SAFETY: the caller's promise.
+    let message = unsafe { ptr::read(message) };
+    if message.msg_iovlen == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise. An `IoSlice` has the layout of an iovec by its documentation.
+    unsafe { slice::from_raw_parts(message.msg_iov.cast_const().cast(), message.msg_iovlen) }
+}
+
+/// Returns the address that a message is to be sent to.
+///
+/// # Safety
+/// The message and its address are valid.
+unsafe fn receiver(message: *const libc::msghdr) -> Option<RawAddress> {
+    // SAFETY: the caller's promise.
+    let message = unsafe { ptr::read(message) };
+    if message.msg_name.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { read_address(message.msg_name.cast(), message.msg_namelen) })
+}
+
+/// Writes the sender's address and the flags of a message that was received.
+///
+/// # Safety
+/// The message is valid, and has as much room for an address as it says.
+unsafe fn set_sender(message: *mut libc::msghdr, from: Option<&RawAddress>, is_cut: bool) {
+    // SAFETY: the caller's promise.
+    let message = unsafe { &mut *message };
+    message.msg_flags = if is_cut { libc::MSG_TRUNC } else { 0 };
+    if message.msg_name.is_null() {
+        return;
+    }
+    message.msg_namelen = match from {
+        // SAFETY: the caller's promise.
+        Some(raw) => unsafe { copy_address(raw, message.msg_name.cast(), message.msg_namelen) },
+        None => 0,
+    };
+}
+
+/// Reads an address.
+///
+/// # Safety
+/// There is an address of this length.
+unsafe fn read_address(address: *const u8, length: libc::socklen_t) -> RawAddress {
+    let mut raw = RawAddress::room();
+    let length = (length as usize).min(mem::size_of_val(&raw.storage));
+    // SAFETY: the caller's promise. The storage has this much room.
+    unsafe { ptr::copy_nonoverlapping(address, (&raw mut raw.storage).cast(), length) };
+    raw.length = length as libc::socklen_t;
+    raw
+}
+
+/// Writes as much of an address as there is room for. Returns its length.
+///
+/// # Safety
+/// There is room for this many bytes.
+unsafe fn copy_address(raw: &RawAddress, to: *mut u8, room: libc::socklen_t) -> libc::socklen_t {
+    let length = raw.length.min(room) as usize;
+    // SAFETY: the caller's promise. The storage is as long as the address.
+    unsafe { ptr::copy_nonoverlapping((&raw const raw.storage).cast(), to, length) };
+    raw.length
+}

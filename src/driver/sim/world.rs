@@ -1,0 +1,340 @@
+//! The world of a simulation: what it has in place of the kernel.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use super::disk::{self, Disk};
+use super::disks::Disks;
+use super::events::Events;
+use super::file::{Inode, Lent};
+use super::network::{self, Ctx, HostId, Network};
+use super::{DrawnFault, Draws, Struck};
+use crate::base::alarm::Ring;
+use crate::base::random::Generator;
+use crate::base::{clock, simulated};
+
+/// See the module. It is shared because descriptors name parts of it, and descriptors may be sent
+/// to other threads. In a simulation, only its own thread uses it, so the lock is always free.
+pub(crate) struct World {
+    /// The world itself, for its files.
+    pub(super) this: Weak<World>,
+    state: Mutex<WorldState>,
+}
+
+struct WorldState {
+    events: Events<Event>,
+    draws: Draws,
+    /// The number of events that have happened.
+    happened: u64,
+    network: Network,
+    disks: Disks,
+    /// The driver's numbers of the ops whose files have changed.
+    news: Vec<u64>,
+    /// What a call of the network leaves, kept for its memory.
+    later: Vec<(Instant, network::Event)>,
+    withdrawn: Vec<(Instant, network::Event)>,
+    woken: Vec<Watcher>,
+    /// The files for which fds were opened.
+    lent: BTreeMap<Inode, Lent>,
+    /// Returns the host on which the current code runs. Set by the layer that starts simulations.
+    here: fn() -> HostId,
+    /// The number of I/O operations that a program could see fail.
+    operations: u64,
+    /// The operation that fails, counted from 1.
+    failing: Option<u64>,
+    /// How that operation has failed.
+    has_failed: Option<Trouble>,
+}
+
+/// How an I/O operation fails that was [chosen](World::fail_operation) to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The device fails.
+    Device,
+    /// There are too many open files.
+    Full,
+    /// Another socket has the address.
+    InUse,
+}
+
+impl Trouble {
+    /// Returns the name of the error.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Trouble::Device => "EIO",
+            Trouble::Full => "EMFILE",
+            Trouble::InUse => "EADDRINUSE",
+        }
+    }
+
+    fn error(self) -> io::Error {
+        io::Error::from_raw_os_error(match self {
+            Trouble::Device => libc::EIO,
+            Trouble::Full => libc::EMFILE,
+            Trouble::InUse => libc::EADDRINUSE,
+        })
+    }
+}
+
+/// Something that happens in the world.
+#[derive(PartialEq)]
+pub(super) enum Event {
+    Network(network::Event),
+    /// The sync of this op ends.
+    Sync(u64),
+}
+
+/// What is left with a file to be told of a change.
+#[derive(Clone)]
+pub(in crate::driver) enum Watcher {
+    /// The driver's number of an op.
+    Op(u64),
+    Ring(Weak<dyn Ring>),
+}
+
+impl PartialEq for Watcher {
+    fn eq(&self, other: &Watcher) -> bool {
+        match (self, other) {
+            (Watcher::Op(one), Watcher::Op(other)) => one == other,
+            (Watcher::Ring(one), Watcher::Ring(other)) => Weak::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Watcher::Op(number) => f.debug_tuple("Op").field(number).finish(),
+            Watcher::Ring(_) => f.debug_tuple("Ring").finish_non_exhaustive(),
+        }
+    }
+}
+
+impl World {
+    /// Creates the world of the current thread's simulation.
+    pub(crate) fn create(mut random: Generator) {
+        let state = WorldState {
+            events: Events::default(),
+            draws: Draws::new(random.any()),
+            happened: 0,
+            network: Network::new(),
+            disks: Disks::default(),
+            news: Vec::new(),
+            later: Vec::new(),
+            withdrawn: Vec::new(),
+            woken: Vec::new(),
+            lent: BTreeMap::new(),
+            here: || HostId::ROOT,
+            operations: 0,
+            failing: None,
+            has_failed: None,
+        };
+        let state = Mutex::new(state);
+        simulated::set_world(Arc::new_cyclic(|this| World { this: Weak::clone(this), state }));
+    }
+
+    /// Returns the world of the current thread's simulation, or `None` outside of simulations.
+    #[inline(always)]
+    pub(crate) fn current() -> Option<Arc<World>> {
+        if simulated::is_simulated() { simulated::world() } else { None }
+    }
+
+    fn state(&self) -> MutexGuard<'_, WorldState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a number that tells how many events have happened and how many faults have struck.
+    pub(crate) fn happened(&self) -> u64 {
+        let state = self.state();
+        state.happened ^ (state.draws.struck().len() as u64) << 32
+    }
+
+    /// Sets the function that returns the host on which the current code runs.
+    pub(crate) fn set_here(&self, here: fn() -> HostId) {
+        self.state().here = here;
+    }
+
+    /// Returns the host on which the current code runs.
+    pub(super) fn here(&self) -> HostId {
+        let here = self.state().here;
+        here()
+    }
+
+    /// Counts an I/O operation that the program can see fail.
+    ///
+    /// # Errors
+    /// Fails with `EIO` if this is the operation that was [chosen](World::fail_operation).
+    pub(super) fn operate(&self) -> io::Result<()> {
+        self.operate_or(Trouble::Device)
+    }
+
+    /// Counts an I/O operation that has an error of its own.
+    ///
+    /// # Errors
+    /// Fails with that error if this is the operation that was [chosen](World::fail_operation).
+    pub(super) fn operate_or(&self, trouble: Trouble) -> io::Result<()> {
+        let mut state = self.state();
+        state.operations += 1;
+        if state.failing != Some(state.operations) {
+            return Ok(());
+        }
+        state.has_failed = Some(trouble);
+        Err(trouble.error())
+    }
+
+    /// Chooses the I/O operation that fails, counted from 1.
+    pub(crate) fn fail_operation(&self, number: Option<u64>) {
+        self.state().failing = number;
+    }
+
+    /// Returns how the operation has failed that was chosen to fail, or `None` if it has not.
+    pub(crate) fn failed_operation(&self) -> Option<Trouble> {
+        self.state().has_failed
+    }
+
+    /// Sets which of the faults strike that are otherwise drawn, unless that is `None`. Sets
+    /// whether all durations are the least of their ranges.
+    pub(crate) fn impose(&self, faults: Option<&[DrawnFault]>, is_steady: bool) {
+        self.state().draws.impose(faults, is_steady);
+    }
+
+    /// Ends what is drawn, because the run is over.
+    pub(crate) fn end_draws(&self) {
+        self.state().draws.end();
+    }
+
+    /// Returns the faults that were drawn, and whether a duration was.
+    pub(crate) fn drawn(&self) -> (Vec<Struck>, bool) {
+        let state = self.state();
+        (state.draws.struck().to_vec(), state.draws.varies())
+    }
+
+    /// Returns the names of the hosts, in the order of their numbers.
+    pub(crate) fn host_names(&self) -> Vec<Box<str>> {
+        self.state().network.host_names()
+    }
+
+    /// Returns the time of the next event that may have an effect.
+    pub(super) fn next_event(&self) -> Option<Instant> {
+        let mut guard = self.state();
+        let WorldState { events, network, .. } = &mut *guard;
+        events.skip(|event| match event {
+            Event::Network(event) => network.is_moot(event),
+            Event::Sync(_) => false,
+        });
+        events.next()
+    }
+
+    /// Makes everything happen that is due.
+    pub(super) fn happen(&self) {
+        loop {
+            let mut state = self.state();
+            let Some(event) = state.events.take_due(clock::common_now()) else { return };
+            state.happened += 1;
+            drop(state);
+            match event {
+                Event::Network(event) => self.network(|network, ctx| network.happen(ctx, event)),
+                Event::Sync(op) => {
+                    if self.finish_sync(op) {
+                        self.note_news(vec![op]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls `f` with the network. Then tells those that watch what has changed.
+    pub(crate) fn network<T>(&self, f: impl FnOnce(&mut Network, &mut Ctx<'_>) -> T) -> T {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let (draws, later, woken) = (&mut state.draws, &mut state.later, &mut state.woken);
+        let (now, withdrawn) = (clock::common_now(), &mut state.withdrawn);
+        let result = f(&mut state.network, &mut Ctx { now, draws, later, withdrawn, woken });
+        for (when, event) in state.later.drain(..) {
+            state.events.add(when, Event::Network(event));
+        }
+        for (when, event) in state.withdrawn.drain(..) {
+            state.events.withdraw(when, &Event::Network(event));
+        }
+        for watcher in state.woken.drain(..) {
+            match watcher {
+                Watcher::Op(number) => state.news.push(number),
+                // The scheduler rings it, because that may run the user's code.
+                Watcher::Ring(what) => simulated::ring_soon(what),
+            }
+        }
+        result
+    }
+
+    /// Calls `f` with the disk of a host, and with the number of the op that the driver attempts,
+    /// if it does.
+    pub(super) fn disk<T>(
+        &self,
+        host: HostId,
+        f: impl FnOnce(&mut Disk, &mut disk::Context<'_>, Option<u64>) -> T,
+    ) -> T {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let sockets = state.network.descriptors(host);
+        let (result, begun) = state.disks.with(host, sockets, &mut state.draws, f);
+        for (latency, op) in begun {
+            state.events.add(clock::common_now() + latency, Event::Sync(op));
+        }
+        result
+    }
+
+    /// Calls `f` with the disks of all hosts.
+    pub(super) fn disks<T>(&self, f: impl FnOnce(&mut Disks) -> T) -> T {
+        f(&mut self.state().disks)
+    }
+
+    /// Calls `f` with the files for which fds were opened.
+    pub(super) fn lent<T>(&self, f: impl FnOnce(&mut BTreeMap<Inode, Lent>) -> T) -> T {
+        f(&mut self.state().lent)
+    }
+
+    /// Notes ops whose files have changed.
+    pub(super) fn note_news(&self, ops: Vec<u64>) {
+        self.state().news.extend(ops);
+    }
+
+    /// Ends the programs of a host.
+    pub(crate) fn crash_host(&self, host: HostId) {
+        self.network(|network, ctx| network.crash(ctx, host));
+        self.crash_disk(host);
+    }
+
+    /// Cuts the power of a host.
+    pub(crate) fn fail_power(&self, host: HostId) {
+        self.network(|network, ctx| network.lose_power(ctx, host));
+        self.fail_power_of_disk(host);
+    }
+
+    /// Ends all faults.
+    pub(crate) fn calm(&self) {
+        self.network(|network, ctx| network.calm(ctx));
+        self.calm_disks();
+    }
+
+    /// Starts a host again.
+    pub(crate) fn restart_host(&self, host: HostId) {
+        self.network(|network, ctx| network.restart(ctx, host));
+        self.restart_disk(host);
+    }
+
+    /// Takes the ops whose files have changed.
+    pub(super) fn take_news(&self) -> Vec<u64> {
+        mem::take(&mut self.state().news)
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}

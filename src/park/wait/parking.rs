@@ -1,0 +1,147 @@
+//! Parking: the task switches away, or the thread sleeps, until the wait is over.
+
+use std::thread;
+use std::time::Instant;
+
+use super::{Mode, Outcome};
+use crate::base::simulated;
+use crate::coroutine::panics;
+use crate::park::Waiter;
+use crate::park::host::{host, limits};
+use crate::park::parker::{Parker, Switch};
+use crate::park::waiter::CANCELLED;
+
+/// Parks the current task or thread until the wait is over, or until `deadline`.
+///
+/// Always inlined, because each return between two switches is mispredicted. Without optimization,
+/// an inlined function would only add its variables to the caller's frame, which stays on the stack
+/// while the task is parked.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(super) fn park(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
+    if let (Some(_), Some(parker)) = (deadline, Parker::current()) {
+        return park_and_count(parker, waiter, deadline, mode);
+    }
+    match begin(waiter, deadline, mode) {
+        Err(outcome) => outcome,
+        Ok(switch) => {
+            switch.go();
+            end(waiter)
+        }
+    }
+}
+
+/// The first half of parking. A task has no deadline here. Returns an error, the outcome, if the
+/// wait is over.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(super) fn begin(
+    waiter: &Waiter,
+    deadline: Option<Instant>,
+    mode: Mode,
+) -> Result<Switch, Outcome<()>> {
+    let Some(parker) = Parker::current() else {
+        return Err(block(waiter, deadline, mode));
+    };
+    if thread::panicking() {
+        return Err(park_and_count(parker, waiter, deadline, mode));
+    }
+    if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
+        return Err(Outcome::Cancelled(()));
+    }
+    parker.park_on(waiter);
+    Ok(parker.switch())
+}
+
+/// The second half of parking.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(super) fn end(waiter: &Waiter) -> Outcome<()> {
+    if let Some(parker) = Parker::current() {
+        parker.resumed();
+    }
+    waiter.ended()
+}
+
+/// Parks a task with a deadline, which the host watches, or a task that unwinds, which
+/// [`while_parked`] must count.
+#[inline(never)]
+fn park_and_count(
+    parker: &Parker,
+    waiter: &Waiter,
+    deadline: Option<Instant>,
+    mode: Mode,
+) -> Outcome<()> {
+    if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
+        return Outcome::Cancelled(());
+    }
+    parker.park_on(waiter);
+    let unwinding = thread::panicking();
+    begin_parked(unwinding);
+    match (deadline, host()) {
+        (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
+        _ => parker.wait_out(),
+    }
+    end_parked(unwinding);
+    parker.resumed();
+    waiter.ended()
+}
+
+/// Switches away from the running task, or runs another task on top of it. If the thread is
+/// panicking, the task counts as unwinding meanwhile: see [`panics`].
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
+    let unwinding = thread::panicking();
+    begin_parked(unwinding);
+    // The closure is called in one place only, so that it is inlined.
+    let result = switch();
+    end_parked(unwinding);
+    result
+}
+
+/// The first half of [`while_parked`], for a switch that is too large to be inlined as a closure.
+/// `unwinding` is whether the thread is panicking, for both halves.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(crate) fn begin_parked(unwinding: bool) {
+    if unwinding {
+        panics::leave_behind();
+    }
+}
+
+/// The second half of [`while_parked`].
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(crate) fn end_parked(unwinding: bool) {
+    if unwinding {
+        panics::take_up();
+    }
+}
+
+/// Blocks a plain thread, which takes the nearest enclosing limit as a deadline.
+#[cold]
+#[inline(never)]
+fn block(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
+    // This is a destructor that runs on a simulation's thread after its tasks have ended. Nothing
+    // would end the wait.
+    if simulated::is_simulated()
+        && matches!(mode, Mode::Cancellable | Mode::Unfailing)
+        && waiter.claim(CANCELLED)
+    {
+        return Outcome::Cancelled(());
+    }
+    let limits = limits().filter(|_| !matches!(mode, Mode::Uninterruptible | Mode::Unfailing));
+    let nearest = limits.and_then(|limits| Some((limits, (limits.nearest)()?)));
+    match nearest {
+        Some((limits, (at, limit))) if deadline.is_none_or(|own| at < own) => {
+            waiter.block(Some(at));
+            match waiter.ended() {
+                Outcome::TimedOut(()) => {
+                    // SAFETY: K1: the enclosing frames are open.
+                    unsafe { (limits.expire)(limit) };
+                    Outcome::Cancelled(())
+                }
+                outcome => outcome,
+            }
+        }
+        _ => {
+            waiter.block(deadline);
+            waiter.ended()
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! The course of one run: the director of its scheduler, and what its thread and the thread that
+//! waits for it share.
+//!
+//! # Phases
+//! ```text
+//!             stuck, out of steps, out of time            the tree of tasks has been taken
+//!   RUNS --------------------------------------> LOOKS -----------------------------------> ENDS
+//!     |                                                                                      ^
+//!     +--------------------------------------------------------------------------------------+
+//!                       an invariant does not hold, or a foreign thread interferes
+//! ```
+//! In each phase the run may end by itself. In the phase LOOKS, a task that is not shown in trees
+//! looks at all others, and runs before them. When the phase ENDS begins, the root is cancelled, so
+//! that the tasks end. This is not part of the run any more: it is not recorded, and panics are not
+//! reported.
+//!
+//! If the tasks wait for each other even then, or take too long, their waits are ended [by
+//! force](crate::base::simulated::ends_by_force): those in shields are cancelled, and those that
+//! have no error unwind. The process is aborted if even that does not help, because the program
+//! borrows from the caller of `run`, which must not continue before all tasks have ended.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::mem;
+use std::panic::{self, AssertUnwindSafe};
+use std::process;
+use std::rc::Rc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::failure::Failure;
+use super::hosts::{self, Hosts};
+use super::legend::{Known, Met};
+use super::pilot::{self, Pilot};
+use super::simulation::Limits;
+use crate::base::random::Generator;
+use crate::base::simulated::CutOff;
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::{clock, report, simulated};
+use crate::diag::{self, TaskTree};
+use crate::driver::World;
+use crate::park;
+use crate::sched::{self, After, Choice, Director, Pool, Runnable, Stop};
+use crate::scope::PanicPayload;
+use crate::task::{self, Header};
+
+/// How many steps the tasks of a failed run may take until they have ended.
+const LAST_STEPS: u64 = 10_000;
+/// How often a run that cannot go on looks again for what other threads do, and how long it sleeps
+/// before each look. That is so before it fails as a deadlock, and when the waits of a failed run
+/// have been ended by force.
+const LAST_LOOKS: u32 = 5_000;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// How many times the time for a step must pass until a task that keeps the thread is known not to
+/// give it back. The process is aborted then, so a short time counts as [`STEP_TIME_MIN`].
+const GRACE: u32 = 12;
+const STEP_TIME_MIN: Duration = Duration::from_secs(1);
+/// The budget of a task in a phase in which nothing is left to chance.
+const PLAIN_BUDGET: u32 = 128;
+
+/// What the thread of a simulation and the thread that waits for it share.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    /// How often a task has given the thread back. Read by the thread that waits.
+    pub(super) turns: AtomicU64,
+    pub(super) pool: OnceLock<Arc<Pool>>,
+    /// A task kept the thread for too long, which is the failure of the run.
+    was_stuck: AtomicBool,
+    state: Mutex<DeskState>,
+    told: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct DeskState {
+    failure: Option<Failure>,
+    outcome: Option<Outcome>,
+}
+
+/// What is known of a run that is over, without its value.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) failure: Option<Failure>,
+    pub(super) trace_hash: u64,
+    pub(super) elapsed: Duration,
+    pub(super) steps: u64,
+    /// What the pilot has recorded.
+    pub(super) record: pilot::Record,
+}
+
+impl Desk {
+    fn state(&self) -> MutexGuard<'_, DeskState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records why the run has failed. The first failure counts.
+    fn fail(&self, failure: Failure) {
+        self.state().failure.get_or_insert(failure);
+    }
+
+    /// Returns whether a failure has been recorded.
+    pub(super) fn has_failed(&self) -> bool {
+        self.state().failure.is_some()
+    }
+
+    /// Describes the failure that has been recorded.
+    fn text(&self) -> String {
+        self.state().failure.as_ref().map_or_else(String::new, ToString::to_string)
+    }
+
+    /// Has the simulation's thread sleep before it looks again for what other threads do.
+    fn pause(&self) {
+        // There is no outcome yet, so nothing is told.
+        drop(self.told.wait_timeout(self.state(), BETWEEN_LOOKS));
+    }
+
+    /// Delivers the outcome. An earlier failure takes the place of its own.
+    fn deliver(&self, outcome: Outcome) {
+        let mut state = self.state();
+        let (failure, unwanted) = match state.failure.take() {
+            Some(first) => (Some(first), outcome.failure),
+            None => (outcome.failure, None),
+        };
+        state.outcome = Some(Outcome { failure, ..outcome });
+        drop(state);
+        self.told.notify_all();
+        // A payload's destructor is user code.
+        task::drop_quietly(unwanted);
+    }
+
+    /// Waits for the outcome. If no task gives the thread back for as long as `patience`, the run
+    /// fails with what `stuck` returns. Aborts the process if the thread does not come back long
+    /// after that.
+    pub(super) fn wait(&self, patience: Duration, stuck: impl FnOnce() -> Failure) -> Outcome {
+        // A process that was stopped for a while has not been stuck, so several looks are needed.
+        const LOOKS: u32 = 5;
+        let mut stuck = Some(stuck);
+        let mut state = self.state();
+        let (mut turns, mut looks) = (self.turns.load(Ordering::Relaxed), 0);
+        loop {
+            if let Some(outcome) = state.outcome.take() {
+                return outcome;
+            }
+            if looks == LOOKS
+                && let Some(stuck) = stuck.take()
+            {
+                let failure = stuck();
+                report::say(format!("ecru: a simulation is {failure}"));
+                state.failure.get_or_insert(failure);
+                self.was_stuck.store(true, Ordering::Relaxed);
+            }
+            if looks == LOOKS * GRACE {
+                abort("a task of it does not give its thread back");
+            }
+            let step = if stuck.is_none() { patience.max(STEP_TIME_MIN) } else { patience };
+            let waited = self.told.wait_timeout(state, step / LOOKS);
+            let timed_out;
+            (state, timed_out) = waited.unwrap_or_else(PoisonError::into_inner);
+            let now = self.turns.load(Ordering::Relaxed);
+            if mem::replace(&mut turns, now) != now {
+                looks = 0;
+            } else if timed_out.timed_out() {
+                looks += 1;
+            }
+        }
+    }
+}
+
+/// Aborts the process, because a simulation cannot be brought to its end.
+fn abort(why: &str) -> ! {
+    report::last_words(format!(
+        "ecru: a simulation has failed, and cannot end: {why}; the process is aborted, because the program may use what the \
+         caller of the simulation has lent to it"
+    ));
+    process::abort()
+}
+
+/// What the program and the director of a run share, on the simulation's thread.
+pub(super) struct Course {
+    desk: Arc<Desk>,
+    pub(super) world: Arc<World>,
+    pub(super) hosts: Hosts,
+    limits: Limits,
+    start: Instant,
+    random: RefCell<Generator>,
+    invariants: RefCell<Vec<Rc<Invariant>>>,
+    /// Faults have ended.
+    pub(super) is_calm: Cell<bool>,
+    /// Each latency is the least of its range.
+    is_steady: bool,
+    pilot: RefCell<Pilot>,
+    record: RefCell<Record>,
+    phase: Cell<Phase>,
+    /// The steps since the run has failed.
+    last_steps: Cell<u64>,
+    /// How many they were when waits were last ended by force.
+    forced_at: Cell<Option<u64>>,
+    /// How often the run has looked since then for what other threads do.
+    last_looks: Cell<u32>,
+    /// How often the run has looked before it failed for what other threads do.
+    looks: Cell<u32>,
+    /// The steps of the run when the waits of a host's tasks were last ended by force.
+    host_forced_at: Cell<Option<u64>>,
+}
+
+/// What is recorded of a run.
+#[derive(Debug, Default)]
+struct Record {
+    hash: u64,
+    steps: u64,
+    /// The virtual time at the end of the last step.
+    elapsed: Duration,
+    /// The last turn before an invariant did not hold.
+    last_turn: Option<String>,
+    tasks: Met,
+}
+
+struct Invariant {
+    name: String,
+    holds: Box<dyn Fn() -> bool>,
+}
+
+/// See the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Runs,
+    Looks,
+    Ends,
+}
+
+impl Course {
+    /// Begins the course of a run on the current thread, which is that of a simulation.
+    pub(super) fn begin(
+        desk: Arc<Desk>,
+        limits: Limits,
+        random: Generator,
+        pilot: Pilot,
+        is_steady: bool,
+    ) -> Rc<Course> {
+        let course = Rc::new(Course {
+            desk,
+            world: World::current().expect("the world is made before"),
+            hosts: Hosts::default(),
+            is_calm: Cell::new(false),
+            is_steady,
+            limits,
+            start: clock::common_now(),
+            random: RefCell::new(random),
+            invariants: RefCell::default(),
+            pilot: RefCell::new(pilot),
+            record: RefCell::default(),
+            phase: Cell::new(Phase::Runs),
+            last_steps: Cell::new(0),
+            forced_at: Cell::new(None),
+            last_looks: Cell::new(0),
+            looks: Cell::new(0),
+            host_forced_at: Cell::new(None),
+        });
+        course.world.set_here(hosts::current);
+        simulated::set_here(|| hosts::current().0);
+        simulated::set_course(Rc::<Course>::clone(&course));
+        course
+    }
+
+    /// Returns the course of the current thread's run, or `None` outside of a simulation.
+    pub(super) fn here() -> Option<Rc<Course>> {
+        simulated::course()
+    }
+
+    /// Returns the generator of the program's own numbers.
+    pub(super) fn random(&self) -> RefMut<'_, Generator> {
+        self.random.borrow_mut()
+    }
+
+    pub(super) fn add_invariant(&self, name: &str, holds: impl Fn() -> bool + 'static) {
+        let invariant = Invariant { name: String::from(name), holds: Box::new(holds) };
+        self.invariants.borrow_mut().push(Rc::new(invariant));
+    }
+
+    /// Returns the failure of the first invariant that does not hold.
+    fn check_invariants(&self) -> Result<(), Failure> {
+        let mut place = 0;
+        loop {
+            // It may add another one.
+            let Some(invariant) = self.invariants.borrow().get(place).cloned() else {
+                return Ok(());
+            };
+            let checked =
+                panic::catch_unwind(AssertUnwindSafe(|| park::no_suspend(|| (invariant.holds)())));
+            match checked {
+                Ok(true) => place += 1,
+                Ok(false) => return Err(Failure::Invariant { name: invariant.name.clone() }),
+                Err(payload) => {
+                    let origin = format!("in the invariant '{}'", invariant.name);
+                    let payload = PanicPayload::thrown(payload, origin);
+                    return Err(Failure::Panicked(payload));
+                }
+            }
+        }
+    }
+
+    /// Records a step. Returns the hash of all that has happened so far.
+    fn note(&self, task: u64, passed: u32) -> u64 {
+        let mut record = self.record.borrow_mut();
+        let elapsed = clock::common_now().saturating_duration_since(self.start);
+        let events = self.world.happened();
+        for word in [task, u64::from(passed), elapsed.as_secs(), events] {
+            record.hash = mix(record.hash, word);
+        }
+        record.hash = mix(record.hash, u64::from(elapsed.subsec_nanos()));
+        record.elapsed = elapsed;
+        record.steps += 1;
+        record.hash
+    }
+
+    pub(super) fn fail(&self, failure: Failure) {
+        self.desk.fail(failure);
+        self.end();
+    }
+
+    /// Fails the run because a task starts a thread.
+    pub(super) fn refuse_thread(&self, call: &str) {
+        if self.phase.get() == Phase::Runs {
+            let task = task::current_header().map(Header::description);
+            let task = task.unwrap_or_else(|| String::from("code outside of any task"));
+            self.fail(Failure::Foreign { call: format!("{task} called {call}") });
+        }
+    }
+
+    fn end(&self) {
+        if self.phase.replace(Phase::Ends) != Phase::Ends {
+            self.note_time();
+            simulated::set_silent(true);
+        }
+    }
+
+    /// Notes that the run itself is over.
+    fn note_time(&self) {
+        self.record.borrow_mut().elapsed =
+            clock::common_now().saturating_duration_since(self.start);
+        self.world.end_draws();
+    }
+
+    /// Has a task look at all others. `failure` makes the failure of what it finds.
+    fn look(&self, failure: fn(TaskTree) -> Failure) {
+        if self.phase.get() == Phase::Runs {
+            self.phase.set(Phase::Looks);
+            self.note_time();
+            let desk = Arc::clone(&self.desk);
+            let pool = sched::current_pool();
+            if pool.is_some_and(|pool| diag::examine(&pool, move |tree| desk.fail(failure(tree)))) {
+                return;
+            }
+        }
+        // The run has ended, and something of it waits all the same.
+        self.desk.fail(failure(TaskTree::default()));
+        self.end();
+        self.end_by_force();
+    }
+
+    /// Gives time to another thread that is in the middle of what it does to the run. Returns false
+    /// if there is none, or if it takes too long.
+    fn waits_for_others(&self) -> bool {
+        if self.looks.get() == LAST_LOOKS || !sched::is_interfered_with() {
+            return false;
+        }
+        self.looks.set(self.looks.get() + 1);
+        self.desk.turns.fetch_add(1, Ordering::Relaxed);
+        self.desk.pause();
+        true
+    }
+
+    /// Ends the waits of all tasks by force. If that has been tried since the last step, another
+    /// thread has won a wait and has not yet said so, for instance because it has just unlocked a
+    /// lock that it shared with the simulation. So it is given time. Aborts the process if it says
+    /// nothing.
+    fn end_by_force(&self) {
+        let steps = self.last_steps.get();
+        if self.forced_at.replace(Some(steps)) != Some(steps) {
+            self.last_looks.set(0);
+            simulated::end_by_force();
+            sched::end_waits(|_| true);
+            return;
+        }
+        self.last_looks.set(self.last_looks.get() + 1);
+        if self.last_looks.get() > LAST_LOOKS {
+            abort(&format!("its tasks do not end: {}", self.desk.text()));
+        }
+        self.desk.pause();
+    }
+
+    /// Ends the waits by force for which tasks of hosts that are down still wait. Returns false if
+    /// there is none, or if that has been tried since the last step.
+    fn end_hosts_by_force(&self) -> bool {
+        let steps = self.record.borrow().steps;
+        if self.host_forced_at.get() == Some(steps) || !self.hosts.outlive_a_crash() {
+            return false;
+        }
+        self.host_forced_at.set(Some(steps));
+        sched::end_waits(|task| self.hosts.ends_by_force(task));
+        true
+    }
+
+    /// Ends the course. `failure` is how the root has failed, if it has.
+    pub(super) fn finish(&self, failure: Option<Failure>) {
+        if self.phase.get() == Phase::Runs {
+            self.note_time();
+        }
+        // The values of the program that they have captured end with the run. Waits in their
+        // destructors are cancelled.
+        let invariants = mem::take(&mut *self.invariants.borrow_mut());
+        invariants.into_iter().for_each(task::drop_quietly);
+        self.hosts.clear();
+        self.desk.deliver(self.outcome(failure));
+    }
+
+    fn outcome(&self, failure: Option<Failure>) -> Outcome {
+        let Record { hash, steps, elapsed, last_turn, tasks } =
+            mem::take(&mut *self.record.borrow_mut());
+        let mut record = self.pilot.borrow_mut().finish();
+        record.struck = self.world.failed_operation();
+        (record.drawn, record.varies) = self.world.drawn();
+        record.hosts = if record.drawn.is_empty() { vec![] } else { self.world.host_names() };
+        record.trace.drawn = record.drawn.iter().map(|struck| struck.fault).collect();
+        record.trace.drawn.sort_unstable();
+        record.trace.is_steady = self.is_steady;
+        record.last_turn = last_turn;
+        record.tasks = tasks;
+        let failure = failure.or_else(|| record.diverged.clone().map(Failure::Diverged));
+        Outcome { failure, trace_hash: hash, elapsed, steps, record }
+    }
+}
+
+/// Adds a word to a hash (FNV-1a, with words instead of bytes).
+fn mix(hash: u64, word: u64) -> u64 {
+    let mixed = (hash ^ word).wrapping_add(0xCBF2_9CE4_8422_2325).wrapping_mul(0x0100_0000_01B3);
+    mixed ^ (mixed >> 29)
+}
+
+/// Decides what a run does next.
+pub(super) struct Guide {
+    pub(super) course: Rc<Course>,
+}
+
+impl Director for Guide {
+    fn next(&mut self, ready: &Runnable) -> Choice {
+        let plain = |index| Choice { index, budget: PLAIN_BUDGET, cancel: false, watch: false };
+        match self.course.phase.get() {
+            Phase::Runs => {
+                let choice = self.course.pilot.borrow_mut().next(ready);
+                // Only a task that is watched can be described after its turn.
+                let watch = choice.watch || !self.course.invariants.borrow().is_empty();
+                Choice { watch, ..choice }
+            }
+            // The task that looks has become ready last.
+            Phase::Looks => plain(ready.len() - 1),
+            // With no budget, the next wait finds out that it is ended by force.
+            Phase::Ends if simulated::ends_by_force() => Choice { budget: 0, ..plain(0) },
+            Phase::Ends => plain(0),
+        }
+    }
+
+    fn cuts_off(&mut self, task: &Header, ordinal: u64) -> bool {
+        let course = &self.course;
+        if course.phase.get() != Phase::Runs {
+            return false;
+        }
+        match course.hosts.turn_of(task, ordinal) {
+            Ok(cut_off) => {
+                simulated::set_cut_off(cut_off);
+                cut_off != CutOff::No
+            }
+            Err(failure) => {
+                course.fail(failure);
+                false
+            }
+        }
+    }
+
+    fn is_idle(&mut self) -> bool {
+        self.course.phase.get() == Phase::Runs && self.course.end_hosts_by_force()
+    }
+
+    fn meet(&mut self, task: &Header, ordinal: u64) {
+        if self.course.phase.get() != Phase::Runs {
+            return;
+        }
+        self.course.record.borrow_mut().tasks.note(ordinal, || Known {
+            is_root: task.scope.is_null(),
+            spawned_at: task.spawned_at(),
+            name: task.name().map(String::from),
+        });
+    }
+
+    fn ran(&mut self, task: u64, passed: u32, stop: Stop, about: &dyn Fn() -> String) -> After {
+        simulated::set_cut_off(CutOff::No);
+        let course = &self.course;
+        let mut after = After::GoOn;
+        course.desk.turns.fetch_add(1, Ordering::Relaxed);
+        if course.phase.get() == Phase::Runs {
+            let hash = course.note(task, passed);
+            after = course.pilot.borrow_mut().ran(task, passed, stop, hash);
+            if let Err(failure) = course.check_invariants() {
+                let last_turn = format!("the last turn before that was the one of {}", about());
+                course.record.borrow_mut().last_turn = Some(last_turn);
+                course.fail(failure);
+                return After::End;
+            }
+            let diverged = course.pilot.borrow().diverged();
+            if let Some(divergence) = diverged {
+                course.fail(Failure::Diverged(divergence));
+                return After::End;
+            }
+            if course.record.borrow().steps >= course.limits.steps {
+                course.look(Failure::OutOfSteps);
+            }
+        } else {
+            course.last_steps.set(course.last_steps.get() + 1);
+            match course.last_steps.get() {
+                LAST_STEPS => course.end_by_force(),
+                steps if steps > 10 * LAST_STEPS => {
+                    abort(&format!("its tasks do not end: {}", course.desk.text()));
+                }
+                _ => {}
+            }
+        }
+        if course.desk.was_stuck.load(Ordering::Relaxed) {
+            course.end();
+        }
+        if course.phase.get() == Phase::Looks && course.desk.has_failed() {
+            course.end();
+        }
+        if course.phase.get() == Phase::Ends { After::End } else { after }
+    }
+
+    fn holds_back(&self) -> bool {
+        self.course.phase.get() == Phase::Runs && self.course.hosts.are_paused()
+    }
+
+    fn is_held_back(&self, task: &Header) -> bool {
+        self.holds_back() && self.course.hosts.is_paused(task)
+    }
+
+    fn limit(&self) -> Option<Instant> {
+        match self.course.phase.get() {
+            Phase::Runs => self.course.start.checked_add(self.course.limits.time),
+            Phase::Looks | Phase::Ends => None,
+        }
+    }
+
+    fn stuck(&mut self) {
+        match self.course.phase.get() {
+            Phase::Ends => self.course.end_by_force(),
+            // It fails when that has arrived.
+            Phase::Runs if self.course.waits_for_others() => {}
+            Phase::Runs | Phase::Looks => self.course.look(Failure::Deadlock),
+        }
+    }
+
+    fn out_of_time(&mut self) {
+        self.course.look(Failure::OutOfTime);
+    }
+
+    fn foreign(&mut self, call: String) {
+        if self.course.phase.get() == Phase::Runs {
+            self.course.fail(Failure::Foreign { call });
+        }
+    }
+}

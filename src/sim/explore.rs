@@ -1,0 +1,271 @@
+//! The door to explorations.
+
+use std::cell::Cell;
+use std::fmt;
+use std::panic::Location;
+
+use super::drawn::Faults;
+use super::failure::Failure;
+use super::legend::legend;
+use super::pilot::{Plan, Record};
+use super::search::{Caught, Explore, Explored, How, Outcome, Program, search};
+use super::simulation::Simulation;
+use super::trace::Trace;
+
+/// A failed run, found by [`explore`].
+///
+/// Its text says what a person needs to repair the program and to repeat the run. A long trace is
+/// abbreviated in it. `{:#}` prints the whole trace, and so does `{}` if the environment variable
+/// `ECRU_SIM_TRACE` is `whole`.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The seed of the run.
+    pub seed: u64,
+    /// What failed.
+    pub failure: Failure,
+    /// The schedule of the run, made as simple as possible.
+    pub trace: Trace,
+    how: How,
+}
+
+impl Found {
+    pub(super) fn new(caught: Caught<Failure>) -> Found {
+        let Caught { seed, failure, how } = caught;
+        Found { seed, failure, trace: how.best.trace.clone(), how }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = &self.how;
+        let seed = self.seed;
+        writeln!(
+            f,
+            "run {} failed, with seed {seed}, after {:?} of virtual time",
+            how.runs, how.elapsed
+        )?;
+        if let Some(unstable) = &how.unstable {
+            writeln!(f, "{unstable}{}", legend(&how.best, unstable.tasks()))?;
+        }
+        if let Some(kept) = &how.kept {
+            writeln!(f, "{kept}")?;
+        }
+        if let Some(place) = how.best.trace.cancel {
+            match how.best.cancelled {
+                Some(task) => writeln!(f, "task #{task} was cancelled at place {place}")?,
+                None => writeln!(f, "a task was to be cancelled at place {place}")?,
+            }
+        }
+        if let Some(number) = how.best.trace.fault {
+            match how.best.struck {
+                Some(trouble) => {
+                    writeln!(f, "I/O operation {number} failed with {}", trouble.name())?;
+                }
+                None => writeln!(f, "I/O operation {number} was to fail")?,
+            }
+        }
+        write!(f, "{}", self.failure)?;
+        if let Some(last_turn) = &how.best.last_turn {
+            write!(f, "\n{last_turn}")?;
+        }
+        write!(f, "{}", Faults(&how.best))?;
+        let count = |record: &Record| {
+            let Record { trace, preemptions, drawn, .. } = record;
+            let faults = match drawn.len() {
+                0 => String::new(),
+                1 => String::from(" and 1 drawn fault"),
+                faults => format!(" and {faults} drawn faults"),
+            };
+            format!("{} turns with {preemptions} preempted{faults}", trace.len())
+        };
+        write!(f, "\ntrace of {}", count(&how.best))?;
+        if how.best.trace != how.original.trace {
+            write!(f, ", made from one of {}", count(&how.original))?;
+        }
+        let is_whole =
+            f.alternate() || std::env::var_os(WHOLE).is_some_and(|value| value == "whole");
+        write!(
+            f,
+            ":\n{}\nto repeat it: \
+             `Simulation::new({seed}).strategy(Strategy::Replay(trace))` with this trace and the same settings",
+            abbreviated(self.trace.to_string(), is_whole)
+        )?;
+        let tasks = self.trace.steps.iter().map(|step| step.task);
+        write!(f, "{}", legend(&how.best, tasks.collect::<Vec<_>>()))
+    }
+}
+
+/// The variable of the environment that asks for whole traces.
+const WHOLE: &str = "ECRU_SIM_TRACE";
+/// The most bytes of a trace that a message has, and those of its end that are among them.
+const LONGEST: usize = 1_000;
+const END: usize = 200;
+
+/// Leaves out the middle of a long trace, which is ASCII, and says how to get it.
+fn abbreviated(trace: String, is_whole: bool) -> String {
+    if is_whole || trace.len() <= LONGEST {
+        return trace;
+    }
+    // Whole words are left out.
+    let head = &trace[..LONGEST - END];
+    let head = &head[..head.rfind(' ').unwrap_or(head.len())];
+    let tail = &trace[trace.len() - END..];
+    let tail = &tail[tail.find(' ').map_or(0, |space| space + 1)..];
+    let left_out = trace.len() - head.len() - tail.len();
+    format!(
+        "{head} .. {tail}\n({left_out} of {} bytes of the trace are left out: set {WHOLE}=whole to see all of it, print the `Found` \
+         by `{{:#}}`, or take its field `trace`)",
+        trace.len()
+    )
+}
+
+impl std::error::Error for Found {}
+
+/// Runs `f` again and again in simulations with other schedules, until a run fails or the plan is
+/// at its end.
+///
+/// A run that fails is repeated first, which shows whether the program is deterministic. The first
+/// of all runs is repeated, too, which shows whether the program keeps something between runs. Then
+/// the trace of the failure is made simpler: runs with fewer drawn faults, fewer preemptions and
+/// fewer turns are tried, and the simplest one that fails in the same way is returned. This ends
+/// after 500 runs, or a million decision points.
+///
+/// The runs have no [`Faults`](super::Faults). [`Simulation::explore`] has settings for the
+/// network, the faults and the limits.
+///
+/// While a run is repeated, the messages of panics are not printed.
+///
+/// # Errors
+/// Returns the first failure, with a trace that repeats it.
+///
+/// # Panics
+/// Panics inside a task, as [`Simulation::run`] does.
+///
+/// # Examples
+/// Two tasks read a number and write the next one. Between the two acts, another task may run:
+/// ```
+/// use ecru::sim::{Explore, explore};
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// let found = explore(Explore::Exhaustive { max_runs: 1_000 }, || {
+///     let number = AtomicU32::new(0);
+///     let add = || {
+///         let read = number.load(Relaxed);
+///         ecru::sim::point();
+///         number.store(read + 1, Relaxed);
+///     };
+///     ecru::scope(|s| {
+///         s.spawn(add);
+///         s.spawn(add);
+///     });
+///     assert_eq!(number.into_inner(), 2);
+/// });
+/// let found = found.unwrap_err();
+/// println!("{found}");
+/// ```
+#[track_caller]
+pub fn explore(plan: Explore, f: impl Fn() + Send + Sync) -> Result<Explored, Box<Found>> {
+    Simulation::default().explore(plan, f)
+}
+
+impl Simulation {
+    /// Explores `f` as [`explore`] does, in simulations with the network, the faults and the limits
+    /// of this one. The plan decides the seed and the strategy of each run, so those of this
+    /// simulation are not used.
+    ///
+    /// # Errors
+    /// Returns the first failure, with a trace that repeats it. Faults that the failure does not
+    /// need have been taken away, and the text lists the others.
+    ///
+    /// # Panics
+    /// Panics inside a task, as [`Simulation::run`] does.
+    ///
+    /// # Examples
+    /// A program that forgets that a write may fail:
+    /// ```
+    /// use ecru::sim::{Explore, Faults, Simulation, Strategy};
+    ///
+    /// let plan = Explore::Seeds { seeds: 0..1_000, strategy: Strategy::Random };
+    /// let found = Simulation::default().faults(Faults::default().disk_errors(0.01)).explore(plan, || {
+    ///     for _ in 0..10 {
+    ///         ecru::fs::write("file", "text").unwrap();
+    ///     }
+    /// });
+    /// let text = found.unwrap_err().to_string();
+    /// assert!(text.contains(" of a file of the root host failed with EIO"), "{text}");
+    /// ```
+    #[track_caller]
+    pub fn explore(
+        self,
+        plan: Explore,
+        f: impl Fn() + Send + Sync,
+    ) -> Result<Explored, Box<Found>> {
+        search(plan, &Simulated::with(self, f)).map_err(|caught| Box::new(Found::new(*caught)))
+    }
+}
+
+/// A closure as a program of simulations.
+pub(super) struct Simulated<F> {
+    f: F,
+    settings: Simulation,
+    /// Where the exploration was called.
+    at: &'static Location<'static>,
+    is_quiet: Cell<bool>,
+}
+
+impl<F: Fn() + Send + Sync> Simulated<F> {
+    #[track_caller]
+    pub(super) fn new(f: F) -> Simulated<F> {
+        Simulated::with(Simulation::default(), f)
+    }
+
+    #[track_caller]
+    pub(super) fn with(settings: Simulation, f: F) -> Simulated<F> {
+        Simulated { f, settings, at: Location::caller(), is_quiet: Cell::new(false) }
+    }
+}
+
+impl<F: Fn() + Send + Sync> Program for Simulated<F> {
+    type Failure = Failure;
+
+    fn run(&self, seed: u64, plan: &Plan) -> Outcome<Failure> {
+        let f = &self.f;
+        let settings = self.settings.clone().seeded(seed);
+        let simulation = settings.planned(plan.clone(), self.at, self.is_quiet.get());
+        let report = simulation.run(f);
+        let record = Record { trace: report.trace, ..report.record };
+        Outcome {
+            failure: report.result.err(),
+            record,
+            hash: report.trace_hash,
+            elapsed: report.elapsed,
+        }
+    }
+
+    fn is_same(&self, one: &Failure, other: &Failure) -> bool {
+        match (one, other) {
+            (Failure::Panicked(one), Failure::Panicked(other)) => {
+                is_same_message(one.message(), other.message())
+            }
+            (Failure::Invariant { name: one }, Failure::Invariant { name: other }) => one == other,
+            (Failure::Deadlock(_), Failure::Deadlock(_))
+            | (Failure::Foreign { .. }, Failure::Foreign { .. })
+            | (Failure::Stuck { .. }, Failure::Stuck { .. })
+            | (Failure::OutlivesCrash { .. }, Failure::OutlivesCrash { .. })
+            | (Failure::OutOfSteps(_), Failure::OutOfSteps(_))
+            | (Failure::OutOfTime(_), Failure::OutOfTime(_)) => true,
+            _ => false,
+        }
+    }
+
+    fn be_quiet(&self, is_quiet: bool) {
+        self.is_quiet.set(is_quiet);
+    }
+}
+
+/// Compares two messages but for the numbers in them.
+fn is_same_message(one: Option<&str>, other: Option<&str>) -> bool {
+    let without_numbers = |text: &str| text.replace(|c: char| c.is_ascii_digit(), "");
+    one.map(without_numbers) == other.map(without_numbers)
+}

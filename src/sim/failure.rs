@@ -1,0 +1,101 @@
+//! Why a simulation failed.
+
+use std::{error, fmt};
+
+use super::pilot::Divergence;
+use crate::diag::TaskTree;
+use crate::scope::PanicPayload;
+
+/// Why a simulation failed. Its `Display` says what a person needs to repair the program.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// Every task waited, and time had nothing more to bring. The tree says what each task waited
+    /// for, and names the holders of locks.
+    Deadlock(TaskTree),
+    /// The program panicked. The text also names the place of the panic and its task.
+    Panicked(PanicPayload),
+    /// An [`invariant`](super::invariant) did not hold after a step.
+    Invariant {
+        /// The name of the invariant.
+        name: String,
+    },
+    /// A thread that does not belong to the simulation ended a wait in it, cancelled one of its
+    /// tasks, or spawned a task into it. When that happens is not determined by the seed.
+    Foreign {
+        /// What was done, and by which thread.
+        call: String,
+    },
+    /// A task kept the thread for too long without a wait of this library. It waits in a call of
+    /// another library, for instance for a `std::sync::Mutex` that another task holds across a
+    /// wait, or it does not stop computing. If it never gives the thread back, the process is
+    /// aborted.
+    Stuck {
+        /// The task that had the thread.
+        task: String,
+    },
+    /// A task of a host that has crashed took more than 10,000 steps, and has not ended. Its waits
+    /// fail with [`Cancelled`](crate::Cancelled), so it may be a loop that ignores errors.
+    OutlivesCrash {
+        /// The name of the host.
+        host: String,
+        /// The task.
+        task: String,
+    },
+    /// The run was to repeat another one, by [`Strategy::Replay`](super::Strategy::Replay), and did
+    /// something else. The program is not the same, or it is not deterministic.
+    Diverged(Divergence),
+    /// The run took more than [`max_steps`](super::Simulation::max_steps).
+    OutOfSteps(TaskTree),
+    /// The run was not over after [`max_time`](super::Simulation::max_time).
+    OutOfTime(TaskTree),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Deadlock(tree) => {
+                write!(f, "deadlock: every task waits for another one\n{tree}")
+            }
+            Failure::Panicked(payload) => {
+                match payload.message() {
+                    Some(message) => write!(f, "panicked: {message}")?,
+                    None => f.write_str("panicked with a payload that is not a string")?,
+                }
+                payload.origin().map_or(Ok(()), |origin| write!(f, "\nthrown {origin}"))
+            }
+            Failure::Invariant { name } => write!(f, "the invariant '{name}' does not hold"),
+            Failure::Foreign { call } => write!(
+                f,
+                "{call}; a simulation is deterministic only if all that it waits for comes from its own tasks: replace \
+                 the thread by a task, or by `ecru::unblock`"
+            ),
+            Failure::Stuck { task } => write!(
+                f,
+                "stuck: {task} kept the thread and made no call of ecru that waits; it may hold or wait for a lock of std \
+                 across a wait, wait for a thread or a channel of std, or loop"
+            ),
+            Failure::OutlivesCrash { host, task } => write!(
+                f,
+                "{task} has not ended {} steps after the crash of its host '{host}'; its waits fail with `Cancelled`: let it \
+                 return when a wait fails",
+                super::hosts::LAST_STEPS
+            ),
+            Failure::Diverged(divergence) => write!(
+                f,
+                "{divergence}; the program has changed since the trace was recorded, or depends on something that is not \
+                 simulated: record a new trace"
+            ),
+            Failure::OutOfSteps(tree) => write!(
+                f,
+                "out of steps: the run is not over after `max_steps`; a task may loop for ever\n{tree}"
+            ),
+            Failure::OutOfTime(tree) => write!(
+                f,
+                "out of time: the run is not over after `max_time`, and something is due only later\n{tree}"
+            ),
+        }
+    }
+}
+
+impl error::Error for Failure {}

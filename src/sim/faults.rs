@@ -1,0 +1,219 @@
+//! What goes wrong in a simulation by itself.
+
+use crate::driver::{DiskFaults, NetworkFaults};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// What goes wrong in a simulation by itself: its own draws, from its seed.
+///
+/// [`Faults::none`] has no faults at all. [`Faults::default`] has those that a correct program does
+/// not notice: delays and short transfers. Errors have to be switched on, because a program has to
+/// decide what it does about them. [`calm`](super::calm) ends all faults.
+///
+/// Probabilities are from 0 to 1, and hold for each operation. Other faults, such as crashes and
+/// power failures, happen when the program asks for them: see [`Host`](super::Host).
+///
+/// # Examples
+/// ```
+/// use ecru::sim::Faults;
+/// use std::time::Duration;
+///
+/// let faults = Faults::default()
+///     .disk_errors(0.001)
+///     .disk_capacity(64 << 20)
+///     .sync_latency(Duration::from_millis(1)..=Duration::from_millis(50));
+/// assert_ne!(faults, Faults::none());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Faults {
+    pub(super) disk: DiskFaults,
+    pub(super) network: NetworkFaults,
+}
+
+impl Faults {
+    /// Creates a plan in which nothing goes wrong.
+    #[must_use]
+    pub fn none() -> Faults {
+        Faults { disk: DiskFaults::NONE, network: NetworkFaults::default() }
+    }
+
+    /// Sets how many bytes the files of one host may take, in pages of 4096 bytes. A write beyond
+    /// that takes what fits, or fails with [`StorageFull`](std::io::ErrorKind::StorageFull). By
+    /// default there is no limit.
+    #[must_use]
+    pub fn disk_capacity(mut self, bytes: u64) -> Faults {
+        self.disk.capacity = Some(bytes);
+        self
+    }
+
+    /// Sets the probability that a read, a write or a sync of a file fails with `EIO`. A failed
+    /// sync loses some of the changes, which a later sync does not write. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn disk_errors(mut self, probability: f64) -> Faults {
+        self.disk.errors = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a read or a write of a file, a stream or a pipe moves fewer bytes
+    /// than it could, but at least one. It is 0.05 in [`Faults::default`], and 0 in
+    /// [`Faults::none`].
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn short_transfers(mut self, probability: f64) -> Faults {
+        self.disk.short_transfers = checked(probability);
+        self.network.short = probability;
+        self
+    }
+
+    /// Sets the probability that a datagram between two hosts is lost, beside the loss of its
+    /// [link](super::Link). The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn datagram_loss(mut self, probability: f64) -> Faults {
+        self.network.loss = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a datagram between two hosts arrives twice. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn datagram_duplication(mut self, probability: f64) -> Faults {
+        self.network.duplication = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a datagram between two hosts is overtaken by later ones. The
+    /// default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn datagram_reordering(mut self, probability: f64) -> Faults {
+        self.network.reordering = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a write breaks its connection to another host. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn resets(mut self, probability: f64) -> Faults {
+        self.network.reset = checked(probability);
+        self
+    }
+
+    /// Sets the probability that another host refuses a connection although it has a listener. The
+    /// default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn refused_connections(mut self, probability: f64) -> Faults {
+        self.network.refusal = checked(probability);
+        self
+    }
+
+    /// Sets the probability that a connection to another host is established late, by up to three
+    /// seconds. The default is 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn slow_connections(mut self, probability: f64) -> Faults {
+        self.network.slow_connect = checked(probability);
+        self
+    }
+
+    /// Sets how many descriptors one host may have open: files, sockets and ends of pipes. Further
+    /// calls that open one fail with `EMFILE`. A call that accepts a connection fails, too, and
+    /// leaves the connection in the queue. By default there is no limit.
+    #[must_use]
+    pub fn open_files(mut self, most: u32) -> Faults {
+        self.disk.open_files = Some(most);
+        self
+    }
+
+    /// Sets the probability that a call fails with `EMFILE` that opens a file or a socket, or
+    /// accepts a connection, although there is no limit, or it has not been reached. The default is
+    /// 0.
+    ///
+    /// # Panics
+    /// Panics if the probability is not from 0 to 1.
+    #[must_use]
+    pub fn too_many_open_files(mut self, probability: f64) -> Faults {
+        self.disk.exhaustion = checked(probability);
+        self
+    }
+
+    /// Sets how long `sync_all` and `sync_data` take, in virtual time. It is 0.1 to 10 milliseconds
+    /// in [`Faults::default`], and no time in [`Faults::none`]. Longer times than 100 years count
+    /// as 100 years.
+    ///
+    /// # Panics
+    /// Panics if the range is empty.
+    #[must_use]
+    pub fn sync_latency(mut self, range: RangeInclusive<Duration>) -> Faults {
+        self.disk.sync_latency = checked_range(range);
+        self
+    }
+
+    /// Sets whether a power failure may keep some sectors of 512 bytes of a write that was not
+    /// synced, and lose the others. The default is `true`.
+    #[must_use]
+    pub fn torn_writes(mut self, torn: bool) -> Faults {
+        self.disk.tears = torn;
+        self
+    }
+
+    /// Sets whether a power failure may keep a write that was not synced, and lose an earlier one
+    /// of the same file. The default is `true`.
+    #[must_use]
+    pub fn reordered_writes(mut self, reordered: bool) -> Faults {
+        self.disk.reorders = reordered;
+        self
+    }
+
+    /// Sets whether names are journaled: each sync of a file or a directory also keeps all files
+    /// that have been created, renamed or removed before on this host. File systems such as ext4 do
+    /// so, but POSIX does not promise it. The default is `false`: a name is kept for certain only
+    /// after a sync of its directory.
+    #[must_use]
+    pub fn journaled_names(mut self, journaled: bool) -> Faults {
+        self.disk.journals_names = journaled;
+        self
+    }
+}
+
+/// The faults that a correct program does not notice.
+impl Default for Faults {
+    fn default() -> Faults {
+        let (least, most) = (Duration::from_micros(100), Duration::from_millis(10));
+        Faults::none().short_transfers(0.05).sync_latency(least..=most)
+    }
+}
+
+/// Returns a range of times that is not empty, without times that no clock could add up.
+pub(super) fn checked_range(range: RangeInclusive<Duration>) -> RangeInclusive<Duration> {
+    const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    assert!(!range.is_empty(), "the range {range:?} is empty; its start must not exceed its end");
+    (*range.start()).min(LONGEST)..=(*range.end()).min(LONGEST)
+}
+
+/// Checks a probability.
+fn checked(probability: f64) -> f64 {
+    assert!(
+        (0.0..=1.0).contains(&probability),
+        "the probability {probability} is not from 0 to 1; pass a fraction, such as 0.01"
+    );
+    probability
+}

@@ -1,0 +1,36 @@
+//! What the crate `ecru-sim-libc` asks: the clock and the random numbers that std and other crates
+//! get from the system. It is no part of the public interface, and changes with that crate.
+//!
+//! The replaced functions of libc are called anywhere: in an allocator, in a destructor of a
+//! thread-local, in a signal handler. So the first two functions read and write plain cells of the
+//! current thread. They are no decision points, never panic, never allocate, and leave the numbers
+//! of [`random_u64`](super::random_u64) what they are without that crate.
+
+use std::time::Duration;
+
+use super::course::Course;
+use crate::base::simulated;
+
+/// Returns what the wall clock of the current host shows, as the time since the epoch. Returns
+/// `None` on a thread that is not in a simulation.
+#[must_use]
+pub fn clock() -> Option<Duration> {
+    simulated::wall_clock()
+}
+
+/// Returns the next of the numbers that stand for the system's randomness. Returns `None` on a
+/// thread that is not in a simulation.
+#[must_use]
+pub fn random() -> Option<u64> {
+    simulated::entropy()
+}
+
+/// Returns whether a thread must not be started here, because the current thread is in a
+/// simulation. The run then fails with [`Failure::Foreign`](super::Failure::Foreign), which names
+/// the call.
+#[must_use]
+pub fn refuses_thread(call: &str) -> bool {
+    let Some(course) = Course::here() else { return false };
+    course.refuse_thread(call);
+    true
+}

@@ -1,0 +1,594 @@
+//! Steers one simulated run by a plan, and records what the run does.
+//!
+//! # Places
+//! A task can be cancelled at each *place* of a run:
+//! - a decision point: the task is about to act,
+//! - the end of a turn in which the task waits or yields: it is parked,
+//! - the begin of the turn after that: it has been woken, or starts, and has not run yet.
+//!
+//! The places are counted from 1 in the order in which the run passes them. The plan names one. All
+//! that happens before it is the same as in a run without a cancellation.
+
+use std::fmt;
+use std::mem;
+use std::sync::Arc;
+
+use super::legend::Met;
+use super::paths::{Branch, Path, Walk};
+use super::strategy::{Pct, Random, Strategy, in_turn};
+use super::trace::{Step, Steps, Trace};
+use crate::base::hash::HashMap;
+use crate::driver::{DrawnFault, Struck, Trouble};
+use crate::sched::{After, Choice, Runnable, Stop};
+
+/// A budget that no turn uses up. A task that computes may pass this many decision points before
+/// the others run.
+pub(super) const UNLIMITED: u32 = 128;
+
+/// What a strategy picks: an index into the ready tasks, and the number of decision points that the
+/// task may pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pick {
+    pub(super) index: usize,
+    pub(super) budget: u32,
+}
+
+/// What a run is to do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Plan {
+    pub(super) way: Way,
+    /// The place at which a task is cancelled.
+    pub(super) cancel: Option<u64>,
+    /// The number of the I/O operation that fails, counted from 1.
+    pub(super) fault: Option<u64>,
+    /// The faults that strike in place of those that are drawn.
+    pub(super) drawn: Option<Arc<[DrawnFault]>>,
+    /// Whether each latency is the least of its range.
+    pub(super) is_steady: bool,
+    /// Whether the record has the hash after each step.
+    pub(super) marks: bool,
+    /// The number of decision points that the run is expected to have.
+    pub(super) length: Option<u64>,
+}
+
+/// How a run picks its tasks.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    Strategy(Strategy),
+    /// These steps as far as they are possible.
+    Guide(Arc<[Step]>),
+    Path(Path),
+}
+
+impl Default for Way {
+    fn default() -> Way {
+        Way::Strategy(Strategy::Random)
+    }
+}
+
+impl Plan {
+    /// A run by this strategy. A trace also says what is cancelled and what fails.
+    pub(super) fn of(strategy: Strategy) -> Plan {
+        let plan = match &strategy {
+            Strategy::Replay(trace) => Plan {
+                cancel: trace.cancel,
+                fault: trace.fault,
+                drawn: Some(Arc::from(&trace.drawn[..])),
+                is_steady: trace.is_steady,
+                ..Plan::default()
+            },
+            Strategy::Random | Strategy::Pct { .. } => Plan::default(),
+        };
+        Plan { way: Way::Strategy(strategy), ..plan }
+    }
+
+    /// A run that takes these steps as far as they are possible, and continues without preemption.
+    pub(super) fn guided(steps: Arc<[Step]>) -> Plan {
+        Plan { way: Way::Guide(steps), ..Plan::default() }
+    }
+
+    /// A run on this path through all interleavings.
+    pub(super) fn along(path: Path) -> Plan {
+        Plan { way: Way::Path(path), ..Plan::default() }
+    }
+
+    pub(super) fn with_marks(self) -> Plan {
+        Plan { marks: true, ..self }
+    }
+}
+
+/// The task that ran last, and why its turn ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    pub(super) task: u64,
+    pub(super) stop: Stop,
+}
+
+#[derive(Debug)]
+enum Chooser {
+    Random(Random),
+    Pct(Pct),
+    Replay(Replay),
+    Guide(Guide),
+    Path(Walk),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pilot {
+    chooser: Chooser,
+    cancel: Option<u64>,
+    fault: Option<u64>,
+    /// The places passed so far. Counted only if a place is to be found.
+    places: u64,
+    /// The tasks whose last turn was cut. Kept only if a place is to be found.
+    cut: HashMap<u64, ()>,
+    /// The task at the decision point at which it is to be cancelled.
+    to_cancel: Option<u64>,
+    cancelled: Option<u64>,
+    last: Option<Last>,
+    steps: Steps,
+    points: u64,
+    preemptions: u64,
+    marks: Option<Vec<u32>>,
+}
+
+/// The most steps whose hashes are kept.
+const MOST_MARKS: usize = 1 << 20;
+
+/// What a run has done.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Record {
+    pub(super) trace: Trace,
+    /// The decision points of the run.
+    pub(super) points: u64,
+    /// The turns that the strategy ended and after which another task ran.
+    pub(super) preemptions: u64,
+    /// The task that was cancelled by the plan.
+    pub(super) cancelled: Option<u64>,
+    /// How the I/O operation has failed that was to fail.
+    pub(super) struck: Option<Trouble>,
+    /// The faults that were drawn and have struck, in this order.
+    pub(super) drawn: Vec<Struck>,
+    /// The names of the hosts, by their numbers.
+    pub(super) hosts: Vec<Box<str>>,
+    /// Whether a latency was drawn that could have been shorter.
+    pub(super) varies: bool,
+    /// What else is known of a failure: the last turn before it.
+    pub(super) last_turn: Option<String>,
+    pub(super) tasks: Met,
+    pub(super) diverged: Option<Divergence>,
+    /// The branches of a run on a path.
+    pub(super) branches: Vec<Branch>,
+    /// The lower halves of the hashes after each step, if the plan asked for them.
+    pub(super) marks: Vec<u32>,
+}
+
+impl Pilot {
+    /// `seed` is that of the strategy's generator.
+    pub(super) fn new(plan: &Plan, seed: u64) -> Pilot {
+        let chooser = match &plan.way {
+            Way::Strategy(Strategy::Random) => Chooser::Random(Random::new(seed)),
+            Way::Strategy(Strategy::Pct { depth }) => {
+                Chooser::Pct(Pct::new(seed, *depth, plan.length))
+            }
+            Way::Strategy(Strategy::Replay(trace)) => Chooser::Replay(Replay::new(trace)),
+            Way::Guide(steps) => Chooser::Guide(Guide::new(Arc::clone(steps))),
+            Way::Path(path) => Chooser::Path(Walk::new(path.clone())),
+        };
+        Pilot {
+            chooser,
+            cancel: plan.cancel,
+            fault: plan.fault,
+            places: 0,
+            cut: HashMap::default(),
+            to_cancel: None,
+            cancelled: None,
+            last: None,
+            steps: Steps::default(),
+            points: 0,
+            preemptions: 0,
+            marks: plan.marks.then(Vec::new),
+        }
+    }
+
+    /// Picks one of the ready tasks, of which there is at least one.
+    pub(super) fn next(&mut self, ready: &Runnable) -> Choice {
+        let last = self.last.as_ref();
+        let pick = match &mut self.chooser {
+            Chooser::Random(random) => random.pick(ready),
+            Chooser::Pct(pct) => pct.pick(ready),
+            Chooser::Replay(replay) => replay.pick(ready, last),
+            Chooser::Guide(guide) => guide.pick(ready, last),
+            Chooser::Path(walk) => walk.pick(ready, last),
+        };
+        let mut choice = Choice {
+            index: pick.index,
+            budget: pick.budget,
+            cancel: false,
+            watch: self.cancel.is_some(),
+        };
+        if self.cancel.is_some() {
+            self.look_for_the_place(ready, &mut choice);
+        }
+        if let Some(Last { task, stop: Stop::Cut }) = self.last
+            && task != ready.ordinal(choice.index)
+        {
+            self.preemptions += 1;
+        }
+        choice
+    }
+
+    #[cold]
+    fn look_for_the_place(&mut self, ready: &Runnable, choice: &mut Choice) {
+        let Some(place) = self.cancel else { return };
+        let waiting = self.to_cancel.take().and_then(|task| ready.find(task));
+        if let Some(index) = waiting {
+            choice.index = index;
+            choice.cancel = true;
+            self.cancelled = Some(ready.ordinal(index));
+        }
+        let task = ready.ordinal(choice.index);
+        if self.cut.remove(&task).is_none() {
+            self.places += 1;
+            if self.places == place {
+                choice.cancel = true;
+                self.cancelled = Some(task);
+            }
+        }
+        if let Some(left) = place.checked_sub(self.places + 1) {
+            choice.budget = choice.budget.min(u32::try_from(left).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Records the turn of a task. `hash` is that of all that has happened in the run so far.
+    pub(super) fn ran(&mut self, task: u64, passed: u32, stop: Stop, hash: u64) -> After {
+        let step = Step { task, passed, cut: stop == Stop::Cut };
+        let points = u64::from(passed) + u64::from(step.cut);
+        self.last = Some(Last { task, stop });
+        self.steps.push(step);
+        self.points += points;
+        if let Some(marks) = &mut self.marks
+            && marks.len() < MOST_MARKS
+        {
+            marks.push(hash as u32);
+        }
+        match &mut self.chooser {
+            Chooser::Pct(pct) => pct.ran(task, points, stop),
+            Chooser::Replay(replay) => replay.ran(step),
+            Chooser::Random(_) | Chooser::Guide(_) | Chooser::Path(_) => {}
+        }
+        if self.diverged().is_some() {
+            return After::End;
+        }
+        if self.cancel.is_some() { self.look_at_the_stop(task, passed, stop) } else { After::GoOn }
+    }
+
+    #[cold]
+    fn look_at_the_stop(&mut self, task: u64, passed: u32, stop: Stop) -> After {
+        self.places += u64::from(passed);
+        match stop {
+            Stop::Ended => return After::GoOn,
+            Stop::Cut => {
+                self.places += 1;
+                self.cut.insert(task, ());
+                if self.cancel == Some(self.places) {
+                    self.to_cancel = Some(task);
+                }
+            }
+            Stop::Waits | Stop::Yielded => {
+                self.places += 1;
+                if self.cancel == Some(self.places) {
+                    self.cancelled = Some(task);
+                    return After::Cancel;
+                }
+            }
+        }
+        After::GoOn
+    }
+
+    /// Returns the first difference to the run that this one is to repeat, if there is one so far.
+    pub(super) fn diverged(&self) -> Option<Divergence> {
+        match &self.chooser {
+            Chooser::Replay(replay) => replay.diverged.clone(),
+            Chooser::Path(walk) => walk.lost(),
+            Chooser::Random(_) | Chooser::Pct(_) | Chooser::Guide(_) => None,
+        }
+    }
+
+    /// Takes the record of the whole run.
+    pub(super) fn finish(&mut self) -> Record {
+        let steps = self.steps.len();
+        let (diverged, branches) = match &mut self.chooser {
+            Chooser::Replay(replay) => (replay.finish(steps), vec![]),
+            Chooser::Path(walk) => walk.finish(steps),
+            Chooser::Random(_) | Chooser::Pct(_) | Chooser::Guide(_) => (None, vec![]),
+        };
+        let steps = mem::take(&mut self.steps);
+        Record {
+            trace: Trace { steps, cancel: self.cancel, fault: self.fault, ..Trace::default() },
+            points: self.points,
+            preemptions: self.preemptions,
+            cancelled: self.cancelled,
+            diverged,
+            branches,
+            marks: self.marks.take().unwrap_or_default(),
+            ..Record::default()
+        }
+    }
+}
+
+/// The first difference between a run and the one that it was to repeat.
+///
+/// Its text names the turn and the task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence {
+    /// The turn, counted from 1.
+    step: u64,
+    what: Difference,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Difference {
+    /// The task was to run and could not.
+    NotReady { wanted: Step, ready: Vec<u64> },
+    /// The task did something else in its turn.
+    Other { wanted: Step, ran: Step },
+    /// The run ended before this turn.
+    Ended { wanted: Step },
+    /// The runs took the same turns, but the hash differs after this turn.
+    Hash { task: u64 },
+    /// There were fewer tasks to choose from.
+    Fewer { ready: usize },
+}
+
+impl Divergence {
+    /// Compares the hashes that two runs had after each step. `None` if they are the same.
+    pub(super) fn between(one: &Record, other: &Record) -> Option<Divergence> {
+        let both = one.marks.iter().zip(&other.marks);
+        let step = both.take_while(|(one, other)| one == other).count();
+        let (wanted, ran) = (one.trace.steps.iter().nth(step), other.trace.steps.iter().nth(step));
+        let what = match (wanted, ran) {
+            (None, None) => return None,
+            (Some(wanted), Some(ran)) if wanted != ran => Difference::Other { wanted, ran },
+            (Some(_), Some(ran)) if step < one.marks.len() && step < other.marks.len() => {
+                Difference::Hash { task: ran.task }
+            }
+            (Some(_), Some(_)) => return None,
+            (Some(wanted), None) => Difference::Ended { wanted },
+            (None, Some(ran)) => Difference::Hash { task: ran.task },
+        };
+        Some(Divergence { step: step as u64 + 1, what })
+    }
+
+    /// Returns the tasks that the text names.
+    pub(super) fn tasks(&self) -> Vec<u64> {
+        match &self.what {
+            Difference::NotReady { wanted, ready } => [&[wanted.task], &ready[..]].concat(),
+            Difference::Other { wanted, ran } => vec![wanted.task, ran.task],
+            Difference::Ended { wanted } => vec![wanted.task],
+            Difference::Hash { task } => vec![*task],
+            Difference::Fewer { .. } => vec![],
+        }
+    }
+
+    pub(super) fn fewer(step: u64, ready: usize) -> Divergence {
+        Divergence { step, what: Difference::Fewer { ready } }
+    }
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the run diverged at turn {}: ", self.step)?;
+        match &self.what {
+            Difference::NotReady { wanted, ready } => {
+                write!(
+                    f,
+                    "task #{} ran in the recorded run, and cannot run now (ready: ",
+                    wanted.task
+                )?;
+                for (place, task) in ready.iter().enumerate() {
+                    write!(f, "{}#{task}", if place == 0 { "" } else { ", " })?;
+                }
+                f.write_str(")")
+            }
+            Difference::Other { wanted, ran } if wanted.task != ran.task => {
+                write!(
+                    f,
+                    "task #{} ran in the recorded run, and task #{} ran now",
+                    wanted.task, ran.task
+                )
+            }
+            Difference::Other { wanted, ran } => {
+                write!(f, "task #{} ", wanted.task)?;
+                say_turn(f, *wanted)?;
+                f.write_str(" in the recorded run, and now ")?;
+                say_turn(f, *ran)
+            }
+            Difference::Ended { wanted } => {
+                write!(f, "task #{} ran in the recorded run, and the run is over now", wanted.task)
+            }
+            Difference::Hash { task } => {
+                write!(
+                    f,
+                    "task #{task} ran, and after it the virtual time or the outcome of an I/O operation was another one"
+                )
+            }
+            Difference::Fewer { ready } => {
+                write!(f, "only {ready} tasks could run, fewer than before")
+            }
+        }
+    }
+}
+
+fn say_turn(f: &mut fmt::Formatter<'_>, step: Step) -> fmt::Result {
+    let stop = if step.cut { "was preempted" } else { "waited, yielded or ended" };
+    write!(f, "{stop} after {} decision points", step.passed)
+}
+
+/// [`Strategy::Replay`].
+#[derive(Debug)]
+struct Replay {
+    steps: std::vec::IntoIter<Step>,
+    /// The step that is being taken.
+    wanted: Option<Step>,
+    at: u64,
+    diverged: Option<Divergence>,
+}
+
+impl Replay {
+    fn new(trace: &Trace) -> Replay {
+        let steps: Vec<Step> = trace.steps.iter().collect();
+        Replay { steps: steps.into_iter(), wanted: None, at: 0, diverged: None }
+    }
+
+    fn pick(&mut self, ready: &Runnable, last: Option<&Last>) -> Pick {
+        if self.diverged.is_some() {
+            return Pick { index: 0, budget: 0 };
+        }
+        self.wanted = self.steps.next();
+        self.at += 1;
+        let Some(wanted) = self.wanted else { return in_turn(cut_one(ready, last)) };
+        match ready.find(wanted.task) {
+            Some(index) => {
+                Pick { index, budget: if wanted.cut { wanted.passed } else { u32::MAX - 1 } }
+            }
+            None => {
+                let what = Difference::NotReady { wanted, ready: ready.ordinals().collect() };
+                self.diverged = Some(Divergence { step: self.at, what });
+                Pick { index: 0, budget: 0 }
+            }
+        }
+    }
+
+    fn ran(&mut self, ran: Step) {
+        if let Some(wanted) = self.wanted
+            && wanted != ran
+            && self.diverged.is_none()
+        {
+            self.diverged =
+                Some(Divergence { step: self.at, what: Difference::Other { wanted, ran } });
+        }
+    }
+
+    fn finish(&mut self, steps: u64) -> Option<Divergence> {
+        self.diverged.clone().or_else(|| {
+            let wanted = self.steps.next()?;
+            Some(Divergence { step: steps + 1, what: Difference::Ended { wanted } })
+        })
+    }
+}
+
+/// Returns the index of the task that ran last, if its turn was cut.
+fn cut_one(ready: &Runnable, last: Option<&Last>) -> Option<usize> {
+    let last = last.filter(|last| last.stop == Stop::Cut)?;
+    ready.find(last.task)
+}
+
+/// Takes those of the given steps whose tasks can run, in their order, and then continues without
+/// preemption.
+#[derive(Debug)]
+struct Guide {
+    steps: Arc<[Step]>,
+    at: usize,
+    /// Whether the last turn was limited by a step, so that its task goes on if no step is left.
+    holds: bool,
+    /// The tasks that have been ready.
+    seen: HashMap<u64, ()>,
+}
+
+impl Guide {
+    fn new(steps: Arc<[Step]>) -> Guide {
+        Guide { steps, at: 0, holds: false, seen: HashMap::default() }
+    }
+
+    fn pick(&mut self, ready: &Runnable, last: Option<&Last>) -> Pick {
+        self.seen.extend(ready.ordinals().map(|task| (task, ())));
+        while let Some(step) = self.steps.get(self.at) {
+            let index = ready.find(step.task);
+            if index.is_none() && !self.seen.contains_key(&step.task) {
+                // It has not been spawned yet, or will not be.
+                break;
+            }
+            self.at += 1;
+            if let Some(index) = index {
+                self.holds = step.cut;
+                return Pick { index, budget: if step.cut { step.passed } else { UNLIMITED } };
+            }
+            // Another task than the last one was to run.
+            self.holds = false;
+        }
+        let holds = mem::take(&mut self.holds);
+        in_turn(cut_one(ready, last).filter(|_| holds))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Plan;
+    use crate::sim::strategy::Strategy;
+    use crate::sim::toy::{self, Toy};
+
+    fn replay(toy: &Toy, of: &Toy, seed: u64) -> toy::Outcome {
+        let first = toy::run(of, &Plan::default(), seed);
+        toy::run(toy, &Plan::of(Strategy::Replay(first.record.trace)), seed)
+    }
+
+    #[test]
+    fn a_replay_takes_the_same_steps() {
+        for seed in 0..50 {
+            for toy in [toy::lost_update(), toy::spins(), toy::hand_over()] {
+                let first = toy::run(&toy, &Plan::default(), seed);
+                let second = replay(&toy, &toy, seed);
+                assert_eq!(second.record.diverged, None);
+                assert_eq!(second.record.trace, first.record.trace);
+                assert_eq!((second.failure, second.hash), (first.failure, first.hash));
+            }
+        }
+    }
+
+    #[test]
+    fn a_replay_of_another_program_names_the_turn_and_the_task() {
+        let second = replay(&toy::lost_update(), &toy::independent(3, 5), 3);
+        let text = second.record.diverged.unwrap().to_string();
+        assert!(text.starts_with("the run diverged at turn ") && text.contains("task "), "{text}");
+    }
+
+    #[test]
+    fn every_place_is_reached_and_the_run_before_it_is_the_same() {
+        let whole = toy::run(&toy::hand_over(), &Plan::default(), 1);
+        let whole: Vec<_> = whole.record.trace.steps.iter().collect();
+        let mut places = 0;
+        loop {
+            let plan = Plan { cancel: Some(places + 1), ..Plan::default() };
+            let outcome = toy::run(&toy::hand_over(), &plan, 1);
+            let steps: Vec<_> = outcome.record.trace.steps.iter().collect();
+            if outcome.record.cancelled.is_none() {
+                assert_eq!(steps, whole);
+                break;
+            }
+            places += 1;
+            assert_eq!(outcome.cancelled, outcome.record.cancelled);
+            // The step before the cancellation may be shorter, because it ends at the place.
+            let same = outcome.cancelled_after.saturating_sub(1);
+            assert_eq!(steps[..same], whole[..same]);
+        }
+        let points: u64 =
+            whole.iter().map(|step| u64::from(step.passed) + u64::from(step.cut)).sum();
+        assert!(places > points, "{places} places, {points} decision points");
+    }
+
+    #[test]
+    fn a_cancelled_run_is_replayed_with_its_cancellation() {
+        for place in 1..10 {
+            let plan = Plan { cancel: Some(place), ..Plan::default() };
+            let first = toy::run(&toy::hand_over(), &plan, 2);
+            let text = first.record.trace.to_string();
+            let plan = Plan::of(Strategy::Replay(text.parse().unwrap()));
+            let second = toy::run(&toy::hand_over(), &plan, 2);
+            assert_eq!(second.record.diverged, None, "{text}");
+            assert_eq!(second.cancelled, first.cancelled);
+            assert_eq!(second.hash, first.hash);
+        }
+    }
+}

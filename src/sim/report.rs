@@ -1,0 +1,79 @@
+//! What a simulation has found.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::drawn::Faults;
+use super::failure::Failure;
+use super::legend::legend;
+use super::pilot::Record;
+use super::trace::Trace;
+
+/// The result of a [`Simulation`](super::Simulation).
+///
+/// The same program with the same seed gives the same `trace_hash`, `elapsed` and `steps` each
+/// time. If it does not, the program depends on something that the simulation does not control,
+/// such as the time of the machine, a thread, or the random order of a `HashMap`.
+#[derive(Debug)]
+pub struct Report<T> {
+    /// What the closure returned, or why the run failed.
+    pub result: Result<T, Failure>,
+    /// The seed.
+    pub seed: u64,
+    /// A number that differs if anything in the course of the run differs.
+    pub trace_hash: u64,
+    /// The virtual time that has passed.
+    pub elapsed: Duration,
+    /// How often a task was chosen to run.
+    pub steps: u64,
+    /// Which task ran in each step.
+    pub trace: Trace,
+    /// The rest of what was recorded.
+    pub(super) record: Record,
+}
+
+impl<T> Report<T> {
+    /// Returns what the closure returned.
+    ///
+    /// # Panics
+    /// Panics with the text of this report if the run failed.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::sim::Simulation;
+    ///
+    /// assert_eq!(Simulation::new(1).run(|| 6 * 7).unwrap(), 42);
+    /// ```
+    #[track_caller]
+    pub fn unwrap(self) -> T {
+        if self.result.is_err() {
+            panic!("{self}");
+        }
+        match self.result {
+            Ok(value) => value,
+            Err(_) => unreachable!("looked at above"),
+        }
+    }
+}
+
+/// Describes the run in one line, and its failure and the faults that it has drawn in the lines
+/// after that.
+impl<T> fmt::Display for Report<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { seed, elapsed, steps, .. } = self;
+        write!(f, "the simulation with seed {seed} ")?;
+        match &self.result {
+            Ok(_) => write!(f, "ended after {elapsed:?} of virtual time and {steps} steps"),
+            Err(failure) => {
+                write!(f, "failed after {elapsed:?} of virtual time and {steps} steps: {failure}")?;
+                if let Some(last_turn) = &self.record.last_turn {
+                    write!(f, "\n{last_turn}")?;
+                }
+                if let Failure::Diverged(divergence) = failure {
+                    write!(f, "{}", legend(&self.record, divergence.tasks()))?;
+                }
+                write!(f, "{}", Faults(&self.record))
+            }
+        }
+    }
+}

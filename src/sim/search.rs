@@ -1,0 +1,412 @@
+//! Many runs of one program, and what becomes of the first one that fails.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use super::paths::Paths;
+use super::pilot::{Divergence, Plan, Record};
+use super::shrink::{Effort, shrink};
+use super::strategy::Strategy;
+
+/// The runs of an exploration: see [`explore`](super::explore()).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Explore {
+    /// One run for each seed.
+    Seeds {
+        /// The seeds.
+        seeds: Range<u64>,
+        /// How each run picks its tasks.
+        strategy: Strategy,
+    },
+    /// All interleavings of the program, with as few preemptions as possible first.
+    ///
+    /// This is for small programs, because the number of interleavings grows exponentially. Only
+    /// the order of tasks is varied. All runs have the seed 0, so each random choice has the same
+    /// value in all of them. A task that yields makes room for the others in each run, and so does
+    /// one that passes 128 decision points in a row.
+    Exhaustive {
+        /// The number of runs after which the exploration ends.
+        max_runs: u64,
+    },
+}
+
+/// The result of an exploration in which no run failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explored {
+    runs: u64,
+    is_complete: bool,
+    preemptions: Option<u32>,
+}
+
+impl Explored {
+    /// Returns the number of runs.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        self.runs
+    }
+
+    /// Returns whether all interleavings were run. Only [`Explore::Exhaustive`] can be complete.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+
+    /// Returns the number of preemptions up to which all interleavings were run. Returns `None` if
+    /// there is no such number.
+    #[must_use]
+    pub fn preemptions(&self) -> Option<u32> {
+        self.preemptions
+    }
+}
+
+impl fmt::Display for Explored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no failure in {} runs", self.runs)?;
+        match (self.is_complete, self.preemptions) {
+            (true, _) => f.write_str(", which are all interleavings"),
+            (false, Some(most)) => {
+                write!(f, "; they include all interleavings with at most {most} preemptions")
+            }
+            (false, None) => Ok(()),
+        }
+    }
+}
+
+/// What is known about a failure.
+#[derive(Debug)]
+pub(super) struct How {
+    /// The runs until the failure, this one included.
+    pub(super) runs: u64,
+    /// The virtual time of the run that is shown.
+    pub(super) elapsed: Duration,
+    /// The run as it was found.
+    pub(super) original: Record,
+    /// The simplest one.
+    pub(super) best: Record,
+    /// Set if a second run of the same trace was another one.
+    pub(super) unstable: Option<Unstable>,
+    /// Set if the first run was another one when it was repeated after the failure.
+    pub(super) kept: Option<Kept>,
+}
+
+/// A failed run of any program.
+#[derive(Debug)]
+pub(super) struct Caught<F> {
+    pub(super) seed: u64,
+    pub(super) failure: F,
+    pub(super) how: How,
+}
+
+/// How the second run of a trace differed.
+#[derive(Debug)]
+pub(super) enum Unstable {
+    Diverged(Divergence),
+    /// It took the same turns and came to another result.
+    Result,
+}
+
+impl Unstable {
+    /// Returns the tasks that the text names.
+    pub(super) fn tasks(&self) -> Vec<u64> {
+        match self {
+            Unstable::Diverged(divergence) => divergence.tasks(),
+            Unstable::Result => vec![],
+        }
+    }
+}
+
+impl Unstable {
+    /// Says how the runs differ.
+    fn difference(&self) -> String {
+        match self {
+            Unstable::Diverged(divergence) => divergence.to_string(),
+            Unstable::Result => {
+                String::from("the tasks took the same turns, and the result was another one")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unstable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the program is not deterministic: in a second run with the same seed and trace, {}",
+            self.difference()
+        )?;
+        f.write_str(
+            ". Look there for a `HashMap` whose order matters, for `std::time`, `std::thread` and for random numbers that are not from \
+             `ecru::sim::random_u64`",
+        )
+    }
+}
+
+/// What shows that a program keeps something from one run to the next.
+#[derive(Debug)]
+pub(super) struct Kept {
+    /// The seed of the first run.
+    seed: u64,
+    /// How that run differed when it was repeated.
+    how: Unstable,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the failure may depend on what the process did before, and not occur in a fresh one: the program keeps something \
+             from one run to the next, such as a static or a cache. The first run, with seed {}, was repeated after the failure, \
+             and {}",
+            self.seed,
+            self.how.difference()
+        )
+    }
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Outcome<F> {
+    pub(super) failure: Option<F>,
+    pub(super) record: Record,
+    pub(super) hash: u64,
+    pub(super) elapsed: Duration,
+}
+
+/// A program that can be run again and again.
+pub(super) trait Program {
+    type Failure;
+    fn run(&self, seed: u64, plan: &Plan) -> Outcome<Self::Failure>;
+    /// Whether two runs failed in the same way.
+    fn is_same(&self, one: &Self::Failure, other: &Self::Failure) -> bool;
+    /// Sets whether the program reports its panics.
+    fn be_quiet(&self, _is_quiet: bool) {}
+}
+
+/// Returns the number of decision points of a run, for the plan of other runs.
+pub(super) fn length<P: Program>(program: &P) -> u64 {
+    program.be_quiet(true);
+    let outcome = program.run(0, &Plan::default());
+    program.be_quiet(false);
+    outcome.record.points
+}
+
+/// Carries out a plan.
+pub(super) fn search<P: Program>(
+    plan: Explore,
+    program: &P,
+) -> Result<Explored, Box<Caught<P::Failure>>> {
+    let mut runs = Runs::default();
+    match plan {
+        Explore::Seeds { seeds, strategy } => {
+            let is_pct = matches!(strategy, Strategy::Pct { .. });
+            let length = is_pct.then(|| length(program));
+            let plan = Plan { length, ..Plan::of(strategy).with_marks() };
+            for seed in seeds {
+                runs.check(program, seed, &plan)?;
+            }
+            Ok(Explored { runs: runs.count, is_complete: false, preemptions: None })
+        }
+        Explore::Exhaustive { max_runs } => {
+            let mut paths = Paths::new();
+            while runs.count < max_runs
+                && let Some(path) = paths.next()
+            {
+                let plan = Plan::along(path.clone()).with_marks();
+                let outcome = runs.check(program, 0, &plan)?;
+                paths.add(&path, &outcome.record.branches, max_runs - runs.count);
+            }
+            let is_complete = paths.are_all_taken();
+            Ok(Explored { runs: runs.count, is_complete, preemptions: paths.complete_bound() })
+        }
+    }
+}
+
+/// The runs of a search.
+#[derive(Debug)]
+pub(super) struct Runs<F> {
+    /// How many there were.
+    pub(super) count: u64,
+    /// The first one and its seed, unless it has failed.
+    first: Option<(u64, Outcome<F>)>,
+}
+
+impl<F> Default for Runs<F> {
+    fn default() -> Runs<F> {
+        Runs { count: 0, first: None }
+    }
+}
+
+impl<F> Runs<F> {
+    /// Runs a program once. Investigates a failure.
+    pub(super) fn check<P: Program<Failure = F>>(
+        &mut self,
+        program: &P,
+        seed: u64,
+        plan: &Plan,
+    ) -> Result<Outcome<F>, Box<Caught<F>>> {
+        self.count += 1;
+        let outcome = program.run(seed, plan);
+        if outcome.failure.is_some() {
+            return Err(Box::new(investigate(program, seed, outcome, self)));
+        }
+        if self.count == 1 {
+            let Outcome { ref record, hash, elapsed, .. } = outcome;
+            let first = Outcome { failure: None, record: record.clone(), hash, elapsed };
+            self.first = Some((seed, first));
+        }
+        Ok(outcome)
+    }
+
+    /// Repeats the first run. If it is another one now, the program depends on earlier runs, which
+    /// a second run of the failure may not show: what is kept is the same for both.
+    fn repeat_first<P: Program<Failure = F>>(&self, program: &P) -> Option<Kept> {
+        let (seed, first) = self.first.as_ref()?;
+        second_run(program, *seed, first).map(|how| Kept { seed: *seed, how })
+    }
+}
+
+/// Repeats a failed run, and makes its trace simpler.
+fn investigate<P: Program>(
+    program: &P,
+    seed: u64,
+    failed: Outcome<P::Failure>,
+    runs: &Runs<P::Failure>,
+) -> Caught<P::Failure> {
+    program.be_quiet(true);
+    let original = failed.record.clone();
+    let mut best = failed;
+    let mut unstable = second_run(program, seed, &best);
+    let mut kept = None;
+    if unstable.is_none() {
+        kept = runs.repeat_first(program);
+        best = shrink(program, seed, best, Effort::USUAL);
+        unstable = second_run(program, seed, &best);
+    }
+    let Outcome { failure: Some(failure), record: best, elapsed, .. } = best else {
+        unreachable!("the run has failed")
+    };
+    let how = How { runs: runs.count, elapsed, original, best, unstable, kept };
+    Caught { seed, failure, how }
+}
+
+/// Runs the trace of `first` again. Returns how the second run differs, if it does.
+pub(super) fn second_run<P: Program>(
+    program: &P,
+    seed: u64,
+    first: &Outcome<P::Failure>,
+) -> Option<Unstable> {
+    let plan = Plan::of(Strategy::Replay(first.record.trace.clone())).with_marks();
+    let again = program.run(seed, &plan);
+    let is_same = match (&first.failure, &again.failure) {
+        (Some(one), Some(other)) => program.is_same(one, other),
+        (None, None) => true,
+        _ => false,
+    };
+    if is_same && again.hash == first.hash && again.record.diverged.is_none() {
+        return None;
+    }
+    let divergence = again.record.diverged.clone();
+    let divergence = divergence.or_else(|| Divergence::between(&first.record, &again.record));
+    Some(divergence.map_or(Unstable::Result, Unstable::Diverged))
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{Explore, Program, search, second_run};
+    use crate::sim::pilot::Plan;
+    use crate::sim::strategy::Strategy;
+    use crate::sim::toy::{self, Toy};
+
+    fn seeds(to: u64) -> Explore {
+        Explore::Seeds { seeds: 0..to, strategy: Strategy::Random }
+    }
+
+    #[test]
+    fn seeds_are_run_until_one_fails() {
+        let caught = search(seeds(1_000), &toy::lost_update()).unwrap_err();
+        assert_eq!(caught.failure, "an update is lost");
+        assert_eq!(caught.how.runs, caught.seed + 1);
+        assert!(caught.how.unstable.is_none());
+        let explored = search(seeds(20), &toy::hand_over()).unwrap();
+        assert_eq!((explored.runs(), explored.is_complete()), (20, false));
+    }
+
+    #[test]
+    fn all_interleavings_find_what_one_preemption_does() {
+        let plan = Explore::Exhaustive { max_runs: 10_000 };
+        let caught = search(plan.clone(), &toy::lock_order()).unwrap_err();
+        assert_eq!((caught.failure, caught.how.original.preemptions), ("deadlock", 1));
+        let explored = search(plan, &toy::hand_over()).unwrap();
+        assert!(explored.is_complete() && explored.runs() > 10, "{explored}");
+    }
+
+    #[test]
+    fn a_limited_search_says_how_far_it_went() {
+        let toy = toy::independent(3, 4);
+        let explored = search(Explore::Exhaustive { max_runs: 100 }, &toy).unwrap();
+        assert_eq!((explored.runs(), explored.is_complete()), (100, false));
+        assert!(explored.preemptions().is_some_and(|most| most < 3), "{explored}");
+        let none = search(Explore::Exhaustive { max_runs: 0 }, &toy).unwrap();
+        assert_eq!((none.runs(), none.preemptions()), (0, None));
+    }
+
+    /// A program that is another one at each second run.
+    struct Fickle(Toy, Toy, std::cell::Cell<bool>);
+
+    impl Program for Fickle {
+        type Failure = &'static str;
+
+        fn run(&self, seed: u64, plan: &Plan) -> super::Outcome<&'static str> {
+            let first = self.2.replace(!self.2.get());
+            if first { self.0.run(seed, plan) } else { self.1.run(seed, plan) }
+        }
+
+        fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {
+            one == other
+        }
+    }
+
+    /// A program that is another one after some runs.
+    struct Worn(Toy, Toy, std::cell::Cell<u64>);
+
+    impl Program for Worn {
+        type Failure = &'static str;
+
+        fn run(&self, seed: u64, plan: &Plan) -> super::Outcome<&'static str> {
+            let left = self.2.get();
+            self.2.set(left.saturating_sub(1));
+            if left > 0 { self.0.run(seed, plan) } else { self.1.run(seed, plan) }
+        }
+
+        fn is_same(&self, one: &&'static str, other: &&'static str) -> bool {
+            one == other
+        }
+    }
+
+    #[test]
+    fn a_program_that_keeps_something_between_runs_is_reported() {
+        let toy = Worn(toy::independent(3, 4), toy::lost_update(), 5.into());
+        let caught = search(seeds(1_000), &toy).unwrap_err();
+        assert!(caught.how.unstable.is_none());
+        let kept = caught.how.kept.unwrap().to_string();
+        assert!(kept.contains("what the process did before"), "{kept}");
+        assert!(kept.contains("with seed 0, was repeated"), "{kept}");
+        let caught = search(seeds(1_000), &toy::lost_update()).unwrap_err();
+        assert!(caught.how.kept.is_none() && caught.how.runs > 1);
+    }
+
+    #[test]
+    fn a_program_that_changes_is_reported_and_its_trace_left_alone() {
+        let toy = Fickle(toy::lost_update(), toy::independent(3, 4), true.into());
+        let failing =
+            (0..).find(|seed| toy::lost_update().run(*seed, &Plan::default()).failure.is_some());
+        let outcome = toy.run(failing.unwrap(), &Plan::default());
+        let unstable = second_run(&toy, failing.unwrap(), &outcome).unwrap().to_string();
+        assert!(
+            unstable.contains("not deterministic") && unstable.contains("at turn"),
+            "{unstable}"
+        );
+    }
+}

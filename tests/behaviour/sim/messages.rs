@@ -1,0 +1,314 @@
+//! What a person reads when a simulation has failed.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
+
+use ecru::sim::{self, Explore, Failure, Simulation, Strategy, explore};
+use ecru::sync::{Condvar, Mutex, Notify, RwLock, RwLockWriteGuard, poison};
+use ecru::{channel, sleep};
+
+use super::simulate;
+use crate::support::{alone_with, is_child, ms, panic_text};
+
+/// Returns the line of a piece of this file's text, as a place in a message.
+fn line_of(text: &str) -> String {
+    let source = include_str!("messages.rs");
+    let place = source.split_inclusive('\n').position(|line| line.contains(text)).unwrap();
+    format!("{}:{}:", file!(), place + 1)
+}
+
+/// - given: a panic in the root, in a task, in a task of the run, on a host, or in an invariant
+/// - when: it fails the simulation
+/// - then: the text names the place of the panic and the task, or the invariant
+#[test]
+fn sim_340_a_panic_names_its_place_and_its_task() {
+    let root = simulate::<()>(1, || panic!("of the root")).to_string();
+    let place = format!("thrown at {}", line_of("panic!(\"of the root\")"));
+    assert!(root.contains(&place) && root.contains("in task #0 (the root, run at "), "{root}");
+    let child = simulate(1, || {
+        ecru::scope(|s| drop(s.builder().name("child").spawn(|| panic!("of a child"))));
+    });
+    let (child, place) = (child.to_string(), line_of("panic!(\"of a child\")"));
+    assert!(child.contains("task #1 'child'") && child.contains(&place), "{child}");
+    let alone = simulate(1, || drop(ecru::spawn(|| panic!("of the run")))).to_string();
+    let place = format!("thrown at {}", line_of("panic!(\"of the run\")"));
+    assert!(alone.contains(&place) && alone.contains("in task #1 (spawned at "), "{alone}");
+    let host = simulate(1, || {
+        sim::host("server", || panic!("of a host"));
+        sleep(ms(1)).unwrap();
+    });
+    let (host, place) = (host.to_string(), line_of("panic!(\"of a host\")"));
+    assert!(host.contains(&format!("thrown at {place}")) && host.contains("'server'"), "{host}");
+    let invariant = simulate(1, || sim::invariant("sums", || panic!("of an invariant")));
+    let invariant = invariant.to_string();
+    assert!(invariant.contains("thrown in the invariant 'sums'"), "{invariant}");
+}
+
+/// - given: an invariant that a task breaks before it waits, ends, yields or is interrupted
+/// - when: the run has failed, or was found by `explore`
+/// - then: the text names that task, where it was spawned, and where it waits
+#[test]
+fn sim_341_an_invariant_names_the_last_turn() {
+    fn broken_by(then: fn()) -> String {
+        let report = Simulation::new(1).run(|| {
+            let value = Arc::new(AtomicI32::new(0));
+            let seen = Arc::clone(&value);
+            sim::invariant("it is zero", move || seen.load(SeqCst) == 0);
+            ecru::scope(|s| {
+                let task = s.builder().name("breaker");
+                task.spawn(|| {
+                    value.store(1, SeqCst);
+                    then();
+                });
+                sim::settle();
+            });
+        });
+        assert!(matches!(report.result, Err(Failure::Invariant { .. })), "{report}");
+        report.to_string()
+    }
+    let waits = broken_by(|| sleep(ms(7)).unwrap());
+    let begin = "the last turn before that was the one of task #1 'breaker' (spawned at ";
+    let place = line_of("broken_by(|| sleep(ms(7)).unwrap())");
+    assert!(
+        waits.contains(begin) && waits.contains("it waits for ") && waits.contains(&place),
+        "{waits}"
+    );
+    let ends = broken_by(|| ());
+    assert!(ends.contains(begin) && ends.ends_with("it ended"), "{ends}");
+    let yields = broken_by(|| ecru::yield_now().unwrap());
+    assert!(yields.contains(begin) && yields.ends_with("it yielded"), "{yields}");
+    let found = explore(Explore::Exhaustive { max_runs: 9 }, || {
+        sim::invariant("never", || false);
+    });
+    let text = found.unwrap_err().to_string();
+    assert!(text.contains("the one of task #0 (the root, run at "), "{text}");
+}
+
+/// A deadlock of tasks that wait for locks and channels.
+fn deadlock() {
+    let (one, two, three) = (Mutex::new(0), RwLock::new(0), Mutex::new(0));
+    let (sender, receiver) = channel::bounded::<u32>(1);
+    ecru::scope(|s| {
+        s.spawn(|| {
+            let _one = one.lock();
+            sleep(ms(1)).unwrap();
+            drop(two.write());
+        });
+        s.spawn(|| {
+            let _two = two.write();
+            sleep(ms(1)).unwrap();
+            drop(one.lock());
+        });
+        s.spawn(|| {
+            let _three = three.lock();
+            receiver.recv()
+        });
+        sim::settle();
+        s.spawn(|| drop(three.lock()));
+        s.spawn(|| drop(one.lock()));
+        let _ = receiver.recv();
+    });
+    drop(sender);
+}
+
+/// - given: a deadlock of tasks that wait for locks and channels
+/// - when: it is run twice with one seed, also in other processes
+/// - then: both texts are the same: objects have numbers instead of addresses, and tasks that wait
+///   for one object show one number
+#[test]
+fn sim_342_one_seed_one_text() {
+    let test = "sim::messages::sim_342_one_seed_one_text";
+    let text =
+        || (0..5).map(|seed| Simulation::new(seed).run(deadlock).to_string()).collect::<Vec<_>>();
+    let first = text();
+    if is_child(test) {
+        println!("\nBEGIN\n{}\nEND", first.join("\n"));
+        return;
+    }
+    assert_eq!(first, text());
+    for text in &first {
+        assert!(text.contains("deadlock") && !text.contains("0x"), "{text}");
+        let of = |what: &str| {
+            let all = text.lines().filter_map(|line| line.split_once(what));
+            all.map(|(_, rest)| rest.split([',', ')']).next().unwrap().to_owned())
+                .collect::<Vec<_>>()
+        };
+        let locks = of("waits for a lock (");
+        let numbers: std::collections::BTreeSet<_> = locks.iter().collect();
+        assert_eq!((locks.len(), numbers.len()), (4, 3), "{text}");
+        let channels = of("of u32 (bounded(1), ");
+        assert!(channels.len() == 2 && channels[0] == channels[1], "{text}");
+    }
+    let output = alone_with(test, |_| {}, || unreachable!("this is the parent")).unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    let other = output.split_once("BEGIN\n").unwrap().1.split_once("\nEND").unwrap().0;
+    assert_eq!(other, first.join("\n"));
+}
+
+/// A deadlock around locks that are acquired in each way. A task named as the way waits for the
+/// lock, which task 1 has.
+fn locked_in_each_way() {
+    let [plain, cancellable, tried, waited] = [const { Mutex::new(0) }; 4];
+    let [written, in_time, written_tried] = [const { RwLock::new(0) }; 3];
+    let (poisoning, condvar, end) = (poison::Mutex::new(0), Condvar::new(), Notify::new());
+    ecru::scope(|s| {
+        let holder = s.spawn(|| {
+            // Those before are forgotten.
+            drop((plain.lock(), tried.try_lock(), written.write(), written_tried.try_write()));
+            let _plain = plain.lock(); // by lock
+            let _cancellable = cancellable.lock_cancellable(); // by lock_cancellable
+            let _tried = tried.try_lock(); // by try_lock
+            let _written = written.write(); // by write
+            let _in_time = in_time.write_cancellable(); // by write_cancellable
+            let _written_tried = written_tried.try_write(); // by try_write
+            let _poisoning = poisoning.lock(); // by poison
+            let mut guard = waited.lock();
+            let _ = condvar.wait_timeout(&mut guard, ms(1)); // by condvar
+            let _ = end.wait();
+        });
+        sleep(ms(2)).unwrap();
+        let by = |way: &str| s.builder().name(way);
+        by("lock").spawn(|| drop(plain.lock()));
+        by("lock_cancellable").spawn(|| drop(cancellable.lock()));
+        by("try_lock").spawn(|| drop(tried.lock()));
+        by("write").spawn(|| drop(written.write()));
+        by("write_cancellable").spawn(|| drop(in_time.read()));
+        by("try_write").spawn(|| drop(written_tried.read()));
+        by("poison").spawn(|| drop(poisoning.lock()));
+        by("condvar").spawn(|| drop(waited.lock()));
+        let _ = holder.join();
+    });
+}
+
+/// - given: a deadlock of tasks that wait for locks, in a debug build or an optimized one
+/// - when: it is reported
+/// - then: the text names the holder of each lock and where the holder has acquired it
+#[test]
+fn sim_345_the_holders_of_locks() {
+    let text = Simulation::new(1).run(locked_in_each_way).to_string();
+    for way in [
+        "lock",
+        "lock_cancellable",
+        "try_lock",
+        "write",
+        "write_cancellable",
+        "try_write",
+        "poison",
+        "condvar",
+    ] {
+        let task = text.lines().skip_while(|line| !line.contains(&format!("'{way}'")));
+        let wait = task.take(3).collect::<Vec<_>>().join("\n");
+        let place = line_of(&format!("// by {way}\n"));
+        assert!(wait.contains(&format!("which task #1 acquired at {place}")), "{way}: {text}");
+    }
+}
+
+/// - given: a lock that was released by the task that had it first, to the next one, to readers, or
+///   to no task
+/// - when: a deadlock is reported
+/// - then: the text names no task that does not have the lock
+#[test]
+fn sim_368_a_lock_that_was_released() {
+    let handed_over = simulate(1, || {
+        let (lock, end) = (Mutex::new(0), Notify::new());
+        ecru::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    let _guard = lock.lock();
+                    sleep(ms(1)).unwrap();
+                });
+            }
+            sleep(ms(5)).unwrap();
+            s.spawn(|| {
+                let _guard = lock.lock(); // the last one
+                let _ = end.wait();
+            });
+            sim::settle();
+            s.spawn(|| drop(lock.lock()));
+        });
+    });
+    let (text, place) = (handed_over.to_string(), line_of("// the last one\n"));
+    assert!(text.contains(&format!("which task #3 acquired at {place}")), "{text}");
+    let read = simulate(1, || {
+        let (lock, end) = (RwLock::new(0), Notify::new());
+        ecru::scope(|s| {
+            s.spawn(|| {
+                let _guard = RwLockWriteGuard::downgrade(lock.write());
+                let _ = end.wait();
+            });
+            sim::settle();
+            s.spawn(|| drop(lock.write()));
+        });
+    });
+    let text = read.to_string();
+    assert!(text.contains("which a reader has") && !text.contains("acquired at"), "{text}");
+}
+
+/// - given: a failure whose trace has turns of several tasks
+/// - when: it is printed
+/// - then: the text has the name and the place of each of these tasks
+#[test]
+fn sim_344_the_tasks_of_a_trace() {
+    let plan = Explore::Exhaustive { max_runs: 1_000 };
+    let found = explore(plan, || {
+        let (one, two) = (Mutex::new(()), Mutex::new(()));
+        ecru::scope(|s| {
+            s.builder().name("forward").spawn(|| {
+                let _one = one.lock();
+                drop(two.lock());
+            });
+            s.spawn(|| {
+                let _two = two.lock();
+                drop(one.lock());
+            });
+        });
+    });
+    let text = found.unwrap_err().to_string();
+    assert!(text.contains("\ntask #0: the root, run at "), "{text}");
+    assert!(text.contains("\ntask #1: 'forward', spawned at "), "{text}");
+    assert!(text.contains("\ntask #2: spawned at "), "{text}");
+}
+
+/// A program that fails after many turns.
+fn long() {
+    ecru::scope(|s| {
+        for number in 0..30 {
+            s.spawn(move || (0..number % 7 + 20).for_each(|_| ecru::yield_now().unwrap()));
+        }
+    });
+    panic!("at last");
+}
+
+/// - given: a failure with a long trace
+/// - when: it is printed by `{}`, by `{:#}`, or with `ECRU_SIM_TRACE=whole`
+/// - then: the middle of the trace is left out and the text says how to get it, or it is whole
+#[test]
+fn sim_343_a_long_trace_is_abbreviated() {
+    let test = "sim::messages::sim_343_a_long_trace_is_abbreviated";
+    let plan = Explore::Seeds { seeds: 0..1, strategy: Strategy::Random };
+    let found = explore(plan, long).unwrap_err();
+    let trace = found.trace.to_string();
+    assert!(trace.len() > 1_200, "{}", trace.len());
+    if is_child(test) {
+        assert!(found.to_string().contains(&trace));
+        assert!(panic_text(|| sim::test(long)).len() > 1_200);
+        return;
+    }
+    let (short, whole) = (found.to_string(), format!("{found:#}"));
+    assert!(whole.contains(&trace), "{whole}");
+    assert!(
+        short.contains(&trace[..500]) && short.contains(&trace[trace.len() - 100..]),
+        "{short}"
+    );
+    assert!(!short.contains(&trace) && short.len() < 2_000, "{short}");
+    for part in [" .. ", "bytes of the trace are left out", "ECRU_SIM_TRACE=whole", "`{:#}`"] {
+        assert!(short.contains(part), "{part:?} is not in {short}");
+    }
+    let text = panic_text(|| sim::test(long));
+    assert!(text.contains("ECRU_SIM_TRACE=whole") && text.contains("ECRU_SIM_SEED="), "{text}");
+    let whole = |command: &mut Command| {
+        command.env("ECRU_SIM_TRACE", "whole");
+    };
+    alone_with(test, whole, || unreachable!("this is the parent"));
+}

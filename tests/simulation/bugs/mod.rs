@@ -1,0 +1,71 @@
+//! Eight programs with a bug each. A simulation finds every bug, and its message shows how to
+//! repair the program.
+//!
+//! Each program has two forms, which differ in the lines of its `match form` or `if`. For both,
+//! 1,000 seeds are tried, with [`Strategy::Random`] and with [`Strategy::Pct`].
+//! `doc/simulation.md` records the number of seeds that were needed.
+
+mod aba_in_a_lease;
+mod ack_before_fsync;
+mod check_then_act;
+mod half_open_connection;
+mod leaked_permit;
+mod lock_order;
+mod lost_wakeup;
+mod retry_without_id;
+mod table;
+
+use ecru::sim::{self, Explore, Failure, Found, Simulation, Strategy};
+
+/// Whether a program has its bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Buggy,
+    Repaired,
+}
+
+/// The number of seeds within which a bug has to be found.
+const SEEDS: u64 = 1000;
+
+const STRATEGIES: [Strategy; 2] = [Strategy::Random, Strategy::Pct { depth: 3 }];
+
+/// Runs the buggy form until it fails.
+#[track_caller]
+fn find(program: fn(Form), strategy: &Strategy) -> Box<Found> {
+    let plan = Explore::Seeds { seeds: 0..SEEDS, strategy: strategy.clone() };
+    sim::explore(plan, move || program(Form::Buggy)).expect_err("the bug is found")
+}
+
+/// Checks that the bug is found, that the message has all of `words`, and that the trace repeats
+/// the failure.
+#[track_caller]
+fn is_found(program: fn(Form), words: &[&str]) {
+    for strategy in STRATEGIES {
+        let found = find(program, &strategy);
+        let message = found.to_string();
+        for word in words {
+            assert!(message.contains(word), "{strategy:?}: {word:?} is missing in:\n{message}");
+        }
+        let again = Simulation::new(found.seed)
+            .strategy(Strategy::Replay(found.trace.clone()))
+            .run(move || program(Form::Buggy));
+        let failure = again.result.expect_err("the trace repeats the failure");
+        assert_eq!(first_line(&failure), first_line(&found.failure), "{strategy:?}");
+    }
+}
+
+/// What happened, without the state of the tasks, which has addresses.
+fn first_line(failure: &Failure) -> String {
+    failure.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+/// Checks that the repaired form passes every seed.
+#[track_caller]
+fn passes(program: fn(Form)) {
+    for strategy in STRATEGIES {
+        let plan = Explore::Seeds { seeds: 0..SEEDS, strategy };
+        if let Err(found) = sim::explore(plan, move || program(Form::Repaired)) {
+            panic!("{found}");
+        }
+    }
+}

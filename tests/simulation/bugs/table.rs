@@ -1,0 +1,40 @@
+//! The table of `doc/simulation.md`. To print it, with times that no other test disturbs:
+//!
+//! ```text
+//! cargo test --test simulation -- bugs::table --exact --nocapture
+//! ```
+
+use super::*;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// What the bug is called, and the program that has it.
+pub(super) type Bug = (&'static str, fn(Form));
+
+const BUGS: [Bug; 8] = [
+    lost_wakeup::BUG,
+    lock_order::BUG,
+    check_then_act::BUG,
+    half_open_connection::BUG,
+    ack_before_fsync::BUG,
+    retry_without_id::BUG,
+    leaked_permit::BUG,
+    aba_in_a_lease::BUG,
+];
+
+/// The processor time of this process.
+fn processor_time() -> Duration {
+    clock_gettime(ClockId::ProcessCPUTime).try_into().expect("it is not negative")
+}
+
+#[test]
+fn table_slow() {
+    println!("| bug | seeds with `Random` | seeds with `Pct {{ depth: 3 }}` | time in all |");
+    println!("|---|---|---|---|");
+    for (name, program) in BUGS {
+        let began = processor_time();
+        let [random, pct] = STRATEGIES.map(|strategy| find(program, &strategy).seed + 1);
+        let took = (processor_time() - began).as_millis();
+        println!("| {name} | {random} | {pct} | {took} ms |");
+    }
+}

@@ -1,0 +1,164 @@
+//! `cargo xtask swarm` runs tests in simulations, with many seeds, on all cores.
+//!
+//! | program | what a seed is |
+//! |---|---|
+//! | `behaviour` | `ECRU_TEST_SEED=7` makes each run of its tests a simulation with the seed 7, so the program is started once for each seed |
+//! | `behaviour` of `ecru-flow` | the same |
+//! | `simulation` | its tests make simulations themselves, with as many seeds as `ECRU_SIM_SEEDS` says |
+//!
+//! Each test says how many simulations it has made, in a line of its own. Tests of a program
+//! `behaviour` that make none are listed in `not_simulated.md` beside it, with their reasons. A test
+//! that is neither simulated nor listed is a problem, and so is a listed one that could be
+//! simulated.
+
+mod list;
+mod program;
+
+use crate::outcome::Outcome;
+use crate::tree::Tree;
+use list::List;
+use program::{Pass, Program};
+use std::path::Path;
+use std::time::Instant;
+
+/// How many simulations are run unless another number is asked for.
+pub(crate) const USUAL: &str = "10000";
+
+/// The least number of seeds for tests that make simulations themselves: as many as they have in
+/// other runs.
+const OWN_SEEDS: usize = 16;
+
+/// With how many seeds a listed test is tried.
+const TRIES: usize = 4;
+
+/// Runs the behaviour tests in at least as many simulations as `runs` says, and the suite whose tests
+/// make their own.
+pub(crate) fn check(root: &Path, tree: &Tree, runs: &str) -> Outcome {
+    let Ok(wanted) = runs.parse::<usize>() else {
+        return Outcome::broken(format!("--runs is `{runs}`, which is not a number"));
+    };
+    swarm(root, tree, wanted).unwrap_or_else(Outcome::broken)
+}
+
+/// A test program whose runs are simulations if it is told so.
+struct Suite {
+    program: Program,
+    list: List,
+    tests: Vec<String>,
+}
+
+impl Suite {
+    fn read(tree: &Tree, program: Program, page: &'static str) -> Result<Suite, String> {
+        let (list, tests) = (List::read(tree, page)?, program.tests()?);
+        Ok(Suite { program, list, tests })
+    }
+
+    /// Returns the tests that are listed as not simulated, or those that are not.
+    fn tests(&self, listed: bool) -> Vec<&str> {
+        let tests = self.tests.iter().map(String::as_str);
+        tests.filter(|test| self.list.names(test) == listed).collect()
+    }
+
+    fn pass(&self, seed: usize) -> Result<Pass, String> {
+        self.program.pass(&self.tests(false), &[("ECRU_TEST_SEED", seed)])
+    }
+
+    /// Describes the tests that have passed and are neither simulated nor listed.
+    fn unlisted(&self, pass: &Pass) -> Vec<String> {
+        let tests = self.tests(false).into_iter().filter(|test| {
+            !pass.made.contains_key(*test) && !pass.failed.iter().any(|failed| failed == test)
+        });
+        let page = self.list.page;
+        tests
+            .map(|test| format!("{test} makes no simulation: list it in {page} with the reason"))
+            .collect()
+    }
+
+    /// Returns the listed tests that are tried in simulations.
+    fn tried(&self) -> Vec<&str> {
+        self.tests(true).into_iter().filter(|test| self.list.tries(test)).collect()
+    }
+}
+
+fn swarm(root: &Path, tree: &Tree, wanted: usize) -> Result<Outcome, String> {
+    let [behaviour, simulation] = Program::build(root, None, ["behaviour", "simulation"])?;
+    let [flow] = Program::build(root, Some("ecru-flow"), ["behaviour"])?;
+    let suites =
+        [Suite::read(tree, behaviour, list::PAGE)?, Suite::read(tree, flow, list::FLOW_PAGE)?];
+    let mut problems: Vec<String> =
+        suites.iter().flat_map(|suite| suite.list.unknown(&suite.tests)).collect();
+
+    let begun = Instant::now();
+    let passes = |seed| suites.iter().map(|suite| suite.pass(seed)).collect::<Result<Vec<_>, _>>();
+    let first = passes(0)?;
+    for (suite, pass) in suites.iter().zip(&first) {
+        problems.extend(suite.unlisted(pass));
+    }
+    let each = first.iter().map(Pass::simulations).sum::<usize>().max(1);
+    let own_seeds = (wanted / each).max(OWN_SEEDS);
+    let own = simulation.pass(&[], &[("ECRU_SIM_SEEDS", own_seeds)])?;
+    let mut failed: Vec<String> = own.failed.clone();
+    problems.extend(own.problems(&simulation, "ECRU_SIM_SEEDS", own_seeds));
+    let (mut cases, mut seeds) = (0, 0);
+    let mut next = first;
+    loop {
+        for (suite, pass) in suites.iter().zip(next) {
+            cases += pass.simulations();
+            problems.extend(pass.problems(&suite.program, "ECRU_TEST_SEED", seeds));
+            failed.extend(pass.failed);
+        }
+        seeds += 1;
+        // Problems of many seeds have few causes.
+        if cases >= wanted || problems.len() > 20 {
+            break;
+        }
+        next = passes(seeds)?;
+    }
+    cases += own.simulations();
+    let took = begun.elapsed().as_secs_f64();
+    for suite in &suites {
+        problems.extend(could_run(suite)?);
+    }
+
+    failed.sort();
+    failed.dedup();
+    let count = |of: fn(&Suite) -> usize| suites.iter().map(of).sum::<usize>();
+    let ran = count(|suite| suite.tests(false).len()) + own.passed + own.failed.len();
+    // As the programs print it, with each test counted once.
+    println!("test result: {} passed; {} failed", ran - failed.len(), failed.len());
+    let summary = format!(
+        "{cases} simulations of {ran} tests with {seeds} seeds in {took:.1} s, {:.0} a second; {} tests are listed as not \
+         simulated, and {} were tried in {:.1} s",
+        cases as f64 / took,
+        count(|suite| suite.tests(true).len()),
+        count(|suite| suite.tried().len()),
+        begun.elapsed().as_secs_f64() - took,
+    );
+    Ok(Outcome { cases, summary, problems })
+}
+
+/// Tries the listed tests. Each has a process of its own, because some of them end it.
+fn could_run(suite: &Suite) -> Result<Vec<String>, String> {
+    let tried = program::side_by_side(&suite.tried(), |test| {
+        for seed in 0..TRIES {
+            let pass: Pass = suite.program.try_alone(test, seed)?;
+            if pass.passed != 1 || pass.simulations() == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(Some(format!("{test} passes in a simulation: take it from {}", suite.list.page)))
+    });
+    Ok(tried.into_iter().collect::<Result<Vec<_>, String>>()?.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+    use crate::tree::Tree;
+    use std::path::Path;
+
+    #[test]
+    fn a_number_that_is_none_is_refused() {
+        check(Path::new("/"), &Tree::default(), "many").complains("`many`");
+    }
+}

@@ -1,0 +1,262 @@
+//! Test programs, and what they print.
+
+use crate::process::cargo;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+/// What a line begins with in which a test says how many simulations it has made.
+const LINE: &str = "ecru::sim: ";
+
+/// The build in which simulations run.
+const PROFILE: &str = "quick";
+
+/// How many seconds a test may take that is tried alone.
+const PATIENCE: &str = "20";
+
+/// Variables that change what the tests do.
+const VARIABLES: [&str; 5] = [
+    "ECRU_SIM_SEED",
+    "ECRU_SIM_SEEDS",
+    "ECRU_TEST_SEED",
+    "ECRU_TEST_WORKERS",
+    "ECRU_TEST_PLACEMENT",
+];
+
+/// A test program.
+#[derive(Debug)]
+pub(super) struct Program {
+    /// The package, unless it is the library.
+    package: Option<&'static str>,
+    name: &'static str,
+    path: PathBuf,
+    root: PathBuf,
+}
+
+/// What a test program has printed.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    /// The tests that made simulations, and how many.
+    pub(super) made: BTreeMap<String, usize>,
+    pub(super) passed: usize,
+    pub(super) failed: Vec<String>,
+    /// The program ended by itself and no test failed.
+    succeeded: bool,
+}
+
+impl Program {
+    /// Builds test programs.
+    pub(super) fn build<const N: usize>(
+        root: &Path,
+        package: Option<&'static str>,
+        names: [&'static str; N],
+    ) -> Result<[Program; N], String> {
+        let mut command = cargo(root, &["test", "--no-run", "--profile", PROFILE]);
+        command.args(["--message-format", "json-render-diagnostics"]);
+        command.args(package.iter().flat_map(|package| ["--package", package]));
+        command.args(names.iter().flat_map(|name| ["--test", name]));
+        let output = run(command.stderr(Stdio::inherit()))?;
+        if !output.status.success() {
+            return Err(format!("{command:?} failed"));
+        }
+        let text = String::from_utf8_lossy(&output.stdout);
+        let paths = names.map(|name| text.lines().find_map(|line| executable(line, name)));
+        if let Some(missing) = names.iter().zip(&paths).find(|(_, path)| path.is_none()) {
+            return Err(format!("cargo names no program for {}", missing.0));
+        }
+        let mut names = names.into_iter();
+        Ok(paths.map(|path| Program {
+            package,
+            name: names.next().unwrap_or_default(),
+            path: path.unwrap_or_default(),
+            root: root.to_owned(),
+        }))
+    }
+
+    fn command(&self, start: Command) -> Command {
+        let mut command = start;
+        command.current_dir(&self.root);
+        for variable in VARIABLES {
+            command.env_remove(variable);
+        }
+        command
+    }
+
+    /// Returns the names of all tests.
+    pub(super) fn tests(&self) -> Result<Vec<String>, String> {
+        let mut command = self.command(Command::new(&self.path));
+        let output = run(command.args(["--list", "--format", "terse"]))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(String::from).collect())
+    }
+
+    /// Runs these tests, or all if there are none, and prints what those have written that failed.
+    pub(super) fn pass(&self, tests: &[&str], variables: &[(&str, usize)]) -> Result<Pass, String> {
+        let mut command = self.command(Command::new(&self.path));
+        command.args(["--show-output", "--exact"]).args(tests);
+        command.envs(variables.iter().map(|(name, value)| (name, value.to_string())));
+        let output = run(&mut command)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut pass = Pass::of(&text);
+        pass.succeeded = output.status.success();
+        let said: Vec<_> =
+            variables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        println!(
+            "--- {}{} with {}: {} simulations, {} tests passed, {} failed",
+            self.package.map_or_else(String::new, |package| format!("{package} ")),
+            self.name,
+            said.join(" "),
+            pass.simulations(),
+            pass.passed,
+            pass.failed.len()
+        );
+        if !pass.succeeded {
+            let failures = text.find("\nfailures:\n").map_or(&*text, |place| &text[place..]);
+            println!("{failures}\n{}{}", String::from_utf8_lossy(&output.stderr), output.status);
+        }
+        Ok(pass)
+    }
+
+    /// Runs one test with a seed. What it prints is of no interest, and it may end its process.
+    pub(super) fn try_alone(&self, test: &str, seed: usize) -> Result<Pass, String> {
+        let mut command = self.command(Command::new("timeout"));
+        command.arg(PATIENCE).arg(&self.path).args(["--show-output", "--exact", test]);
+        let output = run(command.env("ECRU_TEST_SEED", seed.to_string()))?;
+        Ok(Pass::of(&String::from_utf8_lossy(&output.stdout)))
+    }
+}
+
+fn run(command: &mut Command) -> Result<Output, String> {
+    command.stdin(Stdio::null());
+    command.output().map_err(|error| format!("{command:?} could not be run: {error}"))
+}
+
+/// Returns the path of a test program if a line of cargo's messages names it.
+fn executable(line: &str, name: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_it = message["target"]["name"] == name && message["target"]["kind"][0] == "test";
+    message["executable"].as_str().filter(|_| is_it).map(PathBuf::from)
+}
+
+impl Pass {
+    /// Reads what a program has printed.
+    fn of(text: &str) -> Pass {
+        let mut pass = Pass::default();
+        let mut shown = None;
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("test ") {
+                if rest.ends_with(" ... ok") {
+                    pass.passed += 1;
+                } else if let Some(name) = rest.strip_suffix(" ... FAILED") {
+                    pass.failed.push(name.to_owned());
+                }
+            }
+            let header = line.strip_prefix("---- ");
+            if let Some(name) = header.and_then(|rest| rest.strip_suffix(" stdout ----")) {
+                shown = Some(name);
+            }
+            if let (Some(test), Some(rest)) = (shown, line.trim().strip_prefix(LINE))
+                && let Some(count) =
+                    rest.split(' ').next().and_then(|word| word.parse::<usize>().ok())
+            {
+                *pass.made.entry(test.to_owned()).or_default() += count;
+            }
+        }
+        pass
+    }
+
+    pub(super) fn simulations(&self) -> usize {
+        self.made.values().sum()
+    }
+
+    /// Describes what failed, with the command that repeats it.
+    pub(super) fn problems(&self, program: &Program, variable: &str, value: usize) -> Vec<String> {
+        let package =
+            program.package.map_or_else(String::new, |package| format!(" --package {package}"));
+        let begin = format!(
+            "{variable}={value} cargo test --profile {PROFILE}{package} --test {} --",
+            program.name
+        );
+        match &self.failed[..] {
+            [] if self.succeeded => vec![],
+            [] => vec![format!("the program was ended by a test: {begin} --nocapture")],
+            failed => failed.iter().map(|test| format!("{begin} --exact {test}")).collect(),
+        }
+    }
+}
+
+/// Calls `body` for each item, on all cores. The results have the order of the items.
+pub(super) fn side_by_side<I: Sync, T: Send>(items: &[I], body: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|s| {
+        for _ in 0..threads {
+            s.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Relaxed);
+                    let Some(item) = items.get(place) else { return };
+                    let result = body(item);
+                    results.lock().expect("no thread panics with the lock").insert(place, result);
+                }
+            });
+        }
+    });
+    results.into_inner().expect("no thread panics with the lock").into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Pass, executable, side_by_side};
+    use std::path::PathBuf;
+
+    const PRINTED: &str = "\
+running 3 tests
+test a::one ... ok
+test a::two ... FAILED
+test b::three ... ok
+
+successes:
+
+---- a::one stdout ----
+ecru::sim: 1 runs
+  ecru::sim: 304 runs
+ecru::sim: no
+
+failures:
+
+---- a::two stdout ----
+ecru::sim: 1 runs
+
+failures:
+    a::two
+";
+
+    #[test]
+    fn simulations_belong_to_the_tests_that_made_them() {
+        let pass = Pass::of(PRINTED);
+        assert_eq!((pass.passed, &pass.failed[..]), (2, &["a::two".to_owned()][..]));
+        assert_eq!((pass.made["a::one"], pass.made["a::two"], pass.simulations()), (305, 1, 306));
+        assert!(!pass.made.contains_key("b::three"));
+        assert_eq!(Pass::of("").simulations(), 0);
+    }
+
+    #[test]
+    fn the_program_is_found_in_cargo_s_messages() {
+        let line = r#"{"reason":"compiler-artifact","target":{"kind":["test"],"name":"net"},"executable":"/t/net-1"}"#;
+        assert_eq!(executable(line, "net"), Some(PathBuf::from("/t/net-1")));
+        assert_eq!(executable(line, "accept"), None);
+        assert_eq!(executable("warning", "net"), None);
+    }
+
+    #[test]
+    fn results_have_the_order_of_the_items() {
+        let items: Vec<usize> = (0..100).collect();
+        assert_eq!(
+            side_by_side(&items, |item| item * 2),
+            items.iter().map(|n| n * 2).collect::<Vec<_>>()
+        );
+    }
+}
