@@ -1,0 +1,252 @@
+//! Messages that a consumer has handed out.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::pull::Slot;
+use crate::client::Client;
+use crate::error::{Error, ErrorKind};
+use crate::message::Message;
+use crate::request::Request;
+
+/// What happens to a message that was handed out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ack {
+    /// It is done.
+    Done,
+    /// It is being worked on: the consumer's `ack_wait` begins anew.
+    InProgress,
+    /// It is handed out again, at once or after a pause. This counts as a delivery.
+    Retry(Option<Duration>),
+    /// It is never handed out again, for this reason. In a work queue it is deleted.
+    Terminate(String),
+}
+
+impl Ack {
+    fn text(&self) -> String {
+        match self {
+            Ack::Done => "+ACK".to_owned(),
+            Ack::InProgress => "+WPI".to_owned(),
+            Ack::Retry(None) => "-NAK".to_owned(),
+            Ack::Retry(Some(delay)) => {
+                let nanoseconds = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
+                format!("-NAK {{\"delay\":{nanoseconds}}}")
+            }
+            Ack::Terminate(why) if why.is_empty() => "+TERM".to_owned(),
+            Ack::Terminate(why) => format!("+TERM {}", why.replace(['\r', '\n'], " ")),
+        }
+    }
+}
+
+/// A message that a consumer has handed out. It dereferences to the [`Message`].
+///
+/// It has a place in the [window](super::Consumer::messages) until it is dropped. Dropping it
+/// settles nothing: the consumer hands the message out again after its `ack_wait`.
+///
+/// [`ack`](Delivery::ack), [`retry`](Delivery::retry), [`in_progress`](Delivery::in_progress) and
+/// [`terminate`](Delivery::terminate) queue what they say. They never wait, and work in a cancelled
+/// task, too. [`confirm`](Delivery::confirm) waits until the server has stored it.
+pub struct Delivery {
+    pub(super) message: Message,
+    pub(super) client: Client,
+    pub(super) place: Place,
+    pub(super) received: Instant,
+    pub(super) _slot: Slot,
+}
+
+/// What the subject for acknowledgements says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    deliveries: u64,
+    stream_sequence: u64,
+    consumer_sequence: u64,
+    timestamp: u64,
+    pending: u64,
+}
+
+impl Place {
+    /// Parses `$JS.ACK.stream.consumer.deliveries.stream_sequence.consumer_sequence.time.pending`,
+    /// or the longer form, which has a domain and an account after `ACK`.
+    pub(super) fn parse(subject: &str) -> Option<Place> {
+        let tokens: Vec<&str> = subject.split('.').take(16).collect();
+        if tokens.first() != Some(&"$JS") || tokens.get(1) != Some(&"ACK") {
+            return None;
+        }
+        let begin = if tokens.len() == 9 { 4 } else { 6 };
+        let mut numbers = tokens.get(begin..begin + 5)?.iter().map(|token| token.parse().ok());
+        let mut next = || numbers.next().flatten();
+        Some(Place {
+            deliveries: next()?,
+            stream_sequence: next()?,
+            consumer_sequence: next()?,
+            timestamp: next()?,
+            pending: next()?,
+        })
+    }
+}
+
+impl Delivery {
+    /// Returns how often the message has been handed out, with this time: 1 for the first.
+    #[must_use]
+    pub fn attempt(&self) -> u64 {
+        self.place.deliveries
+    }
+
+    /// Returns the message's sequence number in the stream.
+    #[must_use]
+    pub fn sequence(&self) -> u64 {
+        self.place.stream_sequence
+    }
+
+    /// Returns the sequence number of this delivery in the consumer.
+    #[must_use]
+    pub fn consumer_sequence(&self) -> u64 {
+        self.place.consumer_sequence
+    }
+
+    /// Returns when the message was stored, as the time since 1970.
+    #[must_use]
+    pub fn stored_at(&self) -> Duration {
+        Duration::from_nanos(self.place.timestamp)
+    }
+
+    /// Returns when the message was received, by [`ecru::time::now`]. The consumer's `ack_wait`
+    /// began before that.
+    #[must_use]
+    pub fn received_at(&self) -> Instant {
+        self.received
+    }
+
+    /// Returns how many messages the consumer had not handed out when it handed out this one.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.place.pending
+    }
+
+    /// Queues that the message is done.
+    ///
+    /// # Errors
+    /// Returns [`Closed`](ErrorKind::Closed).
+    ///
+    /// # Cancellation
+    /// This call does not wait.
+    pub fn ack(&self) -> Result<(), Error> {
+        self.tell(&Ack::Done)
+    }
+
+    /// Queues that the message is to be handed out again, at once or after a pause.
+    ///
+    /// # Errors
+    /// Returns [`Closed`](ErrorKind::Closed).
+    ///
+    /// # Cancellation
+    /// This call does not wait.
+    pub fn retry(&self, delay: Option<Duration>) -> Result<(), Error> {
+        self.tell(&Ack::Retry(delay))
+    }
+
+    /// Queues that the message is being worked on.
+    ///
+    /// # Errors
+    /// Returns [`Closed`](ErrorKind::Closed).
+    ///
+    /// # Cancellation
+    /// This call does not wait.
+    pub fn in_progress(&self) -> Result<(), Error> {
+        self.tell(&Ack::InProgress)
+    }
+
+    /// Queues that the message is never to be handed out again.
+    ///
+    /// # Errors
+    /// Returns [`Closed`](ErrorKind::Closed).
+    ///
+    /// # Cancellation
+    /// This call does not wait.
+    pub fn terminate(&self, why: &str) -> Result<(), Error> {
+        self.tell(&Ack::Terminate(why.to_owned()))
+    }
+
+    fn tell(&self, ack: &Ack) -> Result<(), Error> {
+        self.client.shared().publish(&self.answer(ack), false)
+    }
+
+    /// Tells the server what happens to the message and waits until it has stored that.
+    ///
+    /// # Errors
+    /// Returns the errors of a [request](Request::get). A `TimedOut` or `Disconnected` tells that
+    /// the server may have stored it.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The server may have stored it all the same.
+    pub fn confirm(&self, ack: &Ack) -> Result<(), Error> {
+        self.begin_confirm(ack)?.get().map(drop)
+    }
+
+    /// Tells the server what happens to the message, without waiting. The result is a source of
+    /// the server's confirmation.
+    ///
+    /// # Errors
+    /// Returns [`Closed`](ErrorKind::Closed).
+    ///
+    /// # Cancellation
+    /// This call does not wait.
+    pub fn begin_confirm(&self, ack: &Ack) -> Result<Request, Error> {
+        let message = self.answer(ack);
+        let shared: &Arc<_> = self.client.shared();
+        let queued = shared.request(&message, None, false)?;
+        Ok(Request::new(shared, message.subject(), queued))
+    }
+
+    fn answer(&self, ack: &Ack) -> Message {
+        Message::new(self.message.reply().unwrap_or_default(), ack.text())
+    }
+}
+
+impl Deref for Delivery {
+    type Target = Message;
+
+    fn deref(&self) -> &Message {
+        &self.message
+    }
+}
+
+impl fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Delivery");
+        shown.field("message", &self.message).field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+/// Returns the error of an acknowledgement that has no subject.
+pub(super) fn unsettled(subject: &str) -> Error {
+    let text = format!("a message with the subject {subject} has no valid subject for its answer");
+    Error::new(ErrorKind::Protocol, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn subjects_for_acknowledgements() {
+        let place = Place {
+            deliveries: 1,
+            stream_sequence: 20,
+            consumer_sequence: 3,
+            timestamp: 4,
+            pending: 5,
+        };
+        assert_eq!(Place::parse("$JS.ACK.S.C.1.20.3.4.5"), Some(place));
+        assert_eq!(Place::parse("$JS.ACK._.hash.S.C.1.20.3.4.5.token"), Some(place));
+        assert_eq!(Place::parse("$JS.ACK._.hash.S.C.1.20.3.4.5"), Some(place));
+        for bad in
+            ["", "$JS.ACK", "$JS.ACK.S.C.1.20.3.4.x", "$JS.NAK.S.C.1.20.3.4.5", "$JS.ACK.S.C.1.20"]
+        {
+            assert_eq!(Place::parse(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Requests and published messages that wait for an answer.
+
+use std::hash::BuildHasher;
+use std::time::{Duration, Instant};
+
+use ecru::channel::{self, Sender};
+use ecru::sync::Permit;
+
+use super::{Link, Queued, Shared};
+use crate::error::Error;
+use crate::message::Message;
+use crate::wire;
+
+/// A request without an answer.
+pub(super) struct Pending {
+    pub(super) answer: Sender<Result<Message, Error>>,
+    pub(super) subject: String,
+    /// A place in the window of acknowledgements, which is given back with the answer.
+    place: Option<Place>,
+}
+
+/// A place in the window of acknowledgements.
+pub(super) struct Place {
+    _permit: Permit,
+    /// When the message has lost its place. `None` if never.
+    due: Option<Instant>,
+}
+
+impl Shared {
+    /// Queues a request. Its answer, or why there will be none, goes to the receiver.
+    pub(crate) fn request(
+        &self,
+        message: &Message,
+        permit: Option<Permit>,
+        wait: bool,
+    ) -> Result<Queued, Error> {
+        if wait {
+            self.wait_for_room()?;
+        }
+        let (answer, receiver) = channel::oneshot();
+        let mut link = self.open_link()?;
+        Shared::check_size(&link, message)?;
+        let place = permit.map(|permit| Place {
+            _permit: permit,
+            due: ecru::time::now().checked_add(self.options.request_timeout),
+        });
+        let token = link.register(answer, message.subject(), place);
+        let reply = format!("{}.{token}-{:016x}", self.inbox, self.salts.hash_one(token));
+        wire::write_publish(
+            &mut link.out,
+            message.subject(),
+            Some(&reply),
+            &message.headers,
+            &message.payload,
+        );
+        drop(link);
+        self.work.notify_one();
+        Ok((token, receiver))
+    }
+
+    /// Waits for a place in the window of acknowledgements. A message whose time limit has passed
+    /// has lost its place, so that lost acknowledgements do not stop a publisher for ever.
+    pub(crate) fn place(&self) -> Result<Permit, Error> {
+        loop {
+            if let Ok(permit) = self.acks.try_acquire() {
+                return Ok(permit);
+            }
+            // If no message holds a place, another caller is about to hold one.
+            let limit = self.free_overdue().unwrap_or(self.options.request_timeout);
+            let limit = limit.max(Duration::from_millis(1));
+            if let Ok(waited) = ecru::timeout(limit, || self.acks.acquire()) {
+                return Ok(waited?);
+            }
+        }
+    }
+
+    /// Frees the places of messages whose time limit has passed. Returns how long to wait for the
+    /// next one.
+    fn free_overdue(&self) -> Option<Duration> {
+        let now = ecru::time::now();
+        let mut freed = Vec::new();
+        let mut wait = None;
+        // In the order in which they were published, and so in that of their time limits.
+        for pending in self.link().pending.values_mut() {
+            let Some(place) = &pending.place else { continue };
+            match place.due {
+                Some(due) if due <= now => freed.push(pending.place.take()),
+                Some(due) => {
+                    wait = Some(due - now);
+                    break;
+                }
+                None => break,
+            }
+        }
+        // The permits wake waiters, so they are dropped after the lock.
+        drop(freed);
+        wait
+    }
+
+    /// Forgets a request that is not waited for any more.
+    pub(crate) fn forget(&self, token: u64) {
+        let forgotten = self.link().pending.remove(&token);
+        drop(forgotten);
+    }
+
+    /// Returns the token of the request whose answers have this subject.
+    pub(super) fn token(&self, subject: &str) -> Option<u64> {
+        let (token, salt) =
+            subject.strip_prefix(&*self.inbox)?.strip_prefix('.')?.split_once('-')?;
+        let token = token.parse().ok()?;
+        let own = u64::from_str_radix(salt, 16) == Ok(self.salts.hash_one::<u64>(token));
+        own.then_some(token)
+    }
+
+    /// Gives an answer to its caller.
+    pub(super) fn answer(&self, token: u64, answer: Result<Message, Error>) {
+        let Some(pending) = self.link().pending.remove(&token) else { return };
+        let _ = pending.answer.try_send(answer);
+    }
+
+    /// Returns whether a request that was sent has no answer.
+    pub(crate) fn awaits_answers(&self) -> bool {
+        let link = self.link();
+        link.pending.range(..link.sent).next().is_some()
+    }
+}
+
+impl Link {
+    pub(super) fn register(
+        &mut self,
+        answer: Sender<Result<Message, Error>>,
+        subject: &str,
+        place: Option<Place>,
+    ) -> u64 {
+        let token = self.next_token;
+        self.next_token += 1;
+        self.pending.insert(token, Pending { answer, subject: subject.to_owned(), place });
+        token
+    }
+}

@@ -1,0 +1,116 @@
+//! A request that is under way.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ecru::Source;
+use ecru::channel::{self, Receiver};
+use ecru::source::WaitList;
+
+use crate::error::{Error, ErrorKind};
+use crate::link::{Queued, Shared};
+use crate::message::Message;
+
+/// A request whose answer is awaited: a [`Source`] of one `Result`. Dropping it forgets the
+/// request, which the service may process all the same.
+///
+/// The time limit of [`Options::request_timeout`](crate::Options::request_timeout) begins when the
+/// request is queued.
+#[must_use = "the answer of a request that is dropped is lost"]
+pub struct Request {
+    shared: Arc<Shared>,
+    token: u64,
+    answer: Receiver<Result<Message, Error>>,
+    expiry: Receiver<Instant>,
+    limit: Duration,
+    subject: Box<str>,
+}
+
+impl Request {
+    pub(crate) fn new(shared: &Arc<Shared>, subject: &str, (token, answer): Queued) -> Request {
+        let limit = shared.options.request_timeout;
+        Request {
+            shared: Arc::clone(shared),
+            token,
+            answer,
+            expiry: channel::after(limit),
+            limit,
+            subject: subject.into(),
+        }
+    }
+
+    /// Returns a request with another time limit, which begins now.
+    pub fn timeout(mut self, limit: Duration) -> Request {
+        (self.expiry, self.limit) = (channel::after(limit), limit);
+        self
+    }
+
+    /// Waits for the answer.
+    ///
+    /// # Errors
+    /// Returns [`NoResponders`](ErrorKind::NoResponders) if nothing subscribes to the subject,
+    /// [`TimedOut`](ErrorKind::TimedOut), [`Disconnected`](ErrorKind::Disconnected) if the
+    /// connection was lost meanwhile, [`Closed`](ErrorKind::Closed) and
+    /// [`Cancelled`](ErrorKind::Cancelled).
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The service may have processed a cancelled request.
+    pub fn get(self) -> Result<Message, Error> {
+        match self.wait() {
+            Ok(answer) => answer,
+            Err(cancelled) => Err(Error::from(cancelled).after_sending()),
+        }
+    }
+
+    fn checked(&self, answer: Result<Message, Error>) -> Result<Message, Error> {
+        let message = answer?;
+        if message.status().is_some_and(|status| status.code() == 503) {
+            let text = format!(
+                "nothing subscribes to the subject {}; start the service or create the stream",
+                self.subject
+            );
+            return Err(Error::new(ErrorKind::NoResponders, text).at(&self.shared.link().server));
+        }
+        Ok(message)
+    }
+}
+
+impl Source for Request {
+    type Item = Result<Message, Error>;
+
+    fn try_take(&self) -> Option<Self::Item> {
+        match self.answer.try_take() {
+            Some(Ok(answer)) => Some(self.checked(answer)),
+            Some(Err(_)) => Some(Err(Error::new(
+                ErrorKind::Closed,
+                format!("the answer of the request to {} was taken already", self.subject),
+            ))),
+            None => self.expiry.try_take().map(|_| {
+                self.shared.forget(self.token);
+                let text = format!(
+                    "no answer from {} within {:?}; it may have been processed",
+                    self.subject, self.limit
+                );
+                Err(Error::new(ErrorKind::TimedOut, text).at(&self.shared.link().server))
+            }),
+        }
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        self.answer.waiters(each);
+        self.expiry.waiters(each);
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.shared.forget(self.token);
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("subject", &self.subject).finish_non_exhaustive()
+    }
+}
