@@ -1,0 +1,368 @@
+//! What every engine keeps, as tests.
+
+use std::io;
+use std::time::Duration;
+
+use bytes::Bytes;
+use ecru_nats::Options;
+
+use super::local;
+use super::nats::NatsEngine;
+use super::{
+    Dead, Delivery, Engine, EngineQueue, Pull, QueueSpec, ResultsSpec, Seen, Sending, Watch,
+};
+
+#[path = "../../../nats/tests/behaviour/server.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod server;
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs `body` with each engine that can be had here. In memory it runs in simulations.
+fn each(body: impl Fn(&dyn Engine) -> io::Result<()> + Send + Sync) {
+    ecru::sim::test(|| body(&*local()).unwrap());
+    on_a_server(body);
+}
+
+/// Runs `body` with the engine on NATS, if a server is installed.
+fn on_a_server(body: impl Fn(&dyn Engine) -> io::Result<()>) {
+    if let Some(server) = server::Server::start("") {
+        ecru::run(|| {
+            ecru::scope(|s| {
+                let engine = NatsEngine::connect(s, &server.url(), Options::new())?;
+                // A job that is lost comes again after its lease, which takes longer.
+                ecru::timeout(LONG - LONG / 6, || body(&engine))?
+            })
+        })
+        .unwrap();
+    }
+}
+
+fn spec() -> QueueSpec {
+    QueueSpec { name: "mill".into(), lease: LONG, limit: None, capacity: None, replicas: 1 }
+}
+
+fn send(queue: &dyn EngineQueue, id: &str, generated: bool) -> io::Result<Sending> {
+    Ok(queue.begin_send(id, Bytes::copy_from_slice(id.as_bytes()), generated)?.wait()?)
+}
+
+fn new(queue: &dyn EngineQueue, id: &str) -> io::Result<()> {
+    let sending = send(queue, id, false)?;
+    assert!(matches!(sending, Sending::New), "{sending:?}");
+    Ok(())
+}
+
+fn next(pull: &dyn Pull) -> io::Result<Delivery> {
+    Ok(pull.next()?.expect("the pull has not been stopped"))
+}
+
+#[test]
+fn ids_are_unique_while_queued_or_held() {
+    each(|engine| {
+        let queue = engine.queue(&QueueSpec { capacity: Some(3), ..spec() })?;
+        new(&*queue, "a")?;
+        assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
+        assert!(matches!(send(&*queue, "b", true)?, Sending::New));
+        assert!(matches!(send(&*queue, "b", true)?, Sending::Already));
+        new(&*queue, "c")?;
+        assert!(matches!(send(&*queue, "d", false)?, Sending::Full));
+        assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
+        let pull = queue.pull(1)?;
+        let held = next(&*pull)?;
+        assert_eq!((&*held.id, &held.payload[..], held.attempt), ("a", &b"a"[..], 1));
+        assert!(matches!(send(&*queue, "a", false)?, Sending::Already));
+        held.lease.done()?;
+        drop(held);
+        let second = next(&*pull)?;
+        assert_eq!(second.id, "b");
+        second.lease.done()?;
+        // A key is free again.
+        new(&*queue, "a")
+    });
+}
+
+#[test]
+fn a_generated_id_is_remembered() {
+    on_a_server(|engine| {
+        let queue = engine.queue(&spec())?;
+        assert!(matches!(send(&*queue, "a", true)?, Sending::New));
+        next(&*queue.pull(1)?)?.lease.done()?;
+        assert!(matches!(send(&*queue, "a", true)?, Sending::Already));
+        Ok(())
+    });
+}
+
+#[test]
+fn jobs_are_handed_out_until_they_are_settled() {
+    each(|engine| {
+        let queue = engine.queue(&spec())?;
+        for id in ["a", "b", "c"] {
+            new(&*queue, id)?;
+        }
+        let pull = queue.pull(3)?;
+        let [a, b, c] = [next(&*pull)?, next(&*pull)?, next(&*pull)?];
+        assert!(a.sequence < b.sequence && b.sequence < c.sequence);
+        assert!(c.received >= a.received && c.received <= ecru::time::now());
+        let counts = queue.counts()?;
+        assert_eq!((counts.queued, counts.running, counts.redelivered), (0, 3, 0));
+        assert!(a.lease.begin_renew()?.wait()?);
+        let begun = ecru::time::now();
+        let pause = Duration::from_millis(20);
+        a.lease.retry(pause)?;
+        b.lease.done()?;
+        c.lease.terminate("for a\r\nreason")?;
+        let sequence = a.sequence;
+        drop((a, b, c));
+        let again = next(&*pull)?;
+        assert!(ecru::time::now() - begun >= pause);
+        assert_eq!((&*again.id, again.sequence, again.attempt), ("a", sequence, 2));
+        assert_eq!(queue.counts()?.redelivered, 1);
+        again.lease.give_back(Duration::ZERO);
+        drop(again);
+        let third = next(&*pull)?;
+        assert_eq!(third.attempt, 3);
+        third.lease.done()?;
+        assert_eq!(queue.counts()?.running, 0);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_lease_expires_slow() {
+    each(|engine| {
+        let queue = engine.queue(&QueueSpec { lease: Duration::from_millis(100), ..spec() })?;
+        new(&*queue, "a")?;
+        let pull = queue.pull(2)?;
+        let held = next(&*pull)?;
+        let again = next(&*pull)?;
+        assert_eq!((again.id, again.sequence), (held.id, held.sequence));
+        assert!(again.attempt > 1);
+        again.lease.done()
+    });
+}
+
+#[test]
+fn a_lease_is_renewed_slow() {
+    each(|engine| {
+        let lease = Duration::from_secs(2);
+        let queue = engine.queue(&QueueSpec { lease, ..spec() })?;
+        new(&*queue, "a")?;
+        let pull = queue.pull(2)?;
+        let held = next(&*pull)?;
+        while ecru::time::now() - held.received < lease + lease / 4 {
+            ecru::sleep(lease / 8)?;
+            assert!(held.lease.begin_renew()?.wait()?);
+        }
+        assert_eq!(queue.counts()?.redelivered, 0);
+        held.lease.done()
+    });
+}
+
+#[test]
+fn a_limit_holds_over_all_pulls() {
+    each(|engine| {
+        let queue = engine.queue(&QueueSpec { limit: Some(2), ..spec() })?;
+        for id in ["a", "b", "c"] {
+            new(&*queue, id)?;
+        }
+        let (one, other) = (queue.pull(5)?, queue.pull(5)?);
+        ecru::scope(|s| {
+            // Both pulls wait, and either may get a job.
+            let (found, jobs) = ecru::channel::unbounded();
+            for pull in [&one, &other] {
+                let found = found.clone();
+                s.spawn(move || {
+                    while let Ok(Some(job)) = pull.next() {
+                        found.send(job).unwrap();
+                    }
+                });
+            }
+            let (a, b) = (jobs.recv()?, jobs.recv()?);
+            let counts = queue.counts()?;
+            assert_eq!((counts.queued, counts.running), (1, 2));
+            a.lease.done()?;
+            assert_eq!(jobs.recv()?.id, "c");
+            drop(b);
+            one.stop();
+            other.stop();
+            Ok(())
+        })
+    });
+}
+
+#[test]
+fn cancellations_remove_and_are_announced() {
+    each(|engine| {
+        let queue = engine.queue(&spec())?;
+        let heard = queue.announcements()?;
+        assert!(!queue.cancel("a")?);
+        new(&*queue, "a")?;
+        new(&*queue, "b")?;
+        assert!(queue.cancel("a")? && !queue.cancel("a")?);
+        assert_eq!(heard.next()?.0, "a");
+        let pull = queue.pull(1)?;
+        let held = next(&*pull)?;
+        assert_eq!(held.id, "b");
+        assert!(queue.cancel("b")?);
+        let (id, sequence) = heard.next()?;
+        assert_eq!((&*id, sequence.unwrap_or(held.sequence)), ("b", held.sequence));
+        // It is removed already, which an engine may say.
+        let _ = held.lease.terminate("it was cancelled");
+        drop(held);
+        new(&*queue, "b")?;
+        assert_eq!(next(&*pull)?.attempt, 1);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_pause_holds_jobs_back() {
+    each(|engine| {
+        let queue = engine.queue(&spec())?;
+        queue.pause(LONG)?;
+        let pull = queue.pull(1)?;
+        new(&*queue, "a")?;
+        let counts = queue.counts()?;
+        assert_eq!((counts.queued, counts.running), (1, 0));
+        queue.pause(Duration::ZERO)?;
+        assert_eq!(next(&*pull)?.id, "a");
+        Ok(())
+    });
+}
+
+#[test]
+fn the_dead_are_kept_apart() {
+    each(|engine| {
+        let queue = engine.queue(&QueueSpec { capacity: Some(1), ..spec() })?;
+        assert_eq!(queue.dead(0)?, None);
+        let dead = |id: &str, sequence, reason: &str| Dead {
+            id: id.into(),
+            sequence,
+            attempts: 3,
+            reason: reason.into(),
+            payload: Bytes::from_static(b"grain"),
+        };
+        let first = dead("a", 1, " it\r\nbroke\0 \u{1F980}");
+        for entry in [&first, &first, &dead("a", 2, ""), &dead("b", 3, &"ä".repeat(4096))] {
+            queue.bury(entry)?;
+        }
+        let counts = queue.counts()?;
+        assert_eq!((counts.queued, counts.dead), (0, 3));
+        let (place, found) = queue.dead(0)?.unwrap();
+        assert_eq!(found, first);
+        let (second, found) = queue.dead(place + 1)?.unwrap();
+        assert_eq!(found.sequence, 2);
+        let (third, found) = queue.dead(second + 1)?.unwrap();
+        assert_eq!((&*found.id, found.reason.len(), third), ("b", 8192, counts.last_dead));
+        assert!(queue.discard(place)? && !queue.discard(place)?);
+        assert_eq!(queue.dead(0)?.unwrap().0, second);
+        assert_eq!(queue.counts()?.dead, 2);
+        Ok(())
+    });
+}
+
+#[test]
+fn a_stopped_pull_gives_back_what_it_has() {
+    each(|engine| {
+        let queue = engine.queue(&spec())?;
+        for id in ["a", "b", "c", "d"] {
+            new(&*queue, id)?;
+        }
+        let pull = queue.pull(4)?;
+        let first = next(&*pull)?;
+        pull.stop();
+        let mut rest = Vec::new();
+        while let Some(job) = pull.next()? {
+            rest.push(job);
+        }
+        assert!(pull.next()?.is_none());
+        first.lease.done()?;
+        let left = 3 - rest.len();
+        for job in rest {
+            job.lease.done()?;
+        }
+        let counts = queue.counts()?;
+        assert_eq!((counts.queued, counts.running), (left as u64, 0));
+
+        // A pull that is dropped gives back, too.
+        new(&*queue, "e")?;
+        new(&*queue, "f")?;
+        let other = queue.pull(2 + left)?;
+        let first = next(&*other)?;
+        drop(other);
+        first.lease.give_back(Duration::ZERO);
+        drop(first);
+        let last = queue.pull(2 + left)?;
+        let held: Vec<Delivery> = (0..2 + left).map(|_| next(&*last).unwrap()).collect();
+        assert_eq!(held.len(), 2 + left);
+        Ok(())
+    });
+}
+
+fn result(watch: &dyn Watch) -> io::Result<Option<(String, Bytes)>> {
+    Ok(match watch.next()? {
+        Seen::Result { index, value } => Some((index, value)),
+        Seen::UpToDate => None,
+    })
+}
+
+#[test]
+fn the_first_result_wins_and_is_seen() {
+    each(|engine| {
+        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
+        let results = engine.results(&spec)?;
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        assert!(results.put("run", "0", bytes("one"))?);
+        assert!(!results.put("run", "0", bytes("other"))?);
+        assert!(results.put("other", "0", bytes(""))?);
+        assert_eq!(results.get("run", "0")?, Some(bytes("one")));
+        assert_eq!(results.get("run", "1")?, None);
+
+        let all = results.watch("run", None)?;
+        let (zero, one) = (results.watch("run", Some("0"))?, results.watch("run", Some("1"))?);
+        for watch in [&all, &zero] {
+            assert_eq!(result(&**watch)?, Some(("0".into(), bytes("one"))));
+            assert_eq!(result(&**watch)?, None);
+        }
+        assert_eq!(result(&*one)?, None);
+        assert!(results.put("run", "1", bytes("two"))?);
+        assert!(!results.put("run", "1", bytes("other"))?);
+        for watch in [&all, &one] {
+            assert_eq!(result(&**watch)?, Some(("1".into(), bytes("two"))));
+        }
+        results.remove("run", "0")?;
+        results.remove("run", "7")?;
+        assert_eq!(results.get("run", "0")?, None);
+        let none = results.watch("none", None)?;
+        assert_eq!(result(&*none)?, None);
+        assert!(results.put("run", "0", bytes("new"))?);
+        assert_eq!(result(&*all)?, Some(("0".into(), bytes("new"))));
+        Ok(())
+    });
+}
+
+#[test]
+fn other_settings_are_refused_and_named() {
+    each(|engine| {
+        let base = QueueSpec { capacity: Some(9), limit: Some(5), ..spec() };
+        engine.queue(&base)?;
+        engine.queue(&base)?;
+        for (other, words) in [
+            (QueueSpec { capacity: None, ..base.clone() }, ["capacity", "9"]),
+            (QueueSpec { limit: Some(6), ..base.clone() }, ["limit", "5"]),
+            (QueueSpec { limit: None, ..base.clone() }, ["limit", "5"]),
+            (QueueSpec { lease: 2 * LONG, ..base.clone() }, ["lease", "120s"]),
+        ] {
+            let error = engine.queue(&other).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+            let text = error.to_string();
+            assert!(words.iter().chain(&["mill"]).all(|word| text.contains(word)), "{text}");
+        }
+        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
+        engine.results(&spec)?;
+        engine.results(&spec)?;
+        let error = engine.results(&ResultsSpec { keep: 2 * LONG, ..spec }).err().unwrap();
+        assert!(error.to_string().contains("60s"), "{error}");
+        Ok(())
+    });
+}

@@ -1,0 +1,204 @@
+//! The jobs of a queue: which one is handed out next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::engine::{Counts, QueueSpec};
+
+/// The jobs of a queue.
+#[derive(Default)]
+pub(super) struct Jobs {
+    by_number: BTreeMap<u64, Stored>,
+    by_id: BTreeMap<String, u64>,
+    /// Jobs that can be handed out at once.
+    ready: BTreeSet<u64>,
+    /// When leases and pauses end.
+    due: BTreeSet<(Instant, u64)>,
+    /// Jobs that are held or in a pause before a retry.
+    busy: usize,
+    last: u64,
+    paused_until: Option<Instant>,
+}
+
+struct Stored {
+    id: String,
+    payload: Bytes,
+    attempts: u32,
+    state: Place,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Ready,
+    /// Held, until then.
+    Held(Instant),
+    /// In a pause before a retry, until then.
+    Pausing(Instant),
+}
+
+/// Whether a job was stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Added {
+    New,
+    Already,
+    Full,
+}
+
+/// A job that is handed out.
+pub(super) struct Taken {
+    pub(super) id: String,
+    pub(super) payload: Bytes,
+    pub(super) number: u64,
+    pub(super) attempt: u32,
+}
+
+impl Jobs {
+    pub(super) fn add(&mut self, spec: &QueueSpec, id: &str, payload: Bytes) -> Added {
+        if self.by_id.contains_key(id) {
+            return Added::Already;
+        }
+        let count = u64::try_from(self.by_number.len()).unwrap_or(u64::MAX);
+        if spec.capacity.is_some_and(|capacity| count >= capacity) {
+            return Added::Full;
+        }
+        self.last += 1;
+        let id = id.to_owned();
+        self.by_id.insert(id.clone(), self.last);
+        self.ready.insert(self.last);
+        self.by_number.insert(self.last, Stored { id, payload, attempts: 0, state: Place::Ready });
+        Added::New
+    }
+
+    /// Hands out a job, if there is one. Otherwise returns when to look again, if time alone can
+    /// change that.
+    pub(super) fn take(
+        &mut self,
+        spec: &QueueSpec,
+        now: Instant,
+    ) -> Result<Taken, Option<Instant>> {
+        self.advance(now);
+        let next_due = self.due.first().map(|(when, _)| *when);
+        if let Some(until) = self.paused_until {
+            return Err(Some(until));
+        }
+        let is_limited = spec.limit.is_some_and(|limit| self.busy >= limit);
+        let Some(&number) = self.ready.first().filter(|_| !is_limited) else {
+            return Err(next_due);
+        };
+        self.place(number, Place::Held(now + spec.lease));
+        let job = self.by_number.get_mut(&number).expect("it is ready");
+        job.attempts += 1;
+        let (id, payload, attempt) = (job.id.clone(), job.payload.clone(), job.attempts);
+        Ok(Taken { id, payload, number, attempt })
+    }
+
+    /// Ends the leases and pauses that are over.
+    fn advance(&mut self, now: Instant) {
+        self.paused_until = self.paused_until.filter(|until| *until > now);
+        while let Some(&(when, number)) = self.due.first().filter(|(when, _)| *when <= now) {
+            debug_assert!(when <= now);
+            self.place(number, Place::Ready);
+        }
+    }
+
+    fn place(&mut self, number: u64, place: Place) {
+        let Some(job) = self.by_number.get_mut(&number) else { return };
+        let old = std::mem::replace(&mut job.state, place);
+        self.leave(number, old);
+        match place {
+            Place::Ready => drop(self.ready.insert(number)),
+            Place::Held(until) | Place::Pausing(until) => {
+                self.due.insert((until, number));
+                self.busy += 1;
+            }
+        }
+    }
+
+    fn leave(&mut self, number: u64, place: Place) {
+        match place {
+            Place::Ready => drop(self.ready.remove(&number)),
+            Place::Held(until) | Place::Pausing(until) => {
+                self.due.remove(&(until, number));
+                self.busy -= 1;
+            }
+        }
+    }
+
+    /// Returns whether this attempt has the lease.
+    fn is_held(&self, number: u64, attempt: u32, now: Instant) -> bool {
+        self.by_number.get(&number).is_some_and(|job| {
+            job.attempts == attempt && matches!(job.state, Place::Held(until) if until > now)
+        })
+    }
+
+    /// Renews a lease. Returns whether it was in force.
+    pub(super) fn renew(
+        &mut self,
+        number: u64,
+        attempt: u32,
+        now: Instant,
+        until: Instant,
+    ) -> bool {
+        let is_held = self.is_held(number, attempt, now);
+        if is_held {
+            self.place(number, Place::Held(until));
+        }
+        is_held
+    }
+
+    /// Returns a job to the queue after a pause. Returns whether its lease was in force.
+    pub(super) fn retry(&mut self, number: u64, attempt: u32, now: Instant, d: Duration) -> bool {
+        let is_held = self.is_held(number, attempt, now);
+        if is_held {
+            let place = match now.checked_add(d) {
+                Some(until) if until > now => Place::Pausing(until),
+                _ => Place::Ready,
+            };
+            self.place(number, place);
+        }
+        is_held
+    }
+
+    /// Removes a job. Returns whether its lease was in force.
+    pub(super) fn settle(&mut self, number: u64, attempt: u32, now: Instant) -> bool {
+        let is_held = self.is_held(number, attempt, now);
+        if is_held {
+            self.remove(number);
+        }
+        is_held
+    }
+
+    /// Removes a job by its id. Returns its number if it was there.
+    pub(super) fn cancel(&mut self, id: &str) -> Option<u64> {
+        let number = *self.by_id.get(id)?;
+        self.remove(number);
+        Some(number)
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(job) = self.by_number.remove(&number) {
+            self.by_id.remove(&job.id);
+            self.leave(number, job.state);
+        }
+    }
+
+    pub(super) fn pause(&mut self, until: Option<Instant>) {
+        self.paused_until = until;
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for job in self.by_number.values() {
+            match (job.attempts, job.state) {
+                (0, _) => counts.queued += 1,
+                (attempts, _) => {
+                    counts.running += 1;
+                    counts.redelivered += u64::from(attempts > 1);
+                }
+            }
+        }
+        counts
+    }
+}

@@ -1,0 +1,155 @@
+//! A queue in memory.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use ecru::channel::{self, Receiver, RecvError, Sender};
+use ecru::source::{self, WaitList};
+
+use super::dead::Graveyard;
+use super::jobs::{Added, Jobs};
+use super::locked;
+use super::pull::LocalPull;
+use crate::engine::{
+    Announcements, BoxSource, Counts, Dead, EngineQueue, Pull, QueueSpec, Sending,
+};
+use crate::errors::disconnected;
+
+/// A queue in memory.
+pub(super) struct Queue {
+    spec: QueueSpec,
+    jobs: Mutex<Jobs>,
+    dead: Mutex<Graveyard>,
+    listeners: Mutex<Vec<Sender<Announcement>>>,
+    /// Notified when a job may have become ready to be handed out.
+    list: WaitList,
+    ended: AtomicBool,
+}
+
+type Announcement = (String, Option<u64>);
+
+impl Queue {
+    pub(super) fn new(spec: QueueSpec) -> Queue {
+        Queue {
+            spec,
+            jobs: Mutex::default(),
+            dead: Mutex::default(),
+            listeners: Mutex::default(),
+            list: WaitList::new(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn spec(&self) -> &QueueSpec {
+        &self.spec
+    }
+
+    pub(super) fn list(&self) -> &WaitList {
+        &self.list
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.list.notify_all();
+        let listeners = std::mem::take(&mut *locked(&self.listeners));
+        drop(listeners);
+    }
+
+    /// Changes the jobs, and wakes those that wait for one.
+    pub(super) fn change<R>(&self, f: impl FnOnce(&mut Jobs) -> R) -> R {
+        let result = f(&mut locked(&self.jobs));
+        self.list.notify_all();
+        result
+    }
+
+    /// Looks at the jobs.
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Jobs) -> R) -> R {
+        f(&mut locked(&self.jobs))
+    }
+
+    fn check(&self) -> io::Result<()> {
+        if self.has_ended() { Err(disconnected()) } else { Ok(()) }
+    }
+}
+
+impl EngineQueue for Arc<Queue> {
+    fn begin_send(&self, id: &str, payload: Bytes, _generated: bool) -> io::Result<BoxSource> {
+        self.check()?;
+        let sending = match self.change(|jobs| jobs.add(&self.spec, id, payload)) {
+            Added::New => Sending::New,
+            Added::Already => Sending::Already,
+            Added::Full => Sending::Full,
+        };
+        Ok(Box::new(source::ready(sending)))
+    }
+
+    fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
+        self.check()?;
+        Ok(Box::new(LocalPull::new(self, window)))
+    }
+
+    fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
+        self.check()?;
+        let (tell, told) = channel::unbounded();
+        let mut listeners = locked(&self.listeners);
+        listeners.retain(|listener| !listener.is_closed());
+        listeners.push(tell);
+        Ok(Box::new(told))
+    }
+
+    fn cancel(&self, id: &str) -> io::Result<bool> {
+        self.check()?;
+        let Some(number) = self.change(|jobs| jobs.cancel(id)) else { return Ok(false) };
+        let listeners = locked(&self.listeners).clone();
+        for listener in listeners {
+            let _ = listener.try_send((id.to_owned(), Some(number)));
+        }
+        Ok(true)
+    }
+
+    fn pause(&self, d: Duration) -> io::Result<()> {
+        self.check()?;
+        let until = if d.is_zero() { None } else { ecru::time::now().checked_add(d) };
+        self.change(|jobs| jobs.pause(until));
+        Ok(())
+    }
+
+    fn counts(&self) -> io::Result<Counts> {
+        self.check()?;
+        let counts = locked(&self.jobs).counts();
+        let (dead, last_dead) = locked(&self.dead).counts();
+        Ok(Counts { dead, last_dead, ..counts })
+    }
+
+    fn bury(&self, entry: &Dead) -> io::Result<()> {
+        self.check()?;
+        locked(&self.dead).add(entry);
+        Ok(())
+    }
+
+    fn dead(&self, from: u64) -> io::Result<Option<(u64, Dead)>> {
+        self.check()?;
+        Ok(locked(&self.dead).first_from(from))
+    }
+
+    fn discard(&self, dead: u64) -> io::Result<bool> {
+        self.check()?;
+        Ok(locked(&self.dead).remove(dead))
+    }
+}
+
+impl Announcements for Receiver<Announcement> {
+    fn next(&self) -> io::Result<Announcement> {
+        self.recv().map_err(|error| match error {
+            RecvError::Disconnected => disconnected(),
+            RecvError::Cancelled => error.into(),
+        })
+    }
+}

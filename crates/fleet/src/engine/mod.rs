@@ -1,0 +1,298 @@
+//! What a fleet needs from the system that stores its jobs.
+//!
+//! An engine stores bytes and hands them out under leases. It knows neither types nor retries:
+//! encoding, attempts, renewals, the dead and functions are above it, once for all engines.
+//!
+//! Every call blocks the task that makes it, is a cancellation point unless it says otherwise, and
+//! may be made from any task or thread.
+//!
+//! # Ids
+//! A job is named by a *token*: 1 to [`MAX_TOKEN`](names::MAX_TOKEN) bytes of `A-Z a-z 0-9 _ - =`. A token can be a
+//! part of a NATS subject and of a key in a bucket. The names of queues and result stores are 1 to
+//! [`MAX_NAME`] bytes of `A-Z a-z 0-9 _ -`. The layer above has checked both.
+//!
+//! # Errors
+//! An `io::Error` of an engine means:
+//!
+//! | found by | meaning |
+//! |---|---|
+//! | `ecru::Cancelled::find` | The wait was cancelled. |
+//! | `ErrorKind::NotConnected` | The engine's scope has ended. It stays so. |
+//! | `ErrorKind::TimedOut`, `ErrorKind::ConnectionAborted` | No answer. The call may have had its effect. |
+//! | any other | The call was refused and had no effect. The text says which queue or store, and what to do. |
+
+#[cfg(test)]
+mod contract;
+mod local;
+mod names;
+mod nats;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ecru::{Scope, Source};
+use ecru_nats::Options;
+
+pub(crate) use local::local;
+pub(crate) use names::{MAX_NAME, check_name, text, token};
+
+/// The largest payload of a job or a result, in bytes.
+pub(crate) const MAX_PAYLOAD: usize = 1024 * 1024;
+
+/// Connects to NATS servers. The tasks of the connection are daemons of `s`.
+pub(crate) fn connect<'scope>(
+    s: &'scope Scope<'scope, '_>,
+    urls: &str,
+    options: Options,
+) -> io::Result<Box<dyn Engine>> {
+    Ok(Box::new(nats::NatsEngine::connect(s, urls, options)?))
+}
+
+/// The settings of a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct QueueSpec {
+    /// The name.
+    pub(crate) name: String,
+    /// How long a holder has a job before it must have renewed its lease.
+    pub(crate) lease: Duration,
+    /// The most jobs that the whole fleet holds at once, or `None` for no limit.
+    pub(crate) limit: Option<usize>,
+    /// The most jobs that are queued or held. A further one is refused.
+    pub(crate) capacity: Option<u64>,
+    /// On how many servers jobs are stored.
+    pub(crate) replicas: usize,
+}
+
+/// The settings of a store of results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResultsSpec {
+    /// The name.
+    pub(crate) name: String,
+    /// How long a result is kept.
+    pub(crate) keep: Duration,
+    /// On how many servers results are stored.
+    pub(crate) replicas: usize,
+}
+
+/// A system that stores jobs and results.
+pub(crate) trait Engine: Send + Sync {
+    /// Opens a queue, and creates it if it does not exist. A queue that exists with other settings
+    /// is refused with an `InvalidInput` error that names the difference.
+    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>>;
+
+    /// Opens a store of results, and creates it if it does not exist. Names of stores and of queues
+    /// do not collide.
+    fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>>;
+
+    /// The fleet has ended: every wait in the engine fails with `NotConnected`. Never waits. An
+    /// engine whose connection ends with its scope need not do anything.
+    fn end(&self) {}
+}
+
+/// What became of a job that was sent.
+#[derive(Debug)]
+pub(crate) enum Sending {
+    /// It is stored.
+    New,
+    /// A job with its id is queued or held, and this one was not stored.
+    Already,
+    /// As many jobs as the queue's capacity are stored, and this one was not.
+    Full,
+    /// The engine's scope has ended, and nothing was stored.
+    Disconnected,
+    /// There is no answer: the job is perhaps stored.
+    Unknown,
+    /// It was refused for another reason, and was not stored.
+    Refused(io::Error),
+}
+
+/// Numbers about a queue. They need not be of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Jobs that wait to be handed out for the first time.
+    pub(crate) queued: u64,
+    /// Jobs that were handed out and are not settled, those in a pause before a retry included.
+    pub(crate) running: u64,
+    /// Those of `running` that were handed out more than once.
+    pub(crate) redelivered: u64,
+    /// Jobs among the dead.
+    pub(crate) dead: u64,
+    /// The sequence number of the last of the dead, or 0 if there was never one.
+    pub(crate) last_dead: u64,
+}
+
+/// A queue: jobs, each under an id of its own, and the dead.
+pub(crate) trait EngineQueue: Send + Sync {
+    /// Begins to store a job. Never waits for the answer. An item is available as soon as the
+    /// outcome is known, at the latest after the engine's own time limit (then it is `Unknown`).
+    /// Taking it from the source twice is not allowed. Dropping the source withdraws nothing.
+    ///
+    /// If `generated`, the id was made for this job alone and is never used for another one. An
+    /// engine that remembers the ids of recent messages uses it to refuse a repetition (`Already`)
+    /// even when the first one has been settled. Otherwise the id is a key, and is free again as
+    /// soon as its job is settled or cancelled.
+    ///
+    /// May wait for a place among the unacknowledged messages. If that wait is cancelled, nothing
+    /// is stored and the error is the cancellation.
+    fn begin_send(&self, id: &str, payload: Bytes, generated: bool) -> io::Result<BoxSource>;
+
+    /// Begins to take jobs. At most `window` deliveries of this pull are alive at once. The engine
+    /// may ask for that many ahead of [`Pull::next`], so a delivery's lease may have begun before
+    /// the delivery was returned.
+    fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>>;
+
+    /// Listens to the cancellations of jobs that are held anywhere in the fleet.
+    fn announcements(&self) -> io::Result<Box<dyn Announcements>>;
+
+    /// Removes a job that is queued or held, and announces it to the holder. Returns whether there
+    /// was such a job.
+    fn cancel(&self, id: &str) -> io::Result<bool>;
+
+    /// Hands out no jobs in the whole fleet for this time. Zero ends a pause. Leases stay in force.
+    fn pause(&self, d: Duration) -> io::Result<()>;
+
+    /// Returns numbers about the queue.
+    fn counts(&self) -> io::Result<Counts>;
+
+    /// Stores a job among the dead. The dead are apart from the queue: its capacity, its limit and
+    /// its ids do not concern them. Confirmed: on `Ok` the entry is stored. Storing an entry with
+    /// the `id` and `sequence` of one that is there has no effect.
+    fn bury(&self, entry: &Dead) -> io::Result<()>;
+
+    /// Returns the first of the dead whose own sequence number is at least `from`, with that
+    /// number, or `None`.
+    fn dead(&self, from: u64) -> io::Result<Option<(u64, Dead)>>;
+
+    /// Removes one of the dead by its own sequence number. Returns whether it was there.
+    fn discard(&self, dead: u64) -> io::Result<bool>;
+}
+
+/// A source of one outcome.
+pub(crate) type BoxSource = Box<dyn Source<Item = Sending> + Send + Sync>;
+
+/// A job that is not tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dead {
+    /// The id that the job had.
+    pub(crate) id: String,
+    /// The sequence number that the job had in its queue.
+    pub(crate) sequence: u64,
+    /// How often it was begun.
+    pub(crate) attempts: u32,
+    /// Why it is dead: any text of at most 8 KiB.
+    pub(crate) reason: String,
+    /// What it consists of.
+    pub(crate) payload: Bytes,
+}
+
+/// Jobs as they are handed out.
+pub(crate) trait Pull: Send + Sync {
+    /// Waits for a job. Returns `None` after [`stop`](Pull::stop), once everything that was
+    /// requested before it has arrived or will not come. `NotConnected` after the end of the
+    /// engine. A loss of the connection is no error: the call waits for the next one.
+    ///
+    /// It is called by one task at a time.
+    fn next(&self) -> io::Result<Option<Delivery>>;
+
+    /// Asks for no more jobs, and wakes [`next`](Pull::next). Never waits.
+    ///
+    /// Dropping the pull does the same. What an engine has received and not returned is given back
+    /// at once if possible.
+    fn stop(&self);
+}
+
+/// A job that was handed out.
+pub(crate) struct Delivery {
+    /// Its id.
+    pub(crate) id: String,
+    /// What it consists of.
+    pub(crate) payload: Bytes,
+    /// Its number in the queue: higher than that of each job that was stored before.
+    pub(crate) sequence: u64,
+    /// How often it was handed out, this time included.
+    pub(crate) attempt: u32,
+    /// When it arrived here, by `ecru::time::now`. The lease began no earlier than this minus the
+    /// time of the transport. If the engine held it back, this is when it was received.
+    pub(crate) received: Instant,
+    /// Its lease.
+    pub(crate) lease: Box<dyn Lease>,
+}
+
+/// The lease of a job. Dropping it settles nothing, and makes room in the window of the pull.
+///
+/// A lease that has ended elsewhere need not be noticed by an engine: a late renewal or `done` may
+/// be confirmed although another holder has the job. The layer above watches its own clock.
+pub(crate) trait Lease: Send + Sync {
+    /// Begins to renew the lease for a whole period from now. Never waits.
+    fn begin_renew(&self) -> io::Result<Box<dyn Renewal>>;
+
+    /// Removes the job from the queue. Confirmed: after `Ok` it is never handed out again.
+    fn done(&self) -> io::Result<()>;
+
+    /// Returns the job to the queue, to be handed out again no sooner than after `delay`. Confirmed.
+    fn retry(&self, delay: Duration) -> io::Result<()>;
+
+    /// The same without a confirmation and without ever waiting, also in a cancelled task, during
+    /// an unwind, under `no_suspend` and on any thread. Called by destructors. If it is lost, the
+    /// lease expires.
+    fn give_back(&self, delay: Duration);
+
+    /// Removes the job because it is not to be tried again: it was stored among the dead, or was
+    /// cancelled. Confirmed.
+    fn terminate(&self, why: &str) -> io::Result<()>;
+}
+
+/// A renewal that was begun.
+pub(crate) trait Renewal: Send {
+    /// Waits for the confirmation. Returns `false` if the engine knows that the lease has ended.
+    fn wait(self: Box<Self>) -> io::Result<bool>;
+}
+
+/// Cancellations of jobs that may be held here.
+pub(crate) trait Announcements: Send + Sync {
+    /// Waits for the next one. Returns the id and, if the engine knows it, the sequence number of
+    /// the job. Some may be lost with a connection: the holder then works in vain, and its `done`
+    /// has no effect.
+    fn next(&self) -> io::Result<(String, Option<u64>)>;
+}
+
+/// A store of results. A result is named by two tokens: a run, and its index in the run.
+pub(crate) trait EngineResults: Send + Sync {
+    /// Stores a result if there is none. Returns whether it was stored: `false` if another one was
+    /// first. Confirmed.
+    fn put(&self, run: &str, index: &str, value: Bytes) -> io::Result<bool>;
+
+    /// Returns a result, or `None` if there is none.
+    fn get(&self, run: &str, index: &str) -> io::Result<Option<Bytes>>;
+
+    /// Removes a result. Has no effect if there is none.
+    fn remove(&self, run: &str, index: &str) -> io::Result<()>;
+
+    /// Begins to watch a run, or one index of it: first come the results that are stored, in any
+    /// order, then each new one as it is stored. After a loss of the connection results may come
+    /// again, but none is left out.
+    fn watch(&self, run: &str, index: Option<&str>) -> io::Result<Box<dyn Watch>>;
+}
+
+/// What a watch sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// A result that was stored.
+    Result {
+        /// The index of the result in its run.
+        index: String,
+        /// The result.
+        value: Bytes,
+    },
+    /// What was stored when the watch began has been returned. Comes exactly once, also if there
+    /// was nothing.
+    UpToDate,
+}
+
+/// A watch over results.
+pub(crate) trait Watch: Send + Sync {
+    /// Waits for the next one. `NotConnected` after the end of the engine. It is called by one task
+    /// at a time.
+    fn next(&self) -> io::Result<Seen>;
+}

@@ -1,0 +1,62 @@
+//! What the engine's callers learn about the client's errors.
+
+use std::io;
+
+use ecru::channel::RecvError;
+use ecru_nats::{Error, ErrorKind};
+
+use crate::errors::disconnected;
+
+/// JetStream's codes.
+pub(super) const LIMIT_REACHED: u32 = 10077;
+pub(super) const NO_CONSUMER: u32 = 10014;
+pub(super) const NO_MESSAGE: u32 = 10057;
+pub(super) const OTHER_CONSUMER: u32 = 10148;
+pub(super) const OTHER_STREAM: u32 = 10058;
+
+/// Which limit of a stream refused a message.
+pub(super) enum Limit {
+    /// There is a message with the subject.
+    Subject,
+    /// As many messages or bytes as the stream's limit are stored.
+    Stream,
+}
+
+/// Returns the limit that refused a message, if it was one.
+pub(super) fn limit(error: &Error) -> Option<Limit> {
+    if error.code() != Some(LIMIT_REACHED) {
+        return None;
+    }
+    match error.description()? {
+        words if words.contains("per subject") => Some(Limit::Subject),
+        words if words.contains("maximum messages") || words.contains("maximum bytes") => {
+            Some(Limit::Stream)
+        }
+        _ => None,
+    }
+}
+
+/// Returns an error of the engine: see [`engine`](crate::engine) for the kinds.
+pub(super) fn failed(error: Error) -> io::Error {
+    let kind = match error.kind() {
+        ErrorKind::Closed => return disconnected(),
+        ErrorKind::TimedOut => io::ErrorKind::TimedOut,
+        ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
+        _ => return error.into(),
+    };
+    io::Error::new(kind, error)
+}
+
+/// Returns why a channel that the client fills has no item.
+pub(super) fn no_item(error: RecvError) -> io::Error {
+    match error {
+        RecvError::Disconnected => disconnected(),
+        RecvError::Cancelled => error.into(),
+    }
+}
+
+/// Returns whether a repetition may succeed: the connection was lost, or there is no leader.
+pub(super) fn is_passing(error: &Error) -> bool {
+    use ErrorKind::{Disconnected, NoResponders, TimedOut};
+    matches!(error.kind(), Disconnected | NoResponders | TimedOut)
+}

@@ -1,0 +1,111 @@
+//! The lease of a job: a message that was handed out and is not settled.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ecru_nats::jetstream::{Ack, Delivery, JetStream};
+use ecru_nats::{Error, ErrorKind, Request};
+
+use super::failure::{NO_MESSAGE, failed, is_passing};
+use crate::engine::{Lease, Renewal};
+
+/// The pause before a settlement is repeated, while the servers elect a leader or the client
+/// connects again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The longest reason that the servers are told. The whole one is stored with the dead job.
+const LONGEST_REASON: usize = 256;
+
+pub(super) struct NatsLease {
+    pub(super) delivery: Delivery,
+    pub(super) jobs: Arc<Stream>,
+}
+
+/// The stream of the jobs.
+pub(super) struct Stream {
+    pub(super) js: JetStream,
+    pub(super) name: String,
+}
+
+impl NatsLease {
+    /// Removes the job, and returns when the servers have stored that. The caller ends the wait
+    /// when the lease ends.
+    ///
+    /// A server that was killed may have lost what its consumer stored last. It does not answer
+    /// then when a message is settled that it does not remember to have handed out, although it
+    /// confirms renewals. So the message itself is removed if there is no answer.
+    fn remove(&self, ack: &Ack) -> io::Result<()> {
+        loop {
+            let settled = self.delivery.confirm(ack);
+            let error = match settled {
+                Err(error) if error.kind() == ErrorKind::TimedOut => match self.delete() {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+                Ok(()) => return Ok(()),
+            };
+            if !is_passing(&error) {
+                return Err(failed(error));
+            }
+            ecru::sleep(PAUSE)?;
+        }
+    }
+
+    /// Deletes the message. A job that was stored under the same id later is another message.
+    fn delete(&self) -> Result<(), Error> {
+        let Stream { js, name } = &*self.jobs;
+        let stored = js.last_message(name, self.delivery.subject())?;
+        if stored.is_none_or(|stored| stored.sequence != self.delivery.sequence()) {
+            return Ok(());
+        }
+        match js.delete_message(name, self.delivery.sequence()) {
+            Err(error) if error.code() == Some(NO_MESSAGE) => Ok(()),
+            result => result,
+        }
+    }
+}
+
+fn pause(delay: Duration) -> Option<Duration> {
+    (!delay.is_zero()).then_some(delay)
+}
+
+impl Lease for NatsLease {
+    fn begin_renew(&self) -> io::Result<Box<dyn Renewal>> {
+        let request = self.delivery.begin_confirm(&Ack::InProgress).map_err(failed)?;
+        Ok(Box::new(NatsRenewal(request)))
+    }
+
+    fn done(&self) -> io::Result<()> {
+        self.remove(&Ack::Done)
+    }
+
+    fn retry(&self, delay: Duration) -> io::Result<()> {
+        // A repetition of one that was stored could take the job from its next holder.
+        loop {
+            match self.delivery.confirm(&Ack::Retry(pause(delay))) {
+                Err(error) if error.kind() == ErrorKind::NoResponders => ecru::sleep(PAUSE)?,
+                result => return result.map_err(failed),
+            }
+        }
+    }
+
+    fn give_back(&self, delay: Duration) {
+        let _ = self.delivery.retry(pause(delay));
+    }
+
+    fn terminate(&self, why: &str) -> io::Result<()> {
+        let why: String = why.chars().take(LONGEST_REASON).collect();
+        self.remove(&Ack::Terminate(why))
+    }
+}
+
+struct NatsRenewal(Request);
+
+impl Renewal for NatsRenewal {
+    fn wait(self: Box<Self>) -> io::Result<bool> {
+        // JetStream confirms late renewals, too.
+        self.0.get().map(|_| true).map_err(failed)
+    }
+}

@@ -1,0 +1,76 @@
+//! The engine on NATS JetStream.
+//!
+//! A queue is a stream with the retention `WorkQueue`, which refuses a message whose subject has
+//! one already. A job's subject has its id, so a job is unique while it is queued or held. Leases
+//! are the `ack_wait` of one durable consumer for the whole fleet, and `limit` is its
+//! `max_ack_pending`. Its `backoff` is never set, because it would replace the lease, and neither
+//! is `max_deliver`, after which a message would stay undelivered.
+//!
+//! Nothing is fenced: JetStream accepts a late acknowledgement although the message has been handed
+//! out again. So results are stored by the first writer, and holders watch their own clocks.
+
+mod dead;
+mod failure;
+mod lease;
+mod names;
+mod open;
+mod pull;
+mod queue;
+mod results;
+mod send;
+mod watch;
+
+use std::io;
+
+use ecru_nats::jetstream::JetStream;
+use ecru_nats::{Client, Daemons, Options};
+
+use super::{Engine, EngineQueue, EngineResults, QueueSpec, ResultsSpec};
+use failure::failed;
+
+/// The first version whose JetStream has what a fleet needs.
+const OLDEST: (u32, u32) = (2, 12);
+
+/// The engine of one connection.
+#[derive(Debug)]
+pub(crate) struct NatsEngine {
+    jetstream: JetStream,
+}
+
+impl NatsEngine {
+    /// Connects to the first of the servers that accepts the client.
+    pub(crate) fn connect<'scope>(
+        s: &'scope impl Daemons<'scope>,
+        urls: &str,
+        options: Options,
+    ) -> io::Result<NatsEngine> {
+        NatsEngine::over(options.connect(s, urls).map_err(failed)?)
+    }
+
+    /// Uses a connection.
+    fn over(client: Client) -> io::Result<NatsEngine> {
+        let info = client.server_info();
+        if info.version_numbers() < OLDEST {
+            let (server, version) = (client.server(), &info.version);
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!(
+                    "the server {server} has version {version}, and a fleet needs {}.{} or later; \
+                     update nats-server",
+                    OLDEST.0, OLDEST.1
+                ),
+            ));
+        }
+        Ok(NatsEngine { jetstream: client.jetstream() })
+    }
+}
+
+impl Engine for NatsEngine {
+    fn queue(&self, spec: &QueueSpec) -> io::Result<Box<dyn EngineQueue>> {
+        Ok(Box::new(queue::NatsQueue::open(&self.jetstream, spec)?))
+    }
+
+    fn results(&self, spec: &ResultsSpec) -> io::Result<Box<dyn EngineResults>> {
+        Ok(Box::new(results::NatsResults::open(&self.jetstream, spec)?))
+    }
+}

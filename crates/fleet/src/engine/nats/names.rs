@@ -1,0 +1,98 @@
+//! What the streams, subjects and consumers of a fleet are called on the servers.
+//!
+//! | for | name |
+//! |---|---|
+//! | the jobs of a queue | the stream `fleet-jobs-QUEUE`, the subjects `fleet.jobs.QUEUE.ID` |
+//! | what hands them out | the consumer `workers` |
+//! | the dead of a queue | the stream `fleet-dead-QUEUE`, the subjects `fleet.dead.QUEUE.ID.SEQUENCE` |
+//! | cancellations of jobs that are held | the subject `fleet.cancel.QUEUE`, which is not stored |
+//! | results | the bucket `fleet-results-NAME`, the keys `RUN.INDEX` |
+//!
+//! `QUEUE` and `NAME` are what the layer above calls them: it puts a prefix before the name that
+//! the program has chosen.
+
+/// The consumer that hands out the jobs of a queue.
+pub(super) const WORKERS: &str = "workers";
+
+/// The header with a dead job's number of attempts.
+pub(super) const ATTEMPTS: &str = "Fleet-Attempts";
+
+/// The header with the reason of a dead job, as a string of JSON.
+pub(super) const REASON: &str = "Fleet-Reason";
+
+/// The header by which a stream notices that a message is stored again.
+pub(super) const MESSAGE_ID: &str = "Nats-Msg-Id";
+
+/// The header that marks a deleted value of a bucket.
+pub(super) const OPERATION: &str = "KV-Operation";
+
+/// The names of a queue.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    pub(super) queue: String,
+    /// The stream of the jobs.
+    pub(super) jobs: String,
+    /// The stream of the dead.
+    pub(super) dead: String,
+}
+
+impl Names {
+    pub(super) fn new(queue: &str) -> Names {
+        Names {
+            queue: queue.to_owned(),
+            jobs: format!("fleet-jobs-{queue}"),
+            dead: format!("fleet-dead-{queue}"),
+        }
+    }
+
+    pub(super) fn job(&self, id: &str) -> String {
+        format!("fleet.jobs.{}.{id}", self.queue)
+    }
+
+    pub(super) fn all_jobs(&self) -> String {
+        self.job("*")
+    }
+
+    pub(super) fn dead_job(&self, id: &str, sequence: u64) -> String {
+        format!("fleet.dead.{}.{id}.{sequence}", self.queue)
+    }
+
+    pub(super) fn all_dead(&self) -> String {
+        format!("fleet.dead.{}.*.*", self.queue)
+    }
+
+    pub(super) fn cancellations(&self) -> String {
+        format!("fleet.cancel.{}", self.queue)
+    }
+}
+
+/// Returns the id in the subject of a job.
+pub(super) fn id_of_job(subject: &str) -> &str {
+    subject.rsplit('.').next().unwrap_or_default()
+}
+
+/// Returns the id and the sequence number in the subject of a dead job.
+pub(super) fn id_of_dead(subject: &str) -> (&str, u64) {
+    let mut tokens = subject.rsplit('.');
+    let sequence = tokens.next().and_then(|token| token.parse().ok()).unwrap_or(0);
+    (tokens.next().unwrap_or_default(), sequence)
+}
+
+/// Returns the name of the bucket of a store of results.
+pub(super) fn bucket(results: &str) -> String {
+    format!("fleet-results-{results}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, id_of_dead, id_of_job};
+
+    #[test]
+    fn subjects_are_reversible() {
+        let names = Names::new("mill");
+        assert_eq!(id_of_job(&names.job("a-b=2E_c")), "a-b=2E_c");
+        assert_eq!(id_of_dead(&names.dead_job("a-b", 7)), ("a-b", 7));
+        // What another program may have published.
+        assert_eq!((id_of_job(""), id_of_dead("x"), id_of_dead("")), ("", ("", 0), ("", 0)));
+    }
+}

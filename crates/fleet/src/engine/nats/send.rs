@@ -1,0 +1,91 @@
+//! Sends jobs.
+
+use std::io;
+
+use bytes::Bytes;
+use ecru::{Source, source};
+use ecru_nats::jetstream::{JetStream, Published, Publishing};
+use ecru_nats::{Error, ErrorKind, Message};
+
+use super::failure::{Limit, failed, limit};
+use super::names::{MESSAGE_ID, Names};
+use crate::engine::{BoxSource, Sending};
+
+/// What a message has beside its payload, at most: the headers of a dead job without its reason.
+pub(super) const BESIDE: usize = 1024;
+
+/// Begins to store a job.
+pub(super) fn begin(
+    js: &JetStream,
+    names: &Names,
+    id: &str,
+    payload: Bytes,
+    generated: bool,
+) -> io::Result<BoxSource> {
+    if let Some(error) = too_large(js, names, payload.len()) {
+        return Ok(Box::new(source::ready(Sending::Refused(error))));
+    }
+    match publish(js, names, id, payload, generated) {
+        Ok(publishing) => Ok(Box::new(publishing.map(outcome))),
+        Err(error) if error.kind() == ErrorKind::Cancelled => Err(failed(error)),
+        Err(error) => {
+            let sending = match error.kind() {
+                // The call has sent nothing.
+                ErrorKind::Closed => Sending::Disconnected,
+                _ => Sending::Refused(failed(error)),
+            };
+            Ok(Box::new(source::ready(sending)))
+        }
+    }
+}
+
+fn publish(
+    js: &JetStream,
+    names: &Names,
+    id: &str,
+    payload: Bytes,
+    generated: bool,
+) -> Result<Publishing, Error> {
+    let mut message = Message::new(&names.job(id), payload);
+    if generated {
+        message = message.with_header(MESSAGE_ID, id)?;
+    }
+    js.begin_publish(&message)
+}
+
+/// Returns why the servers accept no payload of this size. Each job can be stored among the dead,
+/// too, which takes more headers.
+fn too_large(js: &JetStream, names: &Names, size: usize) -> Option<io::Error> {
+    let info = js.client().server_info();
+    let most = info.max_payload.saturating_sub(BESIDE);
+    (size > most).then(|| {
+        let text = format!(
+            "a job of the queue {} has {size} bytes, and the server {} accepts {most}; store what \
+             is large elsewhere and send its address, or raise max_payload in the server's \
+             configuration",
+            names.queue,
+            js.client().server()
+        );
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })
+}
+
+/// Returns what became of a job that was published.
+fn outcome(answer: Result<Published, Error>) -> Sending {
+    let error = match answer {
+        Ok(Published { duplicate: true, .. }) => return Sending::Already,
+        Ok(_) => return Sending::New,
+        Err(error) => error,
+    };
+    match limit(&error) {
+        Some(Limit::Subject) => return Sending::Already,
+        Some(Limit::Stream) => return Sending::Full,
+        None => {}
+    }
+    match error.kind() {
+        // The end of the client answers what was sent, too.
+        ErrorKind::Closed | ErrorKind::Protocol => Sending::Unknown,
+        _ if error.is_outcome_unknown() => Sending::Unknown,
+        _ => Sending::Refused(failed(error)),
+    }
+}

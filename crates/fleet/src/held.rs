@@ -1,0 +1,331 @@
+//! The jobs that are held here, and what is known of their leases.
+//!
+//! A *holding* belongs to one call of `jobs`. It has the jobs that were handed out to it and are
+//! not settled. Two tasks look after it: see `keeper`.
+//!
+//! The locks are taken in this order: the jobs of a holding, then the state of one job. Neither is
+//! held while something waits or user code runs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use ecru::CancelHandle;
+use ecru::Source;
+use ecru::source::WaitList;
+
+use crate::core::{Core, Phase};
+use crate::engine::{Delivery, Lease};
+use crate::errors::LeaseLost;
+use crate::id::JobId;
+
+/// The jobs of one call of `jobs`.
+pub(crate) struct Holding {
+    pub(crate) core: Arc<Core>,
+    pub(crate) lease: Duration,
+    jobs: Mutex<Jobs>,
+    /// Grows with each change that concerns a task that waits for one.
+    version: AtomicU64,
+    list: WaitList,
+}
+
+#[derive(Default)]
+struct Jobs {
+    held: BTreeMap<u64, Arc<Held>>,
+    last: u64,
+    /// No further job will be handed out.
+    finished: bool,
+    /// The leases are not looked after any more.
+    abandoned: bool,
+}
+
+/// A job that was handed out.
+pub(crate) struct Held {
+    pub(crate) id: JobId,
+    /// What the engine calls it.
+    pub(crate) token: String,
+    pub(crate) payload: Bytes,
+    pub(crate) sequence: u64,
+    pub(crate) attempt: u32,
+    pub(crate) lease: Box<dyn Lease>,
+    holding: Arc<Holding>,
+    key: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Until when the lease is known to be in force, by this process's clock.
+    valid_until: Instant,
+    renew_at: Instant,
+    lost: Option<LeaseLost>,
+    /// `run` was called, or the job is being settled.
+    started: bool,
+    settled: bool,
+    /// The calls that are cancelled if the lease is lost.
+    inside: BTreeMap<u64, CancelHandle>,
+    last_inside: u64,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ready when a holding or the phase of the fleet has changed.
+pub(crate) struct Changed<'a> {
+    holding: &'a Holding,
+    seen: (u64, Phase),
+}
+
+impl Source for Changed<'_> {
+    type Item = ();
+
+    fn try_take(&self) -> Option<()> {
+        (self.holding.moment() != self.seen).then_some(())
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        each(&self.holding.list);
+        each(self.holding.core.list());
+    }
+}
+
+impl Holding {
+    pub(crate) fn new(core: Arc<Core>, lease: Duration) -> Arc<Holding> {
+        let (jobs, version) = (Mutex::new(Jobs::default()), AtomicU64::new(0));
+        Arc::new(Holding { core, lease, jobs, version, list: WaitList::new() })
+    }
+
+    fn moment(&self) -> (u64, Phase) {
+        (self.version.load(Ordering::Acquire), self.core.phase())
+    }
+
+    /// Returns a source that is ready after the next change. What is looked at afterwards is not
+    /// older than the source.
+    pub(crate) fn changed(&self) -> Changed<'_> {
+        Changed { holding: self, seen: self.moment() }
+    }
+
+    fn change(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.list.notify_all();
+    }
+
+    /// Looks after a job that was handed out.
+    pub(crate) fn hold(self: &Arc<Holding>, delivery: Delivery) -> Arc<Held> {
+        let Delivery { id: token, payload, sequence, attempt, received, lease } = delivery;
+        let id = JobId::from_token(&token);
+        let state = State {
+            valid_until: received + self.lease,
+            renew_at: received + self.lease / 3,
+            lost: None,
+            started: false,
+            settled: false,
+            inside: BTreeMap::new(),
+            last_inside: 0,
+        };
+        let mut jobs = locked(&self.jobs);
+        jobs.last += 1;
+        let (key, holding, state) = (jobs.last, Arc::clone(self), Mutex::new(state));
+        let held =
+            Arc::new(Held { id, token, payload, sequence, attempt, lease, holding, key, state });
+        // The tasks that look after it look often enough, so they need not be woken.
+        jobs.held.insert(key, Arc::clone(&held));
+        drop(jobs);
+        held
+    }
+
+    /// Says that no further job will be handed out.
+    pub(crate) fn finish(&self) {
+        locked(&self.jobs).finished = true;
+        self.change();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        locked(&self.jobs).held.is_empty()
+    }
+
+    /// Returns whether the leases need not be looked after any more. They never need it again
+    /// then.
+    pub(crate) fn is_over(&self) -> bool {
+        let mut jobs = locked(&self.jobs);
+        let is_over = match self.core.phase() {
+            Phase::Open => jobs.finished && jobs.held.is_empty(),
+            Phase::Draining | Phase::Ended => !jobs.held.values().any(|held| {
+                let state = locked(&held.state);
+                state.started && state.lost.is_none()
+            }),
+        };
+        jobs.abandoned |= is_over;
+        jobs.abandoned
+    }
+
+    /// Cancels the job with this id, if it is held here.
+    pub(crate) fn cancel(&self, id: &str, sequence: Option<u64>) {
+        let is_meant =
+            |held: &Held| held.token == id && sequence.is_none_or(|number| number == held.sequence);
+        for held in self.select(|held, _| is_meant(held)) {
+            held.lose(LeaseLost::Cancelled);
+        }
+    }
+
+    /// Returns the jobs whose leases are not lost and for which `is_wanted` is true.
+    fn select(&self, is_wanted: impl Fn(&Held, &State) -> bool) -> Vec<Arc<Held>> {
+        let jobs = locked(&self.jobs);
+        let wanted = jobs.held.values().filter(|held| {
+            let state = locked(&held.state);
+            state.lost.is_none() && is_wanted(held, &state)
+        });
+        wanted.cloned().collect()
+    }
+
+    /// Returns the earliest of these times of the jobs whose leases are not lost.
+    fn earliest(&self, when: impl Fn(&State) -> Option<Instant>) -> Option<Instant> {
+        let jobs = locked(&self.jobs);
+        let times = jobs.held.values().filter_map(|held| {
+            let state = locked(&held.state);
+            if state.lost.is_none() { when(&state) } else { None }
+        });
+        times.min()
+    }
+
+    /// Returns when the next lease ends.
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        self.earliest(|state| Some(state.valid_until))
+    }
+
+    /// Gives up the jobs whose leases have ended.
+    pub(crate) fn give_up(&self, now: Instant) {
+        for held in self.select(|_, state| state.valid_until <= now) {
+            held.lose(LeaseLost::Expired);
+        }
+    }
+
+    /// Returns when the next lease is to be renewed. While the fleet drains, only the leases of
+    /// jobs that are worked on are.
+    pub(crate) fn next_renewal(&self) -> Option<Instant> {
+        let drains = self.core.phase() != Phase::Open;
+        self.earliest(|state| state.is_renewed(drains).then_some(state.renew_at))
+    }
+
+    /// Returns the jobs whose leases are to be renewed. They are due again a third of a lease
+    /// later.
+    pub(crate) fn take_due(&self, now: Instant) -> Vec<Arc<Held>> {
+        let drains = self.core.phase() != Phase::Open;
+        let due = self.select(|_, state| state.is_renewed(drains) && state.renew_at <= now);
+        for held in &due {
+            locked(&held.state).renew_at = now + self.lease / 3;
+        }
+        due
+    }
+}
+
+impl State {
+    fn is_renewed(&self, drains: bool) -> bool {
+        !drains || !self.inside.is_empty()
+    }
+}
+
+impl Held {
+    /// The lease was renewed by a request that began at this time.
+    pub(crate) fn renewed(&self, begun: Instant) {
+        let mut state = locked(&self.state);
+        state.valid_until = state.valid_until.max(begun + self.holding.lease);
+    }
+
+    /// The lease was not renewed. It is tried again soon.
+    pub(crate) fn renew_soon(&self, now: Instant) {
+        let mut state = locked(&self.state);
+        state.renew_at = state.renew_at.min(now + self.holding.lease / 12);
+    }
+
+    /// Gives the job up and cancels what works on it.
+    pub(crate) fn lose(&self, lost: LeaseLost) {
+        let mut state = locked(&self.state);
+        state.lost.get_or_insert(lost);
+        let inside = std::mem::take(&mut state.inside);
+        drop(state);
+        // Cancelling runs the hooks of the program.
+        for handle in inside.into_values() {
+            handle.cancel();
+        }
+        self.holding.change();
+    }
+
+    pub(crate) fn lost(&self) -> Option<LeaseLost> {
+        locked(&self.state).lost
+    }
+
+    /// Begins a call that is cancelled if the lease is lost.
+    pub(crate) fn enter(&self, handle: CancelHandle) -> Result<Inside<'_>, LeaseLost> {
+        let jobs = locked(&self.holding.jobs);
+        let mut state = locked(&self.state);
+        if let Some(lost) = state.lost {
+            return Err(lost);
+        }
+        if jobs.abandoned {
+            state.lost = Some(LeaseLost::Disconnected);
+            return Err(LeaseLost::Disconnected);
+        }
+        state.started = true;
+        state.last_inside += 1;
+        let key = state.last_inside;
+        state.inside.insert(key, handle);
+        Ok(Inside { held: self, key })
+    }
+
+    /// Marks the job as settled, or says why it cannot be.
+    pub(crate) fn settle(&self) -> Result<(), LeaseLost> {
+        let mut state = locked(&self.state);
+        match state.lost {
+            Some(lost) => Err(lost),
+            None => {
+                state.settled = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the holding of a job. Returns whether it must be given back, and if so, whether it was
+    /// never begun.
+    pub(crate) fn release(&self) -> Option<bool> {
+        let mut jobs = locked(&self.holding.jobs);
+        jobs.held.remove(&self.key);
+        let is_awaited = jobs.finished || self.holding.core.phase() != Phase::Open;
+        drop(jobs);
+        let mut state = locked(&self.state);
+        let give_back = !state.settled && state.lost.is_none();
+        state.settled = true;
+        let fresh = !state.started;
+        drop(state);
+        if is_awaited {
+            self.holding.change();
+        }
+        give_back.then_some(fresh)
+    }
+
+    /// Returns whether the holding gets no further jobs.
+    pub(crate) fn is_finished(&self) -> bool {
+        locked(&self.holding.jobs).finished
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.holding.core
+    }
+}
+
+/// A call that is cancelled if the lease is lost.
+pub(crate) struct Inside<'a> {
+    held: &'a Held,
+    key: u64,
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let handle = locked(&self.held.state).inside.remove(&self.key);
+        if handle.is_some() && self.held.core().phase() != Phase::Open {
+            self.held.holding.change();
+        }
+    }
+}

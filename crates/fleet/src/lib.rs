@@ -1,0 +1,150 @@
+//! Queues with leases, and functions over a fleet of processes, in direct style.
+//!
+//! When one machine is not enough, the same program runs as many processes. They share queues,
+//! which a server stores, and a process that is killed loses nothing. The server is NATS with
+//! JetStream. For tests, simulations and programs on one machine there is an engine in memory.
+//!
+//! Nothing is `async`. A queue hands out jobs through a [`Receiver`](ecru::channel::Receiver), so
+//! they work with `select!`, races and iteration. A delivery is a scope: while a job
+//! [runs](Job::run), its lease is renewed, and if the lease is lost, the waits inside are
+//! cancelled.
+//!
+//! | purpose | see |
+//! |---|---|
+//! | join a fleet | [`Fleet::connect`], [`Fleet::local`] |
+//! | open a queue, and send jobs | [`Fleet::queue`], [`Queue::send`], [`Queue::send_keyed`] |
+//! | work on jobs | [`Queue::jobs`], [`Job::run`], [`Job::done`] |
+//! | handle what fails | [`Job::retry_after`], [`Job::bury`], [`Queue::dead`] |
+//! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`] |
+//! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
+//! | map a function over many items | [`Function::map`] |
+//!
+//! # Examples
+//! A queue and a worker. With `Fleet::connect(s, "nats://127.0.0.1:4222")?` instead of
+//! `Fleet::local(s)`, the two can be different processes.
+//!
+//! ```
+//! use ecru_fleet::Fleet;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Mail {
+//!     to: String,
+//!     text: String,
+//! }
+//!
+//! fn deliver(mail: &Mail) -> Result<(), ecru::Cancelled> {
+//!     println!("to {}: {}", mail.to, mail.text);
+//!     // The waits of the work are cancelled if the lease is lost.
+//!     ecru::yield_now()
+//! }
+//!
+//! ecru::run(|| {
+//!     ecru::scope(|s| {
+//!         let mails = Fleet::local(s).queue::<Mail>("mails").attempts(5).open()?;
+//!         mails.send(Mail { to: "ann".into(), text: "hello".into() })?;
+//!
+//!         for job in mails.jobs(16)?.iter().take(1) {
+//!             match job.run(deliver)? {
+//!                 Ok(()) => job.done()?,
+//!                 // Dropping the job lets it run again later.
+//!                 Err(_) => drop(job),
+//!             }
+//!         }
+//!         Ok::<(), std::io::Error>(())
+//!     })
+//! })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! A function that runs in every process that serves it:
+//!
+//! ```
+//! use ecru_fleet::Fleet;
+//!
+//! ecru::run(|| {
+//!     ecru::scope(|s| {
+//!         let fleet = Fleet::local(s);
+//!         let length = fleet.function("length", |text: String, _run| Ok(text.len())).open()?;
+//!         // In a worker process, this is all: `length.serve(16)`.
+//!         s.spawn_daemon({
+//!             let length = length.clone();
+//!             move || length.serve(16)
+//!         });
+//!         assert_eq!(length.call("hello".into())?, 5);
+//!         let words = ["one", "two", "three"].map(String::from);
+//!         let lengths: Vec<usize> = length.map("words", words)?.collect::<Result<_, _>>()?;
+//!         assert_eq!(lengths, [3, 3, 5]);
+//!         Ok::<(), std::io::Error>(())
+//!     })
+//! })?;
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # What is promised
+//! - A job whose `send` has returned `Ok` runs at least once, or is among the dead, whatever
+//!   processes die. It may run more than once, and for a short time in two places.
+//! - Jobs are acknowledged after the work, never before.
+//! - At most one job of each key is queued or running.
+//! - Each index of a map, and each key of `call_keyed`, has one stored result as long as results
+//!   are kept.
+//! - A holder that cannot renew its lease gives up when the lease has ended by its own clock.
+//! - When the scope of the fleet is cancelled, no more jobs are taken, those that were not begun
+//!   are given back, and those inside [`Job::run`] or a served function get their time.
+//!
+//! Not promised are the order of jobs, at-most-once, rate limits over the fleet, and jobs of more
+//! than 1 MiB. The durability of what is stored is that of the server. In memory, everything is
+//! lost with the process.
+//!
+//! # Errors, retries and the dead
+//! A job that is dropped, or returned by [`Job::retry_after`], is handed out again after a pause.
+//! So is a job whose process has died, when its lease has ended. After its last
+//! [attempt](QueueBuilder::attempts) a job goes to the [dead](Queue::dead), with the reason. There
+//! it stays until it is [revived](Dead::revive) or [discarded](Dead::discard).
+//!
+//! # Tests
+//! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
+//! seed is another interleaving.
+
+mod calls;
+mod codec;
+mod core;
+mod daemons;
+mod dead;
+mod engine;
+mod errors;
+mod fleet;
+mod function;
+mod held;
+mod id;
+mod job;
+mod keeper;
+mod map;
+mod outcome;
+mod pull;
+mod queue;
+mod results;
+mod run;
+mod send;
+mod serve;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub use codec::Wire;
+pub use daemons::Daemons;
+pub use dead::Dead;
+pub use errors::{CallError, JobError, LeaseLost, SendError};
+pub use fleet::Fleet;
+pub use function::{Function, FunctionBuilder};
+pub use id::JobId;
+pub use job::Job;
+pub use queue::{Queue, QueueBuilder, Stats};
+pub use results::Results;
+pub use run::Run;
+pub use send::{Pending, Sent};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

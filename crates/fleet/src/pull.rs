@@ -1,0 +1,189 @@
+//! The task that takes jobs from an engine.
+
+use std::io;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use ecru::channel::{self, Receiver, Sender};
+use ecru::{Cancelled, Source};
+
+use crate::codec::{self, Wire};
+use crate::engine::{self, Announcements, Delivery};
+use crate::errors::invalid;
+use crate::held::Holding;
+use crate::job::{self, Job};
+use crate::keeper;
+use crate::queue::Shared;
+
+/// The program's side of a pull.
+pub(crate) struct Begun<T> {
+    pub(crate) jobs: Receiver<Job<T>>,
+    pub(crate) control: Control,
+}
+
+/// What ends a pull, and what has ended it.
+pub(crate) struct Control {
+    pull: Arc<dyn engine::Pull>,
+    holding: Arc<Holding>,
+    ended: Arc<OnceLock<io::Error>>,
+}
+
+impl Control {
+    /// Takes no more jobs. Those that were not begun have not failed.
+    pub(crate) fn stop(&self) {
+        self.holding.finish();
+        self.pull.stop();
+    }
+
+    /// Returns why no more jobs come, if it is an error.
+    pub(crate) fn error(&self) -> Option<&io::Error> {
+        self.ended.get()
+    }
+}
+
+/// Begins to take jobs.
+pub(crate) fn begin<T: Wire>(queue: &Arc<Shared>, window: usize) -> io::Result<Begun<T>> {
+    if window == 0 {
+        return Err(invalid("the window is 0, so no job would come; it must be at least 1"));
+    }
+    let engine = queue.engine()?;
+    // Listening comes first, so that no cancellation of a job that is handed out is missed.
+    let announcements = engine.announcements()?;
+    let pull: Arc<dyn engine::Pull> = Arc::from(engine.pull(window)?);
+    let holding = Holding::new(Arc::clone(&queue.core), queue.settings.lease);
+    keeper::start(&holding)?;
+    // The window bounds it.
+    let (give, jobs) = channel::unbounded();
+    let ended = Arc::default();
+    let task = Pull {
+        queue: Arc::clone(queue),
+        jobs: Arc::clone(&pull),
+        holding: Finish(Arc::clone(&holding)),
+        give: Close(give),
+        ended: Arc::clone(&ended),
+    };
+    queue.core.pull(Box::new(move || task.run(&*announcements)))?;
+    Ok(Begun { jobs, control: Control { pull, holding, ended } })
+}
+
+struct Pull<T> {
+    queue: Arc<Shared>,
+    jobs: Arc<dyn engine::Pull>,
+    // Dropped in this order, also if the task never runs.
+    holding: Finish,
+    give: Close<T>,
+    ended: Arc<OnceLock<io::Error>>,
+}
+
+struct Finish(Arc<Holding>);
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+/// Gives back what is in the channel, once nothing is added to it any more.
+struct Close<T>(Sender<Job<T>>);
+
+impl<T> Drop for Close<T> {
+    fn drop(&mut self) {
+        self.0.close_now();
+    }
+}
+
+impl<T: Wire> Pull<T> {
+    fn run(self, announcements: &dyn Announcements) {
+        let Pull { queue, jobs, holding, give, ended } = self;
+        let held = Arc::clone(&holding.0);
+        let watched = give.0.clone();
+        let (held_too, jobs) = (&held, &*jobs);
+        ecru::scope(|s| {
+            s.builder().name("fleet-cancellations").spawn_daemon(move || {
+                while let Ok((id, sequence)) = announcements.next() {
+                    held_too.cancel(&id, sequence);
+                }
+            });
+            s.builder().name("fleet-receiver").spawn_daemon(move || {
+                watch_receiver(&watched, held_too.lease, jobs);
+            });
+            let taking = Taking { queue: &queue, holding: &held, give: &give.0 };
+            if let Err(error) = taking.work(jobs)
+                && Cancelled::find(&error).is_none()
+            {
+                let _ = ended.set(error);
+            }
+            jobs.stop();
+            // In this order, so that jobs in the channel are known not to have failed.
+            drop(holding);
+            drop(give);
+            // Cancellations are heard until the last job is settled.
+            loop {
+                let changed = held.changed();
+                if held.is_empty() || changed.wait().is_err() {
+                    break;
+                }
+            }
+        });
+    }
+}
+
+/// Stops taking jobs some time after the receivers are gone. Usually the next job notices that
+/// before.
+fn watch_receiver<T>(give: &Sender<Job<T>>, lease: Duration, jobs: &dyn engine::Pull) {
+    while ecru::sleep(lease).is_ok() {
+        if give.is_closed() {
+            jobs.stop();
+            return;
+        }
+    }
+}
+
+struct Taking<'a, T> {
+    queue: &'a Arc<Shared>,
+    holding: &'a Arc<Holding>,
+    give: &'a Sender<Job<T>>,
+}
+
+impl<T: Wire> Taking<'_, T> {
+    /// Hands out jobs until the receivers are gone, or the task is cancelled.
+    fn work(&self, jobs: &dyn engine::Pull) -> io::Result<()> {
+        while let Some(delivery) = jobs.next()? {
+            let most = self.queue.settings.attempts;
+            let attempt = delivery.attempt;
+            if attempt > most {
+                let reason = format!("{most} attempts have ended without success");
+                self.bury(delivery, most, &reason)?;
+                continue;
+            }
+            match codec::decode(
+                &format!("the job in queue {:?}", self.queue.name),
+                &delivery.payload,
+            ) {
+                Err(error) => self.bury(delivery, attempt, &error.to_string())?,
+                Ok(value) => {
+                    let held = self.holding.hold(delivery);
+                    let job = Job::new(value, held, Arc::clone(self.queue));
+                    if self.give.try_send(job).is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a job to the dead. If that fails, it is handed out again later.
+    fn bury(&self, delivery: Delivery, attempts: u32, reason: &str) -> io::Result<()> {
+        let Delivery { id, payload, sequence, lease, .. } = delivery;
+        let reason = job::cut(reason).to_owned();
+        let dead = engine::Dead { id, sequence, attempts, reason, payload };
+        let buried = self.queue.bury(&dead).and_then(|()| lease.terminate(&dead.reason));
+        let Err(error) = buried else { return Ok(()) };
+        lease.give_back(self.queue.settings.lease);
+        match Cancelled::find(&error) {
+            Some(_) => Err(error),
+            None => self.queue.core.check(),
+        }
+    }
+}

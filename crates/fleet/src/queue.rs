@@ -1,0 +1,385 @@
+//! Queues.
+
+use std::fmt;
+use std::io;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ecru::channel::Receiver;
+use ecru::schedule::Delay;
+
+use crate::codec::Wire;
+use crate::core::Core;
+use crate::dead::{self, Dead};
+use crate::engine::{self, EngineQueue};
+use crate::errors::SendError;
+use crate::id::JobId;
+use crate::job::Job;
+use crate::pull;
+use crate::send::{Pending, Sent};
+use crate::settings::{Settings, setters};
+
+/// What all handles of a queue share.
+pub(crate) struct Shared {
+    pub(crate) core: Arc<Core>,
+    pub(crate) name: String,
+    pub(crate) settings: Settings,
+    engine: Box<dyn EngineQueue>,
+    /// Is told which jobs go to the dead, before they do.
+    failed: Option<Failed>,
+}
+
+/// Is called with a job that goes to the dead. An error lets the job be handed out again.
+pub(crate) type Failed = Box<dyn Fn(&engine::Dead) -> io::Result<()> + Send + Sync>;
+
+impl Shared {
+    pub(crate) fn open(
+        core: &Arc<Core>,
+        what: &str,
+        prefix: &str,
+        name: &str,
+        settings: Settings,
+        failed: Option<Failed>,
+    ) -> io::Result<Arc<Shared>> {
+        let spec = settings.spec(what, prefix, name)?;
+        let engine = core.engine()?.queue(&spec)?;
+        let (core, name) = (Arc::clone(core), name.to_owned());
+        Ok(Arc::new(Shared { core, name, settings, engine, failed }))
+    }
+
+    /// Returns the engine's queue, unless the fleet has ended.
+    pub(crate) fn engine(&self) -> io::Result<&dyn EngineQueue> {
+        self.core.check().map(|()| &*self.engine)
+    }
+
+    /// Stores a job among the dead.
+    pub(crate) fn bury(&self, dead: &engine::Dead) -> io::Result<()> {
+        if let Some(failed) = &self.failed {
+            failed(dead)?;
+        }
+        self.engine()?.bury(dead)
+    }
+}
+
+/// The settings of a queue that is about to be opened: see [`Fleet::queue`](crate::Fleet::queue).
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use ecru::schedule::Delay;
+/// use ecru_fleet::Fleet;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let fleet = Fleet::local(s);
+///         let minute = Duration::from_secs(60);
+///         let mails = fleet
+///             .queue::<String>("mails")
+///             .lease(minute)
+///             .attempts(5)
+///             .retry(Delay::Constant(Duration::from_secs(10)))
+///             .limit(20)
+///             .capacity(100_000)
+///             .open()?;
+///         mails.send("hello".to_owned())?;
+///         // A limit and long pauses do not go together.
+///         let refused = fleet.queue::<u32>("n").limit(1).retry(Delay::Constant(minute)).open();
+///         assert!(refused.unwrap_err().to_string().contains("would stall"));
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[must_use = "the queue is opened by `open`"]
+pub struct QueueBuilder<T> {
+    core: Arc<Core>,
+    name: String,
+    settings: Settings,
+    _job: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Wire> QueueBuilder<T> {
+    pub(crate) fn new(core: &Arc<Core>, name: &str) -> QueueBuilder<T> {
+        let (core, name) = (Arc::clone(core), name.to_owned());
+        QueueBuilder { core, name, settings: Settings::default(), _job: PhantomData }
+    }
+
+    setters!();
+
+    /// Opens the queue. It is created if it does not exist.
+    ///
+    /// # Errors
+    /// Returns `InvalidInput` if the name is malformed, a setting is 0 or out of range, the queue
+    /// exists with another lease, limit, capacity or number of replicas, or if there is a limit and
+    /// pauses before a retry may be longer than the lease. Returns `NotConnected` after the end of
+    /// the fleet.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The queue may have been created all the same.
+    pub fn open(self) -> io::Result<Queue<T>> {
+        let shared = Shared::open(&self.core, "queue", "q_", &self.name, self.settings, None)?;
+        Ok(Queue::new(shared))
+    }
+}
+
+impl<T> fmt::Debug for QueueBuilder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueueBuilder")
+            .field("name", &self.name)
+            .field("settings", &self.settings)
+            .finish()
+    }
+}
+
+/// A queue of jobs, which many processes send to and work through. Cloning it is cheap.
+///
+/// A job is stored before [`send`](Queue::send) returns. It is handed out under a lease until a
+/// holder is [done](Job::done) with it, so it runs at least once. The order is not promised.
+///
+/// # Examples
+/// ```
+/// use ecru_fleet::Fleet;
+///
+/// ecru::run(|| {
+///     ecru::scope(|s| {
+///         let numbers = Fleet::local(s).queue::<u32>("numbers").open()?;
+///         for number in 1..=3 {
+///             numbers.send(number)?;
+///         }
+///         let mut sum = 0;
+///         for job in numbers.jobs(2)?.iter().take(3) {
+///             sum += job.run(|number| *number)?;
+///             job.done()?;
+///         }
+///         assert_eq!(sum, 6);
+///         Ok::<(), std::io::Error>(())
+///     })
+/// })?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub struct Queue<T> {
+    shared: Arc<Shared>,
+    _job: PhantomData<fn(T) -> T>,
+}
+
+impl<T: Wire> Queue<T> {
+    pub(crate) fn new(shared: Arc<Shared>) -> Queue<T> {
+        Queue { shared, _job: PhantomData }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Sends a job. Returns when it has been stored.
+    ///
+    /// # Errors
+    /// Returns [`SendError`] with the job. After `Unknown` and `Cancelled`, the job was perhaps
+    /// stored.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been stored all the same.
+    pub fn send(&self, job: T) -> Result<Sent, SendError<T>> {
+        self.begin_send(job).finish()
+    }
+
+    /// Sends a job under a key. At most one job of each key is queued or running: if there is one,
+    /// nothing is stored, and the result is [`Sent::Already`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`send`](Queue::send), and [`SendError::Refused`] if the key is empty
+    /// or too long: see [`JobId::from_key`].
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been stored all the same.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::{Fleet, Sent};
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let reports = Fleet::local(s).queue::<String>("reports").open()?;
+    ///         let sent = reports.send_keyed("user 7", "daily".to_owned())?;
+    ///         assert!(matches!(sent, Sent::New(id) if id.as_str() == "user 7"));
+    ///         let again = reports.send_keyed("user 7", "daily".to_owned())?;
+    ///         assert_eq!(again, Sent::Already);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn send_keyed(&self, key: &str, job: T) -> Result<Sent, SendError<T>> {
+        match JobId::from_key(key) {
+            Ok(id) => Pending::begin(&self.shared, id, job, false).finish(),
+            Err(error) => Err(SendError::Refused { job, error }),
+        }
+    }
+
+    /// Sends a job again, under the id of an attempt whose outcome is not known. If the first
+    /// attempt has stored the job, the result is [`Sent::Already`] as long as the job is queued or
+    /// running. A server remembers the ids of sent jobs for two minutes longer.
+    ///
+    /// # Errors
+    /// Returns the errors of [`send`](Queue::send).
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been stored all the same.
+    pub fn send_again(&self, id: &JobId, job: T) -> Result<Sent, SendError<T>> {
+        Pending::begin(&self.shared, id.clone(), job, true).finish()
+    }
+
+    /// Begins to send a job. What is returned is a [`Source`](ecru::Source) of the result, so many
+    /// jobs can be on their way at once.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point if too many jobs are on their way.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::Source;
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let numbers = Fleet::local(s).queue::<u32>("numbers").open()?;
+    ///         let begun: Vec<_> = (0..100).map(|number| numbers.begin_send(number)).collect();
+    ///         for sending in begun {
+    ///             sending.wait()??;
+    ///         }
+    ///         assert_eq!(numbers.stats()?.queued, 100);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn begin_send(&self, job: T) -> Pending<T> {
+        Pending::begin(&self.shared, JobId::generate(), job, true)
+    }
+
+    /// Begins to take jobs. At most `window` leases are held, for jobs in the channel and for those
+    /// that were received and are not settled.
+    ///
+    /// Dropping the receiver ends it, and gives back what is in the channel. When the scope of the
+    /// fleet is cancelled, the jobs in the channel are given back, and the receiver is
+    /// disconnected. Jobs inside [`run`](Job::run) keep their leases until they have ended.
+    ///
+    /// # Errors
+    /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
+    /// errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    pub fn jobs(&self, window: usize) -> io::Result<Receiver<Job<T>>> {
+        pull::begin(&self.shared, window).map(|begun| begun.jobs)
+    }
+
+    /// Returns the dead: jobs that have failed too often or were [buried](Job::bury). The channel
+    /// has those that are there now, and is disconnected after the last one.
+    ///
+    /// # Errors
+    /// Returns `NotConnected` after the end of the fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru_fleet::Fleet;
+    ///
+    /// ecru::run(|| {
+    ///     ecru::scope(|s| {
+    ///         let orders = Fleet::local(s).queue::<String>("orders").open()?;
+    ///         orders.send("a kilo of nothing".to_owned())?;
+    ///         orders.jobs(1)?.recv()?.bury("there is no such article")?;
+    ///         for dead in orders.dead()? {
+    ///             println!("{:?}: {}", dead.job(), dead.reason());
+    ///             dead.revive()?;
+    ///         }
+    ///         assert_eq!(orders.stats()?.queued, 1);
+    ///         Ok::<(), std::io::Error>(())
+    ///     })
+    /// })?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn dead(&self) -> io::Result<Receiver<Dead<T>>> {
+        dead::begin(&self.shared)
+    }
+
+    /// Cancels a job. If it is queued, it is removed. If it is running, it is removed, and the
+    /// waits inside [`Job::run`] are cancelled as soon as the holder hears of it. Returns whether
+    /// there was such a job.
+    ///
+    /// # Errors
+    /// Returns `NotConnected` after the end of the fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The job may have been cancelled all the same.
+    pub fn cancel(&self, id: &JobId) -> io::Result<bool> {
+        self.shared.engine()?.cancel(&id.token())
+    }
+
+    /// Returns how many jobs there are.
+    ///
+    /// # Errors
+    /// Returns `NotConnected` after the end of the fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    pub fn stats(&self) -> io::Result<Stats> {
+        let counts = self.shared.engine()?.counts()?;
+        Ok(Stats {
+            queued: counts.queued,
+            running: counts.running,
+            redelivered: counts.redelivered,
+            dead: counts.dead,
+        })
+    }
+
+    /// Pauses the queue: no jobs are handed out in the whole fleet for this time. Running jobs go
+    /// on. A pause of zero ends an earlier one.
+    ///
+    /// # Errors
+    /// Returns `NotConnected` after the end of the fleet, and errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. The pause may have begun all the same.
+    pub fn pause(&self, d: Duration) -> io::Result<()> {
+        self.shared.engine()?.pause(d)
+    }
+}
+
+impl<T> Clone for Queue<T> {
+    fn clone(&self) -> Queue<T> {
+        Queue { shared: Arc::clone(&self.shared), _job: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Queue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("name", &self.shared.name).finish_non_exhaustive()
+    }
+}
+
+/// Numbers about a queue. They need not be of one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Jobs that wait to be handed out for the first time.
+    pub queued: u64,
+    /// Jobs that were handed out and are not settled. Those that wait to be handed out again are
+    /// among them.
+    pub running: u64,
+    /// Those of `running` that were handed out more than once.
+    pub redelivered: u64,
+    /// Jobs among the dead.
+    pub dead: u64,
+}

@@ -1,0 +1,32 @@
+//! What a function knows of its run.
+
+use crate::id::JobId;
+
+/// One run of a function's body.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub(crate) id: JobId,
+    pub(crate) attempt: u32,
+    pub(crate) fence: (u64, u32),
+}
+
+impl Run {
+    /// Returns the id of the job that the call is.
+    #[must_use]
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Returns how often the call was begun, this time included.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Returns a pair that is greater each time that the call is begun: see
+    /// [`Job::fence`](crate::Job::fence).
+    #[must_use]
+    pub fn fence(&self) -> (u64, u32) {
+        self.fence
+    }
+}

@@ -1,0 +1,130 @@
+//! Sending jobs.
+
+use std::fmt;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use ecru::source::WaitList;
+use ecru::{Cancelled, Source};
+
+use crate::codec::{self, Wire};
+use crate::engine::{BoxSource, Sending};
+use crate::errors::SendError;
+use crate::id::JobId;
+use crate::queue::Shared;
+
+/// What has become of a job that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It was stored, under this id.
+    New(JobId),
+    /// A job with its key or id is queued or running, so nothing was stored.
+    Already,
+}
+
+/// A job on its way: a [`Source`] of the result of [`send`](crate::Queue::send). It has one item.
+///
+/// Dropping it does not stop the job.
+#[must_use = "whether the job was stored is known when it is waited for"]
+pub struct Pending<T> {
+    id: JobId,
+    job: Mutex<Option<T>>,
+    outcome: Outcome,
+}
+
+enum Outcome {
+    Begun(BoxSource),
+    Refused(Mutex<Option<Refused>>),
+}
+
+/// Why a job was not sent.
+enum Refused {
+    Cancelled,
+    Because(Sending),
+}
+
+impl<T: Wire> Pending<T> {
+    pub(crate) fn begin(shared: &Shared, id: JobId, job: T, generated: bool) -> Pending<T> {
+        let begun = codec::encode("the job", &job)
+            .and_then(|payload| shared.engine()?.begin_send(&id.token(), payload, generated));
+        let refused = |why| Outcome::Refused(Mutex::new(Some(why)));
+        let outcome = match begun {
+            Ok(source) => Outcome::Begun(source),
+            Err(error) => refused(match Cancelled::find(&error) {
+                Some(_) => Refused::Cancelled,
+                None if error.kind() == io::ErrorKind::NotConnected => {
+                    Refused::Because(Sending::Disconnected)
+                }
+                None => Refused::Because(Sending::Refused(error)),
+            }),
+        };
+        Pending { id, job: Mutex::new(Some(job)), outcome }
+    }
+
+    /// Returns the id of the job.
+    #[must_use]
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Waits for the outcome.
+    pub(crate) fn finish(self) -> Result<Sent, SendError<T>> {
+        match self.wait() {
+            Ok(result) => result,
+            Err(_) => {
+                let job = self.take();
+                Err(SendError::Cancelled { job, id: self.id })
+            }
+        }
+    }
+}
+
+impl<T> Pending<T> {
+    fn take(&self) -> T {
+        let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).take();
+        job.expect("the outcome is taken once")
+    }
+
+    fn result(&self, sending: Sending) -> Result<Sent, SendError<T>> {
+        let (job, id) = (self.take(), self.id.clone());
+        match sending {
+            Sending::New => Ok(Sent::New(id)),
+            Sending::Already => Ok(Sent::Already),
+            Sending::Full => Err(SendError::Full(job)),
+            Sending::Disconnected => Err(SendError::Disconnected(job)),
+            Sending::Unknown => Err(SendError::Unknown { job, id }),
+            Sending::Refused(error) => Err(SendError::Refused { job, error }),
+        }
+    }
+}
+
+impl<T> Source for Pending<T> {
+    type Item = Result<Sent, SendError<T>>;
+
+    fn try_take(&self) -> Option<Self::Item> {
+        match &self.outcome {
+            Outcome::Begun(source) => source.try_take().map(|sending| self.result(sending)),
+            Outcome::Refused(refused) => {
+                let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+                refused.map(|why| match why {
+                    Refused::Because(sending) => self.result(sending),
+                    Refused::Cancelled => {
+                        Err(SendError::Cancelled { job: self.take(), id: self.id.clone() })
+                    }
+                })
+            }
+        }
+    }
+
+    fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
+        if let Outcome::Begun(source) = &self.outcome {
+            source.waiters(each);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,131 @@
+//! Running functions.
+
+use std::error::Error;
+use std::io;
+use std::panic::{self, AssertUnwindSafe};
+
+use ecru::channel::RecvError;
+
+use crate::codec::{self, Wire};
+use crate::errors::{JobError, LeaseLost};
+use crate::function::Function;
+use crate::job::{Guard, Job};
+use crate::outcome::{Name, Outcome};
+use crate::pull::{self, Begun};
+use crate::run::Run;
+
+impl<A: Wire, R: Wire> Function<'_, A, R> {
+    /// Runs the function for callers anywhere in the fleet, at most `window` calls at once. Returns
+    /// when it is cancelled, or the scope of the fleet is.
+    ///
+    /// A call whose lease is lost is cancelled: the waits inside the function fail. An error is
+    /// treated as [`JobError`] says. A panic is an error to retry. After the last attempt, and
+    /// after `Fatal`, the call is dead, and its caller gets the error's text.
+    ///
+    /// # Errors
+    /// Returns `InvalidInput` if `window` is 0, `NotConnected` after the end of the fleet, and
+    /// errors of the server.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. When it is cancelled, no more calls are taken, calls that were
+    /// not begun are given back, and running ones get their time: the function is not cancelled.
+    pub fn serve(&self, window: usize) -> io::Result<()> {
+        let Begun { jobs: calls, control } = pull::begin(self.queue.shared(), window)?;
+        let reason = ecru::scope(|s| {
+            loop {
+                match calls.recv() {
+                    Ok(call) => drop(s.builder().name("fleet-call").spawn(|| self.handle(call))),
+                    Err(reason) => {
+                        // What is in the channel is given back now, not after the running calls.
+                        control.stop();
+                        calls.close_now();
+                        return reason;
+                    }
+                }
+            }
+        });
+        let is_over = reason == RecvError::Cancelled || ecru::is_cancelled();
+        match control.error() {
+            Some(error) if !is_over => Err(io::Error::new(error.kind(), error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    fn handle(&self, call: Job<A>) {
+        let (arg, guard) = call.into_parts();
+        // A failure lets the lease expire, and the call comes again.
+        let _ = ecru::shield(|| self.handle_shielded(arg, guard));
+    }
+
+    fn handle_shielded(&self, arg: A, guard: Guard) -> io::Result<()> {
+        let held = &guard.held;
+        let Some(name) = Name::of_token(&held.token) else {
+            return guard.bury("the job was not sent by a call of the function");
+        };
+        // The first attempt of a single call has no result yet.
+        if (held.attempt > 1 || !name.is_single())
+            && self.results.get(&name.run, &name.index)?.is_some()
+        {
+            return guard.settle(|lease| lease.done());
+        }
+        let fence = (held.sequence, held.attempt);
+        let run = Run { id: held.id.clone(), attempt: held.attempt, fence };
+        let body = AssertUnwindSafe(|| (self.body)(arg, &run));
+        let result = match guard.run(|| panic::catch_unwind(body)) {
+            Ok(Ok(result)) => result,
+            Ok(Err(payload)) => Err(JobError::Retry(panic_text(&*payload).into())),
+            Err(LeaseLost::Expired | LeaseLost::Cancelled | LeaseLost::Disconnected) => {
+                return Ok(());
+            }
+        };
+        match result.and_then(encode) {
+            Ok(stored) => {
+                self.results.put(&name.run, &name.index, stored)?;
+                guard.settle(|lease| lease.done())
+            }
+            Err(error) => self.failed(guard, error),
+        }
+    }
+
+    fn failed(&self, guard: Guard, error: JobError) -> io::Result<()> {
+        let settings = &self.queue.shared().settings;
+        let attempt = guard.held.attempt;
+        let (pause, error) = match error {
+            JobError::Fatal(error) => return guard.bury(&text(&*error)),
+            JobError::Retry(error) => (settings.pause(attempt), error),
+            JobError::RetryAfter(pause, error) => (pause, error),
+        };
+        if attempt >= settings.attempts {
+            return guard.bury(&text(&*error));
+        }
+        // A longer pause would let a queue with a limit stall.
+        let most = settings.limit.map_or(pause, |_| settings.lease);
+        guard.retry_after(pause.min(most))
+    }
+}
+
+fn encode<R: Wire>(result: R) -> Result<bytes::Bytes, JobError> {
+    codec::encode("the result", &Outcome::Ok(result)).map_err(|error| JobError::Fatal(error.into()))
+}
+
+fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("the function panicked: {}", text.unwrap_or("with something that is no text"))
+}
+
+/// Returns an error with its causes.
+fn text(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some errors have their causes in their own texts.
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}

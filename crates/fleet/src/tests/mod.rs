@@ -1,0 +1,9 @@
+//! What only an engine with faults shows: crashes, partitions, lost leases.
+
+mod chaos;
+mod coordinator;
+mod drain;
+mod everywhere;
+mod keyed;
+mod leases;
+mod remote;

@@ -1,0 +1,8 @@
+//! Shows the rows of `doc/behaviour/fleet.md`. What only an engine with faults can show is in the
+//! crate itself, in `src/tests`.
+
+mod broker;
+mod dead;
+mod functions;
+mod jobs;
+mod queue;

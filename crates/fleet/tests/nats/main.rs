@@ -1,0 +1,16 @@
+//! Shows the rows of `doc/behaviour/fleet.md` on a real `nats-server`: those that hold on each
+//! engine, and those that need a server.
+
+mod broker;
+#[path = "../../../nats/tests/behaviour/server.rs"]
+mod server;
+mod servers;
+
+#[path = "../behaviour/dead.rs"]
+mod dead;
+#[path = "../behaviour/functions.rs"]
+mod functions;
+#[path = "../behaviour/jobs.rs"]
+mod jobs;
+#[path = "../behaviour/queue.rs"]
+mod queue;
