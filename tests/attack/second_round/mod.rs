@@ -202,10 +202,12 @@ fn a_source_suspends_in_the_middle_of_a_wait() {
                     };
                     _ = source.wait();
                 });
+                // Only a wait that goes on after its first look needs an end.
+                let limit = if place == 1 { ms(5) } else { ms(60_000) };
                 let mut resumed = vec![];
                 let result = panic_of(|| {
                     for _ in 0..6 {
-                        let state = ecru::timeout(ms(5), || coroutine.resume(()));
+                        let state = ecru::timeout(limit, || coroutine.resume(()));
                         resumed.push(state);
                         list.notify_all();
                         if state != Ok(CoroutineState::Yielded(())) {
