@@ -57,7 +57,7 @@ struct ApiError {
 }
 
 /// An answer that may be an error.
-/// The key of the error in an answer. No other key or value of an answer without an error has it.
+/// The key of the error in an answer. An answer that has these bytes elsewhere is parsed twice.
 const ERROR: &[u8] = b"\"error\"";
 
 #[derive(Deserialize)]
