@@ -11,10 +11,10 @@ pub(crate) const USAGE: &str = "\
 usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
 
   TOPIC             the rows of a topic: tasks, channels, servers, files, programs, gears,
-                    placement, oversubscribed
+                    placement, simulation, fleet, oversubscribed
   ROW               the rows whose names begin with this; none given: all
   NUMBER            run the family ROW (coroutines, parked, given-back, timer, sleeps, files-read,
-                    files-write) with this number instead of its usual ones
+                    files-write, fleet-naps, fleet-rerun, fleet-memory) with this number instead of its usual ones
   --rounds N        rounds of every row (default 9; fewer decide nothing)
   --repeats N       disturbed rounds of a row that are run again, at most (default: as many as rounds)
   --save TOPIC      keep the results in bench/results/<processor>/<date>-TOPIC.json, and a page beside

@@ -14,23 +14,28 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/go");
 /// Returns the reason if there is none: Go is not installed, or the program did not build.
 pub(crate) fn program() -> Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let build = || build(SOURCES, "ecru-bench-go", &["main.go", "placement.go", "serve.go"]);
     PROGRAM.get_or_init(build).clone()
 }
 
-/// Builds next to this program: `target/release/ecru-bench-go`. Go's own cache makes a second build
-/// quick, and a child process finds its parent's build.
-fn build() -> Result<PathBuf, String> {
+/// Builds the sources of a folder next to this program, as `target/release/ecru-bench-go` for
+/// instance. Go's own cache makes a second build quick, and a child process finds its parent's
+/// build.
+///
+/// # Errors
+///
+/// Returns the reason if there is no such program: Go is not installed, or it did not build.
+pub(crate) fn build(folder: &str, name: &str, sources: &[&str]) -> Result<PathBuf, String> {
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = this.with_file_name("ecru-bench-go");
-    let sources = ["main.go", "placement.go", "serve.go"].map(|name| Path::new(SOURCES).join(name));
-    if sources.iter().all(|source| is_newer(&program, source)) {
+    let program = this.with_file_name(name);
+    if sources.iter().all(|source| is_newer(&program, &Path::new(folder).join(source))) {
         return Ok(program);
     }
     let built = Command::new("go")
         .args(["build", "-o"])
         .arg(&program)
         .arg(".")
-        .current_dir(SOURCES)
+        .current_dir(folder)
         .output();
     match built {
         Err(_) => Err("go not found: skipped".into()),

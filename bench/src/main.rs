@@ -15,6 +15,7 @@
 
 mod arguments;
 mod ecru_side;
+mod fleet;
 mod go;
 mod goals;
 mod harness;

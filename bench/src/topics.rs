@@ -2,6 +2,7 @@
 //!
 //! A new topic is one more entry in [`TOPICS`].
 
+use crate::fleet;
 use crate::goals::{self, Goal};
 use crate::harness::Row;
 use crate::placement;
@@ -56,6 +57,7 @@ pub(crate) const TOPICS: &[Topic] = &[
         build: simulation::build,
         goals: simulation::GOALS,
     },
+    Topic { name: "fleet", rows: fleet::ROWS, build: fleet::build, goals: fleet::GOALS },
     Topic {
         name: "oversubscribed",
         rows: placement::OVERSUBSCRIBED,

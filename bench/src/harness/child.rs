@@ -69,6 +69,7 @@ pub(crate) fn run_child(row: &Row, contender: &Contender) -> Outcome {
         Measure::Go { .. } => crate::go::program().err(),
         Measure::Jdk { .. } => crate::jvm::program().err(),
     };
+    let missing = missing.or_else(|| contender.needs.as_ref()?().err());
     if let Some(reason) = missing {
         return Outcome::Skipped(reason);
     }

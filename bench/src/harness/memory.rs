@@ -10,6 +10,16 @@ pub(crate) fn resident_bytes() -> f64 {
     kibibytes(&status, "VmRSS:") + kibibytes(&status, "VmPTE:")
 }
 
+/// Returns the resident bytes of another process, without its page tables.
+///
+/// # Panics
+///
+/// Panics if there is no such process.
+pub(crate) fn resident_bytes_of(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"));
+    kibibytes(&status.expect("the process runs"), "VmRSS:")
+}
+
 /// Returns the number of memory mappings of the process. Linux allows 65,530 by default.
 ///
 /// # Panics

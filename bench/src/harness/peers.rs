@@ -7,6 +7,9 @@ use super::header::output;
 /// The lock file that this program was built with.
 const LOCK: &str = include_str!("../../../Cargo.lock");
 
+/// The modules of the peers in Go of the topic `fleet`.
+const GO_MODULES: &str = include_str!("../../fleet/go/go.mod");
+
 /// Dependencies of this package that are not peers.
 const OWN: &[&str] = &["ecru", "httparse", "lexopt", "rustix", "serde", "serde_json"];
 
@@ -14,6 +17,10 @@ const OWN: &[&str] = &["ecru", "httparse", "lexopt", "rustix", "serde", "serde_j
 /// run.
 pub(super) fn versions() -> BTreeMap<String, String> {
     let mut versions = locked(LOCK, env!("CARGO_PKG_NAME"));
+    let of_fleet = locked(LOCK, "ecru-bench-fleet");
+    versions.extend(of_fleet.into_iter().filter(|(name, _)| name == "async-nats"));
+    versions.extend(required(GO_MODULES));
+    versions.extend(crate::fleet::server_versions());
     versions.insert("go".into(), output("go", &["env", "GOVERSION"]));
     versions.insert("jdk".into(), crate::jvm::version().unwrap_or_else(|| "none".into()));
     versions.insert("wrk".into(), wrk());
@@ -24,6 +31,16 @@ pub(super) fn versions() -> BTreeMap<String, String> {
 fn wrk() -> String {
     let said = output("wrk", &["--version"]);
     said.split_whitespace().nth(1).map_or_else(|| "none".into(), str::to_owned)
+}
+
+/// Returns the last parts of the names of the modules that a `go.mod` asks for, with their versions.
+fn required(modules: &str) -> BTreeMap<String, String> {
+    let direct = modules.lines().filter(|line| !line.ends_with("// indirect"));
+    let version = |line: &str| {
+        let (module, version) = line.strip_prefix('\t')?.split_once(' ')?;
+        Some((module.rsplit('/').next()?.to_owned(), version.to_owned()))
+    };
+    direct.filter_map(version).filter(|(name, _)| ["asynq", "river"].contains(&&**name)).collect()
 }
 
 /// Returns the dependencies of one package of a lock file with their versions.
@@ -65,6 +82,15 @@ mod tests {
         let shown: Vec<_> = versions.iter().map(|(name, version)| (&**name, &**version)).collect();
         assert_eq!(shown, [("kanal", "0.1.1"), ("syn", "3.0.9")]);
         assert!(locked(lock, "absent").is_empty());
+    }
+
+    #[test]
+    fn modules_of_go_have_their_versions_in_go_mod() {
+        let modules = required(GO_MODULES);
+        let names: Vec<_> = modules.keys().map(String::as_str).collect();
+        assert_eq!(names, ["asynq", "river"]);
+        assert!(modules.values().all(|version| version.starts_with('v')), "{modules:?}");
+        assert!(required("require (\n\texample.org/asynq v1.0.0 // indirect\n)\n").is_empty());
     }
 
     #[test]

@@ -52,6 +52,20 @@ pub(crate) fn second_core() -> usize {
     *SECOND.get().expect("noted when the child began")
 }
 
+/// Runs `start` while this thread is pinned to the second core, so that the programs which it
+/// starts run there.
+///
+/// # Panics
+///
+/// Panics if the machine refuses.
+pub(crate) fn on_second_core<T>(start: impl FnOnce() -> T) -> T {
+    let own = sched_getaffinity(None).expect("a thread may ask where it may run");
+    pin_to(second_core()).expect("the core is one of this machine's");
+    let started = start();
+    sched_setaffinity(None, &own).expect("this thread ran there before");
+    started
+}
+
 /// Pins this thread, and what it starts, to one core, whatever it was pinned to before.
 ///
 /// # Errors

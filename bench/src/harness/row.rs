@@ -57,10 +57,15 @@ pub(crate) enum Measure {
     Jdk { arguments: Vec<String> },
 }
 
+/// Provides what a contender needs, or returns why it cannot run here.
+pub(crate) type Need = Box<dyn Fn() -> Result<(), String>>;
+
 /// One library that does a row's work.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     pub(crate) measure: Measure,
+    /// Provides what it needs, before it is measured: builds a program, for instance.
+    pub(crate) needs: Option<Need>,
     /// A remark that a fair comparison needs, such as a limit on its size.
     pub(crate) note: Option<&'static str>,
 }
@@ -73,20 +78,28 @@ impl Contender {
 
     /// Creates a contender that returns a whole sample.
     pub(crate) fn sampled(name: &'static str, measure: impl Fn() -> Sample + 'static) -> Self {
-        Self { name, measure: Measure::Here(Box::new(measure)), note: None }
+        Self { name, measure: Measure::Here(Box::new(measure)), needs: None, note: None }
     }
 
     /// Creates the contender `go`: a subcommand of the program in `bench/go`.
     pub(crate) fn go(processors: usize, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self { name: "go", measure: Measure::Go { arguments, processors }, note: None }
+        let measure = Measure::Go { arguments, processors };
+        Self { name: "go", measure, needs: None, note: None }
     }
 
     /// Creates the contender `jdk`: a subcommand of the program in `bench/jvm`. It has as many
     /// processors as the row has cores.
     pub(crate) fn jdk(arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self { name: "jdk", measure: Measure::Jdk { arguments }, note: None }
+        Self { name: "jdk", measure: Measure::Jdk { arguments }, needs: None, note: None }
+    }
+
+    /// Sets what provides the things that it needs. It is called in the parent process, which is
+    /// not pinned.
+    pub(crate) fn needs(mut self, needs: impl Fn() -> Result<(), String> + 'static) -> Self {
+        self.needs = Some(Box::new(needs));
+        self
     }
 
     /// Adds a note.

@@ -78,13 +78,14 @@ impl Calls {
         Ok(())
     }
 
-    /// Gives a result to its caller. There is one, so the store need not keep it.
+    /// Gives a result to its caller. There is one, so the store need not keep it. The removal is not
+    /// waited for, because the results of other calls come next.
     fn hand_over(&self, index: &str, value: Bytes) {
         let caller = self.waiting().callers.remove(index);
         if let Some(caller) = caller {
             let _ = caller.try_send(value);
         }
-        let _ = self.results.remove(&self.run, index);
+        let _ = self.results.forget(&self.run, index);
     }
 }
 

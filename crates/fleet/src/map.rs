@@ -1,9 +1,13 @@
 //! A function over many items.
 //!
-//! Two tasks work for each map. The *watcher* sees results as they are stored. The *feeder* sends
+//! Three tasks work for each map. The *watcher* sees results as they are stored. The *feeder* sends
 //! the items, a window ahead of what was taken. It begins when the watcher has seen what was stored
 //! before, and leaves out items that have a result. Values of those are read when it is their turn,
 //! so memory does not grow with what was stored.
+//!
+//! The feeder does not wait until an item is stored. The *settler* does, and repeats what was not
+//! stored, so that many items are on their way at once, and one that has to be sent again does not
+//! wait for the next one, which may not exist yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -12,12 +16,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use ecru::channel::Sender;
+use ecru::channel::{self, Receiver, Sender};
 use ecru::source::WaitList;
 use ecru::{CancelHandle, Cancelled, Source};
 
 use crate::core::{Core, Task};
-use crate::engine::{EngineResults, Seen, Sending, Watch};
+use crate::engine::{BoxSource, EngineResults, Seen, Sending, Watch};
 use crate::errors::{CallError, disconnected};
 use crate::function::AGAIN;
 use crate::outcome::Name;
@@ -25,6 +29,9 @@ use crate::queue::Shared;
 
 /// How many items are sent ahead of what was taken.
 const WINDOW: u64 = 1024;
+
+/// How many items are on their way to the queue at once.
+const ON_THEIR_WAY: usize = 64;
 
 /// The pauses before an item is sent again to a queue that is full.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -119,9 +126,19 @@ pub(crate) fn begin<'scope>(
     }));
     let own = Worker(Arc::clone(&taker.0));
     queue.core.pull(Box::new(move || own.0.watch(&*watch)))?;
+    let (settle, begun) = channel::bounded(ON_THEIR_WAY);
     let own = Worker(Arc::clone(&taker.0));
-    tasks.try_send(Box::new(move || own.0.feed(items))).map_err(|_| disconnected())?;
+    queue.core.pull(Box::new(move || own.0.settle(&begun)))?;
+    let own = Worker(Arc::clone(&taker.0));
+    tasks.try_send(Box::new(move || own.0.feed(items, settle))).map_err(|_| disconnected())?;
     Ok(taker)
+}
+
+/// An item on its way to the queue.
+struct Begun {
+    token: String,
+    payload: Bytes,
+    sending: BoxSource,
 }
 
 /// A task's part in a map. If the task ends early, or never runs, the map has failed.
@@ -146,6 +163,15 @@ impl Course {
         self.version.fetch_add(1, Ordering::AcqRel);
         self.list.notify_all();
         value
+    }
+
+    /// Fails for a task that has ended with an error.
+    fn fail_with(&self, error: io::Error) {
+        self.fail(match Cancelled::find(&error) {
+            // The task is cancelled with the fleet.
+            Some(_) => CallError::Disconnected,
+            None => error.into(),
+        });
     }
 
     fn fail(&self, error: CallError) {
@@ -185,11 +211,7 @@ impl Course {
             }
         });
         if let Some(error) = error {
-            self.fail(match Cancelled::find(&error) {
-                // The task is cancelled with the fleet.
-                Some(_) => CallError::Disconnected,
-                None => error.into(),
-            });
+            self.fail_with(error);
         }
     }
 
@@ -209,13 +231,13 @@ impl Course {
     }
 
     /// Sends the items.
-    fn feed(&self, items: Items<'_>) {
+    fn feed(&self, items: Items<'_>, settle: Sender<Begun>) {
         let is_ready = |state: &mut State| {
             (state.is_up_to_date || state.is_dropped || state.failed.is_some()).then_some(())
         };
         let fed = self.until(is_ready).map_err(io::Error::from).and_then(|()| {
             for (index, item) in (0..).zip(items) {
-                if !self.feed_one(index, item)? {
+                if !self.feed_one(index, item, &settle)? {
                     return Ok(());
                 }
             }
@@ -223,15 +245,19 @@ impl Course {
             Ok(())
         });
         if let Err(error) = fed {
-            self.fail(match Cancelled::find(&error) {
-                Some(_) => CallError::Disconnected,
-                None => error.into(),
-            });
+            self.fail_with(error);
         }
+        // The settler ends when it has settled what was begun.
+        drop(settle);
     }
 
     /// Sends an item when there is room for it, unless it has a result. Returns whether to go on.
-    fn feed_one(&self, index: u64, item: io::Result<Bytes>) -> io::Result<bool> {
+    fn feed_one(
+        &self,
+        index: u64,
+        item: io::Result<Bytes>,
+        settle: &Sender<Begun>,
+    ) -> io::Result<bool> {
         let has_result = self.until(|state| {
             if state.is_dropped || state.failed.is_some() {
                 return Some(None);
@@ -248,7 +274,11 @@ impl Course {
         match (has_result, item) {
             (None, _) => return Ok(false),
             (Some(true), _) => {}
-            (Some(false), Ok(payload)) => self.send(index, payload)?,
+            (Some(false), Ok(payload)) => {
+                let begun = self.begin(index, payload)?;
+                // A settler that has ended early has failed.
+                return Ok(settle.send(begun).is_ok());
+            }
             (Some(false), Err(error)) => self.change(|state| {
                 state.ready.insert(index, Ready::Refused(error));
             }),
@@ -256,12 +286,28 @@ impl Course {
         Ok(true)
     }
 
-    fn send(&self, index: u64, payload: Bytes) -> io::Result<()> {
+    fn begin(&self, index: u64, payload: Bytes) -> io::Result<Begun> {
         let name = Name { run: self.run.clone(), index: index.to_string() };
         let token = name.id().token();
+        let sending = self.queue.engine()?.begin_send(&token, payload.clone(), false)?;
+        Ok(Begun { token, payload, sending })
+    }
+
+    /// Waits until what was begun is stored.
+    fn settle(&self, begun: &Receiver<Begun>) {
+        for begun in begun {
+            if let Err(error) = self.settle_one(begun) {
+                self.fail_with(error);
+                return;
+            }
+        }
+    }
+
+    /// Waits until an item is stored, and sends it again if it was not.
+    fn settle_one(&self, begun: Begun) -> io::Result<()> {
+        let Begun { token, payload, mut sending } = begun;
         let (mut pause, longest) = PAUSES;
         loop {
-            let sending = self.queue.engine()?.begin_send(&token, payload.clone(), false)?;
             match sending.wait()? {
                 Sending::New | Sending::Already => return Ok(()),
                 Sending::Unknown => ecru::sleep(AGAIN)?,
@@ -275,6 +321,7 @@ impl Course {
                     }
                 }
             }
+            sending = self.queue.engine()?.begin_send(&token, payload.clone(), false)?;
         }
     }
 }

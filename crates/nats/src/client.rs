@@ -10,7 +10,7 @@ use crate::daemons::Daemons;
 use crate::error::{Error, ErrorKind};
 use crate::jetstream::JetStream;
 use crate::link::{Phase, Shared};
-use crate::message::{Message, check_name, check_pattern, check_subject};
+use crate::message::{Message, Text, check_name, check_pattern, check_subject};
 use crate::options::Options;
 use crate::request::Request;
 use crate::server::{Server, ServerInfo};
@@ -176,7 +176,7 @@ impl Client {
     pub fn request_message(&self, message: &Message) -> Result<Request, Error> {
         check(message)?;
         let queued = self.shared.request(message, None, true)?;
-        Ok(Request::new(&self.shared, message.subject(), queued))
+        Ok(Request::new(&self.shared, message.subject.clone(), queued))
     }
 
     /// Returns JetStream of the connection's account.
@@ -204,7 +204,7 @@ impl Client {
     /// # Cancellation
     /// This is a cancellation point.
     pub fn flush(&self) -> Result<(), Error> {
-        Request::new(&self.shared, "PING", self.shared.ping()?).get().map(drop)
+        Request::new(&self.shared, Text::fixed("PING"), self.shared.ping()?).get().map(drop)
     }
 
     /// Ends the client before its scope ends: sends what was published, and waits until the server

@@ -22,7 +22,7 @@ use ecru::{CancelHandle, Source};
 
 use crate::client::Event;
 use crate::error::{Error, ErrorKind};
-use crate::message::Message;
+use crate::message::{Message, Text};
 use crate::options::Options;
 use crate::server::{Server, ServerInfo};
 use crate::wire;
@@ -79,6 +79,8 @@ pub(crate) struct Link {
     renewing: usize,
     /// The writer's last buffer, empty, to be filled next.
     spare: Vec<u8>,
+    /// Where the subject of an answer is written before the message.
+    reply: String,
     /// Whether the encryption has something to send.
     owes: bool,
     /// Whether to ask the server if it is there. The `PING` is written at the end of a batch, so
@@ -138,6 +140,7 @@ impl Shared {
             out: Vec::new(),
             renewing: 0,
             spare: Vec::new(),
+            reply: String::new(),
             owes: false,
             asks: false,
             owed_pongs: 0,
@@ -213,8 +216,8 @@ impl Shared {
         Shared::check_size(&link, message)?;
         wire::write_publish(
             &mut link.out,
-            message.subject(),
-            message.reply(),
+            message.subject.as_bytes(),
+            message.reply.as_ref().map(Text::as_bytes),
             &message.headers,
             &message.payload,
         );
@@ -227,7 +230,7 @@ impl Shared {
     pub(crate) fn ping(&self) -> Result<Queued, Error> {
         let (answer, receiver) = channel::oneshot();
         let mut link = self.open_link()?;
-        let token = link.register(answer, "PING", None);
+        let token = link.register(answer, Text::fixed("PING"), None);
         link.pongs.push_back(token);
         link.out.extend_from_slice(b"PING\r\n");
         drop(link);
@@ -309,7 +312,7 @@ impl Shared {
     /// Gives a message to its subscription or request.
     pub(crate) fn deliver(&self, sid: u64, message: Message) {
         if sid == REPLIES {
-            if let Some(token) = self.token(message.subject()) {
+            if let Some(token) = self.token(message.subject.as_bytes()) {
                 self.answer(token, Ok(message));
             }
             return;
@@ -387,7 +390,7 @@ impl Shared {
             let text = format!(
                 "the connection was lost before {} was answered, so it may have been processed: \
                  {why}",
-                pending.subject
+                pending.subject.as_str()
             );
             let error = Error::new(ErrorKind::Disconnected, text).at(&server);
             let _ = pending.answer.try_send(Err(error));
@@ -585,10 +588,54 @@ pub(crate) fn unique() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use super::{Shared, Work};
+    use crate::error::ErrorKind;
+    use crate::message::{Message, Text};
     use crate::options::Options;
+    use crate::request::Request;
     use crate::server::{Server, ServerInfo};
-    use ecru::channel;
+    use ecru::{Source, channel};
+
+    #[test]
+    fn only_the_subject_for_an_own_answer_has_a_token() {
+        let shared = Shared::new(Options::new(), channel::unbounded().0);
+        let server = &Server::parse_list("a:1").unwrap()[0];
+        let generation = shared.connected(server, ServerInfo::default());
+        let (token, _answer) = shared.request(&Message::new("a", ""), None, false).unwrap();
+        let Some(Work::Batch(batch)) = shared.take_output(generation) else { panic!() };
+        let batch = String::from_utf8(batch).unwrap();
+        let line = batch.lines().find_map(|line| line.strip_prefix("PUB a ")).unwrap();
+        let subject = line.split(' ').next().unwrap();
+        assert_eq!(shared.token(subject.as_bytes()), Some(token));
+        let (front, last) = subject.split_at(subject.len() - 1);
+        let other = format!("{front}{}", if last == "0" { "1" } else { "0" });
+        let beside = subject.replacen(&format!(".{token}-"), &format!(".{}-", token + 1), 1);
+        let longer = format!("{subject}0");
+        let inbox = &*shared.inbox;
+        for wrong in [&*other, &beside, &longer, front, "", inbox, &subject.to_uppercase()] {
+            assert_eq!(shared.token(wrong.as_bytes()), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_request_expires_for_those_that_wait_and_those_that_look() {
+        let shared = Arc::new(Shared::new(Options::new(), channel::unbounded().0));
+        let server = &Server::parse_list("a:1").unwrap()[0];
+        shared.connected(server, ServerInfo::default());
+        let request = |limit| {
+            let queued = shared.request(&Message::new("a", ""), None, false).unwrap();
+            Request::new(&shared, Text::fixed("a"), queued).timeout(limit)
+        };
+        assert!(request(Duration::MAX).try_take().is_none());
+        assert!(request(Duration::from_hours(1)).try_take().is_none());
+        let looked = request(Duration::ZERO).try_take().unwrap();
+        assert_eq!(looked.unwrap_err().kind(), ErrorKind::TimedOut);
+        let waited = request(Duration::from_millis(1)).get();
+        assert_eq!(waited.unwrap_err().kind(), ErrorKind::TimedOut);
+    }
 
     #[test]
     fn connections_that_are_lost_at_once_leave_nothing_to_send() {

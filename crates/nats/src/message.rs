@@ -15,7 +15,18 @@ pub(crate) struct Text(Bytes);
 impl Text {
     /// Returns the bytes as text if they are UTF-8.
     pub(crate) fn checked(bytes: Bytes) -> Option<Text> {
-        str::from_utf8(&bytes).is_ok().then_some(Text(bytes))
+        // Nearly all subjects are visible ASCII, which is quicker to check.
+        let is_text = bytes.iter().all(u8::is_ascii_graphic) || str::from_utf8(&bytes).is_ok();
+        is_text.then_some(Text(bytes))
+    }
+
+    /// Wraps text of the program itself.
+    pub(crate) fn fixed(text: &'static str) -> Text {
+        Text(Bytes::from_static(text.as_bytes()))
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -53,13 +64,12 @@ impl Message {
     /// Creates a message. The subject is checked when the message is sent.
     #[must_use]
     pub fn new(subject: &str, payload: impl Into<Bytes>) -> Message {
-        Message {
-            subject: subject.into(),
-            reply: None,
-            status: None,
-            headers: Headers::new(),
-            payload: payload.into(),
-        }
+        Message::to(subject.into(), payload.into())
+    }
+
+    /// Creates a message whose subject is shared.
+    pub(crate) fn to(subject: Text, payload: Bytes) -> Message {
+        Message { subject, reply: None, status: None, headers: Headers::new(), payload }
     }
 
     /// Adds a header.
@@ -138,8 +148,25 @@ impl fmt::Debug for Message {
 /// The longest subject. A server's control line has room for 4096 bytes by default.
 const MAX_SUBJECT: usize = 1024;
 
+/// Returns whether a subject is the usual kind: tokens of visible ASCII, and no wildcards. Every
+/// message is checked, so this is one pass over bytes.
+fn is_plain(subject: &str) -> bool {
+    let mut last = b'.';
+    for byte in subject.bytes() {
+        let is_empty_token = byte == b'.' && last == b'.';
+        if !byte.is_ascii_graphic() || matches!(byte, b'*' | b'>') || is_empty_token {
+            return false;
+        }
+        last = byte;
+    }
+    last != b'.' && subject.len() <= MAX_SUBJECT
+}
+
 /// Checks a subject for publishing: no wildcards.
 pub(crate) fn check_subject(subject: &str) -> Result<(), Error> {
+    if is_plain(subject) {
+        return Ok(());
+    }
     check_pattern(subject)?;
     if subject.split('.').any(|token| token == "*" || token == ">") {
         let text = format!("the subject {subject:?} has a wildcard; only subscriptions may");
@@ -150,6 +177,9 @@ pub(crate) fn check_subject(subject: &str) -> Result<(), Error> {
 
 /// Checks a subject for subscribing.
 pub(crate) fn check_pattern(subject: &str) -> Result<(), Error> {
+    if is_plain(subject) {
+        return Ok(());
+    }
     let why = if subject.is_empty() {
         "it is empty"
     } else if subject.len() > MAX_SUBJECT {
@@ -179,4 +209,31 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_SUBJECT, check_pattern, check_subject, is_plain};
+
+    #[test]
+    fn subjects() {
+        let longest = "s".repeat(MAX_SUBJECT);
+        for good in ["a", "a.b", "$JS.ACK.S.C.1.20.3.4.5", "a-b_c.d=", &longest] {
+            assert!(is_plain(good) && check_subject(good).is_ok(), "{good}");
+        }
+        // Not plain, but good: one has wildcards, the others are not ASCII or have a star in a token.
+        for good in ["größe.ß", "a*.b", ">a"] {
+            assert!(!is_plain(good) && check_subject(good).is_ok(), "{good}");
+        }
+        for pattern in ["*", "a.*.b", "a.>", ">"] {
+            assert!(check_pattern(pattern).is_ok() && check_subject(pattern).is_err(), "{pattern}");
+        }
+        let too_long = "s".repeat(MAX_SUBJECT + 1);
+        for bad in
+            ["", ".", ".a", "a.", "a..b", "a b", "a\r\nPUB", "a\t", "a\u{a0}b", "a.>.b", &too_long]
+        {
+            assert!(!is_plain(bad) && check_pattern(bad).is_err(), "{bad:?}");
+            assert!(check_subject(bad).is_err(), "{bad:?}");
+        }
+    }
 }

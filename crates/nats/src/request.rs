@@ -1,7 +1,7 @@
 //! A request that is under way.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use ecru::Source;
@@ -10,7 +10,7 @@ use ecru::source::WaitList;
 
 use crate::error::{Error, ErrorKind};
 use crate::link::{Queued, Shared};
-use crate::message::Message;
+use crate::message::{Message, Text};
 
 /// A request whose answer is awaited: a [`Source`] of one `Result`. Dropping it forgets the
 /// request, which the service may process all the same.
@@ -22,27 +22,45 @@ pub struct Request {
     shared: Arc<Shared>,
     token: u64,
     answer: Receiver<Result<Message, Error>>,
-    expiry: Receiver<Instant>,
+    /// `None` if never.
+    due: Option<Instant>,
+    /// Created when something waits. Most answers are there when they are asked for.
+    expiry: OnceLock<Receiver<Instant>>,
     limit: Duration,
-    subject: Box<str>,
+    subject: Text,
 }
 
 impl Request {
-    pub(crate) fn new(shared: &Arc<Shared>, subject: &str, (token, answer): Queued) -> Request {
+    pub(crate) fn new(shared: &Arc<Shared>, subject: Text, (token, answer): Queued) -> Request {
         let limit = shared.options.request_timeout;
         Request {
             shared: Arc::clone(shared),
             token,
             answer,
-            expiry: channel::after(limit),
+            due: ecru::time::now().checked_add(limit),
+            expiry: OnceLock::new(),
             limit,
-            subject: subject.into(),
+            subject,
+        }
+    }
+
+    pub(crate) fn subject(&self) -> &str {
+        self.subject.as_str()
+    }
+
+    /// Returns whether the time limit has passed.
+    fn has_expired(&self) -> bool {
+        match self.expiry.get() {
+            // What has woken the waiter decides, and not another look at the clock.
+            Some(expiry) => expiry.try_take().is_some(),
+            None => self.due.is_some_and(|due| ecru::time::now() >= due),
         }
     }
 
     /// Returns a request with another time limit, which begins now.
     pub fn timeout(mut self, limit: Duration) -> Request {
-        (self.expiry, self.limit) = (channel::after(limit), limit);
+        (self.due, self.limit) = (ecru::time::now().checked_add(limit), limit);
+        self.expiry = OnceLock::new();
         self
     }
 
@@ -68,7 +86,7 @@ impl Request {
         if message.status().is_some_and(|status| status.code() == 503) {
             let text = format!(
                 "nothing subscribes to the subject {}; start the service or create the stream",
-                self.subject
+                self.subject()
             );
             return Err(Error::new(ErrorKind::NoResponders, text).at(&self.shared.link().server));
         }
@@ -84,13 +102,14 @@ impl Source for Request {
             Some(Ok(answer)) => Some(self.checked(answer)),
             Some(Err(_)) => Some(Err(Error::new(
                 ErrorKind::Closed,
-                format!("the answer of the request to {} was taken already", self.subject),
+                format!("the answer of the request to {} was taken already", self.subject()),
             ))),
-            None => self.expiry.try_take().map(|_| {
+            None => self.has_expired().then(|| {
                 self.shared.forget(self.token);
                 let text = format!(
                     "no answer from {} within {:?}; it may have been processed",
-                    self.subject, self.limit
+                    self.subject(),
+                    self.limit
                 );
                 Err(Error::new(ErrorKind::TimedOut, text).at(&self.shared.link().server))
             }),
@@ -99,7 +118,8 @@ impl Source for Request {
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {
         self.answer.waiters(each);
-        self.expiry.waiters(each);
+        let expiry = || self.due.map_or_else(channel::never, channel::at);
+        self.expiry.get_or_init(expiry).waiters(each);
     }
 }
 
@@ -111,6 +131,6 @@ impl Drop for Request {
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request").field("subject", &self.subject).finish_non_exhaustive()
+        f.debug_struct("Request").field("subject", &self.subject()).finish_non_exhaustive()
     }
 }

@@ -243,8 +243,23 @@ fn parse_head(content: &[u8], line: usize, has_headers: bool) -> Result<Head, Wi
     }
 }
 
+/// Reads a hexadecimal number as a client writes it: 16 digits, those above 9 in lower case.
+pub(crate) fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    if digits.len() != 16 {
+        return None;
+    }
+    digits.iter().try_fold(0, |number, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(digit))
+    })
+}
+
 /// Reads a decimal number of at most 18 digits, which no addition of two of them overflows.
-fn number(digits: &[u8]) -> Option<u64> {
+pub(crate) fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
@@ -279,16 +294,16 @@ pub(crate) fn parse_headers(block: &Bytes) -> Result<(Option<Status>, Headers), 
 /// Appends `PUB` or `HPUB`. The subjects have been checked.
 pub(crate) fn write_publish(
     out: &mut Vec<u8>,
-    subject: &str,
-    reply: Option<&str>,
+    subject: &[u8],
+    reply: Option<&[u8]>,
     headers: &Headers,
     payload: &[u8],
 ) {
     out.extend_from_slice(if headers.is_empty() { b"PUB " } else { b"HPUB " });
-    out.extend_from_slice(subject.as_bytes());
+    out.extend_from_slice(subject);
     if let Some(reply) = reply {
         out.push(b' ');
-        out.extend_from_slice(reply.as_bytes());
+        out.extend_from_slice(reply);
     }
     if headers.is_empty() {
         write_number(out, payload.len());

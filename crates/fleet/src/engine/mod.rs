@@ -269,6 +269,10 @@ pub(crate) trait EngineResults: Send + Sync {
     /// Removes a result. Has no effect if there is none.
     fn remove(&self, run: &str, index: &str) -> io::Result<()>;
 
+    /// Begins to remove a result that is there, and does not wait until it is removed. May wait for
+    /// room to send.
+    fn forget(&self, run: &str, index: &str) -> io::Result<()>;
+
     /// Begins to watch a run, or one index of it: first come the results that are stored, in any
     /// order, then each new one as it is stored. After a loss of the connection results may come
     /// again, but none is left out.

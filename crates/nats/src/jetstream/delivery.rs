@@ -5,6 +5,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::pull::Slot;
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
@@ -26,17 +28,17 @@ pub enum Ack {
 }
 
 impl Ack {
-    fn text(&self) -> String {
+    fn text(&self) -> Bytes {
         match self {
-            Ack::Done => "+ACK".to_owned(),
-            Ack::InProgress => "+WPI".to_owned(),
-            Ack::Retry(None) => "-NAK".to_owned(),
+            Ack::Done => Bytes::from_static(b"+ACK"),
+            Ack::InProgress => Bytes::from_static(b"+WPI"),
+            Ack::Retry(None) => Bytes::from_static(b"-NAK"),
             Ack::Retry(Some(delay)) => {
                 let nanoseconds = i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX);
-                format!("-NAK {{\"delay\":{nanoseconds}}}")
+                format!("-NAK {{\"delay\":{nanoseconds}}}").into()
             }
-            Ack::Terminate(why) if why.is_empty() => "+TERM".to_owned(),
-            Ack::Terminate(why) => format!("+TERM {}", why.replace(['\r', '\n'], " ")),
+            Ack::Terminate(why) if why.is_empty() => Bytes::from_static(b"+TERM"),
+            Ack::Terminate(why) => format!("+TERM {}", why.replace(['\r', '\n'], " ")).into(),
         }
     }
 }
@@ -198,11 +200,11 @@ impl Delivery {
         let message = self.answer(ack);
         let shared: &Arc<_> = self.client.shared();
         let queued = shared.request(&message, None, false)?;
-        Ok(Request::new(shared, message.subject(), queued))
+        Ok(Request::new(shared, message.subject.clone(), queued))
     }
 
     fn answer(&self, ack: &Ack) -> Message {
-        Message::new(self.message.reply().unwrap_or_default(), ack.text())
+        Message::to(self.message.reply.clone().unwrap_or_default(), ack.text())
     }
 }
 

@@ -57,6 +57,9 @@ struct ApiError {
 }
 
 /// An answer that may be an error.
+/// The key of the error in an answer. An answer that has these bytes elsewhere is parsed twice.
+const ERROR: &[u8] = b"\"error\"";
+
 #[derive(Deserialize)]
 struct Envelope {
     error: Option<ApiError>,
@@ -102,22 +105,29 @@ impl JetStream {
         })?;
         let answer = self.client.request(&self.subject(operation), body)?.get();
         let message = answer.map_err(|error| self.explain(error))?;
-        self.read(&message, about)
+        self.read(&message, &about)
     }
 
-    /// Reads an answer, which is an error or a value.
-    fn read<A: DeserializeOwned>(&self, message: &Message, about: &str) -> Result<A, Error> {
-        let server = self.client.server();
+    /// Reads an answer, which is an error or a value. `about` is only written if it is an error.
+    fn read<A: DeserializeOwned>(
+        &self,
+        message: &Message,
+        about: &dyn fmt::Display,
+    ) -> Result<A, Error> {
+        let payload = message.payload();
         let malformed = |error: serde_json::Error| {
             let why = tame(&error.to_string());
             let text = format!("JetStream's answer about {about} is malformed: {why}");
-            Error::new(ErrorKind::Protocol, text).at(&server)
+            Error::new(ErrorKind::Protocol, text).at(&self.client.server())
         };
-        let envelope: Envelope = serde_json::from_slice(message.payload()).map_err(malformed)?;
-        if let Some(error) = envelope.error {
-            return Err(refused(&error, about).at(&server));
+        // Each acknowledgement comes here, so it is not parsed twice.
+        if payload.windows(ERROR.len()).any(|text| text == ERROR) {
+            let envelope: Envelope = serde_json::from_slice(payload).map_err(malformed)?;
+            if let Some(error) = envelope.error {
+                return Err(refused(&error, &about.to_string()).at(&self.client.server()));
+            }
         }
-        serde_json::from_slice(message.payload()).map_err(malformed)
+        serde_json::from_slice(payload).map_err(malformed)
     }
 
     /// Says why an operation of JetStream has no responder.
@@ -131,8 +141,8 @@ impl JetStream {
     }
 
     /// Returns a request whose answer is an acknowledgement.
-    fn wrap(&self, subject: &str, queued: crate::link::Queued) -> Request {
-        Request::new(self.client.shared(), subject, queued)
+    fn wrap(&self, message: &Message, queued: crate::link::Queued) -> Request {
+        Request::new(self.client.shared(), message.subject.clone(), queued)
     }
 }
 

@@ -35,7 +35,6 @@ pub struct Published {
 #[must_use = "whether the message was stored is not known"]
 pub struct Publishing {
     jetstream: JetStream,
-    subject: Box<str>,
     request: Request,
 }
 
@@ -104,9 +103,8 @@ impl JetStream {
         let shared = self.client.shared();
         let permit = shared.place()?;
         let queued = shared.request(message, Some(permit), true)?;
-        let subject = message.subject().into();
-        let request = self.wrap(message.subject(), queued);
-        Ok(Publishing { jetstream: self.clone(), subject, request })
+        let request = self.wrap(message, queued);
+        Ok(Publishing { jetstream: self.clone(), request })
     }
 }
 
@@ -136,7 +134,8 @@ impl Source for Publishing {
     fn try_take(&self) -> Option<Self::Item> {
         let answer = self.request.try_take()?;
         Some(answer.and_then(|message| {
-            self.jetstream.read(&message, &format!("the message to {}", self.subject))
+            self.jetstream
+                .read(&message, &format_args!("the message to {}", self.request.subject()))
         }))
     }
 
@@ -147,6 +146,8 @@ impl Source for Publishing {
 
 impl fmt::Debug for Publishing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publishing").field("subject", &self.subject).finish_non_exhaustive()
+        f.debug_struct("Publishing")
+            .field("subject", &self.request.subject())
+            .finish_non_exhaustive()
     }
 }

@@ -26,7 +26,7 @@ use super::delivery::{Delivery, Place, unsettled};
 use super::refused;
 use crate::error::Error;
 use crate::link::{Changed, Phase, unique};
-use crate::message::Message;
+use crate::message::{Message, Text};
 use crate::request::Request;
 use crate::subscription::Subscription;
 
@@ -211,7 +211,7 @@ impl Pull {
         if self.requested > 0 && self.connected {
             let shared = self.consumer.jetstream.client().shared();
             self.inbox.mute();
-            let flushed = Request::new(shared, "PING", shared.ping()?);
+            let flushed = Request::new(shared, Text::fixed("PING"), shared.ping()?);
             loop {
                 select! {
                     recv(inbox) -> message => match message {

@@ -1,5 +1,6 @@
 //! Requests and published messages that wait for an answer.
 
+use std::fmt::Write;
 use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
@@ -8,13 +9,16 @@ use ecru::sync::Permit;
 
 use super::{Link, Queued, Shared};
 use crate::error::Error;
-use crate::message::Message;
+use crate::message::{Message, Text};
 use crate::wire;
+
+/// The digits of the salt at the end of the subject of an answer.
+const SALT: usize = 16;
 
 /// A request without an answer.
 pub(super) struct Pending {
     pub(super) answer: Sender<Result<Message, Error>>,
-    pub(super) subject: String,
+    pub(super) subject: Text,
     /// A place in the window of acknowledgements, which is given back with the answer.
     place: Option<Place>,
 }
@@ -44,12 +48,16 @@ impl Shared {
             _permit: permit,
             due: ecru::time::now().checked_add(self.options.request_timeout),
         });
-        let token = link.register(answer, message.subject(), place);
-        let reply = format!("{}.{token}-{:016x}", self.inbox, self.salts.hash_one(token));
+        let token = link.register(answer, message.subject.clone(), place);
+        let Link { out, reply, .. } = &mut *link;
+        reply.clear();
+        reply.push_str(&self.inbox);
+        // Writing to a string does not fail.
+        let _ = write!(reply, ".{token}-{:016x}", self.salts.hash_one(token));
         wire::write_publish(
-            &mut link.out,
-            message.subject(),
-            Some(&reply),
+            out,
+            message.subject.as_bytes(),
+            Some(reply.as_bytes()),
             &message.headers,
             &message.payload,
         );
@@ -104,11 +112,11 @@ impl Shared {
     }
 
     /// Returns the token of the request whose answers have this subject.
-    pub(super) fn token(&self, subject: &str) -> Option<u64> {
-        let (token, salt) =
-            subject.strip_prefix(&*self.inbox)?.strip_prefix('.')?.split_once('-')?;
-        let token = token.parse().ok()?;
-        let own = u64::from_str_radix(salt, 16) == Ok(self.salts.hash_one::<u64>(token));
+    pub(super) fn token(&self, subject: &[u8]) -> Option<u64> {
+        let rest = subject.strip_prefix(self.inbox.as_bytes())?.strip_prefix(b".")?;
+        let (token, salt) = rest.split_at_checked(rest.len().checked_sub(SALT)?)?;
+        let token = wire::number(token.strip_suffix(b"-")?)?;
+        let own = wire::hexadecimal(salt) == Some(self.salts.hash_one::<u64>(token));
         own.then_some(token)
     }
 
@@ -129,12 +137,12 @@ impl Link {
     pub(super) fn register(
         &mut self,
         answer: Sender<Result<Message, Error>>,
-        subject: &str,
+        subject: Text,
         place: Option<Place>,
     ) -> u64 {
         let token = self.next_token;
         self.next_token += 1;
-        self.pending.insert(token, Pending { answer, subject: subject.to_owned(), place });
+        self.pending.insert(token, Pending { answer, subject, place });
         token
     }
 }

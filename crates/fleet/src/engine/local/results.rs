@@ -125,6 +125,10 @@ impl EngineResults for Arc<Results> {
         })
     }
 
+    fn forget(&self, run: &str, index: &str) -> io::Result<()> {
+        self.remove(run, index)
+    }
+
     fn watch(&self, run: &str, index: Option<&str>) -> io::Result<Box<dyn Watch>> {
         let (seen, sees) = channel::unbounded();
         self.with(|state| {

@@ -3,10 +3,11 @@
 use std::io;
 
 use bytes::Bytes;
+use ecru_nats::Message;
 use ecru_nats::jetstream::{Bucket, JetStream};
 
 use super::failure::failed;
-use super::names::bucket;
+use super::names::{OPERATION, bucket};
 use super::{open, watch};
 use crate::engine::{EngineResults, ResultsSpec, Watch};
 
@@ -45,6 +46,12 @@ impl EngineResults for NatsResults {
             self.bucket.delete(&key).map_err(failed)?;
         }
         Ok(())
+    }
+
+    fn forget(&self, run: &str, index: &str) -> io::Result<()> {
+        let subject = format!("$KV.{}.{}", self.name, key(run, index));
+        let message = Message::new(&subject, "").with_header(OPERATION, "DEL").map_err(failed)?;
+        self.js.client().publish_message(&message).map_err(failed)
     }
 
     fn watch(&self, run: &str, index: Option<&str>) -> io::Result<Box<dyn Watch>> {
