@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::MAX_PAYLOAD;
 use crate::errors::invalid;
+use crate::panics;
 
 /// The version that this release writes. It reads no other one.
 const VERSION: u32 = 1;
@@ -16,7 +17,7 @@ const VERSION: u32 = 1;
 /// back. It is stored as JSON, `{"v":1,"data":..}`.
 ///
 /// A new release of a program should read what the old one has sent: give new fields a
-/// `#[serde(default)]`. What cannot be read goes to the dead.
+/// `#[serde(default)]`. What cannot be read goes to the dead, also if reading it panics.
 pub trait Wire: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Wire for T {}
@@ -53,17 +54,18 @@ pub(crate) fn encode<T: Serialize>(what: &str, data: &T) -> io::Result<Bytes> {
 
 /// Returns the job or result in the bytes.
 pub(crate) fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> io::Result<T> {
-    let malformed = |error: serde_json::Error| {
-        io::Error::new(io::ErrorKind::InvalidData, format!("{what} cannot be read: {error}"))
+    let unreadable = |why: String| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{what} cannot be read: {why}"))
     };
+    let malformed = |error: serde_json::Error| unreadable(error.to_string());
     let Version { v } = serde_json::from_slice(bytes).map_err(malformed)?;
     if v != VERSION {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("{what} cannot be read: it has version {v}, and this program reads {VERSION}"),
-        ));
+        return Err(unreadable(format!("it has version {v}, and this program reads {VERSION}")));
     }
-    let Reading { data } = serde_json::from_slice(bytes).map_err(malformed)?;
+    // Reading is the program's code.
+    let read = panics::caught(|| serde_json::from_slice(bytes))
+        .map_err(|text| unreadable(format!("reading it panicked: {text}")))?;
+    let Reading { data } = read.map_err(malformed)?;
     Ok(data)
 }
 

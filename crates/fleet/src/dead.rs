@@ -82,6 +82,7 @@ impl<T: Wire> Dead<T> {
     /// Sends the job again, under its id, and removes it from the dead. Its attempts count from 1.
     ///
     /// # Errors
+    /// Returns `NotFound` if the job was revived or discarded meanwhile, and nothing is sent then.
     /// Returns `QuotaExceeded` if the queue is full, `AlreadyExists` if a job with the id is queued
     /// or running, `NotConnected` after the end of the fleet, and errors of the server. The job is
     /// among the dead then. If the server does not answer, it may also be in the queue.
@@ -92,6 +93,13 @@ impl<T: Wire> Dead<T> {
     pub fn revive(self) -> io::Result<()> {
         let engine = self.queue.engine()?;
         let failed = |kind, text: &str| Err(io::Error::new(kind, text));
+        // Another reader may have revived or discarded it. It may have been worked on since.
+        if engine.dead(self.number)?.is_none_or(|(number, _)| number != self.number) {
+            return failed(
+                io::ErrorKind::NotFound,
+                "the job is not among the dead any more; it was revived or discarded meanwhile",
+            );
+        }
         let sending = engine.begin_send(&self.entry.id, self.entry.payload.clone(), false)?;
         match sending.wait()? {
             Sending::New => {}

@@ -14,15 +14,16 @@ use crate::calls::Calls;
 use crate::codec::{self, Wire};
 use crate::core::Task;
 use crate::engine::{self, EngineResults, ResultsSpec, Seen, Sending, Watch};
-use crate::errors::{CallError, JobError};
+use crate::errors::{CallError, JobError, invalid};
 use crate::fleet::Fleet;
 use crate::id::JobId;
 use crate::map;
 use crate::outcome::{Name, Outcome};
+use crate::panics;
 use crate::queue::{Queue, Shared, Stats};
 use crate::results::Results;
 use crate::run::Run;
-use crate::settings::{Settings, setters};
+use crate::settings::{LONGEST_PAUSE, Settings, setters};
 
 /// The pause before a call is sent again, because there was no answer.
 pub(crate) const AGAIN: Duration = Duration::from_millis(100);
@@ -78,8 +79,8 @@ impl<'scope, A: Wire, R: Wire> FunctionBuilder<'scope, A, R> {
 
     setters!();
 
-    /// Sets how long results are kept. 24 h by default. As long as it is kept, the result of
-    /// [`call_keyed`](Function::call_keyed) is not computed again, and a
+    /// Sets how long results are kept: at least 1 s, and 24 h by default. As long as it is kept,
+    /// the result of [`call_keyed`](Function::call_keyed) is not computed again, and a
     /// [`map`](Function::map) can go on where it stopped.
     pub fn keep_results(mut self, d: Duration) -> Self {
         self.settings.keep_results = d;
@@ -100,7 +101,7 @@ impl<'scope, A: Wire, R: Wire> FunctionBuilder<'scope, A, R> {
         let spec = settings.spec("function", "f_", &name)?;
         let results: Arc<dyn EngineResults> = Arc::from(core.engine()?.results(&ResultsSpec {
             name: spec.name,
-            keep: settings.keep_results,
+            keep: settings.keep_results.min(LONGEST_PAUSE),
             replicas: settings.replicas,
         })?);
         let store = Arc::clone(&results);
@@ -258,11 +259,12 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
     ///
     /// # Errors
     /// Returns `InvalidInput` if the name is empty or too long, `NotConnected` after the end of
-    /// the fleet, and errors of the server.
+    /// the fleet, and errors of the server. If `items` panics, the last result is an error with the
+    /// text of the panic.
     ///
     /// # Cancellation
-    /// This is a cancellation point. Dropping the iterator stops sending. What was sent is
-    /// computed.
+    /// This is a cancellation point. Dropping the iterator stops sending, and cancels the waits of
+    /// `items`. What was sent is computed.
     ///
     /// # Examples
     /// ```
@@ -291,7 +293,11 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
         let run = Name::mapped(run)?;
         let shared = self.queue.shared();
         shared.engine()?;
-        let items = items.into_iter().map(|item| codec::encode("the argument", &item));
+        let items = items.into_iter().map(|item| {
+            panics::caught(|| codec::encode("the argument", &item)).unwrap_or_else(|text| {
+                Err(invalid(format!("writing the argument panicked: {text}")))
+            })
+        });
         map::begin(shared, &self.results, run, Box::new(items), &self.tasks).map(Results::new)
     }
 }

@@ -13,6 +13,7 @@ use crate::errors::{LeaseLost, invalid};
 use crate::held::Held;
 use crate::id::JobId;
 use crate::queue::Shared;
+use crate::settings::LONGEST_PAUSE;
 
 /// A job that was handed out, and the lease on it. It dereferences to the job itself.
 ///
@@ -127,7 +128,8 @@ impl<T> Job<T> {
         self.guard.settle(|lease| lease.done())
     }
 
-    /// Returns the job to the queue, to be handed out again after a pause of at least `d`.
+    /// Returns the job to the queue, to be handed out again after a pause of at least `d`, or of
+    /// 100 years if that is shorter.
     ///
     /// # Errors
     /// Returns the errors of [`done`](Job::done). Returns `InvalidInput` if the queue has a
@@ -141,7 +143,7 @@ impl<T> Job<T> {
     }
 
     /// Moves the job to the [dead](crate::Queue::dead), with the reason. A reason is cut after
-    /// 4 KiB.
+    /// 4 KiB, and earlier if the server has no room for it beside a very large job.
     ///
     /// # Errors
     /// Returns the errors of [`done`](Job::done). The job may be among the dead all the same, and
@@ -196,7 +198,7 @@ impl Guard {
                 settings.lease, self.queue.name,
             )));
         }
-        self.settle(|lease| lease.retry(d))
+        self.settle(|lease| lease.retry(d.min(LONGEST_PAUSE)))
     }
 
     pub(crate) fn bury(self, why: &str) -> io::Result<()> {

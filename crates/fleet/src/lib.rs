@@ -121,6 +121,7 @@ mod job;
 mod keeper;
 mod map;
 mod outcome;
+mod panics;
 mod pull;
 mod queue;
 mod results;

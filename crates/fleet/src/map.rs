@@ -25,6 +25,7 @@ use crate::engine::{BoxSource, EngineResults, Seen, Sending, Watch};
 use crate::errors::{CallError, disconnected};
 use crate::function::AGAIN;
 use crate::outcome::Name;
+use crate::panics;
 use crate::queue::Shared;
 
 /// How many items are sent ahead of what was taken.
@@ -66,7 +67,8 @@ struct State {
     is_complete: bool,
     failed: Option<CallError>,
     is_dropped: bool,
-    watcher: Option<CancelHandle>,
+    /// What is cancelled when the map is dropped.
+    parts: Vec<CancelHandle>,
 }
 
 pub(crate) enum Ready {
@@ -191,22 +193,27 @@ impl Course {
         }
     }
 
-    /// Sees results until the map is dropped.
-    fn watch(&self, watch: &dyn Watch) {
-        let error = ecru::cancel_scope(|handle| {
-            let is_dropped = {
-                let mut state = self.state();
-                state.watcher = Some(handle);
-                state.is_dropped
-            };
-            if is_dropped {
+    /// Calls `f`, which is cancelled when the map is dropped. Returns `None` if it has been.
+    fn until_dropped<T>(&self, f: impl FnOnce() -> T) -> Option<T> {
+        ecru::cancel_scope(|handle| {
+            let mut state = self.state();
+            if state.is_dropped {
                 return None;
             }
+            state.parts.push(handle);
+            drop(state);
+            Some(f())
+        })
+    }
+
+    /// Sees results until the map is dropped.
+    fn watch(&self, watch: &dyn Watch) {
+        let error = self.until_dropped(|| {
             loop {
                 match watch.next() {
                     Ok(Seen::UpToDate) => self.change(|state| state.is_up_to_date = true),
                     Ok(Seen::Result { index, value }) => self.see(&index, value),
-                    Err(error) => return Some(error),
+                    Err(error) => return error,
                 }
             }
         });
@@ -235,7 +242,9 @@ impl Course {
         let is_ready = |state: &mut State| {
             (state.is_up_to_date || state.is_dropped || state.failed.is_some()).then_some(())
         };
-        let fed = self.until(is_ready).map_err(io::Error::from).and_then(|()| {
+        // The iterator is the program's code. It may wait for an item that no one wants any more.
+        let feeding = || {
+            self.until(is_ready)?;
             for (index, item) in (0..).zip(items) {
                 if !self.feed_one(index, item, &settle)? {
                     return Ok(());
@@ -243,6 +252,10 @@ impl Course {
             }
             self.change(|state| state.is_complete = true);
             Ok(())
+        };
+        let Some(fed) = self.until_dropped(|| panics::caught(feeding)) else { return };
+        let fed = fed.unwrap_or_else(|text| {
+            Err(io::Error::other(format!("the iterator of the items panicked: {text}")))
         });
         if let Err(error) = fed {
             self.fail_with(error);
@@ -360,13 +373,11 @@ pub(crate) struct Taker(Arc<Course>);
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        let watcher = self.0.change(|state| {
+        let parts = self.0.change(|state| {
             state.is_dropped = true;
-            state.watcher.take()
+            std::mem::take(&mut state.parts)
         });
-        if let Some(watcher) = watcher {
-            watcher.cancel();
-        }
+        parts.iter().for_each(CancelHandle::cancel);
     }
 }
 

@@ -15,6 +15,10 @@ use crate::job::{self, Job};
 use crate::keeper;
 use crate::queue::Shared;
 
+/// How long the end of a pull waits for jobs that are on their way. A server that does not answer
+/// must not keep a program from ending.
+const LATE: Duration = Duration::from_secs(2);
+
 /// The program's side of a pull.
 pub(crate) struct Begun<T> {
     pub(crate) jobs: Receiver<Job<T>>,
@@ -117,6 +121,7 @@ impl<T: Wire> Pull<T> {
             // In this order, so that jobs in the channel are known not to have failed.
             drop(holding);
             drop(give);
+            give_back_late(jobs);
             // Cancellations are heard until the last job is settled.
             loop {
                 let changed = held.changed();
@@ -126,6 +131,16 @@ impl<T: Wire> Pull<T> {
             }
         });
     }
+}
+
+/// Gives back what was handed out before the stop and arrives now. Otherwise those jobs would wait
+/// until their leases end.
+fn give_back_late(jobs: &dyn engine::Pull) {
+    ecru::shield_for(LATE, || {
+        while let Ok(Some(late)) = jobs.next() {
+            late.lease.give_back(Duration::ZERO);
+        }
+    });
 }
 
 /// Stops taking jobs some time after the receivers are gone. Usually the next job notices that
@@ -149,6 +164,10 @@ impl<T: Wire> Taking<'_, T> {
     /// Hands out jobs until the receivers are gone, or the task is cancelled.
     fn work(&self, jobs: &dyn engine::Pull) -> io::Result<()> {
         while let Some(delivery) = jobs.next()? {
+            if self.give.is_closed() {
+                delivery.lease.give_back(Duration::ZERO);
+                return Ok(());
+            }
             let most = self.queue.settings.attempts;
             let attempt = delivery.attempt;
             if attempt > most {
@@ -164,7 +183,10 @@ impl<T: Wire> Taking<'_, T> {
                 Ok(value) => {
                     let held = self.holding.hold(delivery);
                     let job = Job::new(value, held, Arc::clone(self.queue));
-                    if self.give.try_send(job).is_err() {
+                    if let Err(refused) = self.give.try_send(job) {
+                        // It is given back as a job that was never begun.
+                        self.holding.finish();
+                        drop(refused);
                         return Ok(());
                     }
                 }

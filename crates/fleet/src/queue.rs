@@ -18,7 +18,7 @@ use crate::id::JobId;
 use crate::job::Job;
 use crate::pull;
 use crate::send::{Pending, Sent};
-use crate::settings::{Settings, setters};
+use crate::settings::{LONGEST_PAUSE, Settings, setters};
 
 /// What all handles of a queue share.
 pub(crate) struct Shared {
@@ -345,7 +345,7 @@ impl<T: Wire> Queue<T> {
     }
 
     /// Pauses the queue: no jobs are handed out in the whole fleet for this time. Running jobs go
-    /// on. A pause of zero ends an earlier one.
+    /// on. A pause of zero ends an earlier one, and the longest pause is 100 years.
     ///
     /// # Errors
     /// Returns `NotConnected` after the end of the fleet, and errors of the server.
@@ -353,7 +353,7 @@ impl<T: Wire> Queue<T> {
     /// # Cancellation
     /// This is a cancellation point. The pause may have begun all the same.
     pub fn pause(&self, d: Duration) -> io::Result<()> {
-        self.shared.engine()?.pause(d)
+        self.shared.engine()?.pause(d.min(LONGEST_PAUSE))
     }
 }
 

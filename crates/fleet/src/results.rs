@@ -31,7 +31,8 @@ impl<R: Wire> Results<'_, R> {
     }
 
     /// Returns a channel of the results with the indices of their items, each as soon as it is
-    /// there. It is disconnected after the last one, and at the end of the fleet.
+    /// there. It is disconnected after the last one, and at the end of the fleet. If the map cannot
+    /// go on, the last result is that error, with the index [`usize::MAX`].
     ///
     /// # Examples
     /// ```

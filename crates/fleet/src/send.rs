@@ -82,11 +82,11 @@ impl<T: Wire> Pending<T> {
 impl<T> Pending<T> {
     fn take(&self) -> T {
         let job = self.job.lock().unwrap_or_else(PoisonError::into_inner).take();
-        job.expect("the outcome is taken once")
+        job.expect("the wait for the outcome has failed")
     }
 
-    fn result(&self, sending: Sending) -> Result<Sent, SendError<T>> {
-        let (job, id) = (self.take(), self.id.clone());
+    fn result(&self, job: T, sending: Sending) -> Result<Sent, SendError<T>> {
+        let id = self.id.clone();
         match sending {
             Sending::New => Ok(Sent::New(id)),
             Sending::Already => Ok(Sent::Already),
@@ -102,18 +102,24 @@ impl<T> Source for Pending<T> {
     type Item = Result<Sent, SendError<T>>;
 
     fn try_take(&self) -> Option<Self::Item> {
-        match &self.outcome {
-            Outcome::Begun(source) => source.try_take().map(|sending| self.result(sending)),
-            Outcome::Refused(refused) => {
-                let refused = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-                refused.map(|why| match why {
-                    Refused::Because(sending) => self.result(sending),
-                    Refused::Cancelled => {
-                        Err(SendError::Cancelled { job: self.take(), id: self.id.clone() })
-                    }
-                })
-            }
+        let mut job = self.job.lock().unwrap_or_else(PoisonError::into_inner);
+        if job.is_none() {
+            // It was the only item.
+            return None;
         }
+        let why = match &self.outcome {
+            Outcome::Begun(source) => Refused::Because(source.try_take()?),
+            Outcome::Refused(refused) => {
+                refused.lock().unwrap_or_else(PoisonError::into_inner).take()?
+            }
+        };
+        let value = job.take()?;
+        // A job that was stored is dropped below, by code of the program.
+        drop(job);
+        Some(match why {
+            Refused::Because(sending) => self.result(value, sending),
+            Refused::Cancelled => Err(SendError::Cancelled { job: value, id: self.id.clone() }),
+        })
     }
 
     fn waiters<'a>(&'a self, each: &mut dyn FnMut(&'a WaitList)) {

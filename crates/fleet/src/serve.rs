@@ -2,15 +2,16 @@
 
 use std::error::Error;
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
 
 use ecru::channel::RecvError;
 
 use crate::codec::{self, Wire};
-use crate::errors::{JobError, LeaseLost};
+use crate::errors::JobError;
 use crate::function::Function;
 use crate::job::{Guard, Job};
 use crate::outcome::{Name, Outcome};
+use crate::panics;
 use crate::pull::{self, Begun};
 use crate::run::Run;
 
@@ -70,48 +71,66 @@ impl<A: Wire, R: Wire> Function<'_, A, R> {
         }
         let fence = (held.sequence, held.attempt);
         let run = Run { id: held.id.clone(), attempt: held.attempt, fence };
-        let body = AssertUnwindSafe(|| (self.body)(arg, &run));
-        let result = match guard.run(|| panic::catch_unwind(body)) {
-            Ok(Ok(result)) => result,
-            Ok(Err(payload)) => Err(JobError::Retry(panic_text(&*payload).into())),
-            Err(LeaseLost::Expired | LeaseLost::Cancelled | LeaseLost::Disconnected) => {
-                return Ok(());
-            }
+        let body = || (self.body)(arg, &run).and_then(encode).map_err(Failure::from);
+        let Ok(result) = guard.run(|| panics::caught(body)) else {
+            // The lease is lost.
+            return Ok(());
         };
-        match result.and_then(encode) {
-            Ok(stored) => {
-                self.results.put(&name.run, &name.index, stored)?;
-                guard.settle(|lease| lease.done())
+        let result = result.unwrap_or_else(|text| {
+            Err(Failure { text: format!("the function panicked: {text}"), then: Then::Retry(None) })
+        });
+        let failure = match result.map(|stored| self.results.put(&name.run, &name.index, stored)) {
+            Ok(Ok(_)) => return guard.settle(|lease| lease.done()),
+            // The server will not store it the next time either.
+            Ok(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
+                Failure { text: format!("the result is refused: {error}"), then: Then::Bury }
             }
-            Err(error) => self.failed(guard, error),
-        }
+            Ok(Err(error)) => return Err(error),
+            Err(failure) => failure,
+        };
+        self.failed(guard, &failure)
     }
 
-    fn failed(&self, guard: Guard, error: JobError) -> io::Result<()> {
+    fn failed(&self, guard: Guard, failure: &Failure) -> io::Result<()> {
         let settings = &self.queue.shared().settings;
         let attempt = guard.held.attempt;
-        let (pause, error) = match error {
-            JobError::Fatal(error) => return guard.bury(&text(&*error)),
-            JobError::Retry(error) => (settings.pause(attempt), error),
-            JobError::RetryAfter(pause, error) => (pause, error),
-        };
+        let Then::Retry(pause) = failure.then else { return guard.bury(&failure.text) };
         if attempt >= settings.attempts {
-            return guard.bury(&text(&*error));
+            return guard.bury(&failure.text);
         }
+        let pause = pause.unwrap_or_else(|| settings.pause(attempt));
         // A longer pause would let a queue with a limit stall.
         let most = settings.limit.map_or(pause, |_| settings.lease);
         guard.retry_after(pause.min(most))
     }
 }
 
-fn encode<R: Wire>(result: R) -> Result<bytes::Bytes, JobError> {
-    codec::encode("the result", &Outcome::Ok(result)).map_err(|error| JobError::Fatal(error.into()))
+/// A run that has failed.
+struct Failure {
+    text: String,
+    then: Then,
 }
 
-fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("the function panicked: {}", text.unwrap_or("with something that is no text"))
+/// What happens to a call after a failure.
+enum Then {
+    /// It is tried again after this pause, or that of the settings.
+    Retry(Option<Duration>),
+    Bury,
+}
+
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Failure {
+        let (error, then) = match error {
+            JobError::Fatal(error) => (error, Then::Bury),
+            JobError::Retry(error) => (error, Then::Retry(None)),
+            JobError::RetryAfter(pause, error) => (error, Then::Retry(Some(pause))),
+        };
+        Failure { text: text(&*error), then }
+    }
+}
+
+fn encode<R: Wire>(result: R) -> Result<bytes::Bytes, JobError> {
+    codec::encode("the result", &Outcome::Ok(result)).map_err(|error| JobError::Fatal(error.into()))
 }
 
 /// Returns an error with its causes.

@@ -14,6 +14,12 @@ const MAX_NAME: usize = engine::MAX_NAME - 2;
 /// The shortest and the longest lease.
 const LEASES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_hours(24));
 
+/// The shortest time that results are kept. Their callers must have read them by then.
+const SHORTEST_KEEP: Duration = Duration::from_secs(1);
+
+/// The longest pause: a hundred years. Servers and clocks cannot count much longer ones.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_hours(100 * 365 * 24);
+
 /// What a program has set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -57,7 +63,7 @@ impl Settings {
             }
             _ => Duration::ZERO,
         };
-        delay.pause_after(attempt, last, Jitter::Equal)
+        delay.pause_after(attempt, last, Jitter::Equal).min(LONGEST_PAUSE)
     }
 
     fn longest_pause(&self) -> Duration {
@@ -91,8 +97,12 @@ impl Settings {
                 return refuse(format!("{setting} is 0, and must be at least 1"));
             }
         }
-        if self.keep_results.is_zero() {
-            return refuse("keep_results is zero, so no caller would see a result".into());
+        if self.keep_results < SHORTEST_KEEP {
+            return refuse(format!(
+                "keep_results is {:?}, and must be at least {SHORTEST_KEEP:?}, because callers \
+                 would miss results that are kept for less",
+                self.keep_results
+            ));
         }
         let pause = self.longest_pause();
         if self.limit.is_some() && pause > self.lease {

@@ -133,7 +133,8 @@ impl Jobs {
         })
     }
 
-    /// Renews a lease. Returns whether it was in force.
+    /// Renews a lease. Returns `false` if it has ended. The lease of a job that was cancelled has
+    /// not: its holder hears of the cancellation, and must not take it for the end of the lease.
     pub(super) fn renew(
         &mut self,
         number: u64,
@@ -145,7 +146,7 @@ impl Jobs {
         if is_held {
             self.place(number, Place::Held(until));
         }
-        is_held
+        is_held || !self.by_number.contains_key(&number)
     }
 
     /// Returns a job to the queue after a pause. Returns whether its lease was in force.

@@ -54,6 +54,7 @@ impl Engine for Local {
         if self.ended.load(Ordering::Acquire) {
             return Err(disconnected());
         }
+        ecru::checkpoint()?;
         let mut state = locked(&self.state);
         let queue = state
             .queues

@@ -77,6 +77,13 @@ impl Queue {
     fn check(&self) -> io::Result<()> {
         if self.has_ended() { Err(disconnected()) } else { Ok(()) }
     }
+
+    /// Does what each call to a server does: it fails if the caller is cancelled, and other tasks
+    /// may run before it.
+    fn call(&self) -> io::Result<()> {
+        self.check()?;
+        Ok(ecru::checkpoint()?)
+    }
 }
 
 impl EngineQueue for Arc<Queue> {
@@ -91,12 +98,12 @@ impl EngineQueue for Arc<Queue> {
     }
 
     fn pull(&self, window: usize) -> io::Result<Box<dyn Pull>> {
-        self.check()?;
+        self.call()?;
         Ok(Box::new(LocalPull::new(self, window)))
     }
 
     fn announcements(&self) -> io::Result<Box<dyn Announcements>> {
-        self.check()?;
+        self.call()?;
         let (tell, told) = channel::unbounded();
         let mut listeners = locked(&self.listeners);
         listeners.retain(|listener| !listener.is_closed());
@@ -105,7 +112,7 @@ impl EngineQueue for Arc<Queue> {
     }
 
     fn cancel(&self, id: &str) -> io::Result<bool> {
-        self.check()?;
+        self.call()?;
         let Some(number) = self.change(|jobs| jobs.cancel(id)) else { return Ok(false) };
         let listeners = locked(&self.listeners).clone();
         for listener in listeners {
@@ -115,14 +122,14 @@ impl EngineQueue for Arc<Queue> {
     }
 
     fn pause(&self, d: Duration) -> io::Result<()> {
-        self.check()?;
+        self.call()?;
         let until = if d.is_zero() { None } else { ecru::time::now().checked_add(d) };
         self.change(|jobs| jobs.pause(until));
         Ok(())
     }
 
     fn counts(&self) -> io::Result<Counts> {
-        self.check()?;
+        self.call()?;
         let counts = locked(&self.jobs).counts();
         let (dead, last_dead) = locked(&self.dead).counts();
         Ok(Counts { dead, last_dead, ..counts })
@@ -135,12 +142,12 @@ impl EngineQueue for Arc<Queue> {
     }
 
     fn dead(&self, from: u64) -> io::Result<Option<(u64, Dead)>> {
-        self.check()?;
+        self.call()?;
         Ok(locked(&self.dead).first_from(from))
     }
 
     fn discard(&self, dead: u64) -> io::Result<bool> {
-        self.check()?;
+        self.call()?;
         Ok(locked(&self.dead).remove(dead))
     }
 }
