@@ -18,6 +18,7 @@
 //! | operate a queue | [`Queue::cancel`], [`Queue::pause`], [`Queue::stats`] |
 //! | call functions that run anywhere | [`Fleet::function`], [`Function::serve`], [`Function::call`], [`Function::call_keyed`] |
 //! | map a function over many items | [`Function::map`] |
+//! | look after the servers | the program `fleet`: [below](#operating-the-servers) |
 //!
 //! # Examples
 //! A queue and a worker. With `Fleet::connect(s, "nats://127.0.0.1:4222")?` instead of
@@ -101,6 +102,46 @@
 //! So is a job whose process has died, when its lease has ended. After its last
 //! [attempt](QueueBuilder::attempts) a job goes to the [dead](Queue::dead), with the reason. There
 //! it stays until it is [revived](Dead::revive) or [discarded](Dead::discard).
+//!
+//! # Programs in other languages
+//! On the servers, a queue consists of ordinary streams and messages, so any client of NATS can send
+//! jobs and read them. The names stay as they are in all releases that read this version of jobs.
+//! For a queue `mill`:
+//!
+//! | what | where |
+//! |---|---|
+//! | the jobs | the stream `fleet-jobs-q_mill`, one message for each job that is queued or running |
+//! | a job | a message to `fleet.jobs.q_mill.ID` |
+//! | what hands out the jobs | the durable pull consumer `workers` of that stream |
+//! | the dead | the stream `fleet-dead-q_mill`, messages to `fleet.dead.q_mill.ID.NUMBER`, where the job had that number in its stream |
+//! | an announcement that a job was cancelled | `fleet.cancel.q_mill`, the payload `ID` or `ID NUMBER`, which is not stored. Each process that takes jobs listens to it |
+//!
+//! `ID` is the key of the job. Each byte of it other than the letters and digits of ASCII, `_` and
+//! `-` is written as `=` and two hexadecimal digits in capitals, so `user 7` is `user=207`. A job
+//! without a key has a random id. The payload is JSON, `{"v":1,"data":..}`, with the job as `serde`
+//! writes it. This sends one with the tool of NATS:
+//!
+//! ```sh
+//! nats publish --jetstream fleet.jobs.q_mill.user=207 '{"v":1,"data":"a sack of rye"}'
+//! ```
+//!
+//! The acknowledgement of the stream tells that the job is stored. The error 10077 ("maximum messages
+//! per subject exceeded") tells that there is a job with this id. A job with a random id has it in
+//! the header `Nats-Msg-Id`, too, so it can be published again if there is no answer: then the
+//! acknowledgement says that it is a duplicate. A job with a key must not have this header, because a
+//! key is free again as soon as its job is done.
+//!
+//! A dead job has the payload of the job, its number of attempts in the header `Fleet-Attempts`, and
+//! the reason as a string of JSON in `Fleet-Reason`.
+//!
+//! Workers in other languages must do what [`Job::run`] does: renew the lease by `+WPI`, and count
+//! attempts. That, and the calls and results of functions, may change with each release.
+//!
+//! # Operating the servers
+//! The package has a program, `fleet`, for the operators of servers. `fleet doctor URL` checks
+//! versions, replicas, disks, clocks, permissions and limits, and says what to do. `fleet top URL`
+//! shows what is queued, running and dead, and how many processes work. `cargo install ecru-fleet`
+//! installs it.
 //!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each

@@ -9,7 +9,7 @@ use ecru::channel::{self, Receiver};
 use crate::daemons::Daemons;
 use crate::error::{Error, ErrorKind};
 use crate::jetstream::JetStream;
-use crate::link::{Phase, Shared};
+use crate::link::{Phase, Shared, unique};
 use crate::message::{Message, Text, check_name, check_pattern, check_subject};
 use crate::options::Options;
 use crate::request::Request;
@@ -177,6 +177,41 @@ impl Client {
         check(message)?;
         let queued = self.shared.request(message, None, true)?;
         Ok(Request::new(&self.shared, message.subject.clone(), queued))
+    }
+
+    /// Sends a request that several services answer. Their answers arrive in the subscription, which
+    /// does not end by itself: the caller decides how many or how long to wait for. If nothing
+    /// subscribes to the subject, a message with the status 503 arrives.
+    ///
+    /// # Errors
+    /// Returns the errors of [`publish`](Client::publish). In each case nothing was sent.
+    ///
+    /// # Cancellation
+    /// Behaves like [`publish`](Client::publish).
+    ///
+    /// # Examples
+    /// ```no_run
+    /// use std::time::Duration;
+    ///
+    /// # fn f(client: &ecru_nats::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let answers = client.request_many("mills.report", "")?;
+    /// while let Ok(answer) = answers.recv_timeout(Duration::from_secs(1)) {
+    ///     println!("{} bytes", answer.payload().len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn request_many(
+        &self,
+        subject: &str,
+        payload: impl Into<Bytes>,
+    ) -> Result<Subscription, Error> {
+        let inbox = format!("_INBOX.{}", unique());
+        let message = Message::new(subject, payload).with_reply(&inbox);
+        check(&message)?;
+        let answers = self.subscribe(&inbox)?;
+        self.publish_message(&message)?;
+        Ok(answers)
     }
 
     /// Returns JetStream of the connection's account.

@@ -2,9 +2,13 @@
 //! engine, and those that need a server.
 
 mod broker;
+#[path = "../../../nats/tests/behaviour/cluster.rs"]
+mod cluster;
+mod clusters;
 #[path = "../../../nats/tests/behaviour/server.rs"]
 mod server;
 mod servers;
+mod tool;
 
 #[path = "../behaviour/dead.rs"]
 mod dead;

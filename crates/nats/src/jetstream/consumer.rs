@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::pull::{self, Deliveries};
-use super::{JetStream, Success, nanoseconds};
+use super::{ClusterInfo, JetStream, Success, nanoseconds};
 use crate::error::{Error, ErrorKind};
 use crate::message::{check_name, check_pattern, check_subject};
 
@@ -128,6 +128,12 @@ pub struct ConsumerInfo {
     /// Whether the consumer is paused: see [`Consumer::pause`].
     #[serde(default)]
     pub paused: bool,
+    /// How long the pause lasts from now on.
+    #[serde(with = "nanoseconds", default)]
+    pub pause_remaining: Option<Duration>,
+    /// On which servers the consumer is, unless the server is the only one.
+    #[serde(default)]
+    pub cluster: Option<ClusterInfo>,
     /// When the server wrote this, by its own clock, in the form of RFC 3339.
     #[serde(rename = "ts", default)]
     pub time: String,

@@ -5,13 +5,16 @@
 //! | store a message | [`JetStream::publish`], [`JetStream::begin_publish`] |
 //! | manage streams and their messages | [`StreamConfig`], [`JetStream::create_stream`], [`JetStream::message`] |
 //! | receive and settle messages | [`ConsumerConfig`], [`Consumer::messages`], [`Delivery`] |
+//! | see what there is | [`JetStream::streams`], [`JetStream::account_info`] |
 //! | keep values by key | [`JetStream::create_bucket`], [`Bucket`] |
 //!
 //! # What is left out
 //! Push and ordered consumers, batches that end by themselves (`fetch`), mirrors and sources, subject
 //! transforms, consumer groups, watching a bucket, and the object store.
 
+mod account;
 mod bucket;
+mod cluster;
 mod consumer;
 mod delivery;
 mod publish;
@@ -24,13 +27,15 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use account::{AccountInfo, AccountLimits, AccountUsage};
 pub use bucket::{Bucket, BucketConfig, Entry};
+pub use cluster::{ClusterInfo, ReplicaInfo};
 pub use consumer::{AckPolicy, Consumer, ConsumerConfig, ConsumerInfo, DeliverPolicy};
 pub use delivery::{Ack, Delivery};
 pub use publish::{Published, Publishing};
 pub use pull::Deliveries;
 pub use stream::{
-    Discard, Retention, Storage, StoredMessage, StreamConfig, StreamInfo, StreamState,
+    Discard, Retention, Storage, StoredMessage, StreamConfig, StreamInfo, StreamState, Streams,
 };
 
 use crate::client::Client;

@@ -8,7 +8,7 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{JetStream, Success, limit, nanoseconds};
+use super::{ClusterInfo, JetStream, Success, limit, nanoseconds};
 use crate::error::{Error, ErrorKind};
 use crate::headers::Headers;
 use crate::message::{check_name, check_pattern};
@@ -180,6 +180,19 @@ pub struct StreamInfo {
     /// The state.
     #[serde(default)]
     pub state: StreamState,
+    /// On which servers it is, unless the server is the only one.
+    #[serde(default)]
+    pub cluster: Option<ClusterInfo>,
+}
+
+/// The streams of an account: see [`JetStream::streams`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Streams {
+    /// The streams that answered, by name.
+    pub found: Vec<StreamInfo>,
+    /// The names of those that did not, for instance because they have no leader.
+    pub silent: Vec<String>,
 }
 
 /// A message as it is stored in a stream.
@@ -214,6 +227,17 @@ struct StoredBody {
     data: String,
     #[serde(default)]
     time: String,
+}
+
+/// A part of the list of streams.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(default)]
+    total: usize,
+    #[serde(default)]
+    limit: usize,
+    streams: Option<Vec<StreamInfo>>,
+    missing: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -267,6 +291,48 @@ impl JetStream {
     pub fn stream_info(&self, stream: &str) -> Result<StreamInfo, Error> {
         check_name("stream", stream)?;
         self.ask(&format!("STREAM.INFO.{stream}"), &json!({}), &format!("the stream {stream}"))
+    }
+
+    /// Returns the streams of the account: all of them, or those that store messages with a
+    /// subject, which may have wildcards.
+    ///
+    /// # Errors
+    /// Returns [`JetStream`](ErrorKind::JetStream), and the errors of a
+    /// [request](crate::Request::get).
+    ///
+    /// # Cancellation
+    /// This is a cancellation point.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # fn f(jetstream: &ecru_nats::jetstream::JetStream) -> Result<(), ecru_nats::Error> {
+    /// for stream in jetstream.streams(Some("jobs.>"))?.found {
+    ///     println!("{}: {} messages", stream.config.name, stream.state.messages);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn streams(&self, subject: Option<&str>) -> Result<Streams, Error> {
+        if let Some(subject) = subject {
+            check_pattern(subject)?;
+        }
+        let (mut streams, mut offset) = (Streams::default(), 0);
+        loop {
+            let mut body = json!({ "offset": offset });
+            if let Some(subject) = subject {
+                body["subject"] = json!(subject);
+            }
+            let page: Page = self.ask("STREAM.LIST", &body, "the list of streams")?;
+            streams.found.extend(page.streams.unwrap_or_default());
+            streams.silent.extend(page.missing.unwrap_or_default());
+            offset += page.limit;
+            if page.limit == 0 || offset >= page.total {
+                // Pages that were written at different times can have a stream twice.
+                streams.found.sort_by(|one, other| one.config.name.cmp(&other.config.name));
+                streams.found.dedup_by(|one, other| one.config.name == other.config.name);
+                return Ok(streams);
+            }
+        }
     }
 
     /// Deletes a stream with its messages and consumers.

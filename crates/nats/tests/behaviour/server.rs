@@ -30,7 +30,7 @@ impl Server {
         let folder =
             std::env::temp_dir().join(format!("ecru-nats-{}-{number}", std::process::id()));
         fs::create_dir(&folder).unwrap();
-        let (child, port) = launch(&program, &folder, config, -1);
+        let (child, port) = launch(&program, &folder, config, "127.0.0.1:-1");
         Some(Server { child, folder, config: config.to_owned(), port })
     }
 
@@ -52,7 +52,7 @@ impl Server {
     /// Starts a killed server again, on the same port and with the same data.
     pub(crate) fn restart(&mut self) {
         let program = program().unwrap();
-        (self.child, _) = launch(&program, &self.folder, &self.config, self.port.into());
+        (self.child, _) = launch(&program, &self.folder, &self.config, &self.address());
     }
 
     /// Returns the folder with the server's data.
@@ -77,8 +77,8 @@ impl Drop for Server {
 }
 
 /// Starts the program, and returns when it listens. A port of -1 is a free one.
-fn launch(program: &Path, folder: &Path, config: &str, port: i32) -> (Child, u16) {
-    let text = format!("listen: \"127.0.0.1:{port}\"\n{config}\n");
+pub(crate) fn launch(program: &Path, folder: &Path, config: &str, listen: &str) -> (Child, u16) {
+    let text = format!("listen: \"{listen}\"\n{config}\n");
     let file = folder.join("server.conf");
     fs::write(&file, text).unwrap();
     // The kernel kills it if the test's thread ends without stopping it.
@@ -92,8 +92,9 @@ fn launch(program: &Path, folder: &Path, config: &str, port: i32) -> (Child, u16
         let mut line = String::new();
         let length = log.read_line(&mut line).unwrap();
         assert!(length > 0, "nats-server did not start:\n{said}");
-        if let Some((_, address)) = line.split_once("client connections on 127.0.0.1:") {
-            listens = Some(address.trim().parse().unwrap());
+        if let Some((_, address)) = line.split_once("client connections on 127.") {
+            let (_, port) = address.trim().rsplit_once(':').unwrap();
+            listens = Some(port.parse().unwrap());
         }
         let ready = line.contains("Server is ready");
         said.push_str(&line);
@@ -106,17 +107,22 @@ fn launch(program: &Path, folder: &Path, config: &str, port: i32) -> (Child, u16
     (child, listens.expect(&said))
 }
 
-/// Returns the path of the program, which `.ci/prepare` installs.
-fn program() -> Option<PathBuf> {
+/// Returns the path of the server.
+pub(crate) fn program() -> Option<PathBuf> {
+    tool("nats-server")
+}
+
+/// Returns the path of a program that `.ci/prepare` installs.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
     let own = std::env::current_exe().unwrap();
     let target = own.ancestors().find(|folder| folder.join("tools").is_dir());
     let tools = target.map(|target| target.join("tools/bin"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = tools.into_iter().chain(std::env::split_paths(&path));
-    let found = folders.find_map(|folder| Some(folder.join("nats-server")).filter(|p| p.is_file()));
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|p| p.is_file()));
     if found.is_none() {
         let required = |name| std::env::var(name).is_ok_and(|set| set == "true" || set == "1");
-        let advice = "nats-server is not installed; .ci/prepare installs it";
+        let advice = format!("{name} is not installed; .ci/prepare installs it");
         assert!(!required("CI") && !required("ECRU_REQUIRE_SERVERS"), "{advice}");
         println!("SKIPPED: {advice}");
     }

@@ -1,0 +1,88 @@
+//! The limits of the servers and of the account.
+
+use ecru_nats::Client;
+use ecru_nats::jetstream::{AccountInfo, AccountUsage};
+
+use super::report::{Report, Verdict};
+use crate::text::bytes;
+
+/// The largest job that a fleet accepts.
+const LARGEST: u64 = 1 << 20;
+
+/// What a message has beside a job.
+const BESIDE: u64 = 1024;
+
+/// Servers that accept less than this are worth a warning.
+const SMALL: u64 = 64 << 10;
+
+const CHECK: &str = "limits";
+
+pub(super) fn check(client: &Client, account: Option<&AccountInfo>, report: &mut Report) {
+    let most = client.server_info().max_payload as u64;
+    let job = most.saturating_sub(BESIDE).min(LARGEST);
+    let found = format!("messages of {}, so jobs of {job} bytes", bytes(most));
+    let (verdict, advice) = match most {
+        0..SMALL => (Verdict::Warning, "raise max_payload in nats.conf"),
+        _ => (Verdict::Ok, ""),
+    };
+    report.add(CHECK, verdict, found, advice);
+    let Some(account) = account else { return };
+    if account.tiers.is_empty() {
+        usage("", &account.total, report);
+    }
+    for (name, tier) in &account.tiers {
+        usage(&format!("{name}: "), tier, report);
+    }
+}
+
+/// Compares what is used with the limits.
+fn usage(tier: &str, used: &AccountUsage, report: &mut Report) {
+    let limits = &used.limits;
+    let (verdict, of) = full(used.storage, limits.max_storage);
+    let found = format!("{tier}{} in files{}", bytes(used.storage), of.as_deref().unwrap_or(""));
+    report.add(CHECK, verdict, found, advice(verdict, "raise the account's max_file in nats.conf"));
+    if let Some(most) = limits.max_streams {
+        let (verdict, _) = full(used.streams, Some(most));
+        let found = format!("{tier}{} of {most} streams", used.streams);
+        let to_do = "raise the account's max_streams: a queue needs two, a function three";
+        report.add(CHECK, verdict, found, advice(verdict, to_do));
+    }
+    if limits.max_bytes_required {
+        let found =
+            format!("{tier}each stream must have a limit of bytes, and a fleet's have none");
+        report.fail(CHECK, found, "remove max_bytes_required from the account in nats.conf");
+    }
+}
+
+/// Returns how serious it is that so much is used, and the limit in words.
+fn full(used: u64, most: Option<u64>) -> (Verdict, Option<String>) {
+    let Some(most) = most else { return (Verdict::Ok, None) };
+    let verdict = if used >= most {
+        Verdict::Failed
+    } else if used as f64 >= 0.8 * most as f64 {
+        Verdict::Warning
+    } else {
+        Verdict::Ok
+    };
+    (verdict, Some(format!(" of {}", bytes(most))))
+}
+
+fn advice(verdict: Verdict, advice: &str) -> &str {
+    if verdict == Verdict::Ok { "" } else { advice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_full_is_a_warning() {
+        let verdict = |used, most| full(used, most).0;
+        assert_eq!(verdict(100, None), Verdict::Ok);
+        assert_eq!(verdict(79, Some(100)), Verdict::Ok);
+        assert_eq!(verdict(80, Some(100)), Verdict::Warning);
+        assert_eq!(verdict(100, Some(100)), Verdict::Failed);
+        // No files are permitted at all.
+        assert_eq!(verdict(0, Some(0)), Verdict::Failed);
+    }
+}

@@ -1,0 +1,98 @@
+//! Numbers about queues, from their streams, their consumers and the connections of the account.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use ecru_nats::ErrorKind;
+use ecru_nats::jetstream::{ConsumerInfo, JetStream, Streams};
+
+use crate::asking::Asking;
+use crate::names::{self, ALL_CANCELLATIONS, ALL_DEAD, ALL_JOBS, Part, WORKERS, part};
+use crate::servers;
+
+/// JetStream's code if there is no such consumer.
+const NO_CONSUMER: u32 = 10_014;
+
+/// A queue or a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Row {
+    /// The queue, as the servers call it.
+    pub(super) queue: String,
+    pub(super) numbers: Option<Numbers>,
+    /// How many processes take its jobs, if the servers tell.
+    pub(super) workers: Option<usize>,
+}
+
+/// The numbers of a queue whose servers answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) queued: u64,
+    pub(super) running: u64,
+    pub(super) redelivered: u64,
+    pub(super) dead: u64,
+    /// How many requests for jobs wait.
+    pub(super) waiting: u64,
+    /// How long no job is handed out.
+    pub(super) paused: Option<Duration>,
+}
+
+/// Returns a row for each queue and function, by name.
+pub(super) fn rows(asking: &Asking) -> io::Result<Vec<Row>> {
+    let js = asking.client.jetstream();
+    let streams = js.streams(Some(ALL_JOBS))?;
+    let graves = js.streams(Some(ALL_DEAD))?;
+    let dead = dead(&graves);
+    let listening = servers::listeners(asking, ALL_CANCELLATIONS)?;
+    let workers = |queue: &str| {
+        let subject = names::cancellations(queue);
+        let listens = |subjects: &&Vec<String>| subjects.contains(&subject);
+        listening.as_ref().map(|connections| connections.iter().filter(listens).count())
+    };
+    let mut rows = Vec::new();
+    for stream in &streams.found {
+        let Some((Part::Jobs, queue)) = part(&stream.config.name) else { continue };
+        let Some(consumer) = consumer(&js, queue)? else {
+            let workers = workers(queue);
+            rows.push(Row { queue: queue.to_owned(), numbers: None, workers });
+            continue;
+        };
+        let numbers = Numbers {
+            // The consumer learns of a message some time after its sender.
+            queued: stream.state.messages.saturating_sub(consumer.num_ack_pending),
+            running: consumer.num_ack_pending,
+            redelivered: consumer.num_redelivered,
+            dead: dead.get(queue).copied().unwrap_or(0),
+            waiting: consumer.num_waiting,
+            paused: consumer.paused.then(|| consumer.pause_remaining.unwrap_or_default()),
+        };
+        rows.push(Row { queue: queue.to_owned(), numbers: Some(numbers), workers: workers(queue) });
+    }
+    for name in &streams.silent {
+        let Some((Part::Jobs, queue)) = part(name) else { continue };
+        rows.push(Row { queue: queue.to_owned(), numbers: None, workers: workers(queue) });
+    }
+    rows.sort_by(|one, other| one.queue.cmp(&other.queue));
+    Ok(rows)
+}
+
+fn dead(streams: &Streams) -> BTreeMap<&str, u64> {
+    let counts = streams.found.iter().filter_map(|stream| {
+        let (part, queue) = part(&stream.config.name)?;
+        (part == Part::Dead).then_some((queue, stream.state.messages))
+    });
+    counts.collect()
+}
+
+/// Returns what the consumer of a queue says, or `None` if it does not answer.
+fn consumer(js: &JetStream, queue: &str) -> io::Result<Option<ConsumerInfo>> {
+    match js.consumer(&names::jobs(queue), WORKERS).and_then(|consumer| consumer.info()) {
+        Ok(info) => Ok(Some(info)),
+        // The servers elect a leader, or the queue was deleted a moment ago.
+        Err(error) if error.code() == Some(NO_CONSUMER) => Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::TimedOut | ErrorKind::JetStream) => {
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

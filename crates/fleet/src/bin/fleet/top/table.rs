@@ -1,0 +1,111 @@
+//! The table, for people and for programs.
+
+use serde_json::{Value, json};
+
+use super::collect::Row;
+use crate::names::kind;
+use crate::text::{plain, time};
+
+const HEAD: [&str; 9] =
+    ["NAME", "KIND", "QUEUED", "RUNNING", "REDELIVERED", "DEAD", "WORKERS", "WAITING", "STATE"];
+
+/// The columns that are aligned to the left.
+const WORDS: [usize; 3] = [0, 1, 8];
+
+/// Returns the table, with a line for each queue.
+pub(super) fn text(rows: &[Row]) -> String {
+    if rows.is_empty() {
+        return "there are no queues and functions\n".into();
+    }
+    let mut lines = vec![HEAD.map(str::to_owned)];
+    lines.extend(rows.iter().map(line));
+    let width =
+        |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..HEAD.len()).map(width).collect();
+    let mut text = String::new();
+    for cells in &lines {
+        let mut line = String::new();
+        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            let padded = match WORDS.contains(&column) {
+                true => format!("{cell:<width$}  "),
+                false => format!("{cell:>width$}  "),
+            };
+            line.push_str(&padded);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn line(row: &Row) -> [String; 9] {
+    let (kind, name) = kind(&row.queue);
+    let workers = row.workers.map_or("?".into(), |count| count.to_string());
+    let (name, kind) = (plain(name), kind.to_owned());
+    let Some(numbers) = row.numbers else {
+        let unknown = || "?".to_owned();
+        let state = "does not answer".to_owned();
+        let (q, r, d, w) = (unknown(), unknown(), unknown(), unknown());
+        return [name, kind, q, r, unknown(), d, workers, w, state];
+    };
+    let state = match numbers.paused {
+        Some(left) => format!("paused, {} left", time(left)),
+        None if numbers.queued > 0 && row.workers == Some(0) => "has no workers".into(),
+        None => String::new(),
+    };
+    let [queued, running, redelivered, dead, waiting] =
+        [numbers.queued, numbers.running, numbers.redelivered, numbers.dead, numbers.waiting]
+            .map(|number| number.to_string());
+    [name, kind, queued, running, redelivered, dead, workers, waiting, state]
+}
+
+/// Returns one line of JSON.
+pub(super) fn json(rows: &[Row]) -> String {
+    let queues: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            let (kind, name) = kind(&row.queue);
+            let number = |field: fn(&super::collect::Numbers) -> u64| row.numbers.as_ref().map(field);
+            json!({
+                "name": name,
+                "kind": kind,
+                "answers": row.numbers.is_some(),
+                "queued": number(|numbers| numbers.queued),
+                "running": number(|numbers| numbers.running),
+                "redelivered": number(|numbers| numbers.redelivered),
+                "dead": number(|numbers| numbers.dead),
+                "waiting": number(|numbers| numbers.waiting),
+                "workers": row.workers,
+                "paused_seconds": row.numbers.and_then(|numbers| Some(numbers.paused?.as_secs_f64())),
+            })
+        })
+        .collect();
+    format!("{}\n", json!({ "queues": queues }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::collect::Numbers;
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let numbers =
+            Numbers { queued: 12, paused: Some(Duration::from_secs(61)), ..Numbers::default() };
+        let rows = [
+            Row { queue: "f_grind".into(), numbers: Some(numbers), workers: Some(2) },
+            Row { queue: "q_m".into(), numbers: None, workers: None },
+        ];
+        let text = text(&rows);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].starts_with("NAME   KIND      QUEUED  RUNNING"), "{text}");
+        assert!(lines[1].starts_with("grind  function      12        0"), "{text}");
+        assert!(lines[1].ends_with("paused, 1 min 1 s left"), "{text}");
+        assert!(lines[2].starts_with("m      queue          ?"), "{text}");
+        let json: Value = serde_json::from_str(&json(&rows)).unwrap();
+        assert_eq!(json["queues"][0]["paused_seconds"], 61.0);
+        assert_eq!(json["queues"][1]["queued"], Value::Null);
+    }
+}

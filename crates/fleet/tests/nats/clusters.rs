@@ -1,0 +1,126 @@
+//! Fleets on a cluster of three servers, of which one is killed.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+
+use ecru::channel;
+use ecru_fleet::{Fleet, SendError};
+use ecru_nats::Client;
+
+use crate::cluster::{Cluster, settled, until};
+
+/// A lease that is longer than it takes to ask a server, and not much longer: a job that was handed
+/// out by a server that was killed comes again after it.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// Sends a job once, whatever happens to the servers.
+fn send(queue: &ecru_fleet::Queue<u32>, job: u32) {
+    let mut sent = queue.send(job);
+    loop {
+        match sent {
+            Ok(_) => return,
+            // It is perhaps stored.
+            Err(SendError::Unknown { job, id }) => sent = queue.send_again(&id, job),
+            Err(SendError::Refused { job, .. }) => {
+                ecru::sleep(Duration::from_millis(50)).unwrap();
+                sent = queue.send(job);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// - given: a queue with three replicas, and a worker
+/// - when: the leader of the queue's stream is killed and starts again, twice
+/// - then: each job is worked on, those included that were sent without a leader, and nothing is
+///   left
+#[test]
+fn fleet_358_a_killed_leader_slow() {
+    let Some(mut cluster) = Cluster::start(3, "") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+            let open = || fleet.queue::<u32>("mill").replicas(3).lease(LEASE).attempts(1000).open();
+            let queue = until(open);
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            let (worked, done) = channel::unbounded();
+            let jobs = until(|| queue.jobs(8));
+            s.spawn_daemon(move || {
+                for job in &jobs {
+                    let number = *job;
+                    // Without an answer, the job comes again.
+                    if job.done().is_ok() {
+                        worked.send(number).unwrap();
+                    }
+                }
+            });
+            let (mut sent, mut seen) = (0, BTreeSet::new());
+            for _ in 0..2 {
+                let leader = settled(&js, "fleet-jobs-q_mill");
+                for half in 0..2 {
+                    for _ in 0..20 {
+                        send(&queue, sent);
+                        sent += 1;
+                    }
+                    if half == 0 {
+                        cluster.kill(&leader);
+                    }
+                }
+                while seen.len() < sent as usize {
+                    seen.insert(done.recv().expect("the worker goes on"));
+                }
+                cluster.restart(&leader);
+            }
+            settled(&js, "fleet-jobs-q_mill");
+            let left = until(|| match queue.stats() {
+                Ok(stats) if stats.queued + stats.running == 0 => Ok(stats),
+                other => Err(format!("{other:?}")),
+            });
+            assert_eq!(left.dead, 0);
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
+
+/// - given: a function with three replicas, which a process serves
+/// - when: it is called while the leader of its jobs or of its results is killed and starts again
+/// - then: each call has its result
+#[test]
+fn fleet_359_calls_without_a_leader_slow() {
+    let Some(mut cluster) = Cluster::start(3, "") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+            let double = until(|| {
+                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
+                double.replicas(3).lease(LEASE).attempts(1000).open()
+            });
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            let served = double.clone();
+            s.spawn_daemon(move || served.serve(4));
+            assert_eq!(until(|| double.call(1)), 2);
+            for (round, stream) in
+                ["fleet-jobs-f_double", "KV_fleet-results-f_double"].iter().enumerate()
+            {
+                let leader = settled(&js, stream);
+                let calls: Vec<_> = (0..8)
+                    .map(|n| {
+                        let double = double.clone();
+                        let key = format!("{round}-{n}");
+                        // A call whose outcome is not known is repeated under its key.
+                        s.spawn(move || until(|| double.call_keyed(&key, n)))
+                    })
+                    .collect();
+                cluster.kill(&leader);
+                for (n, call) in calls.into_iter().enumerate() {
+                    assert_eq!(call.join().unwrap() as usize, 2 * n);
+                }
+                cluster.restart(&leader);
+            }
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}
