@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use ecru::Cancelled;
+use ecru::channel::RecvError;
 
 use crate::id::JobId;
 
@@ -113,6 +114,8 @@ impl<T> From<SendError<T>> for io::Error {
     fn from(error: SendError<T>) -> io::Error {
         match error {
             SendError::Refused { error, .. } => error,
+            // `Cancelled::find` finds it, as it does in the errors of other waits.
+            SendError::Cancelled { .. } => RecvError::Cancelled.into(),
             error => io::Error::new(error.kind(), error.to_string()),
         }
     }
