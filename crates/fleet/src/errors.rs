@@ -46,7 +46,9 @@ pub enum SendError<T> {
         /// The id that it was sent with.
         id: JobId,
     },
-    /// The job cannot be stored, for instance because it is too large. It was not.
+    /// The job cannot be stored, for instance because it is too large. It was not. If the kind of
+    /// the error is [`ResourceBusy`](io::ErrorKind::ResourceBusy), the servers are electing a
+    /// leader: send it again later.
     Refused {
         /// The job.
         job: T,

@@ -9,6 +9,7 @@ use crate::errors::disconnected;
 
 /// JetStream's codes.
 pub(super) const LIMIT_REACHED: u32 = 10077;
+pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
 pub(super) const NO_MESSAGE: u32 = 10057;
 pub(super) const OTHER_CONSUMER: u32 = 10148;
