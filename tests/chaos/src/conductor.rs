@@ -21,6 +21,9 @@ use crate::shop::{self, ITEMS, Name, WINDOW, WORKERS, Work};
 /// How often the conductor looks at its processes.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
+/// How often it asks the brokers what is left. They have more to do after a kill.
+const ASK: Duration = Duration::from_millis(300);
+
 /// How many senders there are.
 const SENDERS: usize = 2;
 
@@ -273,14 +276,16 @@ impl Conductor<'_> {
 
     /// Waits until all work is done. Returns how many jobs are left, and which are dead.
     fn settle(&self) -> io::Result<(u64, Vec<String>)> {
-        println!("{:4} s: the plan has ended", self.begun.elapsed().as_secs());
+        self.say("the plan has ended");
         self.crew.terminate("sender")?;
         self.until_gone("sender")?;
+        self.say("the senders have ended");
         self.field.cut();
         self.closing.store(true, Ordering::Relaxed);
         while self.maps.lock().unwrap_or_else(PoisonError::into_inner).coordinator.is_some() {
             ecru::sleep(LOOK)?;
         }
+        self.say("the last map has ended");
         loop {
             self.until_empty()?;
             if self.crew.ends("worker", End::Aborted) > 0 {
@@ -289,6 +294,7 @@ impl Conductor<'_> {
             // Each poison so far has met a process that was killed before it could abort.
             self.send_poison()?;
         }
+        self.say("the queues are empty");
         // What a connection that was cut had on its way may be stored late.
         loop {
             self.workers.store(0, Ordering::Relaxed);
@@ -297,6 +303,7 @@ impl Conductor<'_> {
                 self.crew.terminate("worker")?;
                 ecru::sleep(LOOK)?;
             }
+            self.say("the workers have ended");
             let left = shop::until(|| self.left())?;
             if left == 0 {
                 return Ok((left, self.dead()?));
@@ -304,6 +311,10 @@ impl Conductor<'_> {
             self.workers.store(WORKERS, Ordering::Relaxed);
             self.until_empty()?;
         }
+    }
+
+    fn say(&self, what: &str) {
+        println!("{:4} s: {what}", self.begun.elapsed().as_secs());
     }
 
     fn until_gone(&self, role: &str) -> io::Result<()> {
@@ -315,7 +326,7 @@ impl Conductor<'_> {
 
     fn until_empty(&self) -> io::Result<()> {
         while shop::until(|| self.left())? > 0 {
-            ecru::sleep(LOOK)?;
+            ecru::sleep(ASK)?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ecru::Scope;
-use ecru_nats::Client;
+use ecru_nats::{Client, ErrorKind};
 
 use crate::brokers::{self, Brokers, COUNT};
 use crate::plan::Direction;
@@ -66,10 +66,9 @@ impl Field {
             let answer = self.client.request(&subject, "").and_then(|request| request.get());
             let answer = match answer {
                 Ok(answer) => serde_json::from_slice(answer.payload())?,
-                Err(error) => {
-                    eprintln!("the leader is not known: {error}");
-                    serde_json::Value::Null
-                }
+                // There is none while the brokers elect one.
+                Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error.into()),
+                Err(_) => serde_json::Value::Null,
             };
             if let Some(leader) = answer["cluster"]["leader"].as_str().and_then(brokers::number) {
                 return Ok(leader);

@@ -79,7 +79,10 @@ fn until_stored(
             // Nothing was stored.
             Err(SendError::Full(job)) => work = job,
             Err(SendError::Refused { job, error }) => {
-                eprintln!("{} was refused: {error}", job.id);
+                // The servers elect a leader.
+                if error.kind() != io::ErrorKind::ResourceBusy {
+                    return Err(error);
+                }
                 work = job;
             }
             Err(SendError::Unknown { job, id }) => {
