@@ -43,6 +43,7 @@ pub(super) fn failed(error: Error) -> io::Error {
         ErrorKind::Closed => return disconnected(),
         ErrorKind::TimedOut => io::ErrorKind::TimedOut,
         ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
+        _ if error.code() == Some(NOT_AVAILABLE) => io::ErrorKind::ResourceBusy,
         _ => return error.into(),
     };
     io::Error::new(kind, error)
@@ -60,4 +61,5 @@ pub(super) fn no_item(error: RecvError) -> io::Error {
 pub(super) fn is_passing(error: &Error) -> bool {
     use ErrorKind::{Disconnected, NoResponders, TimedOut};
     matches!(error.kind(), Disconnected | NoResponders | TimedOut)
+        || error.code() == Some(NOT_AVAILABLE)
 }
