@@ -98,6 +98,13 @@ pub(crate) fn abort(root: &Path) -> Outcome {
     tests("checks without unwinding", run(&mut cargo(root, &program)))
 }
 
+/// `cargo xtask chaos` kills, stops and cuts off the processes of a fleet, and proves that no job is
+/// lost: see `tests/chaos/`.
+pub(crate) fn chaos(root: &Path, options: &[&str]) -> Outcome {
+    let program = ["run", "--quiet", "--profile", "quick", "--package", "ecru-chaos", "--"];
+    tests("checks of what chaos has left", run(cargo(root, &program).args(options)))
+}
+
 /// `cargo xtask slopes` compares instructions per operation with the stored counts. `--bless`
 /// stores the current ones.
 pub(crate) fn slopes(root: &Path, bless: bool) -> Outcome {

@@ -122,7 +122,7 @@ impl<T: Wire> Dead<T> {
                     "there is no answer, so the job is perhaps in the queue",
                 );
             }
-            Sending::Refused(error) => return Err(error),
+            Sending::Unavailable(error) | Sending::Refused(error) => return Err(error),
         }
         engine.discard(self.number).map(drop)
     }

@@ -6,6 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use ecru::Cancelled;
+use ecru::channel::RecvError;
 
 use crate::id::JobId;
 
@@ -45,7 +46,9 @@ pub enum SendError<T> {
         /// The id that it was sent with.
         id: JobId,
     },
-    /// The job cannot be stored, for instance because it is too large. It was not.
+    /// The job cannot be stored, for instance because it is too large. It was not. If the kind of
+    /// the error is [`ResourceBusy`](io::ErrorKind::ResourceBusy), the servers are electing a
+    /// leader: send it again later.
     Refused {
         /// The job.
         job: T,
@@ -113,6 +116,8 @@ impl<T> From<SendError<T>> for io::Error {
     fn from(error: SendError<T>) -> io::Error {
         match error {
             SendError::Refused { error, .. } => error,
+            // `Cancelled::find` finds it, as it does in the errors of other waits.
+            SendError::Cancelled { .. } => RecvError::Cancelled.into(),
             error => io::Error::new(error.kind(), error.to_string()),
         }
     }

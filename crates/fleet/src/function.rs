@@ -161,7 +161,8 @@ impl<'scope, A: Wire, R: Wire> Function<'scope, A, R> {
         self.queue.stats()
     }
 
-    /// Calls the function, and waits for its result.
+    /// Calls the function, and waits for its result. While the servers elect a leader, it waits,
+    /// too.
     ///
     /// # Errors
     /// Returns [`CallError::Failed`] with the text of the last error, if the function has failed
@@ -311,7 +312,8 @@ fn next_result(watch: &dyn Watch) -> io::Result<Bytes> {
     }
 }
 
-/// Stores a call in the queue. If there is no answer, it asks again: that stores the call once.
+/// Stores a call in the queue. If there is no answer, or no server that leads the queue, it asks
+/// again: that stores the call once.
 fn send(queue: &Shared, id: &JobId, payload: &Bytes, generated: bool) -> Result<(), CallError> {
     loop {
         let sending = queue.engine()?.begin_send(&id.token(), payload.clone(), generated)?;
@@ -319,7 +321,7 @@ fn send(queue: &Shared, id: &JobId, payload: &Bytes, generated: bool) -> Result<
             Sending::New | Sending::Already => return Ok(()),
             Sending::Full => return Err(CallError::Full),
             Sending::Disconnected => return Err(CallError::Disconnected),
-            Sending::Unknown => ecru::sleep(AGAIN)?,
+            Sending::Unknown | Sending::Unavailable(_) => ecru::sleep(AGAIN)?,
             Sending::Refused(error) => return Err(error.into()),
         }
     }

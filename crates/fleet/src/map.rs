@@ -323,7 +323,12 @@ impl Course {
         loop {
             match sending.wait()? {
                 Sending::New | Sending::Already => return Ok(()),
-                Sending::Unknown => ecru::sleep(AGAIN)?,
+                Sending::Unknown | Sending::Unavailable(_) => {
+                    if self.state().is_dropped {
+                        return Ok(());
+                    }
+                    ecru::sleep(AGAIN)?;
+                }
                 Sending::Disconnected => return Err(disconnected()),
                 Sending::Refused(error) => return Err(error),
                 Sending::Full => {

@@ -93,7 +93,9 @@ impl<T> Pending<T> {
             Sending::Full => Err(SendError::Full(job)),
             Sending::Disconnected => Err(SendError::Disconnected(job)),
             Sending::Unknown => Err(SendError::Unknown { job, id }),
-            Sending::Refused(error) => Err(SendError::Refused { job, error }),
+            Sending::Unavailable(error) | Sending::Refused(error) => {
+                Err(SendError::Refused { job, error })
+            }
         }
     }
 }

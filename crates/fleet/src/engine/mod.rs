@@ -103,6 +103,9 @@ pub(crate) enum Sending {
     Disconnected,
     /// There is no answer: the job is perhaps stored.
     Unknown,
+    /// No server stores jobs of the queue now, for instance because a leader is being elected. The
+    /// job was not stored. A repetition may succeed.
+    Unavailable(io::Error),
     /// It was refused for another reason, and was not stored.
     Refused(io::Error),
 }

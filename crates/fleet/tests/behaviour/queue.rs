@@ -190,6 +190,23 @@ fn fleet_08_cancelled_while_sending() {
     });
 }
 
+/// - given: a cancelled task that returns errors as `std::io::Error`
+/// - when: it sends a job, with and without a key
+/// - then: `Cancelled::find` finds the cancellation in the error
+#[test]
+fn fleet_302_a_cancelled_send_is_known_as_one() {
+    each(|_, fleet| {
+        let queue = fleet.queue::<u32>("n").open()?;
+        let found = ecru::cancel_scope(|handle| {
+            handle.cancel();
+            let errors = [queue.send(7).unwrap_err(), queue.send_keyed("k", 7).unwrap_err()];
+            errors.map(|error| Cancelled::find(&io::Error::from(error)))
+        });
+        assert!(found.iter().all(|found| found.is_some()), "{found:?}");
+        Ok(())
+    });
+}
+
 /// - given: a queue, a job of it and a receiver of jobs
 /// - when: the scope of the fleet has ended
 /// - then: every call answers that the fleet has ended: `Disconnected`, with the job, or

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use ecru_fleet::{Fleet, Job, LeaseLost, Queue};
+use ecru_fleet::{Fleet, Job, LeaseLost, Queue, SendError};
 use ecru_nats::{Client, Message};
 
 use crate::server::Server;
@@ -232,6 +232,39 @@ fn fleet_84_passwords() {
             assert!(text.contains(&place) && !text.contains("sawdust"), "{text}");
         }
         Ok(())
+    });
+}
+
+/// - given: a queue and a function whose jobs no server stores for a while, as during the election
+///   of a leader
+/// - when: a job is sent, a call is made and a map begins
+/// - then: `send` says that the job was not stored and may be sent again; the call and the map wait
+///   until a server stores their jobs, and have their results
+#[test]
+fn fleet_303_no_server_stores_the_jobs_slow() {
+    with_server("", |server| {
+        ecru::scope(|s| {
+            let fleet = Fleet::connect(s, &server.url())?;
+            let open = || fleet.function("square", |n: u64, _run| Ok(n * n)).open();
+            let (queue, square) = (fleet.queue::<u32>("mill").open()?, open()?);
+            let streams = Client::connect(s, &server.url())?.jetstream();
+            for stream in ["fleet-jobs-q_mill", "fleet-jobs-f_square"] {
+                streams.delete_stream(stream)?;
+            }
+            let Err(SendError::Refused { job, error }) = queue.send(7) else { panic!("stored") };
+            assert_eq!((job, error.kind()), (7, io::ErrorKind::ResourceBusy));
+            assert!(error.to_string().contains("fleet-jobs-q_mill"), "{error}");
+            let caller = square.clone();
+            let call = s.spawn(move || caller.call(3));
+            let squares = square.map("three", 0..3)?;
+            // So that what is sent finds no server. If the machine is slow, it finds one.
+            ecru::sleep(Duration::from_millis(300))?;
+            let again = open()?;
+            s.spawn_daemon(move || again.serve(2));
+            let squares: Result<Vec<u64>, _> = squares.collect();
+            assert_eq!((call.join().unwrap()?, squares?), (9, vec![0, 1, 4]));
+            Ok(())
+        })
     });
 }
 

@@ -9,6 +9,7 @@ use crate::errors::disconnected;
 
 /// JetStream's codes.
 pub(super) const LIMIT_REACHED: u32 = 10077;
+pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
 pub(super) const NO_MESSAGE: u32 = 10057;
 pub(super) const OTHER_CONSUMER: u32 = 10148;
@@ -42,6 +43,7 @@ pub(super) fn failed(error: Error) -> io::Error {
         ErrorKind::Closed => return disconnected(),
         ErrorKind::TimedOut => io::ErrorKind::TimedOut,
         ErrorKind::Disconnected => io::ErrorKind::ConnectionAborted,
+        _ if error.code() == Some(NOT_AVAILABLE) => io::ErrorKind::ResourceBusy,
         _ => return error.into(),
     };
     io::Error::new(kind, error)
@@ -59,4 +61,5 @@ pub(super) fn no_item(error: RecvError) -> io::Error {
 pub(super) fn is_passing(error: &Error) -> bool {
     use ErrorKind::{Disconnected, NoResponders, TimedOut};
     matches!(error.kind(), Disconnected | NoResponders | TimedOut)
+        || error.code() == Some(NOT_AVAILABLE)
 }

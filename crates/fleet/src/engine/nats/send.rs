@@ -7,7 +7,7 @@ use ecru::{Source, source};
 use ecru_nats::jetstream::{JetStream, Published, Publishing};
 use ecru_nats::{Error, ErrorKind, Message};
 
-use super::failure::{Limit, failed, limit};
+use super::failure::{Limit, NOT_AVAILABLE, failed, limit};
 use super::names::{MESSAGE_ID, Names};
 use crate::engine::{BoxSource, Sending};
 
@@ -26,7 +26,10 @@ pub(super) fn begin(
         return Ok(Box::new(source::ready(Sending::Refused(error))));
     }
     match publish(js, names, id, payload, generated) {
-        Ok(publishing) => Ok(Box::new(publishing.map(outcome))),
+        Ok(publishing) => {
+            let names = names.clone();
+            Ok(Box::new(publishing.map(move |answer| outcome(&names, answer))))
+        }
         Err(error) if error.kind() == ErrorKind::Cancelled => Err(failed(error)),
         Err(error) => {
             let sending = match error.kind() {
@@ -71,7 +74,7 @@ fn too_large(js: &JetStream, names: &Names, size: usize) -> Option<io::Error> {
 }
 
 /// Returns what became of a job that was published.
-fn outcome(answer: Result<Published, Error>) -> Sending {
+fn outcome(names: &Names, answer: Result<Published, Error>) -> Sending {
     let error = match answer {
         Ok(Published { duplicate: true, .. }) => return Sending::Already,
         Ok(_) => return Sending::New,
@@ -86,6 +89,18 @@ fn outcome(answer: Result<Published, Error>) -> Sending {
         // The end of the client answers what was sent, too.
         ErrorKind::Closed | ErrorKind::Protocol => Sending::Unknown,
         _ if error.is_outcome_unknown() => Sending::Unknown,
+        ErrorKind::NoResponders => Sending::Unavailable(unavailable(names, &error)),
+        _ if error.code() == Some(NOT_AVAILABLE) => {
+            Sending::Unavailable(unavailable(names, &error))
+        }
         _ => Sending::Refused(failed(error)),
     }
+}
+
+fn unavailable(names: &Names, error: &Error) -> io::Error {
+    let text = format!(
+        "no server stores jobs of the queue {} now; the servers may be electing a leader, so send          it again later, or open the queue again if the stream {} was deleted ({error})",
+        names.queue, names.jobs
+    );
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
 }

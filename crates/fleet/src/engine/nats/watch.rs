@@ -203,8 +203,8 @@ impl RunResults {
 }
 
 fn may_pass(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, NotFound, TimedOut};
-    matches!(error.kind(), ConnectionAborted | NotFound | TimedOut)
+    use io::ErrorKind::{ConnectionAborted, NotFound, ResourceBusy, TimedOut};
+    matches!(error.kind(), ConnectionAborted | NotFound | ResourceBusy | TimedOut)
 }
 
 impl Watch for RunResults {
