@@ -63,8 +63,15 @@ fn urls(server: &Server, paths: &[&str]) -> Vec<String> {
     paths.iter().map(|path| server.url(path)).collect()
 }
 
-fn end(mut command: Command) -> Ran {
-    Ran::from(command.output().unwrap())
+/// Runs a command to its end.
+fn end(command: Command) -> Ran {
+    finish(Running::start(command))
+}
+
+/// Waits for the end of a process, which prints little. A process that waits for ever is a failure.
+fn finish(mut running: Running) -> Ran {
+    eventually("the process ends", || running.0.try_wait().unwrap().is_some());
+    running.finish()
 }
 
 /// Sends SIGTERM to a worker, and returns when it takes no more files.
@@ -93,7 +100,7 @@ fn any_order_slow() {
     let first = urls(&server, &["/a", "/b", "/missing"]);
     let early = Running::start(coordinator(&fleet, "first", &[], &first));
     let mut one = Running::start(worker(&fleet, &folder, &[]));
-    let ran = early.finish().failed(1, &["/missing: the server answered 404", "check the URL"]);
+    let ran = finish(early).failed(1, &["/missing: the server answered 404", "check the URL"]);
     assert!(ran.out.contains("2 of 3 files") && ran.out.contains("another --run"), "{ran:?}");
     assert_eq!(server.count(), 3);
     // Nothing is asked for a second time.
@@ -113,7 +120,7 @@ fn any_order_slow() {
     for worker in [&mut one, &mut other] {
         drain(worker);
     }
-    assert_eq!((one.finish().status, other.finish().status), (Some(0), Some(0)));
+    assert_eq!((finish(one).status, finish(other).status), (Some(0), Some(0)));
     assert_eq!(folder.names(), ["a", "b", "c", "d"]);
 }
 
@@ -137,7 +144,7 @@ fn a_killed_worker_slow() {
     eventually("the beginning of the big file", || folder.length("big.part") > 0);
     first.signal(Signal::KILL);
     let _second = Running::start(worker(&fleet, &folder, &lease));
-    let ran = collecting.finish().succeeded();
+    let ran = finish(collecting).succeeded();
     assert!(ran.out.contains("of 3 files"), "{ran:?}");
     for name in ["a", "b", "big"] {
         assert_eq!(folder.read(name), body(LENGTH), "{name}");
@@ -175,7 +182,7 @@ fn a_killed_coordinator_slow() {
         .failed(2, &["`night` was begun with another list (of 4 files; this one has 3)"]);
     let again = Running::start(coordinator(&fleet, "night", &[], &all));
     gate.open();
-    let ran = again.finish().succeeded();
+    let ran = finish(again).succeeded();
     assert!(ran.out.contains("4 of 4 files, 2.4 MB"), "{ran:?}");
     assert!(ran.out.contains(": 4 files"), "{ran:?}");
     for name in ["a", "b", "c", "late"] {
@@ -205,10 +212,10 @@ fn a_worker_that_is_stopped_slow() {
     });
     drain(&mut stopped);
     gate.open();
-    stopped.finish().succeeded();
+    finish(stopped).succeeded();
     assert_eq!((folder.names().len(), server.count()), (1, 1), "{:?}", folder.names());
     let _other = Running::start(worker(&fleet, &folder, &[]));
-    let ran = collecting.finish().succeeded();
+    let ran = finish(collecting).succeeded();
     assert!(ran.out.contains("3 of 3 files"), "{ran:?}");
     assert_eq!(folder.names(), ["a", "b", "c"]);
 }
@@ -225,7 +232,7 @@ fn a_coordinator_that_is_stopped_slow() {
     let stopped = Running::start(coordinator(&fleet, "night", &[], &all));
     stopped.catches_interrupts();
     stopped.signal(Signal::INT);
-    stopped.finish().failed(130, &["interrupted", "the same command"]);
+    finish(stopped).failed(130, &["interrupted", "the same command"]);
     let _worker = Running::start(worker(&fleet, &folder, &[]));
     end(coordinator(&fleet, "night", &[], &all)).succeeded();
     assert_eq!(folder.names(), ["a", "b"]);
