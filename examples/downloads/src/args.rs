@@ -25,7 +25,12 @@ are not visible to them.
 Without a URL the program starts a server of its own on loopback, downloads a hundred slow files from it, checks every byte and \
 discards it.
 
-Exit status: 0 all is there, 1 at least one failed, 2 the command line is wrong, 130 interrupted.";
+A fleet: one process with --run sends a list to the NATS server, any number with --worker download it, in any order of their \
+starts. The workers' -o must name one folder that they share, with working locks. A worker that is killed loses nothing: after \
+the lease, another one continues its files. The same --run, given again after an end of any kind, goes on where it stopped.
+
+Exit status: 0 all is there, 1 at least one failed, 2 the command line is wrong, 130 interrupted. A worker that was asked to stop \
+ends with 0.";
 
 /// Download many files at once, in direct style: plain blocking-looking code, a task for each file.
 #[derive(Debug, Parser)]
@@ -124,6 +129,26 @@ pub(crate) struct Args {
     /// Own server: the rate of one connection per second, such as 500k
     #[arg(long, value_name = "BYTES", default_value = "500k", value_parser = rate)]
     pub(crate) rate: u64,
+
+    /// Work with other processes through a NATS server with JetStream, such as
+    /// nats://127.0.0.1:4222; needs --run or --worker; @FILE reads the URL from a file
+    #[arg(long, value_name = "URL", requires = "part")]
+    pub(crate) fleet: Option<String>,
+
+    /// Fleet: send the files to the workers under this name, and show the progress; given again, it
+    /// goes on where it stopped
+    #[arg(long, value_name = "NAME", requires = "fleet", group = "part")]
+    pub(crate) run: Option<String>,
+
+    /// Fleet: download the files that any --run sends, -c at a time [default: 8]; the first Ctrl-C
+    /// finishes those that were begun
+    #[arg(long, requires = "fleet", group = "part")]
+    pub(crate) worker: bool,
+
+    /// Fleet: the files of a worker that was killed go to another one after this long; the same in
+    /// all processes
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) lease: Duration,
 
     /// Only serve the files, on this address (such as 127.0.0.1:8080), until interrupted
     #[arg(long, value_name = "ADDRESS")]

@@ -38,7 +38,7 @@ pub(crate) fn file(job: &Job, record: &Record) -> Value {
     .into();
     if let Outcome::Failed { failure, attempts, .. } = &record.outcome {
         value["error"] = failure.what.as_str().into();
-        value["advice"] = failure.advice.into();
+        value["advice"] = failure.advice.as_ref().into();
         value["attempts"] = (*attempts).into();
     }
     if let Outcome::Failed { kept, .. } | Outcome::Cancelled { kept } = &record.outcome {
@@ -50,6 +50,11 @@ pub(crate) fn file(job: &Job, record: &Record) -> Value {
 /// Describes a line of a list that is not a URL.
 pub(crate) fn bad_line(line: &BadLine) -> Value {
     json!({"type": "bad_line", "place": line.place, "error": line.why})
+}
+
+/// Describes what a worker of a fleet has downloaded.
+pub(crate) fn worker((name, (files, received)): (&String, &(u64, u64))) -> Value {
+    json!({"worker": name, "files": files, "bytes": received})
 }
 
 /// Describes the whole run.

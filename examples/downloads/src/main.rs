@@ -3,7 +3,7 @@
 //!
 //! In reading order: [`batch`] (the whole job in one expression), [`fetch`] (one file), [`client`]
 //! (HTTP over ecru's sockets), [`server`] (the embedded server), [`runtime`] (everything that the
-//! program needs from ecru). Around them are the command line, the limits, the progress and the
+//! program needs from ecru). [`fleet`] shares a list among many processes. Around them are the command line, the limits, the progress and the
 //! report.
 
 mod address;
@@ -13,6 +13,7 @@ mod client;
 mod content;
 mod fetch;
 mod flags;
+mod fleet;
 mod headers;
 mod interrupt;
 mod json;
@@ -34,15 +35,13 @@ mod units;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 
 use args::Args;
 use batch::Batch;
-use fetch::Job;
-use flags::Mode;
+use flags::{Mode, given};
 use progress::Show;
-use setup::{fit, manner, per_host};
+use setup::{fit, jobs, manner, per_host};
 
 /// A download may have three files open: a socket, the connection kept from before it, and a file.
 const FILES_EACH: u64 = 3;
@@ -74,6 +73,8 @@ fn choose(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result
         Mode::Measure => measure::measure(args),
         Mode::Own => own::download(args, started),
         Mode::Urls => download(args, matches, started),
+        Mode::Coordinator => fleet::coordinate(args, started),
+        Mode::Worker => fleet::work(args, given(matches, "window")),
     }
 }
 
@@ -82,27 +83,8 @@ fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Resu
     let sources = sources::gather(&args.urls, &args.input)?;
     let window = fit(args, args.window.min(sources.addresses.len()).max(1), FILES_EACH);
     let manner = manner(args, sources.addresses.len(), window)?;
-    if args.insecure {
-        eprintln!(
-            "warning: --insecure: no certificate is checked; others can read and change what is sent"
-        );
-    }
-    runtime::fs::create_dir_all(&args.output)
-        .with_context(|| format!("cannot make the folder {}", args.output.display()))?;
-    let uris = sources.addresses.iter().map(|address| &address.uri);
-    let names = fetch::names::assign(uris, args.keep_directories);
-    let into = fetch::Into::Folder(args.output.clone());
-    let jobs: Vec<Job> = sources
-        .addresses
-        .into_iter()
-        .zip(names)
-        .map(|(address, name)| Job {
-            uri: address.uri,
-            credentials: address.credentials,
-            name,
-            into: into.clone(),
-        })
-        .collect();
+    setup::prepare(args)?;
+    let jobs = jobs(sources.addresses, args.keep_directories, &args.output);
     let batch = Batch {
         jobs: &jobs,
         window,
@@ -117,12 +99,7 @@ fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Resu
     if result.interrupted.is_some() {
         eprintln!("{}", report::interrupted(&result.tally));
     }
-    for line in &sources.bad {
-        eprintln!("{}", report::bad_line(line));
-        if args.json {
-            json::print(&json::bad_line(line));
-        }
-    }
+    sources::tell(&sources.bad, args.json);
     result.close(args, &jobs);
     Ok(result.status())
 }

@@ -188,7 +188,7 @@ impl Progress {
 
 /// Writes a line. A closed standard error does not stop the downloads, while `eprintln!` would
 /// panic.
-fn write_line(line: &str) {
+pub(crate) fn write_line(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

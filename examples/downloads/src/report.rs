@@ -36,7 +36,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn of(records: &[Record]) -> Self {
+    pub(crate) fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut tally = Self::default();
         for record in records {
             match &record.outcome {
@@ -80,6 +80,20 @@ pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String 
         bytes(figures.received),
         if checked { ", every byte checked" } else { "" }
     )];
+    lines.extend(others(tally));
+    if tally.done > 1 {
+        lines.push(format!(
+            "one after another they would have taken {after:.1} s, {:.1} times as long",
+            after / wall
+        ));
+    }
+    let memory = peak_memory().map_or_else(|| "unknown".to_string(), bytes);
+    lines.push(format!("peak tasks {}, peak memory {memory}", figures.peak_tasks));
+    lines.join("\n")
+}
+
+/// Returns the line about the files that were not downloaded, if there are any.
+pub(crate) fn others(tally: &Tally) -> Option<String> {
     let mut rest = Vec::new();
     for (count, what) in [
         (tally.there, "already there"),
@@ -93,18 +107,7 @@ pub(crate) fn summary(tally: &Tally, figures: &Figures, jobs: &[Job]) -> String 
             rest.push(format!("{count} {what}"));
         }
     }
-    if !rest.is_empty() {
-        lines.push(rest.join(", "));
-    }
-    if tally.done > 1 {
-        lines.push(format!(
-            "one after another they would have taken {after:.1} s, {:.1} times as long",
-            after / wall
-        ));
-    }
-    let memory = peak_memory().map_or_else(|| "unknown".to_string(), bytes);
-    lines.push(format!("peak tasks {}, peak memory {memory}", figures.peak_tasks));
-    lines.join("\n")
+    (!rest.is_empty()).then(|| rest.join(", "))
 }
 
 fn singular(what: &str) -> &str {

@@ -11,7 +11,7 @@ pub(crate) use ecru::net::{TcpListener, TcpStream};
 pub(crate) use ecru::par::map_buffered;
 pub(crate) use ecru::sync::{Notify, OnceLock};
 pub(crate) use ecru::time::now;
-pub(crate) use ecru::{CancelHandle, Cancelled, cancel_scope, is_cancelled, sleep};
+pub(crate) use ecru::{CancelHandle, Cancelled, Scope, cancel_scope, is_cancelled, scope, sleep};
 
 /// The pause after a failed accept, which happens while too many files are open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);

@@ -1,15 +1,43 @@
-//! What every mode of the program prepares: the parameters of the downloads, and the window.
+//! What several modes of the program prepare: the jobs, the parameters of the downloads, the window.
 
+use std::path::Path;
+
+use anyhow::Context as _;
 use clap::ArgMatches;
 
+use crate::address::Address;
 use crate::args::{Args, DEFAULT_PER_HOST};
 use crate::client::{Clients, Trust};
-use crate::fetch::{Buffers, Existing, Indexes, Listings, Manner, Patience};
+use crate::fetch::{self, Buffers, Existing, Indexes, Job, Listings, Manner, Patience};
 use crate::flags::given;
 use crate::headers::Headers;
 use crate::limits;
+use crate::runtime;
 use crate::throttle::Throttle;
 use crate::turns::is_loopback;
+
+/// Returns the jobs that download these URLs into `folder`.
+pub(crate) fn jobs(addresses: Vec<Address>, directories: bool, folder: &Path) -> Vec<Job> {
+    let names = fetch::names::assign(addresses.iter().map(|address| &address.uri), directories);
+    let job = |(address, name): (Address, String)| Job {
+        uri: address.uri,
+        credentials: address.credentials,
+        name,
+        into: fetch::Into::Folder(folder.to_path_buf()),
+    };
+    addresses.into_iter().zip(names).map(job).collect()
+}
+
+/// Warns of `--insecure`, and creates the folder.
+pub(crate) fn prepare(args: &Args) -> anyhow::Result<()> {
+    if args.insecure {
+        eprintln!(
+            "warning: --insecure: no certificate is checked; others can read and change what is sent"
+        );
+    }
+    runtime::fs::create_dir_all(&args.output)
+        .with_context(|| format!("cannot make the folder {}", args.output.display()))
+}
 
 /// Returns the parameters to download `jobs` files, `window` at a time, from the command line.
 pub(crate) fn manner(args: &Args, jobs: usize, window: usize) -> anyhow::Result<Manner> {

@@ -15,6 +15,7 @@ use crate::args::Args;
 use crate::batch::{self, Batch};
 use crate::content;
 use crate::fetch::{Into, Job};
+use crate::fleet;
 use crate::own;
 use crate::progress::Show;
 use crate::runtime::{self, Cancelled, fs};
@@ -158,6 +159,37 @@ fn files_on_a_disk_slow() {
 fn downloads_are_resumed_after_crashes_slow() {
     let offer = Offer { files: 20, size: 300_000, rate: 100_000 };
     sim::test(move || download_amid(crashes, offer, Some("folder"), all_files_are_right));
+}
+
+/// A coordinator and two workers, which share a folder.
+#[test]
+fn a_fleet_slow() {
+    sim::test(|| {
+        let offer = Offer { files: 20, size: 100_000, rate: 100_000 };
+        let server = sim::host("server", move || serve(offer));
+        let address = SocketAddr::new(server.addr(), PORT);
+        let (done, finished) = channel::bounded(1);
+        let client = sim::host("client", move || {
+            fastrand::seed(sim::random_u64());
+            let args =
+                Args::parse_from(["downloads", "--quiet", "--retries", "100", "--timeout", "5"]);
+            let folder = PathBuf::from("folder");
+            fs::create_dir_all(&folder)?;
+            let jobs = own::jobs(20, offer.size, |index| {
+                format!("http://{address}{}", server::path(index))
+            });
+            let manner = setup::manner(&args, 0, 8).expect("the arguments are right");
+            let tally = fleet::rehearse(&jobs, &folder, &manner);
+            assert_eq!(tally.done, 20, "{tally:?}");
+            all_files_are_right(offer);
+            let _ = done.send(());
+            Ok(())
+        });
+        ecru::scope(|s| {
+            s.spawn(|| failing_network(&server, &client));
+            finished.recv().expect("the client ends after this");
+        });
+    });
 }
 
 #[test]

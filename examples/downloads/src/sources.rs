@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::address::{Address, without_credentials};
+use crate::{json, report};
 
 /// The number of wrong arguments that are named. The others are only counted.
 const NAMED_MAX: usize = 10;
@@ -74,6 +75,16 @@ impl Sources {
             self.addresses.push(address);
         }
         Ok(())
+    }
+}
+
+/// Reports the lines that are not URLs.
+pub(crate) fn tell(bad: &[BadLine], as_json: bool) {
+    for line in bad {
+        eprintln!("{}", report::bad_line(line));
+        if as_json {
+            json::print(&json::bad_line(line));
+        }
     }
 }
 

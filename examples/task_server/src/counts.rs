@@ -55,6 +55,8 @@ pub struct Counts {
     /// Tasks that were run for requests. For the other requests the answer was known or being
     /// computed.
     pub works: AtomicUsize,
+    /// CPU tasks that were computed here, also for other servers of the fleet.
+    pub computed: AtomicUsize,
     /// Malformed lines.
     pub malformed: AtomicUsize,
     /// The sum of all sleeps, before scaling.

@@ -8,6 +8,7 @@
 
 pub mod cache;
 pub mod counts;
+pub mod fleet;
 pub mod lines;
 pub mod load;
 pub mod request;

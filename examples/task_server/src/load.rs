@@ -17,11 +17,23 @@ const CALLERS: usize = 64;
 /// # Errors
 /// Returns the error of the first client, by number, that did not get all its answers.
 pub fn run(address: SocketAddr, seed: u64, clients: u64, messages: u64) -> io::Result<u64> {
+    run_on(&[address], seed, clients, messages)
+}
+
+/// Runs all clients at once, against several servers in turn, and returns the sum of their last
+/// bytes.
+///
+/// # Errors
+/// Returns the error of the first client, by number, that did not get all its answers.
+///
+/// # Panics
+/// Panics if there are clients and no servers.
+pub fn run_on(servers: &[SocketAddr], seed: u64, clients: u64, messages: u64) -> io::Result<u64> {
     let callers = Semaphore::new(CALLERS);
     let last_bytes = par::map(0..clients, |number| {
         let stream = {
             let _permit = callers.acquire()?;
-            TcpStream::connect(address)?
+            TcpStream::connect(servers[number as usize % servers.len()])?
         };
         client(stream, seed.wrapping_add(number), messages)
     });

@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::counts::{Counted, Counts};
+use crate::fleet::Shared;
 use crate::lines::Lines;
 use crate::request::{Kind, Request};
 use crate::stage::Stage;
@@ -10,7 +11,9 @@ use ecru::channel::{self, Receiver};
 use ecru::net::{TcpListener, TcpStream};
 use ecru::sync::{Permit, Semaphore};
 use ecru::{Cancelled, sleep, unblock};
+use ecru_fleet::Fleet;
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -25,14 +28,15 @@ pub const IN_HAND: usize = 1024;
 /// The minimum number of remembered answers.
 const REMEMBERED: usize = 1 << 16;
 
-/// A server of one stage.
+/// A server of one stage, which may share its CPU tasks with other servers.
 #[derive(Debug)]
-pub struct Server {
+pub struct Server<'f> {
     stage: Stage,
     pace: f64,
     processors: Semaphore,
     cache: Cache,
-    counts: Counts,
+    counts: Arc<Counts>,
+    shared: Option<Shared<'f>>,
 }
 
 /// An answer to be sent. Its permit is returned when it has been sent.
@@ -44,16 +48,42 @@ struct Answer<'s> {
     _room: Permit,
 }
 
-impl Server {
+impl<'f> Server<'f> {
     /// Creates a server. All its sleeps are scaled by `pace`, which is 1 except in tests.
-    pub fn new(stage: Stage, pace: f64) -> Server {
+    pub fn new(stage: Stage, pace: f64) -> Server<'f> {
         Server {
             stage,
             pace,
             processors: Semaphore::new(CPU_TASKS),
             cache: Cache::new(REMEMBERED),
-            counts: Counts::default(),
+            counts: Arc::default(),
+            shared: None,
         }
+    }
+
+    /// Lets the server count in `counts`.
+    pub fn with_counts(mut self, counts: &Arc<Counts>) -> Server<'f> {
+        self.counts = Arc::clone(counts);
+        self
+    }
+
+    /// Shares the CPU tasks with all servers of a fleet: the limit on those that run at a time, and
+    /// the answers that are known. `compute` runs the tasks that this server gets.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Shared::join`].
+    pub fn in_fleet(
+        mut self,
+        fleet: &Fleet<'f>,
+        compute: impl Fn(u64) -> u8 + Send + Sync + 'f,
+    ) -> io::Result<Server<'f>> {
+        let counts = Arc::clone(&self.counts);
+        self.shared = Some(Shared::join(fleet, move |seed| {
+            counts.computed.fetch_add(1, Relaxed);
+            let _running = counts.cpu.enter();
+            unblock(|| compute(seed))
+        })?);
+        Ok(self)
     }
 
     /// Returns the counts of the server.
@@ -65,8 +95,17 @@ impl Server {
     ///
     /// # Errors
     /// Returns the errors of `accept`, except temporary ones: a client that has disconnected, or no
-    /// free descriptors for a while.
+    /// free descriptors for a while. In a fleet, returns the errors of [`Shared::serve`].
     pub fn serve(&self, listener: &TcpListener) -> io::Result<()> {
+        let Some(shared) = &self.shared else { return self.accept(listener) };
+        // The one that fails ends the other.
+        ecru::try_scope(|s| {
+            s.spawn(|| shared.serve());
+            self.accept(listener)
+        })
+    }
+
+    fn accept(&self, listener: &TcpListener) -> io::Result<()> {
         ecru::scope(|s| {
             loop {
                 match listener.accept() {
@@ -141,26 +180,27 @@ impl Server {
         Ok(None)
     }
 
-    fn answer(&self, request: Request) -> Result<u8, Cancelled> {
+    fn answer(&self, request: Request) -> io::Result<u8> {
         if self.stage < Stage::Cache {
             return self.work(request);
         }
         self.cache.answer(request, || self.work(request))
     }
 
-    fn work(&self, request: Request) -> Result<u8, Cancelled> {
+    fn work(&self, request: Request) -> io::Result<u8> {
         self.counts.works.fetch_add(1, Relaxed);
-        match request.kind {
-            Kind::Cpu if self.stage < Stage::Task => {
+        match (request.kind, &self.shared) {
+            (Kind::Cpu, Some(shared)) => Ok(shared.answer(request.seed)?),
+            (Kind::Cpu, None) if self.stage < Stage::Task => {
                 let _running = self.counts.cpu.enter();
                 Ok(work::compute(request.seed))
             }
-            Kind::Cpu => {
+            (Kind::Cpu, None) => {
                 let _permit = self.processors.acquire()?;
                 let _running = self.counts.cpu.enter();
                 Ok(unblock(|| work::compute(request.seed)))
             }
-            Kind::Io => {
+            (Kind::Io, _) => {
                 let _sleeping = self.counts.io.enter();
                 let (length, answer) = work::sleep_of(request.seed);
                 self.counts.slept_ms.fetch_add(length.as_millis() as u64, Relaxed);

@@ -146,10 +146,7 @@ impl Disk {
         match file.try_lock() {
             // Some file systems do not support locks. The download works without.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
-            Err(TryLockError::WouldBlock) => Err(Trouble::never(
-                format!("{} is being written by another run", self.part.display()),
-                "wait for that one to end, or choose another folder (-o)",
-            )),
+            Err(TryLockError::WouldBlock) => Err(Trouble::busy(&self.part)),
         }
     }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::target::About;
+use crate::runtime;
 use crate::runtime::fs::{self, File, Metadata, OpenOptions};
-use crate::runtime::{self, OnceLock};
 
 /// The name of the index, and of the file that replaces it.
 const NAME: &str = ".downloads.json";
@@ -91,11 +91,16 @@ pub(crate) struct Indexes {
     folders: Mutex<HashMap<PathBuf, Arc<Folder>>>,
 }
 
+/// Each version of an index is a file of its own.
+type Version = (u64, i64, i64, u64);
+
+type Known = (Option<Version>, Arc<Entries>);
+
 /// One folder's index.
 #[derive(Debug, Default)]
 struct Folder {
-    /// The records when they were first needed.
-    known: OnceLock<Entries>,
+    /// The records that were read last, and from which version of the file.
+    known: Mutex<Known>,
     /// The records to write.
     new: Mutex<Entries>,
 }
@@ -108,7 +113,7 @@ impl Indexes {
         if let Some(entry) = folder.new.lock().expect("no panic under this lock").get(name) {
             return Some(entry.clone());
         }
-        folder.known.get_or_init(|| read(path)).get(name).cloned()
+        folder.known(path).get(name).cloned()
     }
 
     /// Records that a file is complete.
@@ -151,6 +156,27 @@ impl Indexes {
             Some(folder) => Arc::clone(folder),
             None => Arc::clone(all.entry(path.to_path_buf()).or_default()),
         }
+    }
+}
+
+impl Folder {
+    /// Returns the records in the index. It is read again after another run has replaced it.
+    fn known(&self, path: &Path) -> Arc<Entries> {
+        let version = fs::metadata(path.join(NAME)).ok().map(|metadata| {
+            (metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.len())
+        });
+        let locked = || self.known.lock().expect("no panic under this lock");
+        {
+            let known = locked();
+            if known.0 == version {
+                return Arc::clone(&known.1);
+            }
+        }
+        // If the index is replaced meanwhile, what is read is newer than its version here, and it
+        // is read once more.
+        let entries = Arc::new(read(path));
+        *locked() = (version, Arc::clone(&entries));
+        entries
     }
 }
 
@@ -217,7 +243,8 @@ mod tests {
         assert!(entry(None, None).is_version(&about(Some(10), Some("\"b\""), None)));
     }
 
-    /// Two runs add to one index. Garbage in its place counts as an empty index.
+    /// Two runs add to one index, and each sees what the other one has added. Garbage in its place
+    /// counts as an empty index.
     #[test]
     fn shared_by_two_runs() {
         let folder = std::env::temp_dir().join(format!("downloads-index-{}", std::process::id()));
@@ -230,6 +257,7 @@ mod tests {
         two.add(&folder.join("y"), entry(Some("\"a\""), None));
         one.write(|line| panic!("{line}"));
         two.write(|line| panic!("{line}"));
+        assert_eq!(one.find(&folder.join("y")), Some(entry(Some("\"a\""), None)));
         let three = Indexes::default();
         assert_eq!(three.find(&folder.join("x")), Some(entry(None, None)));
         assert_eq!(three.find(&folder.join("y")), Some(entry(Some("\"a\""), None)));

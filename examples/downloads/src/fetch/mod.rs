@@ -23,6 +23,7 @@ mod trouble;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use ureq::http::{HeaderValue, Uri};
 
 use crate::client::{Client, Clients};
@@ -38,8 +39,8 @@ pub(crate) use listing::Listings;
 pub(crate) use part::Buffers;
 use part::Part;
 pub(crate) use patience::Patience;
-pub(crate) use trouble::Failure;
-use trouble::{Again, Trouble};
+use trouble::Trouble;
+pub(crate) use trouble::{Again, Failure};
 
 /// The longest pause between attempts, unless the server asks for more.
 const PAUSE_MAX: Duration = Duration::from_secs(20);
@@ -89,7 +90,7 @@ pub(crate) struct Manner {
 }
 
 /// The outcome of a job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Outcome {
     Done,
     /// The file was already there.
@@ -108,7 +109,7 @@ pub(crate) enum Outcome {
 }
 
 /// A job's outcome and how long it took.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) outcome: Outcome,
     pub(crate) elapsed: Duration,

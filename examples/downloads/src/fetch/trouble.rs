@@ -1,8 +1,11 @@
 //! The failures of one download, described for its user, and whether a retry may help.
 
+use std::borrow::Cow;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
 use ureq::Timeout;
 
 use crate::runtime;
@@ -16,17 +19,19 @@ pub(crate) enum Trouble {
 }
 
 /// A failure: what happened, and what the user can do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Failure {
     pub(crate) what: String,
-    pub(crate) advice: &'static str,
+    pub(crate) advice: Cow<'static, str>,
     pub(crate) again: Again,
 }
 
 /// Whether a retry may help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Again {
     Never,
+    /// Not in this run, but when the other run that writes the same file has ended.
+    WhenFree,
     /// After the usual pause, and not before the time that the server requested, if it did.
     Later(Option<Duration>),
 }
@@ -43,11 +48,24 @@ pub(crate) enum Given {
 
 impl Trouble {
     pub(crate) fn never(what: impl Into<String>, advice: &'static str) -> Self {
-        Self::Failed(Failure { what: what.into(), advice, again: Again::Never })
+        Self::failed(what, advice, Again::Never)
     }
 
     pub(crate) fn later(what: impl Into<String>, advice: &'static str) -> Self {
-        Self::Failed(Failure { what: what.into(), advice, again: Again::Later(None) })
+        Self::failed(what, advice, Again::Later(None))
+    }
+
+    fn failed(what: impl Into<String>, advice: &'static str, again: Again) -> Self {
+        Self::Failed(Failure { what: what.into(), advice: advice.into(), again })
+    }
+
+    /// Another run holds the lock on the part.
+    pub(crate) fn busy(part: &Path) -> Self {
+        Self::failed(
+            format!("{} is being written by another run", part.display()),
+            "wait for that one to end, or choose another folder (-o)",
+            Again::WhenFree,
+        )
     }
 
     /// An unsuccessful status.
@@ -81,7 +99,7 @@ impl Trouble {
         };
         let wish = retry_after.and_then(|text| wait_of(text, SystemTime::now()));
         let again = if transient { Again::Later(wish) } else { Again::Never };
-        Self::Failed(Failure { what, advice, again })
+        Self::failed(what, advice, again)
     }
 
     /// A server that asks for a longer pause than this program waits.
@@ -191,11 +209,7 @@ impl Trouble {
                 // The resolver's error has no code in std, only getaddrinfo's text.
                 let again =
                     if what.contains("emporary") { Again::Later(None) } else { Again::Never };
-                Self::Failed(Failure {
-                    what,
-                    advice: "check the host's name, and the network",
-                    again,
-                })
+                Self::failed(what, "check the host's name, and the network", again)
             }
             _ => Self::later(
                 format!("the network failed {when} ({error})"),
