@@ -8,7 +8,7 @@ use ecru::sim;
 use ecru_fleet::{Fleet, Function, Run};
 
 use crate::support::{
-    LONG, RETRY, SECOND, SOON, both, local, native, panic_quietly, reaches, served, until,
+    LONG, RETRY, SECOND, SOON, both, local, native, panic_quietly, reaches, served,
 };
 
 /// Opens a function that counts its runs.
@@ -341,8 +341,8 @@ fn many_maps_at_once() {
             });
             assert!(all.iter().all(|results| results.iter().copied().eq(1..=100)));
         });
-        until(|| count.stats().unwrap().queued == 0);
-        reaches(&runs, 400);
+        // An item that two coordinators have sent may be left in the queue, with its result stored.
+        assert_eq!(runs.load(Ordering::SeqCst), 400);
         Ok(())
     });
 }
