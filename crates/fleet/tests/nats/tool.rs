@@ -166,8 +166,8 @@ fn old_server() -> (String, std::thread::JoinHandle<io::Result<()>>) {
               \"jetstream\":true,\"max_payload\":1000}\r\n",
         )?;
         let mut subscriptions: Vec<(String, String)> = Vec::new();
-        let mut lines = BufReader::new(stream).lines();
-        while let Some(line) = lines.next() {
+        let lines = BufReader::new(stream).lines();
+        for line in lines {
             // The client has seen enough.
             let Ok(line) = line else { break };
             let words: Vec<&str> = line.split(' ').collect();
