@@ -231,6 +231,7 @@ fn noise(rounds: u32) {
                 }
             });
             let work = s.spawn(|| {
+                common::until(|| made.load(SeqCst) > 0);
                 for round in 0..rounds {
                     ecru::scope(|s| {
                         let child = s.spawn(|| {

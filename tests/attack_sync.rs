@@ -12,7 +12,7 @@ use ecru::source::WaitList;
 use ecru::time::Timer;
 use ecru::{Runtime, Source, channel};
 
-use common::{HOUR, ms, run_on};
+use common::{HOUR, PATIENCE, begin, ms, run_on, until};
 
 /// A source that has its item from the third look on. In the second look, which is made during the
 /// registration of the wait, it waits itself.
@@ -59,7 +59,7 @@ fn a_source_that_waits_while_its_own_wait_is_registered() {
                     }
                     dawdler.list.notify_one();
                 });
-                let waited = waiter.join_timeout(ms(2000));
+                let waited = waiter.join_timeout(PATIENCE / 2);
                 assert!(waited.expect("a lost wake-up").unwrap().is_ok());
             });
         });
@@ -112,17 +112,20 @@ fn deep(left: usize, body: &dyn Fn()) {
 #[test]
 fn a_dump_finds_room_on_whatever_stack_is_left() {
     run_on(1, || {
+        let asleep = &AtomicU32::new(0);
         ecru::scope(|s| {
-            let mut left = 2 * 1024;
+            let (mut left, mut count) = (2 * 1024, 0);
             while left < 20 * 1024 {
                 s.builder().stack_size(64 * 1024).spawn_daemon(move || {
                     deep(left, &|| {
+                        asleep.fetch_add(1, SeqCst);
                         let _ = ecru::sleep(HOUR);
                     });
                 });
                 left += 128;
+                count += 1;
             }
-            ecru::sleep(ms(1)).unwrap();
+            until(|| asleep.load(SeqCst) == count);
             let tree = ecru::RuntimeHandle::current().dump();
             assert!(tree.tasks().count() > 100);
         });
@@ -182,10 +185,10 @@ fn a_wrapper_around_a_notify_is_told_when_everybody_is() {
     let bell = Bell(ecru::sync::Notify::new());
     run_on(1, || {
         ecru::scope(|s| {
-            let waiter = s.spawn(|| bell.wait());
-            ecru::sleep(ms(2)).unwrap();
+            // With one worker, a task that has begun is at its wait.
+            let waiter = begin(s, || bell.wait());
             bell.0.notify_all();
-            assert!(waiter.join_timeout(ms(200)).is_some(), "never woken");
+            assert!(waiter.join_timeout(PATIENCE / 2).is_some(), "never woken");
         });
     });
 }

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, Watchdog};
+use common::{PATIENCE, Watchdog, until};
 use streams::{listen, pair, refusing, silent};
 
 /// Runs a test, and ends the process if it takes too long.
@@ -296,15 +296,19 @@ fn a_connect_that_takes_a_while_succeeds_in_the_end() {
 #[test]
 fn an_address_in_use_is_refused_until_its_listener_is_gone() {
     guarded(|| {
-        let (listener, address) = listen();
-        assert_eq!(TcpListener::bind(address).unwrap_err().kind(), ErrorKind::AddrInUse);
-        // The side that closes first leaves the port in TIME_WAIT, which SO_REUSEADDR allows to be
-        // bound again.
-        let mut client = TcpStream::connect(address).unwrap();
-        drop(listener.accept().unwrap());
-        assert_eq!(client.read(&mut [0]).unwrap(), 0);
-        drop((client, listener));
-        TcpListener::bind(address).unwrap();
+        let is_free_again = || {
+            let (listener, address) = listen();
+            assert_eq!(TcpListener::bind(address).unwrap_err().kind(), ErrorKind::AddrInUse);
+            // The side that closes first leaves the port in TIME_WAIT, which SO_REUSEADDR allows
+            // to be bound again.
+            let mut client = TcpStream::connect(address).unwrap();
+            drop(listener.accept().unwrap());
+            assert_eq!(client.read(&mut [0]).unwrap(), 0);
+            drop((client, listener));
+            TcpListener::bind(address).is_ok()
+        };
+        // A socket of another test may be given the port in between.
+        until(is_free_again);
     });
 }
 
@@ -315,7 +319,13 @@ fn calls_on_a_nonblocking_stream_and_listener_do_not_wait() {
         listener.set_nonblocking(true).unwrap();
         assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
         let mut client = TcpStream::connect(address).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
+        // The kernel may tell the client first.
+        let mut accepted = None;
+        until(|| match listener.accept() {
+            Err(error) => error.kind() != ErrorKind::WouldBlock,
+            Ok(connection) => accepted.replace(connection).is_none(),
+        });
+        let (mut server, _) = accepted.unwrap();
         client.set_nonblocking(true).unwrap();
         let mut clone = client.try_clone().unwrap();
         assert_eq!(clone.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);

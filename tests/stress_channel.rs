@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use ecru::channel::{self, Receiver, Select, Sender};
 use ecru::{Source, select, source};
 
-use common::Watchdog;
+use common::{PATIENCE, Watchdog};
 
 fn us(microseconds: u64) -> Duration {
     Duration::from_micros(microseconds)
@@ -254,7 +254,7 @@ fn with_cancellations(world: &World) {
 #[test]
 fn nothing_is_lost_under_load() {
     let length = seconds();
-    let _watchdog = Watchdog::within(length * 2 + Duration::from_secs(20));
+    let _watchdog = Watchdog::within(length * 2 + PATIENCE);
     let world = World::new();
     thread::scope(|threads| {
         for _ in 0..2 {
@@ -289,7 +289,7 @@ fn nothing_is_lost_under_load() {
 #[test]
 fn channels_are_closed_under_load() {
     let length = seconds();
-    let _watchdog = Watchdog::within(length * 2 + Duration::from_secs(20));
+    let _watchdog = Watchdog::within(length * 2 + PATIENCE);
     let start = Instant::now();
     let alive = Arc::new(AtomicUsize::new(0));
     let mut rounds = 0;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use ecru::channel::{self, Receiver, RecvError, Sender};
 use ecru::{Source, select_biased, source};
 
+use crate::common::PATIENCE;
 use crate::{Watchdog, at_once, ms, run_on, settle};
 
 #[test]
@@ -42,7 +43,7 @@ fn a_source_that_panics_while_others_are_registered_loses_nothing() {
             match result {
                 Ok(value) => assert_eq!(value, Ok(Ok(7))),
                 Err(_) => {
-                    let left = receiver.recv_timeout(ms(50));
+                    let left = receiver.recv_timeout(PATIENCE / 2);
                     assert_eq!(left, Ok(7), "the value is still there for others");
                 }
             }
@@ -117,7 +118,7 @@ fn a_race_with_a_wrapper_of_the_same_receiver_loses_nothing() {
                 s.spawn_local(move || sender.send(n).unwrap());
             }
             let first = racing.join().unwrap().unwrap().unwrap();
-            let second = receiver.recv_timeout(ms(200));
+            let second = receiver.recv_timeout(PATIENCE / 2);
             assert_eq!((first, second), (1, Ok(2)));
         });
     });

@@ -8,6 +8,7 @@ use std::thread;
 use ecru::Source;
 use ecru::channel::{self, Receiver, Sender};
 
+use crate::common::until;
 use crate::{OnDrop, Watchdog, at_once, ms, run_on, settle, text_of};
 
 #[test]
@@ -45,6 +46,11 @@ fn a_predicate_that_panics_at_the_sender_s() {
                     // The sender is not affected, and its value goes to the next receiver.
                     sender.send(7).unwrap();
                     assert_eq!(other.join().unwrap(), Ok(7));
+                    // On a busy machine the wait may begin after that value.
+                    until(|| {
+                        let _ = sender.try_send(8);
+                        waiting.is_finished()
+                    });
                     let payload = waiting.join().unwrap().unwrap_err();
                     assert_eq!(text_of(&*payload), "on purpose");
                 });

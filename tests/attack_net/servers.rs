@@ -2,11 +2,12 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use ecru::net::{TcpListener, TcpStream};
 
+use crate::common::until;
 use crate::{each, ms};
 
 #[test]
@@ -39,17 +40,17 @@ fn a_server_that_is_told_to_stop_in_an_instant_or_never_stops_so() {
             drop(client);
         }
         // With an unlimited grace period.
+        let accepted = AtomicBool::new(false);
         ecru::scope(|s| {
             let (stop, stopped) = ecru::channel::bounded::<()>(0);
             let server = s.spawn(|| {
-                listener
-                    .server()
-                    .stop_when(stopped)
-                    .grace(Duration::MAX)
-                    .serve(|mut stream, _| stream.read_exact(&mut [0]))
+                listener.server().stop_when(stopped).grace(Duration::MAX).serve(|mut stream, _| {
+                    accepted.store(true, SeqCst);
+                    stream.read_exact(&mut [0])
+                })
             });
             let mut client = TcpStream::connect(address).unwrap();
-            ecru::sleep(ms(5)).unwrap();
+            until(|| accepted.load(SeqCst));
             drop(stop);
             ecru::sleep(ms(5)).unwrap();
             assert!(!server.is_finished());

@@ -67,12 +67,17 @@ fn noisy() -> Vec<(&'static str, OwnedFd)> {
         )
     };
     assert_eq!(set, 0);
-    let nobody = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    broken.send_to(b"x", nobody).unwrap();
-    thread::sleep(ms(5));
-    // The first call returns the error.
+    // No other test can be given this port.
+    broken.send_to(b"x", "127.0.0.1:1").unwrap();
+    // The first call after the kernel's answer returns the error.
     broken.set_nonblocking(true).unwrap();
-    assert_eq!(broken.recv(&mut [0; 8]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+    let refused = loop {
+        match broken.recv(&mut [0; 8]).unwrap_err().kind() {
+            ErrorKind::WouldBlock => thread::yield_now(),
+            kind => break kind,
+        }
+    };
+    assert_eq!(refused, ErrorKind::ConnectionRefused);
     vec![("orphan", orphan.into()), ("broken", broken.into())]
 }
 

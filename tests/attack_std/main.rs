@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{alone, each_run};
+use common::{alone, each_run, until};
 
 /// A folder for one test, which is removed at its end.
 struct Folder(PathBuf);

@@ -13,7 +13,7 @@ use ecru::coroutine::{
 };
 
 use crate::support::{
-    OnDrop, each_run, is_child, ms, panic_text, quiet_panic, run_on, start_again, text_of,
+    HOUR, OnDrop, each_run, is_child, ms, panic_text, quiet_panic, run_on, start_again, text_of,
 };
 
 use CoroutineState::{Complete, Yielded};
@@ -235,7 +235,7 @@ fn coroutine_20_open_frames() {
 #[test]
 fn coroutine_21_closed_frames() {
     each_run(|| {
-        let result = ecru::timeout(ms(10_000), || {
+        let result = ecru::timeout(HOUR, || {
             let numbers = Generator::new(|yielder| {
                 for number in 0..3_u32 {
                     let squared = ecru::scope(|s| s.spawn(move || number * number).join());

@@ -11,6 +11,7 @@ use std::thread;
 
 use ecru::{Runtime, Source};
 
+use crate::common::PATIENCE;
 use crate::support::{HOUR, Watchdog, forever, is_child, ms, start_again, until};
 
 fn listening(workers: usize) -> Runtime {
@@ -172,7 +173,7 @@ fn run_36_ctrl_c_is_given_back() {
             runtime.run(|| ());
         }
         say("is over");
-        thread::sleep(ms(10_000));
+        thread::sleep(PATIENCE / 2);
     }) else {
         return;
     };

@@ -4,8 +4,9 @@
 //! Each attack runs thousands of operations, each of which is cancelled at a random moment: by a
 //! limit, by a task on the same worker or on another, or by a thread outside the run.
 
+use crate::common::PATIENCE;
 use crate::streams::{assert_cancelled, byte_at, listen, loud, pair};
-use crate::support::{Watchdog, is_child, ms, start_again};
+use crate::support::{Watchdog, is_child, start_again};
 use ecru::CancelHandle;
 use ecru::net::{Shutdown, TcpListener, TcpStream};
 use fastrand::Rng;
@@ -385,7 +386,7 @@ fn net_14_cancelled_accept_loses_nothing_slow_at_random() {
         let callers = calling.join().unwrap();
         while names.len() < callers.len() {
             let stream =
-                ecru::timeout(ms(2_000), || listener.accept()).expect("a connection is lost");
+                ecru::timeout(PATIENCE / 2, || listener.accept()).expect("a connection is lost");
             names.push(name_of(&stream.unwrap().0));
         }
         tally.succeeded.fetch_add(names.len(), SeqCst);
@@ -400,7 +401,7 @@ fn open_fds() -> usize {
 
 /// Answers each connection that still sends something.
 fn answer_all(listener: &TcpListener, done: &AtomicBool) {
-    while let Ok(Ok((mut stream, _))) = ecru::timeout(ms(5_000), || listener.accept()) {
+    while let Ok(Ok((mut stream, _))) = ecru::timeout(PATIENCE / 2, || listener.accept()) {
         if done.load(SeqCst) {
             return;
         }

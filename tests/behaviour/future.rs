@@ -16,7 +16,9 @@ use ecru::source::SourceFuture;
 use ecru::time::Timer;
 use ecru::{Source, block_on, source};
 
-use crate::support::{Counted, HOUR, Watchdog, each_run, ms, now, run_on, settle, since, until};
+use crate::support::{
+    Counted, HOUR, Watchdog, begin, each_run, ms, now, run_on, settle, since, until,
+};
 
 /// A waker that counts its calls.
 #[derive(Default)]
@@ -372,7 +374,7 @@ fn future_14_block_on_cancelled() {
         let dropped = AtomicUsize::new(0);
         ecru::scope(|s| {
             let never = Counted(&dropped);
-            let task = s.spawn(move || {
+            let task = begin(s, move || {
                 let waited = block_on(async move {
                     let _never = never;
                     std::future::pending::<()>().await;
@@ -381,7 +383,6 @@ fn future_14_block_on_cancelled() {
                 let again = block_on(async { polled.set(true) });
                 (waited.is_err(), again.is_err(), polled.get())
             });
-            settle();
             task.cancel();
             assert!(task.join().is_ok_and(|end| end == (true, true, false)));
         });

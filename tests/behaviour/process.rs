@@ -7,7 +7,7 @@ use ecru::Source;
 use ecru::process::{Child, Command, Stdio};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::time::Instant;
 
@@ -422,15 +422,27 @@ fn process_20_unix_settings() {
 #[test]
 fn process_21_many_at_once_slow() {
     run_on(1, || {
-        let start = Instant::now();
+        let begun = AtomicUsize::new(0);
         ecru::scope(|s| {
-            let all: Vec<_> =
-                (0..32).map(|_| s.spawn(|| Command::new("sleep").arg("0.2").status())).collect();
-            for one in all {
-                assert!(one.join().unwrap().unwrap().success());
+            let (all, inputs): (Vec<_>, Vec<_>) = (0..32)
+                .map(|_| {
+                    let mut child = patient();
+                    let input = child.stdin.take().unwrap();
+                    let begun = &begun;
+                    let waits = s.spawn(move || {
+                        begun.fetch_add(1, SeqCst);
+                        child.wait()
+                    });
+                    (waits, input)
+                })
+                .unzip();
+            // None ends before all are waited for, and the last one ends first.
+            until(|| begun.load(SeqCst) == 32);
+            for (one, input) in all.into_iter().zip(inputs).rev() {
+                drop(input);
+                assert_eq!(one.join().unwrap().unwrap().code(), Some(7));
             }
         });
-        assert!(start.elapsed() < ms(32 * 200 / 2));
     });
 }
 

@@ -23,6 +23,13 @@ fn fill(stream: &TcpStream) -> usize {
     }
 }
 
+/// Fills a connection that has room although it was full.
+fn some_more(stream: &TcpStream) -> usize {
+    let count = fill(stream);
+    assert!(count > 0, "it was said to have room");
+    count
+}
+
 fn drain(mut stream: &TcpStream, count: usize) {
     let mut buffer = vec![0; 65536];
     let mut left = count;
@@ -95,11 +102,14 @@ fn ready_03_writable() {
     each_run(|| {
         let (mut ours, theirs) = pair();
         ours.wait_writable().unwrap();
-        let filled = fill(&ours);
+        let mut filled = fill(&ours);
         ecru::scope(|s| {
             let waits = begin(s, || ours.wait_writable());
             ecru::sleep(ms(3)).unwrap();
-            assert!(!waits.is_finished());
+            if waits.is_finished() {
+                // The kernel has found room.
+                filled += some_more(&ours);
+            }
             drain(&theirs, filled);
             waits.join().unwrap().unwrap();
         });
@@ -158,14 +168,17 @@ fn ready_05_on_a_thread() {
 fn ready_06_both_at_once() {
     each_run(|| {
         let (ours, mut theirs) = pair();
-        let filled = fill(&ours);
+        let mut filled = fill(&ours);
         ecru::scope(|s| {
             let reads = begin(s, || ours.wait_readable());
             let writes = begin(s, || ours.wait_writable());
             theirs.write_all(b"x").unwrap();
             reads.join().unwrap().unwrap();
             settle();
-            assert!(!writes.is_finished());
+            if writes.is_finished() {
+                // The kernel has found room.
+                filled += some_more(&ours);
+            }
             drain(&theirs, filled);
             writes.join().unwrap().unwrap();
         });

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use ecru::{Runtime, channel};
 
+use crate::common::PATIENCE;
 use crate::support::{
     HOUR, Watchdog, alone_with, is_child, ms, panic_text, settle, start_again, until,
 };
@@ -21,7 +22,7 @@ fn finish(test: &str, stderr: Stdio) -> String {
     let mut child = start_again(test).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
     let start = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > ms(20_000) {
+        if start.elapsed() > PATIENCE {
             child.kill().unwrap();
             child.wait().unwrap();
             panic!("the process hangs");

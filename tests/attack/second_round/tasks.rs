@@ -14,7 +14,7 @@ use ecru::sync::poison;
 use ecru::{Source, channel, source};
 
 use super::support::{OnDrop, each_run, ms, panic_of, run_on};
-use crate::common::{HOUR, PATIENCE, alone};
+use crate::common::{HOUR, PATIENCE, alone, until};
 
 /// Repeats `op` until a sibling, which is ready from the start, has run.
 #[track_caller]
@@ -148,7 +148,10 @@ fn a_daemon_computes_until_its_scope_ends() {
                     }
                 });
             }
-            s.spawn(|| ecru::sleep(ms(2)).unwrap());
+            s.spawn(|| {
+                until(|| begun.load(SeqCst) == 2);
+                ecru::sleep(ms(2)).unwrap();
+            });
         });
         assert_eq!(begun.into_inner(), 2);
         let result = ecru::try_scope(|s| {

@@ -12,7 +12,8 @@ mod order;
 use std::thread;
 use std::time::Instant;
 
-use crate::support::{ms, until};
+use crate::common::PATIENCE;
+use crate::support::until;
 use ecru::channel::{self, Receiver, Sender};
 
 /// Returns one channel of each kind that keeps every value, with its name.
@@ -33,7 +34,7 @@ fn until_on(side: crate::support::Side, mut condition: impl FnMut() -> bool) {
         crate::support::Side::Thread => {
             let start = Instant::now();
             while !condition() {
-                assert!(start.elapsed() < ms(10_000), "what is waited for does not happen");
+                assert!(start.elapsed() < PATIENCE / 2, "what is waited for does not happen");
                 thread::yield_now();
             }
         }

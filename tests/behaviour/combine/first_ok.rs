@@ -1,7 +1,7 @@
 //! The first success of several tasks, and what happens to the losers.
 
 use super::{Failure, ORDERS, Outcome, bad, good, in_order};
-use crate::support::{HOUR, each_run, forever, ms, quiet_panic, settle, until};
+use crate::support::{HOUR, begin, each_run, forever, ms, quiet_panic, settle, until};
 use ecru::{JoinError, JoinHandle};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -150,14 +150,12 @@ fn combine_37_success_stands() {
         ecru::scope(|s| {
             let caller = s.spawn(|| {
                 ecru::scope(|inner| {
-                    let stubborn = inner.spawn(|| {
+                    let stubborn = begin(inner, || {
                         forever();
                         asked.store(true, SeqCst);
                         until(|| go.load(SeqCst));
                         Err(Failure::Number(1))
                     });
-                    // The task has begun.
-                    settle();
                     ecru::first_ok((stubborn, good(inner, 2)))
                 })
             });

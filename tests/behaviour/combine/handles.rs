@@ -161,7 +161,8 @@ fn combine_24_thread() {
         ecru::scope(|s| {
             let late = |value| {
                 s.spawn(move || {
-                    ecru::sleep(ms(2)).unwrap();
+                    // The slower one of `first_ok` is cancelled.
+                    let _ = ecru::sleep(ms(2));
                     Ok::<u32, Failure>(value)
                 })
             };

@@ -2,7 +2,7 @@
 
 use super::everywhere;
 use crate::streams::{listen, pair, refusing};
-use crate::support::{HOUR, each_run, is_child, ms, settle, start_again};
+use crate::support::{HOUR, each_run, is_child, ms, settle, start_again, until};
 use ecru::net::{TcpListener, TcpStream};
 use std::io::{ErrorKind, Read, Write};
 use std::thread;
@@ -31,7 +31,8 @@ fn net_09_taken() {
         let (listener, address) = listen();
         assert_eq!(TcpListener::bind(address).unwrap_err().kind(), ErrorKind::AddrInUse);
         drop(listener);
-        TcpListener::bind(address).unwrap();
+        // Another process may have been given the port meanwhile, for a while.
+        until(|| TcpListener::bind(address).is_ok());
     });
 }
 

@@ -205,7 +205,7 @@ fn par_02_all_at_once_slow_a_hundred_thousand_sleepers() {
         assert!(since(start) >= ms(1000) && results.len() == 99_999);
         assert!(results.iter().zip(0..).all(|(result, n)| *result == n));
         // It would take a thousand times longer if one waited for another.
-        assert!(since(start) < ms(10_000), "{:?}", since(start));
+        assert!(since(start) < HOUR / 100, "{:?}", since(start));
     });
 }
 

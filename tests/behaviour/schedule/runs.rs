@@ -313,19 +313,18 @@ fn schedule_19_jittered_run() {
     run_on(1, || {
         let in_time = ecru::timeout(ms(5), || schedule.run(|| ()));
         assert!(in_time.is_err());
-        // Of pauses of 1 ms, some are shorter.
+        // Of pauses of 5 ms, some are shorter.
         let gaps = RefCell::new(Vec::new());
         let last = Cell::new(None);
-        let short = Schedule::until_err(ms(1)).jitter(Jitter::Full).max_runs(60);
+        let short = Schedule::until_err(ms(5)).jitter(Jitter::Full).max_runs(1_000);
         let record = || {
             if let Some(last) = last.replace(Some(now())) {
                 gaps.borrow_mut().push(now() - last);
             }
-            Ok::<_, ()>(())
+            // A busy machine makes some longer.
+            if gaps.borrow().iter().any(|gap| *gap < ms(5)) { Err(()) } else { Ok(()) }
         };
-        short.run(record).unwrap().unwrap();
-        assert_eq!(gaps.borrow().len(), 59);
-        assert!(gaps.borrow().iter().any(|gap| *gap < ms(1)));
+        assert!(short.run(record).unwrap().is_err(), "{:?}", gaps.borrow());
     });
 }
 

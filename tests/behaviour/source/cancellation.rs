@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 use super::Letters;
-use crate::support::{HOUR, everywhere, ms, now, panic_text, run_on, settle, since};
+use crate::support::{HOUR, begin, everywhere, ms, now, panic_text, run_on, settle, since};
 use ecru::channel::{self, RecvError, TryRecvError};
 use ecru::source::{self};
 use ecru::{CancelReason, Source};
@@ -47,13 +47,12 @@ fn source_07_a_wait_in_progress_is_woken_by_a_cancellation() {
             let (full, unread) = channel::bounded::<u32>(0);
             ecru::scope(|s| {
                 let waits = [
-                    s.spawn(|| letters.wait().is_err()),
-                    s.spawn(|| receiver.wait().is_err()),
-                    s.spawn(|| source::race([&receiver, &receiver]).wait().is_err()),
-                    s.spawn(|| source::either(&letters, &receiver).wait().is_err()),
-                    s.spawn(|| full.send(1).unwrap_err().is_cancelled()),
+                    begin(s, || letters.wait().is_err()),
+                    begin(s, || receiver.wait().is_err()),
+                    begin(s, || source::race([&receiver, &receiver]).wait().is_err()),
+                    begin(s, || source::either(&letters, &receiver).wait().is_err()),
+                    begin(s, || full.send(1).unwrap_err().is_cancelled()),
                 ];
-                settle();
                 ecru::sleep(ms(2)).unwrap();
                 waits.iter().for_each(|task| task.cancel());
                 assert!(waits.iter().all(|task| task.join().unwrap()));

@@ -56,7 +56,7 @@ fn timer_02_side_by_side() {
             }
         });
         // One after another they would take ten seconds.
-        assert!((ms(20)..ms(5_000)).contains(&since(start)), "{:?}", since(start));
+        assert!((ms(20)..ms(9_000)).contains(&since(start)), "{:?}", since(start));
     });
 }
 
@@ -66,20 +66,29 @@ fn timer_02_side_by_side() {
 #[test]
 fn timer_03_in_order() {
     each_run(|| {
-        let woken = Mutex::new(Vec::new());
-        let start = now();
-        ecru::scope(|s| {
-            for n in 0..40_u32 {
-                let (length, woken) = (n * 29 % 40, &woken);
-                // On one worker, because two workers may each wake their tasks when they get to it.
-                s.spawn_local(move || {
-                    // Late enough that all of them are asleep before the first is due.
-                    ecru::time::sleep_until(start + ms(50) + us(u64::from(length) * 500)).unwrap();
-                    woken.lock().unwrap().push(length);
-                });
-            }
+        // Again if a busy machine has let one fall asleep after the first was due.
+        until(|| {
+            let (woken, begun) = (Mutex::new(Vec::new()), AtomicUsize::new(0));
+            let first = now() + ms(50);
+            let in_time = ecru::scope(|s| {
+                for n in 0..40_u32 {
+                    let (length, woken, begun) = (n * 29 % 40, &woken, &begun);
+                    // On one worker, because two workers may each wake their tasks when they get
+                    // to it.
+                    s.spawn_local(move || {
+                        begun.fetch_add(1, SeqCst);
+                        ecru::time::sleep_until(first + us(u64::from(length) * 500)).unwrap();
+                        woken.lock().unwrap().push(length);
+                    });
+                }
+                until(|| begun.load(SeqCst) == 40);
+                settle();
+                now() < first
+            });
+            let woken = woken.into_inner().unwrap();
+            assert!(!in_time || woken.iter().copied().eq(0..40), "{woken:?}");
+            in_time
         });
-        assert_eq!(*woken.lock().unwrap(), (0..40).collect::<Vec<_>>());
     });
 }
 
