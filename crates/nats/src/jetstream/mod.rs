@@ -61,10 +61,10 @@ struct ApiError {
     description: String,
 }
 
-/// An answer that may be an error.
 /// The key of the error in an answer. An answer that has these bytes elsewhere is parsed twice.
 const ERROR: &[u8] = b"\"error\"";
 
+/// An answer that may be an error.
 #[derive(Deserialize)]
 struct Envelope {
     error: Option<ApiError>,

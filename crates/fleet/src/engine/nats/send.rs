@@ -99,7 +99,8 @@ fn outcome(names: &Names, answer: Result<Published, Error>) -> Sending {
 
 fn unavailable(names: &Names, error: &Error) -> io::Error {
     let text = format!(
-        "no server stores jobs of the queue {} now; the servers may be electing a leader, so send          it again later, or open the queue again if the stream {} was deleted ({error})",
+        "no server stores jobs of the queue {} now; the servers may be electing a leader, so send \
+         it again later, or open the queue again if the stream {} was deleted ({error})",
         names.queue, names.jobs
     );
     io::Error::new(io::ErrorKind::ResourceBusy, text)
