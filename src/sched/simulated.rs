@@ -418,7 +418,11 @@ impl Worker {
         self.shared.receive_cancelled(|task| {
             // SAFETY: T2: the message's reference.
             let header = unsafe { &*task };
-            foreign = Some(format!("another thread cancelled {}", header.description()));
+            // The task may have ended, perhaps with an earlier run that had this inbox. Then the
+            // request changes nothing.
+            if !header.running.get().is_null() {
+                foreign = Some(format!("another thread cancelled {}", header.description()));
+            }
             interrupt(header);
             // SAFETY: T2, as above.
             unsafe { Header::release(task) };

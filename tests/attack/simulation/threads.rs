@@ -27,6 +27,21 @@ fn simulations_on_many_threads_at_once() {
     assert!(hashes.iter().all(|hash| *hash == hashes[0]));
 }
 
+/// A request that comes as its run ends may stay in the inbox of a worker that a simulation gets
+/// next. No task of the simulation has been asked.
+#[test]
+fn a_request_to_a_run_that_has_ended_before_the_simulation() {
+    for _ in 0..500 {
+        let (give, take) = mpsc::channel::<ecru::JoinHandle<'static, bool>>();
+        let canceller = thread::spawn(move || take.recv().unwrap().cancel());
+        run_on(1, || {
+            give.send(ecru::spawn(|| ecru::sleep(Duration::from_micros(20)).is_ok())).unwrap();
+        });
+        assert!(run(1, || ecru::sleep(SECOND).is_ok()));
+        canceller.join().unwrap();
+    }
+}
+
 #[test]
 fn a_simulation_on_a_thread_of_a_simulation() {
     let inner = run(1, || {
