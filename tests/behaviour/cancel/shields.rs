@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use ecru::channel::{self, RecvError, SendError};
+use ecru::sync::Latch;
 use ecru::{CancelReason, JoinError};
 
 use super::cancelled;
@@ -146,9 +147,10 @@ fn cancel_21_timeout_inside_a_shield() {
 fn cancel_41_unwinding() {
     each_run(|| {
         let waits = Mutex::new(Vec::new());
+        let go = Latch::new(1);
         ecru::scope(|s| {
             let other = s.spawn(forever);
-            let unstarted = s.spawn(|| ecru::sleep(ms(1)).is_ok());
+            let unstarted = s.spawn(|| go.wait().is_ok());
             ecru::scope(|inner| {
                 let panicking = inner.spawn(|| {
                     let _waits = OnDrop(|| {
@@ -165,6 +167,7 @@ fn cancel_41_unwinding() {
                 assert!(matches!(panicking.join(), Err::<(), _>(JoinError::Panicked(_))));
             });
             // No other task was affected.
+            go.count_down();
             assert!(unstarted.join().unwrap());
             assert!(ecru::sleep(ms(1)).is_ok());
             other.cancel();

@@ -62,11 +62,9 @@ fn member(name: &str, port: u16, other: u16) -> String {
 }
 
 fn pair() -> Option<(Server, Server)> {
-    let free = || {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().port()
-    };
-    let (one, other) = (free(), free());
+    // Both are open at once, so that they have different ports.
+    let listeners = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let [one, other] = listeners.map(|listener| listener.local_addr().unwrap().port());
     let first = Server::start_without_streams(&member("one", one, other))?;
     Some((first, Server::start_without_streams(&member("other", other, one))?))
 }
