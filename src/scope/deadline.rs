@@ -112,7 +112,8 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
         };
         limit.node.node.become_limit();
         if has_passed {
-            cancel::cancel(&limit.node.node, CancelReason::Deadline);
+            // Flags this limit, or one around it that has passed earlier.
+            task::look_at_the_clock();
         }
         body()
     };

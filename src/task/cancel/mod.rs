@@ -82,10 +82,11 @@
 //! - A shield is a node that is not linked. No request from above reaches the nodes below it.
 //! - A *limit* is the node of a time limit, or of a shield that expires. A timer of its task's
 //!   worker flags or opens it. A worker that computes does not check its timers. Therefore
-//!   `is_cancelled`, `checkpoint`, yields and sleeps read the clock if they are below a limit. Each
-//!   node knows the innermost limit at or above it. If several limits have passed, the one with the
-//!   earliest deadline is flagged, whichever task it belongs to. A shield is opened only on its own
-//!   worker, because its timer may be about to open it, too.
+//!   `is_cancelled`, `checkpoint`, yields and sleeps read the clock if they are below a limit, and
+//!   so does a limit that has passed when it is opened. Each node knows the innermost limit at or
+//!   above it. If several limits have passed, the one with the earliest deadline is flagged,
+//!   whichever task it belongs to. A shield is opened only on its own worker, because its timer may
+//!   be about to open it, too.
 //! - Hooks (`on_cancel`) are collected under the locks. They run after all locks have been
 //!   released.
 #![expect(unsafe_code, reason = "walks a tree of nodes that live on stacks")]

@@ -170,5 +170,15 @@ fn cancel_50_earlier_of_two_passed_deadlines() {
     run_on(1, || {
         assert_eq!(reports(true), (true, false));
         assert_eq!(reports(false), (false, true));
+        // The later limit is only opened when both have passed.
+        let (first, second) = (now() + ms(1), now() + ms(2));
+        let outer = ecru::timeout_at(first, || {
+            compute_past(second);
+            let checked = ecru::timeout_at(second, ecru::checkpoint);
+            assert!(checked.unwrap().is_err());
+            let slept = ecru::timeout(Duration::ZERO, || ecru::sleep(HOUR));
+            assert!(slept.unwrap().is_err());
+        });
+        assert!(outer.is_err());
     });
 }
