@@ -4,7 +4,6 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 
 use support::{Folder, Server, body, exists, run, send, send_short, serve};
 
@@ -142,11 +141,11 @@ fn redirect_in_circles() {
 /// A port without a listener.
 #[test]
 fn refused() {
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let folder = Folder::new();
-    let url = format!("http://{address}/x");
-    run(&folder, &["--retries", "1", &url])
-        .failed(1, &[&url, "connection refused", "host and port", "2 attempts"]);
+    // No other test can get this port.
+    let url = "http://127.0.0.1:1/x";
+    run(&folder, &["--retries", "1", url])
+        .failed(1, &[url, "connection refused", "host and port", "2 attempts"]);
 }
 
 /// A host that does not exist: `.invalid` is reserved.

@@ -1,9 +1,10 @@
 //! The reason of a cancellation, and how errors report it.
 
-use std::io::{self, BufRead, BufReader, Write};
-use std::sync::atomic::AtomicBool;
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
+use ecru::net::TcpStream;
 use ecru::{CancelReason, Cancelled};
 
 use super::{cancelled, pair, spin};
@@ -105,14 +106,26 @@ fn cancel_10_find_in_other_errors() {
 /// `BufReader` and `io::copy` neither retry nor hide the cancellation.
 #[test]
 fn cancel_11_passes_through_std() {
+    /// Counts what was read.
+    struct Counting<'a>(&'a TcpStream, &'a AtomicUsize);
+    impl Read for Counting<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.0.read(buffer)?;
+            self.1.fetch_add(count, SeqCst);
+            Ok(count)
+        }
+    }
     each_run(|| {
+        let count = AtomicUsize::new(0);
         let (client, server) = pair();
         (&server).write_all(b"half a line").unwrap();
         let mut line = String::new();
-        let mut reader = BufReader::new(&client);
+        let mut reader = BufReader::new(Counting(&client, &count));
         ecru::scope(|s| {
             let result = ecru::cancel_scope(|c| {
+                let count = &count;
                 let reading = s.spawn(move || {
+                    until(|| count.load(SeqCst) > 0);
                     settle();
                     c.cancel();
                 });

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
 use ecru::channel::{self, RecvError};
@@ -324,12 +324,14 @@ fn when_12_refused() {
     });
     let _watchdog = Watchdog::new();
     run_placed(2, Placement::Auto, || {
-        let ended = AtomicUsize::new(0);
+        let (begun, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
         ecru::scope(|outer| {
             let holds = outer.spawn(|| {
+                begun.store(true, SeqCst);
                 ecru::scope(|s| drop(s.spawn_when(source::never::<u8>(), |_| ())));
                 ended.fetch_add(1, SeqCst);
             });
+            until(|| begun.load(SeqCst));
             assert!(holds.join_timeout(ms(5)).is_none());
             assert_eq!(ended.load(SeqCst), 0);
             holds.cancel();
