@@ -113,7 +113,7 @@ fn limited<T>(deadline: Instant, has_passed: bool, body: impl FnOnce() -> T) -> 
         limit.node.node.become_limit();
         if has_passed {
             // Flags this limit, or one around it that has passed earlier.
-            task::look_at_the_clock();
+            task::note_expired_limits();
         }
         body()
     };

@@ -561,7 +561,7 @@ fn is_beside(running: &Header, above: *const Header) -> bool {
 }
 
 #[inline(never)]
-fn note_expired_limits() {
+pub(crate) fn note_expired_limits() {
     let now = clock::now();
     let header = current_header();
     for_each_limit(|node| {
