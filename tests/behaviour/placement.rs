@@ -138,6 +138,8 @@ fn block_the_others<'scope>(
                 free.wait();
             }
         });
+        // This worker takes no task meanwhile, so an idle one takes what has lain for long enough.
+        thread::sleep(ms(1));
         blocked.load(SeqCst) == others
     });
 }
