@@ -17,8 +17,8 @@ usage: ecru-bench [TOPIC | ROW [NUMBER]]... [OPTION]...
                     files-write, fleet-naps, fleet-rerun, fleet-memory) with this number instead of its usual ones
   --rounds N        rounds of every row (default 9; fewer decide nothing)
   --repeats N       disturbed rounds of a row that are run again, at most (default: as many as rounds)
-  --save TOPIC      keep the results in bench/results/<processor>/<date>-TOPIC.json, and a page beside
-                    it; only from a clean tree
+  --save NAME       keep the results in bench/results/<processor>/<date>-NAME.json, and a page beside
+                    it; only from a clean tree; the name of a topic selects its rows if no others are
   --allow-dirty     keep them all the same, marked; the README's check refuses such a file
   --resume FILE     go on with an interrupted run: its rows, rounds and file
   --list            print the rows and end";
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     pub(crate) rows: Vec<Row>,
     pub(crate) rounds: Option<usize>,
     pub(crate) repeats: Option<usize>,
-    /// The topic under which the results are kept.
+    /// The name under which the results are kept.
     pub(crate) save: Option<String>,
     pub(crate) allow_dirty: bool,
     pub(crate) resume: Option<PathBuf>,
@@ -74,6 +74,12 @@ pub(crate) fn parse(mut arguments: Parser) -> Result<Options, String> {
             }
             other => return Err(format!("{}\n{USAGE}", other.unexpected())),
         }
+    }
+    if selectors.is_empty()
+        && let Some(name) = options.save.as_ref()
+        && TOPICS.iter().any(|topic| topic.name == name)
+    {
+        selectors.push((name.clone(), None));
     }
     options.rows = select(&selectors)?;
     Ok(options)
@@ -157,6 +163,13 @@ mod tests {
         assert!(placement.iter().all(|row| !row.ends_with("-8")), "{placement:?}");
         let channels = selected(&["channels"]).unwrap();
         assert!(channels.iter().any(|row| row == "race-1"), "{channels:?}");
+    }
+
+    #[test]
+    fn results_saved_as_a_topic_are_those_of_its_rows() {
+        assert_eq!(selected(&["--save", "files"]).unwrap(), selected(&["files"]).unwrap());
+        assert_eq!(selected(&["--save", "files", "yield"]).unwrap(), ["yield"]);
+        assert_eq!(selected(&["--save", "all"]).unwrap(), selected(&[]).unwrap());
     }
 
     #[test]
