@@ -44,6 +44,8 @@ pub enum DeliverPolicy {
     New,
     /// With the last message of each subject.
     LastPerSubject,
+    /// With [`ConsumerConfig::start_sequence`], or the next message after it that is stored.
+    ByStartSequence,
 }
 
 /// The configuration of a durable pull consumer.
@@ -75,6 +77,9 @@ pub struct ConsumerConfig {
     pub filter_subject: Option<String>,
     /// Where the consumer begins.
     pub deliver_policy: DeliverPolicy,
+    /// The stream's sequence number of the first message, for [`DeliverPolicy::ByStartSequence`].
+    #[serde(rename = "opt_start_seq", skip_serializing_if = "Option::is_none")]
+    pub start_sequence: Option<u64>,
     /// How messages are settled.
     pub ack_policy: AckPolicy,
     /// After how long a message that is not settled is handed out again. The server's default is
@@ -113,6 +118,9 @@ impl ConsumerConfig {
 pub struct ConsumerInfo {
     /// The configuration. The server has filled in its defaults.
     pub config: ConsumerConfig,
+    /// The last message that was handed out.
+    #[serde(default)]
+    pub delivered: Sequences,
     /// How many messages have not been handed out.
     #[serde(default)]
     pub num_pending: u64,
@@ -137,6 +145,18 @@ pub struct ConsumerInfo {
     /// When the server wrote this, by its own clock, in the form of RFC 3339.
     #[serde(rename = "ts", default)]
     pub time: String,
+}
+
+/// The numbers of a message that a consumer has handed out. 0 if there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct Sequences {
+    /// Its number among the messages that the consumer has handed out, each time counted.
+    #[serde(rename = "consumer_seq", default)]
+    pub consumer: u64,
+    /// Its number in the stream.
+    #[serde(rename = "stream_seq", default)]
+    pub stream: u64,
 }
 
 /// What a server says about a pause.

@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 pub use account::{AccountInfo, AccountLimits, AccountUsage};
 pub use bucket::{Bucket, BucketConfig, Entry};
 pub use cluster::{ClusterInfo, ReplicaInfo};
-pub use consumer::{AckPolicy, Consumer, ConsumerConfig, ConsumerInfo, DeliverPolicy};
+pub use consumer::{AckPolicy, Consumer, ConsumerConfig, ConsumerInfo, DeliverPolicy, Sequences};
 pub use delivery::{Ack, Delivery};
 pub use publish::{Published, Publishing};
 pub use pull::Deliveries;

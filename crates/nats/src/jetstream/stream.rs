@@ -371,6 +371,26 @@ impl JetStream {
         Ok(purged.purged)
     }
 
+    /// Begins to delete the messages of a subject, which may have wildcards, up to a sequence
+    /// number, and does not wait for an answer. May wait for room to send.
+    ///
+    /// A server that refuses it, or is not reached, says nothing. A later call with a higher number
+    /// deletes those messages, too.
+    ///
+    /// # Errors
+    /// Returns [`InvalidInput`](crate::ErrorKind::InvalidInput) for a malformed name or subject,
+    /// and [`Closed`](crate::ErrorKind::Closed) after the end of the client.
+    ///
+    /// # Cancellation
+    /// This is a cancellation point. If it is cancelled, nothing was sent.
+    pub fn begin_purge(&self, stream: &str, subject: &str, through: u64) -> Result<(), Error> {
+        check_name("stream", stream)?;
+        check_pattern(subject)?;
+        // The server keeps the message with the number that it is given.
+        let body = json!({ "filter": subject, "seq": through.saturating_add(1) });
+        self.client.publish(&self.subject(&format!("STREAM.PURGE.{stream}")), body.to_string())
+    }
+
     /// Returns the message with a sequence number, or `None` if there is none.
     ///
     /// # Errors
