@@ -124,3 +124,32 @@ fn fleet_359_calls_without_a_leader_slow() {
     })
     .unwrap();
 }
+
+/// - given: a run with three replicas whose results are stored
+/// - when: it is mapped again, and the leader of its results is killed before they are read
+/// - then: each result is read
+#[test]
+fn fleet_360_stored_results_without_a_leader_slow() {
+    let Some(mut cluster) = Cluster::start(3, "") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+            let double = until(|| {
+                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
+                double.replicas(3).open()
+            });
+            let served = double.clone();
+            s.spawn_daemon(move || served.serve(4));
+            let once: Vec<u32> = double.map("numbers", 0..40)?.collect::<Result<_, _>>().unwrap();
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            let leader = settled(&js, "KV_fleet-results-f_double");
+            let mut again = double.map("numbers", 0..40)?;
+            let first = again.next().unwrap().unwrap();
+            cluster.kill(&leader);
+            let rest = again.map(Result::unwrap);
+            assert_eq!(std::iter::once(first).chain(rest).collect::<Vec<_>>(), once);
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}

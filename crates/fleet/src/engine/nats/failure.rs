@@ -1,11 +1,18 @@
 //! What the engine's callers learn about the client's errors.
 
 use std::io;
+use std::time::Duration;
 
 use ecru::channel::RecvError;
 use ecru_nats::{Error, ErrorKind};
 
 use crate::errors::disconnected;
+
+/// The pauses before a read is repeated.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+
+/// For how long a read is repeated. Servers elect a leader in less, and start again in less.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// JetStream's codes.
 pub(super) const LIMIT_REACHED: u32 = 10077;
@@ -62,4 +69,19 @@ pub(super) fn is_passing(error: &Error) -> bool {
     use ErrorKind::{Disconnected, NoResponders, TimedOut};
     matches!(error.kind(), Disconnected | NoResponders | TimedOut)
         || error.code() == Some(NOT_AVAILABLE)
+}
+
+/// Repeats a read while its failures may pass, for 30 seconds at most.
+pub(super) fn repeated<T>(mut read: impl FnMut() -> Result<T, Error>) -> io::Result<T> {
+    let until = ecru::time::now() + PATIENCE;
+    let (mut pause, longest) = PAUSES;
+    loop {
+        match read() {
+            Ok(value) => return Ok(value),
+            Err(error) if is_passing(&error) && ecru::time::now() < until => {}
+            Err(error) => return Err(failed(error)),
+        }
+        ecru::sleep(pause)?;
+        pause = (2 * pause).min(longest);
+    }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use ecru_nats::Message;
 use ecru_nats::jetstream::{Bucket, JetStream};
 
-use super::failure::failed;
+use super::failure::{failed, repeated};
 use super::names::{OPERATION, bucket};
 use super::{open, watch};
 use crate::engine::{EngineResults, ResultsSpec, Watch};
@@ -36,13 +36,14 @@ impl EngineResults for NatsResults {
     }
 
     fn get(&self, run: &str, index: &str) -> io::Result<Option<Bytes>> {
-        let entry = self.bucket.get(&key(run, index)).map_err(failed)?;
+        let key = key(run, index);
+        let entry = repeated(|| self.bucket.get(&key))?;
         Ok(entry.map(|entry| entry.value))
     }
 
     fn remove(&self, run: &str, index: &str) -> io::Result<()> {
         let key = key(run, index);
-        if self.bucket.get(&key).map_err(failed)?.is_some() {
+        if repeated(|| self.bucket.get(&key))?.is_some() {
             self.bucket.delete(&key).map_err(failed)?;
         }
         Ok(())
