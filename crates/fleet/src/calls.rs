@@ -4,15 +4,23 @@
 //! caller. It is started by the first call.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use ecru::channel::{self, Receiver, RecvError, Sender};
 
-use crate::engine::{EngineResults, Seen};
+use crate::engine::{EngineResults, Seen, Watch};
 use crate::errors::CallError;
 use crate::outcome::Name;
 use crate::queue::Shared;
+
+/// The results that are removed from the store at once.
+const MANY: u32 = 64;
+
+/// The silence after which fewer are removed.
+const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) struct Calls {
     queue: Arc<Shared>,
@@ -67,25 +75,43 @@ impl Calls {
             let watch = self.results.watch(&self.run, None)?;
             let end = End(Arc::clone(self));
             self.queue.core.pull(Box::new(move || {
-                while let Ok(seen) = watch.next() {
-                    if let Seen::Result { index, value } = seen {
-                        end.0.hand_over(&index, value);
-                    }
-                }
+                let _ = end.0.hand_over(&*watch);
             }))?;
             *is_watched = true;
         }
         Ok(())
     }
 
-    /// Gives a result to its caller. There is one, so the store need not keep it. The removal is not
-    /// waited for, because the results of other calls come next.
-    fn hand_over(&self, index: &str, value: Bytes) {
-        let caller = self.waiting().callers.remove(index);
-        if let Some(caller) = caller {
-            let _ = caller.try_send(value);
+    /// Gives results to their callers. Each has one, so the store need not keep them. Many are
+    /// removed at once, while no other result comes or when they are [`MANY`].
+    fn hand_over(&self, watch: &dyn Watch) -> io::Result<()> {
+        let (mut handed_over, mut last) = (0, 0);
+        loop {
+            let mut is_quiet = false;
+            let seen = match handed_over {
+                0 => Ok(watch.next()),
+                _ => ecru::timeout(QUIET, || watch.next()),
+            };
+            match seen {
+                Ok(Ok(Seen::Result { index, value, position })) => {
+                    let caller = self.waiting().callers.remove(&index);
+                    if let Some(caller) = caller {
+                        let _ = caller.try_send(value);
+                    }
+                    (handed_over, last) = (handed_over + 1, position);
+                }
+                Ok(Ok(Seen::UpToDate)) => {}
+                Ok(Err(error)) => return Err(error),
+                Err(_) => {
+                    ecru::checkpoint()?;
+                    is_quiet = true;
+                }
+            }
+            if handed_over >= MANY || is_quiet {
+                self.results.forget(&self.run, last)?;
+                handed_over = 0;
+            }
         }
-        let _ = self.results.forget(&self.run, index);
     }
 }
 
@@ -110,7 +136,7 @@ impl Call<'_> {
     pub(crate) fn wait(self) -> Result<Bytes, CallError> {
         self.result.recv().map_err(|error| match error {
             RecvError::Disconnected => CallError::Disconnected,
-            RecvError::Cancelled => std::io::Error::from(error).into(),
+            RecvError::Cancelled => io::Error::from(error).into(),
         })
     }
 }

@@ -212,7 +212,7 @@ impl Course {
             loop {
                 match watch.next() {
                     Ok(Seen::UpToDate) => self.change(|state| state.is_up_to_date = true),
-                    Ok(Seen::Result { index, value }) => self.see(&index, value),
+                    Ok(Seen::Result { index, value, .. }) => self.see(&index, value),
                     Err(error) => return error,
                 }
             }

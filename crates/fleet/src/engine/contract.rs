@@ -301,7 +301,7 @@ fn a_stopped_pull_gives_back_what_it_has() {
 
 fn result(watch: &dyn Watch) -> io::Result<Option<(String, Bytes)>> {
     Ok(match watch.next()? {
-        Seen::Result { index, value } => Some((index, value)),
+        Seen::Result { index, value, .. } => Some((index, value)),
         Seen::UpToDate => None,
     })
 }
@@ -337,6 +337,36 @@ fn the_first_result_wins_and_is_seen() {
         assert_eq!(result(&*none)?, None);
         assert!(results.put("run", "0", bytes("new"))?);
         assert_eq!(result(&*all)?, Some(("0".into(), bytes("new"))));
+        Ok(())
+    });
+}
+
+#[test]
+fn results_up_to_a_position_are_forgotten() {
+    each(|engine| {
+        let spec = ResultsSpec { name: "mill".into(), keep: LONG, replicas: 1 };
+        let results = engine.results(&spec)?;
+        let watch = results.watch("run", None)?;
+        assert_eq!(watch.next()?, Seen::UpToDate);
+        let mut positions = Vec::new();
+        for index in ["0", "1", "2"] {
+            assert!(results.put("run", index, Bytes::new())?);
+            assert!(results.put("other", index, Bytes::new())?);
+            let Seen::Result { index: seen, position, .. } = watch.next()? else { panic!() };
+            assert_eq!(seen, index);
+            positions.push(position);
+        }
+        assert!(positions.is_sorted_by(|one, next| one < next), "{positions:?}");
+        results.forget("run", positions[1])?;
+        while results.get("run", "1")?.is_some() {
+            ecru::sleep(Duration::from_millis(1))?;
+        }
+        assert_eq!(results.get("run", "0")?, None);
+        assert!(results.get("run", "2")?.is_some());
+        assert!(results.get("other", "0")?.is_some());
+        assert!(results.put("run", "3", Bytes::new())?);
+        let Seen::Result { index, position, .. } = watch.next()? else { panic!() };
+        assert!(index == "3" && position > positions[2], "the watch goes on");
         Ok(())
     });
 }

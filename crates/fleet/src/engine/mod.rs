@@ -272,9 +272,9 @@ pub(crate) trait EngineResults: Send + Sync {
     /// Removes a result. Has no effect if there is none.
     fn remove(&self, run: &str, index: &str) -> io::Result<()>;
 
-    /// Begins to remove a result that is there, and does not wait until it is removed. May wait for
-    /// room to send.
-    fn forget(&self, run: &str, index: &str) -> io::Result<()>;
+    /// Begins to remove the results of a run up to a position, and does not wait until they are
+    /// removed. May wait for room to send.
+    fn forget(&self, run: &str, through: u64) -> io::Result<()>;
 
     /// Begins to watch a run, or one index of it: first come the results that are stored, in any
     /// order, then each new one as it is stored. After a loss of the connection results may come
@@ -291,6 +291,8 @@ pub(crate) enum Seen {
         index: String,
         /// The result.
         value: Bytes,
+        /// Its place in the order in which results were stored.
+        position: u64,
     },
     /// What was stored when the watch began has been returned. Comes exactly once, also if there
     /// was nothing.

@@ -83,7 +83,7 @@ fn fleet_350_doctor_on_one_server() {
         finds(&text, "ok", "clock", "one is ");
         finds(&text, "ok", "stream", "jobs of the queue mill: 1 of 1 replicas");
         finds(&text, "ok", "stream", "dead jobs of the queue mill");
-        finds(&text, "ok", "permissions", "18 tries");
+        finds(&text, "ok", "permissions", "19 tries");
         finds(&text, "ok", "limits", "jobs of 1047552 bytes");
         assert!(text.ends_with("11 checks, 2 warnings, 0 failed\n"), "{text}");
         let system = format!("nats://admin:hush@{}", server.address());
@@ -252,7 +252,7 @@ fn fleet_353_doctor_on_permissions() {
             })?;
             let (code, text) = examine("all");
             assert_eq!(code, 1, "{text}");
-            finds(&text, "ok", "permissions", "18 tries");
+            finds(&text, "ok", "permissions", "19 tries");
             let (code, text) = examine("reader");
             assert_eq!(code, 2, "{text}");
             finds(&text, "FAILED", "permissions", "may not store results");

@@ -24,14 +24,18 @@ struct State {
     /// When values are to be forgotten.
     ends: BTreeSet<(Instant, Name)>,
     watchers: Vec<Watcher>,
+    /// How many values were ever stored.
+    stored: u64,
     ended: bool,
 }
 
 /// A run and an index.
 type Name = (String, String);
 
+#[derive(Clone)]
 struct Value {
     bytes: Bytes,
+    position: u64,
     /// `None` if it is kept for longer than the clock can say.
     until: Option<Instant>,
 }
@@ -49,6 +53,17 @@ impl Watcher {
 }
 
 impl State {
+    fn of_run(&self, run: &str) -> impl Iterator<Item = (&Name, &Value)> {
+        let first = (run.to_owned(), String::new());
+        self.values.range(first..).take_while(move |((of, _), _)| of == run)
+    }
+
+    fn remove(&mut self, name: Name) {
+        if let Some(Value { until: Some(until), .. }) = self.values.remove(&name) {
+            self.ends.remove(&(until, name));
+        }
+    }
+
     /// Forgets what has been kept for long enough.
     fn advance(&mut self) {
         let now = ecru::time::now();
@@ -98,12 +113,15 @@ impl EngineResults for Arc<Results> {
             if let Some(until) = until {
                 state.ends.insert((until, name.clone()));
             }
-            state.values.insert(name, Value { bytes: bytes.clone(), until });
+            state.stored += 1;
+            let position = state.stored;
+            state.values.insert(name, Value { bytes: bytes.clone(), position, until });
             state.watchers.retain(|watcher| !watcher.seen.is_closed());
             let wanting = state.watchers.iter().filter(|watcher| watcher.wants(run, index));
             // Each watcher is told under the lock, so that it sees results in order.
             for watcher in wanting {
-                let seen = Seen::Result { index: index.to_owned(), value: bytes.clone() };
+                let (index, value) = (index.to_owned(), bytes.clone());
+                let seen = Seen::Result { index, value, position };
                 let _ = watcher.seen.try_send(seen);
             }
             Some(())
@@ -118,26 +136,27 @@ impl EngineResults for Arc<Results> {
 
     fn remove(&self, run: &str, index: &str) -> io::Result<()> {
         let name = (run.to_owned(), index.to_owned());
-        self.with(|state| {
-            if let Some(Value { until: Some(until), .. }) = state.values.remove(&name) {
-                state.ends.remove(&(until, name));
-            }
-        })
+        self.with(|state| state.remove(name))
     }
 
-    fn forget(&self, run: &str, index: &str) -> io::Result<()> {
-        self.remove(run, index)
+    fn forget(&self, run: &str, through: u64) -> io::Result<()> {
+        self.with(|state| {
+            let stored = state.of_run(run).filter(|(_, value)| value.position <= through);
+            let names: Vec<Name> = stored.map(|(name, _)| name.clone()).collect();
+            names.into_iter().for_each(|name| state.remove(name));
+        })
     }
 
     fn watch(&self, run: &str, index: Option<&str>) -> io::Result<Box<dyn Watch>> {
         let (seen, sees) = channel::unbounded();
         self.with(|state| {
             let watcher = Watcher { run: run.to_owned(), index: index.map(str::to_owned), seen };
-            let first = (run.to_owned(), String::new());
-            let stored = state.values.range(first..).take_while(|((of, _), _)| of == run);
-            for ((_, index), value) in stored.filter(|((of, index), _)| watcher.wants(of, index)) {
-                let (index, value) = (index.clone(), value.bytes.clone());
-                let _ = watcher.seen.try_send(Seen::Result { index, value });
+            for ((_, index), value) in
+                state.of_run(run).filter(|((of, index), _)| watcher.wants(of, index))
+            {
+                let Value { bytes: value, position, .. } = value.clone();
+                let index = index.clone();
+                let _ = watcher.seen.try_send(Seen::Result { index, value, position });
             }
             let _ = watcher.seen.try_send(Seen::UpToDate);
             state.watchers.push(watcher);

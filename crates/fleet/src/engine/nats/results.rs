@@ -3,11 +3,10 @@
 use std::io;
 
 use bytes::Bytes;
-use ecru_nats::Message;
 use ecru_nats::jetstream::{Bucket, JetStream};
 
 use super::failure::{failed, repeated};
-use super::names::{OPERATION, bucket};
+use super::names::bucket;
 use super::{open, watch};
 use crate::engine::{EngineResults, ResultsSpec, Watch};
 
@@ -49,10 +48,9 @@ impl EngineResults for NatsResults {
         Ok(())
     }
 
-    fn forget(&self, run: &str, index: &str) -> io::Result<()> {
-        let subject = format!("$KV.{}.{}", self.name, key(run, index));
-        let message = Message::new(&subject, "").with_header(OPERATION, "DEL").map_err(failed)?;
-        self.js.client().publish_message(&message).map_err(failed)
+    fn forget(&self, run: &str, through: u64) -> io::Result<()> {
+        let (stream, subject) = (format!("KV_{}", self.name), watch::all_of(&self.name, run));
+        self.js.begin_purge(&stream, &subject, through).map_err(failed)
     }
 
     fn watch(&self, run: &str, index: Option<&str>) -> io::Result<Box<dyn Watch>> {

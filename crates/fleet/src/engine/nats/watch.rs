@@ -5,9 +5,10 @@
 //! first. So each hint leads to a look at the bucket. In a cluster, a hint can be missed while the
 //! servers learn of the subscription, so the watch looks now and then without one, too.
 //!
-//! A whole run: a consumer of its own hands out what is stored. The server deletes it some time
-//! after the watch has ended. If it is gone earlier, the watch creates another one, which begins
-//! with the first result.
+//! A whole run: a consumer of its own hands out what is stored, without acknowledgements. It numbers
+//! what it hands out, so the watch notices that something was lost, and creates another consumer,
+//! which begins after the last result that came. The server deletes a consumer some time after its
+//! watch has ended.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,7 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use ecru::channel::{RecvError, RecvTimeoutError};
-use ecru_nats::jetstream::{Bucket, Consumer, ConsumerConfig, Deliveries, Entry, JetStream};
+use ecru_nats::jetstream::{
+    AckPolicy, Bucket, Consumer, ConsumerConfig, DeliverPolicy, Deliveries, Delivery, Entry,
+    JetStream,
+};
 use ecru_nats::{Error, ErrorKind, Subscription};
 
 use super::failure::{NO_CONSUMER, failed, is_passing};
@@ -34,9 +38,6 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// After how long without use the server deletes a watch's consumer.
 const UNUSED: Duration = Duration::from_secs(300);
-
-/// After how long a result that was lost with a connection is handed out again.
-const AGAIN: Duration = Duration::from_secs(30);
 
 /// Begins to watch one index of a run.
 pub(super) fn one(
@@ -84,7 +85,9 @@ impl Watch for OneResult {
         loop {
             match self.look() {
                 Ok(Some(entry)) => {
-                    return Ok(Seen::Result { index: self.index.clone(), value: entry.value });
+                    let Entry { value, revision, .. } = entry;
+                    let index = self.index.clone();
+                    return Ok(Seen::Result { index, value, position: revision });
                 }
                 Ok(None) if !self.up_to_date.swap(true, Ordering::Relaxed) => {
                     return Ok(Seen::UpToDate);
@@ -104,13 +107,19 @@ impl Watch for OneResult {
     }
 }
 
+/// Returns the subject of all results of a run.
+pub(super) fn all_of(name: &str, run: &str) -> String {
+    format!("$KV.{name}.{run}.*")
+}
+
 /// Begins to watch a run.
 pub(super) fn run(js: &JetStream, name: &str, run: &str) -> io::Result<Box<dyn Watch>> {
     let watch = RunResults {
         js: js.clone(),
         stream: format!("KV_{name}"),
-        filter: format!("$KV.{name}.{run}.*"),
+        filter: all_of(name, run),
         live: Mutex::new(None),
+        last: AtomicU64::new(0),
         left: AtomicU64::new(0),
         up_to_date: AtomicBool::new(false),
     };
@@ -123,6 +132,8 @@ struct RunResults {
     stream: String,
     filter: String,
     live: Mutex<Option<Arc<Live>>>,
+    /// The stream's number of the last result that came, or 0.
+    last: AtomicU64,
     /// How many of the results that were stored at the beginning have not been handed out.
     left: AtomicU64,
     up_to_date: AtomicBool,
@@ -131,14 +142,18 @@ struct RunResults {
 struct Live {
     consumer: Consumer,
     deliveries: Deliveries,
+    /// How many results have come.
+    came: AtomicU64,
 }
 
 impl RunResults {
-    /// Creates a consumer.
+    /// Creates a consumer of what follows the last result.
     fn begin(&self) -> io::Result<Arc<Live>> {
         let config = ConsumerConfig {
             filter_subject: Some(self.filter.clone()),
-            ack_wait: Some(AGAIN),
+            deliver_policy: DeliverPolicy::ByStartSequence,
+            start_sequence: Some(self.last.load(Ordering::Relaxed) + 1),
+            ack_policy: AckPolicy::None,
             inactive_threshold: Some(UNUSED),
             replicas: 1,
             ..ConsumerConfig::new(&format!("watch-{:016x}", fastrand::u64(..)))
@@ -147,7 +162,7 @@ impl RunResults {
         let left = consumer.info().map_err(failed)?.num_pending;
         let deliveries = consumer.messages(WINDOW).map_err(failed)?;
         self.left.store(left, Ordering::Relaxed);
-        let live = Arc::new(Live { consumer, deliveries });
+        let live = Arc::new(Live { consumer, deliveries, came: AtomicU64::new(0) });
         self.set_live(Some(Arc::clone(&live)));
         Ok(live)
     }
@@ -175,19 +190,30 @@ impl RunResults {
         }
     }
 
-    /// Looks, after some silence, whether the consumer is there.
+    /// Looks, after some silence, whether the consumer is there, and whether something was lost.
     fn check(&self, live: &Live) -> io::Result<()> {
         match live.consumer.info() {
-            // Those that were lost with a connection are among the second number.
-            Ok(info) if info.num_pending + info.num_ack_pending == 0 => {
-                self.left.store(0, Ordering::Relaxed);
+            Ok(info) if info.delivered.consumer > live.came.load(Ordering::Relaxed) => {
+                self.set_live(None);
             }
-            Ok(_) => {}
+            Ok(info) => self.left.store(info.num_pending, Ordering::Relaxed),
             Err(error) if error.code() == Some(NO_CONSUMER) => self.set_live(None),
             Err(error) if is_passing(&error) => {}
             Err(error) => return Err(failed(error)),
         }
         Ok(())
+    }
+
+    /// Notes a result that came. Returns false if one before it has not, because it was lost with a
+    /// connection.
+    fn follows(&self, live: &Live, delivery: &Delivery) -> bool {
+        let number = live.came.load(Ordering::Relaxed) + 1;
+        let follows = delivery.consumer_sequence() == number;
+        if follows {
+            live.came.store(number, Ordering::Relaxed);
+            self.last.store(delivery.sequence(), Ordering::Relaxed);
+        }
+        follows
     }
 
     /// Forgets a consumer that hands out no more.
@@ -227,14 +253,15 @@ impl Watch for RunResults {
                 }
                 Err(RecvTimeoutError::Cancelled) => return Err(RecvError::Cancelled.into()),
             };
-            delivery.ack().map_err(failed)?;
-            // One that comes again was counted.
-            if delivery.attempt() == 1 {
-                self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+            if !self.follows(&live, &delivery) {
+                self.set_live(None);
+                continue;
             }
+            self.left.store(left.saturating_sub(1), Ordering::Relaxed);
             if delivery.headers().get(OPERATION).is_none() {
                 let index = id_of_job(delivery.subject()).to_owned();
-                return Ok(Seen::Result { index, value: delivery.payload().clone() });
+                let value = delivery.payload().clone();
+                return Ok(Seen::Result { index, value, position: delivery.sequence() });
             }
         }
     }

@@ -102,6 +102,7 @@ fn tries(queue: &str) -> Vec<Try> {
         one("open functions", format!("$JS.API.STREAM.CREATE.{results}"), OTHER),
         one("read results", format!("$JS.API.STREAM.MSG.GET.{results}"), FIRST),
         one("watch results", format!("$JS.API.CONSUMER.CREATE.{results}.watch-0"), "{}"),
+        one("call functions", format!("$JS.API.STREAM.PURGE.{results}"), "{}"),
         one("take jobs", format!("$JS.API.CONSUMER.INFO.{jobs}.workers"), ""),
         one("take jobs", format!("$JS.API.CONSUMER.MSG.NEXT.{jobs}.workers"), "{}"),
         one("settle jobs", format!("$JS.ACK.{jobs}.workers.1.1.1.1.0"), "+WPI"),
