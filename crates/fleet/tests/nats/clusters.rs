@@ -153,3 +153,33 @@ fn fleet_360_stored_results_without_a_leader_slow() {
     })
     .unwrap();
 }
+
+/// - given: a function with three replicas, and a caller whose calls have returned
+/// - when: each server in turn is killed, and starts again only after another call
+/// - then: that call returns, although one of the servers told the caller of results
+#[test]
+fn fleet_361_calls_outlive_each_server_slow() {
+    let Some(mut cluster) = Cluster::start(3, "") else { return };
+    ecru::run(|| {
+        ecru::scope(|s| {
+            let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+            let double = until(|| {
+                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
+                double.replicas(3).lease(LEASE).attempts(1000).open()
+            });
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            let served = double.clone();
+            s.spawn_daemon(move || served.serve(4));
+            assert_eq!(until(|| double.call(0)), 0);
+            for (number, server) in (1..).zip(["n1", "n2", "n3"]) {
+                cluster.kill(server);
+                assert_eq!(until(|| double.call(number)), 2 * number);
+                cluster.restart(server);
+                settled(&js, "fleet-jobs-f_double");
+                settled(&js, "KV_fleet-results-f_double");
+            }
+            Ok::<(), io::Error>(())
+        })
+    })
+    .unwrap();
+}

@@ -190,15 +190,17 @@ impl RunResults {
         }
     }
 
-    /// Looks, after some silence, whether the consumer is there, and whether something was lost.
+    /// Looks, after some silence, whether the consumer is there, and whether something was lost. If
+    /// there is no answer, its server may be gone for good, and another consumer goes on as well.
     fn check(&self, live: &Live) -> io::Result<()> {
         match live.consumer.info() {
             Ok(info) if info.delivered.consumer > live.came.load(Ordering::Relaxed) => {
                 self.set_live(None);
             }
             Ok(info) => self.left.store(info.num_pending, Ordering::Relaxed),
-            Err(error) if error.code() == Some(NO_CONSUMER) => self.set_live(None),
-            Err(error) if is_passing(&error) => {}
+            Err(error) if error.code() == Some(NO_CONSUMER) || is_passing(&error) => {
+                self.set_live(None);
+            }
             Err(error) => return Err(failed(error)),
         }
         Ok(())
