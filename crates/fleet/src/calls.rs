@@ -1,14 +1,16 @@
 //! Calls that wait for their results here.
 //!
 //! One task watches the results of all single calls of a function handle, and hands each to its
-//! caller. It is started by the first call.
+//! caller. It is started by the first call, and again by the next one after it has failed.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use ecru::Cancelled;
 use ecru::channel::{self, Receiver, RecvError, Sender};
 
 use crate::engine::{EngineResults, Seen, Watch};
@@ -26,7 +28,8 @@ pub(crate) struct Calls {
     queue: Arc<Shared>,
     results: Arc<dyn EngineResults>,
     run: String,
-    is_watched: ecru::sync::Mutex<bool>,
+    /// Held while a watch begins.
+    beginning: ecru::sync::Mutex<()>,
     waiting: Mutex<Waiting>,
 }
 
@@ -34,7 +37,10 @@ pub(crate) struct Calls {
 struct Waiting {
     callers: BTreeMap<String, Sender<Bytes>>,
     last: u64,
-    ended: bool,
+    /// No task watches, or it has ended.
+    is_unwatched: bool,
+    /// The kind and the text of the error by which the last watch ended.
+    failed: Option<(io::ErrorKind, String)>,
 }
 
 /// A call that waits for its result.
@@ -46,8 +52,9 @@ pub(crate) struct Call<'a> {
 
 impl Calls {
     pub(crate) fn new(queue: Arc<Shared>, results: Arc<dyn EngineResults>) -> Arc<Calls> {
-        let (is_watched, waiting) = (ecru::sync::Mutex::new(false), Mutex::default());
-        Arc::new(Calls { queue, results, run: Name::calls(), is_watched, waiting })
+        let waiting = Waiting { is_unwatched: true, ..Waiting::default() };
+        let (beginning, waiting) = (ecru::sync::Mutex::new(()), Mutex::new(waiting));
+        Arc::new(Calls { queue, results, run: Name::calls(), beginning, waiting })
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -60,8 +67,8 @@ impl Calls {
         self.start()?;
         let (tell, result) = channel::bounded(1);
         let mut waiting = self.waiting();
-        if waiting.ended {
-            return Err(CallError::Disconnected);
+        if waiting.is_unwatched {
+            return Err(waiting.error());
         }
         waiting.last += 1;
         let index = waiting.last.to_string();
@@ -69,22 +76,30 @@ impl Calls {
         Ok(Call { calls: self, name: Name { run: self.run.clone(), index }, result })
     }
 
+    /// Begins to watch, the first time and after a watch has failed.
     fn start(self: &Arc<Calls>) -> Result<(), CallError> {
-        let mut is_watched = self.is_watched.lock_cancellable()?;
-        if !*is_watched {
+        let _beginning = self.beginning.lock_cancellable()?;
+        if self.waiting().is_unwatched {
             let watch = self.results.watch(&self.run, None)?;
+            {
+                let mut waiting = self.waiting();
+                (waiting.is_unwatched, waiting.failed) = (false, None);
+            }
             let end = End(Arc::clone(self));
             self.queue.core.pull(Box::new(move || {
-                let _ = end.0.hand_over(&*watch);
+                let Err(error) = end.0.hand_over(&*watch);
+                let is_over = Cancelled::find(&error).is_some();
+                if !is_over && error.kind() != io::ErrorKind::NotConnected {
+                    end.0.waiting().failed = Some((error.kind(), error.to_string()));
+                }
             }))?;
-            *is_watched = true;
         }
         Ok(())
     }
 
     /// Gives results to their callers. Each has one, so the store need not keep them. Many are
     /// removed at once, while no other result comes or when they are [`MANY`].
-    fn hand_over(&self, watch: &dyn Watch) -> io::Result<()> {
+    fn hand_over(&self, watch: &dyn Watch) -> io::Result<Infallible> {
         let (mut handed_over, mut last) = (0, 0);
         loop {
             let mut is_quiet = false;
@@ -115,13 +130,23 @@ impl Calls {
     }
 }
 
+impl Waiting {
+    /// Returns why no result comes any more.
+    fn error(&self) -> CallError {
+        match &self.failed {
+            Some((kind, text)) => io::Error::new(*kind, text.clone()).into(),
+            None => CallError::Disconnected,
+        }
+    }
+}
+
 /// Disconnects all callers when the task has ended, or never ran.
 struct End(Arc<Calls>);
 
 impl Drop for End {
     fn drop(&mut self) {
         let mut waiting = self.0.waiting();
-        waiting.ended = true;
+        waiting.is_unwatched = true;
         let callers = std::mem::take(&mut waiting.callers);
         drop(waiting);
         drop(callers);
@@ -135,7 +160,7 @@ impl Call<'_> {
 
     pub(crate) fn wait(self) -> Result<Bytes, CallError> {
         self.result.recv().map_err(|error| match error {
-            RecvError::Disconnected => CallError::Disconnected,
+            RecvError::Disconnected => self.calls.waiting().error(),
             RecvError::Cancelled => io::Error::from(error).into(),
         })
     }

@@ -268,6 +268,36 @@ fn fleet_303_no_server_stores_the_jobs_slow() {
     });
 }
 
+/// - given: a function, and a call that waits for its result
+/// - when: the store of results is deleted, and created again
+/// - then: that call and another one fail with an error that names the store; the calls after that
+///   have their results
+#[test]
+fn fleet_362_calls_go_on_after_an_error() {
+    with_server("", |server| {
+        ecru::scope(|s| {
+            let fleet = Fleet::connect(s, &server.url())?;
+            let open = || fleet.function("square", |n: u64, _run| Ok(n * n)).open();
+            let square = open()?;
+            let jetstream = Client::connect(s, &server.url())?.jetstream();
+            let caller = square.clone();
+            let call = s.spawn(move || caller.call(3));
+            while jetstream.stream_info("fleet-jobs-f_square")?.state.messages == 0 {
+                ecru::sleep(Duration::from_millis(1))?;
+            }
+            jetstream.delete_stream("KV_fleet-results-f_square")?;
+            for failed in [call.join().unwrap(), square.call(4)] {
+                let error = failed.unwrap_err();
+                assert!(error.to_string().contains("KV_fleet-results-f_square"), "{error}");
+            }
+            let again = open()?;
+            s.spawn_daemon(move || again.serve(2));
+            assert_eq!(square.call(5)?, 25);
+            Ok(())
+        })
+    });
+}
+
 /// - given: a queue
 /// - when: another program publishes a job by the client of NATS, and reads the jobs that are
 ///   queued
