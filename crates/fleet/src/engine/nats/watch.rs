@@ -141,7 +141,7 @@ impl RunResults {
             ack_wait: Some(AGAIN),
             inactive_threshold: Some(UNUSED),
             replicas: 1,
-            ..ConsumerConfig::new(&format!("watch-{:016x}", fastrand::u64(..)))
+            ..ConsumerConfig::new(&format!("watch-{:016x}", ecru::sim::random_u64()))
         };
         let consumer = self.js.create_consumer(&self.stream, &config).map_err(failed)?;
         let left = consumer.info().map_err(failed)?.num_pending;
