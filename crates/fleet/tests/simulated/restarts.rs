@@ -1,0 +1,54 @@
+//! Servers that stop and start again.
+
+use std::time::Duration;
+
+use ecru::sim;
+use ecru_fleet::{Fleet, Function, Run};
+
+use crate::server::Broker;
+use crate::support::{Ledger, RETRY, SECOND, join, member, until};
+
+const LEASE: Duration = Duration::from_secs(10);
+const ITEMS: u32 = 40;
+
+fn square<'s>(fleet: &Fleet<'s>, runs: &Ledger<u32>) -> std::io::Result<Function<'s, u32, u32>> {
+    let runs = runs.clone();
+    let body = move |number: u32, _: &Run| {
+        runs.note(number);
+        ecru::sleep(Duration::from_millis(sim::random_u64() % 800))?;
+        Ok(number * number)
+    };
+    fleet.function("square", body).lease(LEASE).retry(RETRY).open()
+}
+
+/// - given: a map over three workers
+/// - when: the server is killed three times in the middle, and starts again
+/// - then: the map has all values in order, and nothing is left
+#[test]
+fn fleet_411_a_server_that_restarts_during_a_map() {
+    sim::test(|| {
+        let (broker, runs) = (Broker::start(), Ledger::new());
+        for name in ["a", "b", "c"] {
+            let runs = runs.clone();
+            member(name, move |fleet| square(fleet, &runs)?.serve(2));
+        }
+        ecru::scope(|s| {
+            let square = square(&join(s).unwrap(), &runs).unwrap();
+            let results = square.map("run", 0..ITEMS).unwrap();
+            let map = s.spawn(move || results.collect::<Result<Vec<_>, _>>());
+            for kill in 1..=3 {
+                until(|| runs.all().len() >= 8 * kill);
+                ecru::sleep(Duration::from_millis(sim::random_u64() % 400)).unwrap();
+                broker.kill();
+                ecru::sleep(Duration::from_millis(sim::random_u64() % 5000)).unwrap();
+                broker.restart();
+            }
+            let squares = map.join().unwrap().unwrap();
+            assert_eq!(squares, (0..ITEMS).map(|n| n * n).collect::<Vec<_>>());
+            until(|| square.stats().is_ok_and(|stats| stats.queued + stats.running == 0));
+            assert_eq!(square.stats().unwrap().dead, 0);
+            ecru::sleep(SECOND).unwrap();
+        });
+        assert_eq!(broker.stored("KV_fleet-results-f_square"), 40);
+    });
+}
