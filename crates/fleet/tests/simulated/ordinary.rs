@@ -54,7 +54,11 @@ fn halve<'s>(fleet: &Fleet<'s>, runs: &Ledger<u32>) -> std::io::Result<Function<
     let body = move |number: u32, _: &Run| {
         runs.note(number);
         ecru::sleep(Duration::from_millis(u64::from(number % 7)))?;
-        if number % 2 == 0 { Ok(number / 2) } else { Err(JobError::Fatal("it is odd".into())) }
+        if number.is_multiple_of(2) {
+            Ok(number / 2)
+        } else {
+            Err(JobError::Fatal("it is odd".into()))
+        }
     };
     fleet.function("halve", body).retry(RETRY).open()
 }
