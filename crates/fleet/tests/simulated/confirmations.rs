@@ -8,7 +8,7 @@ use ecru::sim::{self, Host};
 use ecru_fleet::{Fleet, Function, LeaseLost, Queue, Run, SendError, Sent};
 
 use crate::server::{Answer, Broker};
-use crate::support::{Ledger, RETRY, SECOND, SOON, join, member, until, until_idle};
+use crate::support::{Ledger, RETRY, SECOND, join, member, until_idle};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -76,7 +76,7 @@ fn fleet_406_a_late_confirmation_of_a_settlement() {
             assert_eq!(ledger.all(), first);
             broker.answer(|_| Answer::Sent);
             queue.send(8).unwrap();
-            assert_eq!(until_idle(&queue), 0);
+            assert_eq!(until_idle(|| queue.stats()), 0);
             ecru::sleep(SECOND).unwrap();
             assert_eq!(ledger.all(), [first.clone(), first].concat());
         });
@@ -101,7 +101,7 @@ fn fleet_407_a_lost_settlement() {
                 false => (&workers[1], &workers[0]),
             };
             sim::partition(&[cut], &[broker.host()]);
-            assert_eq!(until_idle(&queue), 0);
+            assert_eq!(until_idle(|| queue.stats()), 0);
             sim::heal();
             ecru::sleep(SECOND).unwrap();
             let other = other.name().to_owned();
@@ -149,7 +149,7 @@ fn fleet_408_late_confirmations_of_renewals() {
             assert_eq!(attempt, 1);
             assert!(time <= LEASE && time >= LEASE - SECOND, "{time:?}");
             broker.answer(|_| Answer::Sent);
-            assert_eq!(until_idle(&queue), 0);
+            assert_eq!(until_idle(|| queue.stats()), 0);
             let all = runs.all();
             assert_eq!(all.last().unwrap().1, 2 * LEASE, "{all:?}");
         });
@@ -173,7 +173,7 @@ fn fleet_409_a_lost_acknowledgement_of_a_job() {
             broker.answer(|_| Answer::Sent);
             assert_eq!(queue.send_again(&id, job).unwrap(), Sent::Already);
             ledger.wait(|event| matches!(event, Event::Settled(..)));
-            assert_eq!(until_idle(&queue), 0);
+            assert_eq!(until_idle(|| queue.stats()), 0);
             assert_eq!(queue.send_again(&id, job).unwrap(), Sent::Already);
             ecru::sleep(LEASE).unwrap();
             assert_eq!(ledger.count(|event| matches!(event, Event::Worked(..))), 1);
@@ -212,12 +212,10 @@ fn fleet_410_calls_with_lost_acknowledgements() {
             let mapped = next.map("run", 0..10).unwrap();
             let values: Vec<u32> = mapped.map(Result::unwrap).collect();
             assert_eq!(values, (1..=10).collect::<Vec<_>>());
-            until(|| next.stats().is_ok_and(|stats| stats.queued + stats.running == 0));
-            ecru::sleep(SOON).unwrap();
+            assert_eq!(until_idle(|| next.stats()), 0);
             let mut all = runs.all();
             all.sort_unstable();
             assert_eq!(all, (0..10).chain([100]).collect::<Vec<_>>());
-            assert_eq!(next.stats().unwrap().dead, 0);
         });
     });
 }

@@ -6,7 +6,7 @@ use ecru::sim;
 use ecru_fleet::{Fleet, Function, Queue, Run};
 
 use crate::server::Broker;
-use crate::support::{Ledger, SECOND, SOON, join, member, until, until_idle};
+use crate::support::{Ledger, SECOND, SOON, join, member, until_idle};
 
 /// Returns the name of the host that it runs on. The host `slow` takes longer.
 fn place<'s>(fleet: &Fleet<'s>, runs: &Ledger<String>) -> io::Result<Function<'s, u32, String>> {
@@ -37,8 +37,7 @@ fn fleet_404_a_call_that_is_handed_out_twice() {
             ecru::sleep(SECOND).unwrap();
             broker.repeat(|subject| subject.starts_with("fleet.jobs."));
             assert_eq!(place.call_keyed("k", 0).unwrap(), "quick");
-            let is_idle = || place.stats().is_ok_and(|stats| stats.queued + stats.running == 0);
-            until(is_idle);
+            until_idle(|| place.stats());
             ecru::sleep(3 * SECOND).unwrap();
             let mut hosts = runs.all();
             hosts.sort_unstable();
@@ -52,7 +51,7 @@ fn fleet_404_a_call_that_is_handed_out_twice() {
             let names: Vec<String> = mapped.map(Result::unwrap).collect();
             assert!(names.iter().any(|name| name == "slow"), "{names:?}");
             assert!(names.iter().any(|name| name == "quick"), "{names:?}");
-            until(is_idle);
+            until_idle(|| place.stats());
             assert_eq!(runs.all().len(), 8);
         });
     });
@@ -88,7 +87,7 @@ fn fleet_405_jobs_that_are_handed_out_twice() {
                 // Both have room for the next one.
                 ecru::sleep(SECOND).unwrap();
             }
-            assert_eq!(until_idle(&queue), 0);
+            assert_eq!(until_idle(|| queue.stats()), 0);
             let all = settled.all();
             assert_eq!((all.len(), all.iter().filter(|(_, is_done)| *is_done).count()), (20, 20));
             for number in 0..10 {

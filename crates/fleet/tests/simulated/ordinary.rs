@@ -5,7 +5,7 @@ use std::time::Duration;
 use ecru_fleet::{CallError, Fleet, Function, JobError, Queue, Run};
 
 use crate::server::Broker;
-use crate::support::{Ledger, RETRY, join, member, until, until_idle};
+use crate::support::{Ledger, RETRY, join, member, until_idle};
 
 const ATTEMPTS: u32 = 3;
 
@@ -36,7 +36,7 @@ fn fleet_400_jobs_of_a_simulated_server() {
             for number in 0..6 {
                 queue.send(number).unwrap();
             }
-            assert_eq!(until_idle(&queue), 1);
+            assert_eq!(until_idle(|| queue.stats()), 1);
             for (number, times) in [1, 1, 1, 3, 2, 1].into_iter().enumerate() {
                 let number = u32::try_from(number).unwrap();
                 assert_eq!(worked.count(|worked| *worked == number), times, "{number}");
@@ -85,7 +85,7 @@ fn fleet_401_calls_over_a_simulated_server() {
             let mapped = halve.map("run", (0..20).map(|n| 2 * n)).unwrap();
             let halves: Vec<u32> = mapped.map(Result::unwrap).collect();
             assert_eq!(halves, (0..20).collect::<Vec<_>>());
-            until(|| halve.stats().is_ok_and(|stats| stats.queued + stats.running == 0));
+            until_idle(|| halve.stats());
         });
         let mut all = runs.all();
         all.sort_unstable();

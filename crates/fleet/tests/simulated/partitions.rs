@@ -7,7 +7,7 @@ use ecru::sim::{self, Host};
 use ecru_fleet::{Fleet, Function, Run};
 
 use crate::server::Broker;
-use crate::support::{Ledger, SECOND, SOON, join, member, until};
+use crate::support::{Ledger, SECOND, SOON, join, member, until_idle};
 
 const LEASE: Duration = Duration::from_secs(10);
 
@@ -87,7 +87,7 @@ fn fleet_402_a_worker_that_is_cut_off() {
                     |(host, what, _): &Event| host == worker.name() && *what == What::Done;
                 assert!(ledger.count(is_done) > 0, "{} has not worked again", worker.name());
             }
-            until(|| grind.stats().is_ok_and(|stats| stats.queued + stats.running == 0));
+            until_idle(|| grind.stats());
         });
     });
 }

@@ -6,7 +6,7 @@ use ecru::sim;
 use ecru_fleet::{Fleet, Function, Run};
 
 use crate::server::Broker;
-use crate::support::{Ledger, RETRY, SECOND, join, member, until};
+use crate::support::{Ledger, RETRY, join, member, until, until_idle};
 
 const LEASE: Duration = Duration::from_secs(10);
 const ITEMS: u32 = 40;
@@ -45,9 +45,7 @@ fn fleet_411_a_server_that_restarts_during_a_map() {
             }
             let squares = map.join().unwrap().unwrap();
             assert_eq!(squares, (0..ITEMS).map(|n| n * n).collect::<Vec<_>>());
-            until(|| square.stats().is_ok_and(|stats| stats.queued + stats.running == 0));
-            assert_eq!(square.stats().unwrap().dead, 0);
-            ecru::sleep(SECOND).unwrap();
+            assert_eq!(until_idle(|| square.stats()), 0);
         });
         assert_eq!(broker.stored("KV_fleet-results-f_square"), 40);
     });
