@@ -30,6 +30,16 @@ struct Pending {
     deliveries: u64,
 }
 
+/// What became of a message that a client has settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    Done,
+    /// It is renewed, or handed out again later.
+    Kept,
+    /// The consumer does not remember that it has handed out the message.
+    Unknown,
+}
+
 /// A request for messages.
 pub(super) struct Pull {
     inbox: String,
@@ -93,23 +103,41 @@ impl Consumer {
         self.pulls.is_empty().then(|| self.used + patience)
     }
 
+    /// Returns whether a message is handed out and not settled.
+    pub(super) fn holds(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Forgets a message that was settled or deleted.
     pub(super) fn forget(&mut self, sequence: u64) {
         self.pending.remove(&sequence);
         self.again.retain(|other| *other != sequence);
     }
 
-    /// Settles a message. Returns whether it is done.
-    pub(super) fn settle(&mut self, sequence: u64, how: &[u8], now: Instant) -> bool {
+    /// Forgets what was handed out and is not settled.
+    pub(super) fn lose(&mut self) {
+        if let Some(first) = self.pending.keys().next() {
+            self.next = *first;
+        }
+        self.pending.clear();
+        self.again.clear();
+    }
+
+    /// Settles a message.
+    pub(super) fn settle(&mut self, sequence: u64, how: &[u8], now: Instant) -> Settled {
         self.used = now;
         let lease = self.lease();
         let how = str::from_utf8(how).expect("a settlement is text");
         if how == "+ACK" || how.starts_with("+TERM") {
+            // The real server does not answer either.
+            if sequence >= self.next {
+                return Settled::Unknown;
+            }
             self.forget(sequence);
-            return true;
+            return Settled::Done;
         }
         // What is not pending any more is left alone, and confirmed all the same.
-        let Some(pending) = self.pending.get_mut(&sequence) else { return false };
+        let Some(pending) = self.pending.get_mut(&sequence) else { return Settled::Kept };
         match how.strip_prefix("-NAK") {
             None => {
                 assert_eq!(how, "+WPI");
@@ -122,7 +150,7 @@ impl Consumer {
                 pending.due = pending.due.map(|_| now + pause);
             }
         }
-        false
+        Settled::Kept
     }
 
     fn hand_out_again(&mut self, sequence: u64) {

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use ecru::sim::{self, Host};
 
+use consumer::Consumer;
 pub(crate) use faults::{Answer, Question};
 use session::Shared;
 
@@ -66,6 +67,14 @@ impl Broker {
         self.host.restart();
     }
 
+    /// Loses what the consumers have stored since they handed out the first message that is not
+    /// settled, as a server may that was killed.
+    pub(crate) fn forget(&self) {
+        let mut state = self.shared.state();
+        let consumers = state.streams.values_mut().flat_map(|stream| stream.consumers.values_mut());
+        consumers.for_each(Consumer::lose);
+    }
+
     /// Decides from now on what becomes of the confirmations of stored and settled messages.
     pub(crate) fn answer(&self, fate: impl FnMut(&Question<'_>) -> Answer + Send + 'static) {
         self.shared.state().faults.answer = Box::new(fate);
@@ -84,6 +93,13 @@ impl Broker {
     /// Returns the payloads of all messages that were ever stored under a subject, in order.
     pub(crate) fn history(&self, subject: &str) -> Vec<Vec<u8>> {
         self.shared.state().history.get(subject).cloned().unwrap_or_default()
+    }
+
+    /// Returns whether a message of a stream is handed out and not settled.
+    pub(crate) fn is_held(&self, stream: &str) -> bool {
+        let state = self.shared.state();
+        let consumers = state.streams.get(stream).into_iter().flat_map(|it| it.consumers.values());
+        consumers.into_iter().any(Consumer::holds)
     }
 
     /// Returns how many messages a stream has.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use ecru::channel::Sender;
 
 use super::api;
+use super::consumer::Settled;
 use super::faults::{Answer, Faults, Question};
 use super::stream::Stream;
 use super::wire::Message;
@@ -104,8 +105,9 @@ impl State {
         }
         if message.subject.starts_with("$JS.ACK.") {
             match self.settle(&message, now) {
-                true => self.confirm(&message, Vec::new(), now),
-                false => self.no_responders(&message),
+                Some(Settled::Unknown) => {}
+                Some(_) => self.confirm(&message, Vec::new(), now),
+                None => self.no_responders(&message),
             }
             return;
         }
@@ -146,12 +148,12 @@ impl State {
     }
 
     /// Settles a message: `$JS.ACK.STREAM.CONSUMER.DELIVERIES.SEQUENCE.NUMBER.TIME.PENDING`.
-    /// Returns whether there is such a consumer.
-    fn settle(&mut self, message: &Message, now: Instant) -> bool {
+    /// Returns `None` if there is no such consumer.
+    fn settle(&mut self, message: &Message, now: Instant) -> Option<Settled> {
         let tokens: Vec<&str> = message.subject.split('.').collect();
-        let [_, _, stream, consumer, _, sequence, ..] = *tokens else { return false };
+        let [_, _, stream, consumer, _, sequence, ..] = *tokens else { return None };
         let sequence = sequence.parse().expect("it is the server's own subject");
-        let Some(stream) = self.streams.get_mut(stream) else { return false };
+        let stream = self.streams.get_mut(stream)?;
         stream.settle(consumer, sequence, &message.payload, now)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::api::refused;
-use super::consumer::Consumer;
+use super::consumer::{Consumer, Settled};
 use super::state::{State, matches};
 use super::wire::Message;
 
@@ -133,15 +133,21 @@ impl Stream {
         consumer.info(&self.messages)
     }
 
-    /// Settles a message. Returns whether there is such a consumer.
-    pub(super) fn settle(&mut self, name: &str, sequence: u64, how: &[u8], now: Instant) -> bool {
+    /// Settles a message, or returns `None` if there is no such consumer.
+    pub(super) fn settle(
+        &mut self,
+        name: &str,
+        sequence: u64,
+        how: &[u8],
+        now: Instant,
+    ) -> Option<Settled> {
         let is_queue = self.is_queue();
-        let Some(consumer) = self.consumers.get_mut(name) else { return false };
-        if consumer.settle(sequence, how, now) && is_queue {
+        let settled = self.consumers.get_mut(name)?.settle(sequence, how, now);
+        if settled == Settled::Done && is_queue {
             // A late settlement counts, too.
             self.messages.remove(&sequence);
         }
-        true
+        Some(settled)
     }
 
     /// Does what is due.
