@@ -52,9 +52,11 @@ impl JobId {
     }
 }
 
-/// Returns 26 random characters, in practice different each time in the whole fleet.
+/// Returns 26 random characters, in practice different each time in the whole fleet. In a simulation
+/// its seed decides them.
 pub(crate) fn unique() -> String {
-    (0..26).map(|_| fastrand::alphanumeric()).collect()
+    let draw = |_| fastrand::Rng::with_seed(ecru::sim::random_u64()).alphanumeric();
+    (0..26).map(draw).collect()
 }
 
 impl fmt::Display for JobId {

@@ -95,6 +95,7 @@ mod link;
 mod message;
 mod nkey;
 mod options;
+mod random;
 mod request;
 mod secret;
 mod server;

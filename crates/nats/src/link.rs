@@ -26,6 +26,7 @@ use crate::client::Event;
 use crate::error::{Error, ErrorKind};
 use crate::message::{Message, Text};
 use crate::options::Options;
+use crate::random;
 use crate::server::{Server, ServerInfo};
 use crate::wire;
 use requests::Pending;
@@ -585,5 +586,5 @@ impl Source for Ended<'_> {
 
 /// Returns a name that no other client has.
 pub(crate) fn unique() -> String {
-    (0..22).map(|_| fastrand::alphanumeric()).collect()
+    random::name(22)
 }

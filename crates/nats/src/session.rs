@@ -11,6 +11,7 @@ use crate::client::Event;
 use crate::error::{Error, ErrorKind};
 use crate::link::{Shared, Work};
 use crate::options::Options;
+use crate::random;
 use crate::server::{Server, ServerInfo};
 use crate::transport::{ReadBuffer, Transport};
 use crate::wire::{Decoder, Frame};
@@ -45,7 +46,7 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub(crate) fn new(mut list: Vec<Server>) -> Servers {
-        fastrand::shuffle(&mut list);
+        random::generator().shuffle(&mut list);
         Servers { list }
     }
 
@@ -238,7 +239,7 @@ fn stay_connected(shared: &Shared, mut servers: Servers, first: Session, mut gen
         }
         pauses.after(ecru::time::now().saturating_duration_since(begun));
         // The others come first, in a random order.
-        fastrand::shuffle(&mut servers.list);
+        random::generator().shuffle(&mut servers.list);
         servers.list.sort_by_key(|other| other.is_at(&server));
         match reconnect(shared, &mut servers, &mut pauses) {
             Some(next) => {
@@ -290,7 +291,7 @@ impl Pauses {
             return Some(());
         }
         self.next = pause.saturating_mul(2).min(self.longest);
-        ecru::sleep(pause - pause / 2000 * fastrand::u32(0..1000)).ok()
+        ecru::sleep(pause - pause / 2000 * random::generator().u32(0..1000)).ok()
     }
 }
 

@@ -1,0 +1,11 @@
+//! Shows the rows of `doc/behaviour/fleet.md` about NATS servers that fail at the worst moment:
+//! fleets and a server on simulated hosts. The server is a simulated one, too.
+
+mod chaos;
+mod confirmations;
+mod duplicates;
+mod ordinary;
+mod partitions;
+mod restarts;
+mod server;
+mod support;

@@ -1,0 +1,56 @@
+//! What goes wrong by the will of a test.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A message whose confirmation is about to be sent.
+#[derive(Debug)]
+pub(crate) struct Question<'a> {
+    /// Where the client has sent it: the subject of a stream, or `$JS.ACK..` to settle a message.
+    pub(crate) subject: &'a str,
+    /// What the message says.
+    pub(crate) payload: &'a [u8],
+}
+
+impl Question<'_> {
+    /// Returns whether it asks to store a job.
+    pub(crate) fn is_job(&self) -> bool {
+        self.subject.starts_with("fleet.jobs.")
+    }
+
+    /// Returns whether it renews a lease.
+    pub(crate) fn is_renewal(&self) -> bool {
+        self.payload == b"+WPI"
+    }
+
+    /// Returns whether it says that a job is done.
+    pub(crate) fn is_done(&self) -> bool {
+        self.subject.starts_with("$JS.ACK.fleet-jobs-") && self.payload == b"+ACK"
+    }
+}
+
+/// What becomes of a confirmation. What it confirms has happened in each case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Sent,
+    Late(Duration),
+    Lost,
+}
+
+/// The decisions of a test.
+pub(super) struct Faults {
+    pub(super) answer: Box<dyn FnMut(&Question<'_>) -> Answer + Send>,
+    pub(super) repeat: Box<dyn FnMut(&str) -> bool + Send>,
+}
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults { answer: Box::new(|_| Answer::Sent), repeat: Box::new(|_| false) }
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Faults")
+    }
+}

@@ -1,0 +1,172 @@
+//! Stored messages, and what refuses them.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::api::refused;
+use super::consumer::{Consumer, Settled};
+use super::state::{State, matches};
+use super::wire::Message;
+
+pub(super) type Messages = BTreeMap<u64, Stored>;
+
+/// A message in a stream.
+pub(super) struct Stored {
+    pub(super) message: Message,
+    at: Instant,
+}
+
+/// A stream with its consumers.
+pub(super) struct Stream {
+    pub(super) config: Value,
+    pub(super) messages: Messages,
+    last: u64,
+    /// The ids of messages, with their numbers and the times at which they were stored.
+    ids: BTreeMap<String, (u64, Instant)>,
+    pub(super) consumers: BTreeMap<String, Consumer>,
+}
+
+/// Reads a time as JetStream writes it: nanoseconds, 0 for none.
+pub(super) fn nanoseconds(value: &Value) -> Option<Duration> {
+    value.as_u64().filter(|number| *number > 0).map(Duration::from_nanos)
+}
+
+/// Reads a limit as JetStream writes it: not positive for none.
+pub(super) fn limit(value: &Value) -> Option<usize> {
+    value.as_u64().filter(|number| *number > 0).and_then(|number| number.try_into().ok())
+}
+
+impl Stream {
+    pub(super) fn new(config: Value) -> Stream {
+        let (messages, ids, consumers) = Default::default();
+        Stream { config, messages, last: 0, ids, consumers }
+    }
+
+    pub(super) fn info(&self) -> Value {
+        json!({
+            "config": self.config,
+            "state": {
+                "messages": self.messages.len(),
+                "first_seq": self.messages.keys().next().map_or(self.last + 1, |first| *first),
+                "last_seq": self.last,
+                "consumer_count": self.consumers.len(),
+            },
+        })
+    }
+
+    /// Returns whether messages with this subject belong here.
+    pub(super) fn stores(&self, subject: &str) -> bool {
+        let patterns = self.config["subjects"].as_array().into_iter().flatten();
+        patterns.filter_map(Value::as_str).any(|pattern| matches(pattern, subject))
+    }
+
+    fn is_queue(&self) -> bool {
+        self.config["retention"] == "workqueue"
+    }
+
+    /// Returns the last message with a subject.
+    pub(super) fn last(&self, subject: &str) -> Option<(&u64, &Stored)> {
+        self.messages.iter().rfind(|(_, stored)| stored.message.subject == subject)
+    }
+
+    /// Returns the first message from a number on whose subject matches.
+    pub(super) fn next(&self, from: u64, pattern: Option<&str>) -> Option<(&u64, &Stored)> {
+        let mut all = self.messages.range(from..);
+        all.find(|(_, stored)| {
+            pattern.is_none_or(|pattern| matches(pattern, &stored.message.subject))
+        })
+    }
+
+    /// Stores a message, or refuses it. Returns whether it was stored, and what its sender is told.
+    pub(super) fn store(&mut self, message: &Message, now: Instant) -> (bool, Value) {
+        let name = self.config["name"].clone();
+        let window = nanoseconds(&self.config["duplicate_window"]);
+        let window = window.unwrap_or(Duration::from_secs(120));
+        self.ids.retain(|_, (_, at)| now < *at + window);
+        let id = message.header("Nats-Msg-Id");
+        if let Some((first, _)) = id.and_then(|id| self.ids.get(id)) {
+            return (false, json!({ "stream": name, "seq": first, "duplicate": true }));
+        }
+        let same = self.last(&message.subject).map_or(0, |(sequence, _)| *sequence);
+        let expected = message.header("Nats-Expected-Last-Subject-Sequence");
+        if expected.is_some_and(|expected| expected != same.to_string()) {
+            return (false, refused(10071, &format!("wrong last sequence: {same}")));
+        }
+        let refuses = self.config["discard_new_per_subject"] == true;
+        match limit(&self.config["max_msgs_per_subject"]) {
+            Some(1) if same > 0 && refuses => {
+                return (false, refused(10077, "maximum messages per subject exceeded"));
+            }
+            Some(1) if same > 0 => drop(self.messages.remove(&same)),
+            None | Some(1) => {}
+            Some(more) => panic!("the simulated server does not keep {more} for each subject"),
+        }
+        if limit(&self.config["max_msgs"]).is_some_and(|most| self.messages.len() >= most) {
+            return (false, refused(10077, "maximum messages exceeded"));
+        }
+        self.last += 1;
+        if let Some(id) = id {
+            self.ids.insert(id.to_owned(), (self.last, now));
+        }
+        let message = Message { reply: None, ..message.clone() };
+        self.messages.insert(self.last, Stored { message, at: now });
+        (true, json!({ "stream": name, "seq": self.last }))
+    }
+
+    /// Deletes a message. Returns whether there was one.
+    pub(super) fn delete(&mut self, sequence: u64) -> bool {
+        for consumer in self.consumers.values_mut() {
+            consumer.forget(sequence);
+        }
+        self.messages.remove(&sequence).is_some()
+    }
+
+    /// Creates a consumer, or finds it.
+    pub(super) fn create_consumer(&mut self, name: &str, config: &Value, now: Instant) -> Value {
+        let there = self.consumers.entry(name.to_owned());
+        let consumer = there.or_insert_with(|| Consumer::new(config.clone(), now));
+        if consumer.config != *config {
+            return refused(10148, "consumer already exists");
+        }
+        consumer.info(&self.messages)
+    }
+
+    /// Settles a message, or returns `None` if there is no such consumer.
+    pub(super) fn settle(
+        &mut self,
+        name: &str,
+        sequence: u64,
+        how: &[u8],
+        now: Instant,
+    ) -> Option<Settled> {
+        let is_queue = self.is_queue();
+        let settled = self.consumers.get_mut(name)?.settle(sequence, how, now);
+        if settled == Settled::Done && is_queue {
+            // A late settlement counts, too.
+            self.messages.remove(&sequence);
+        }
+        Some(settled)
+    }
+
+    /// Does what is due.
+    pub(super) fn advance(&mut self, name: &str, state: &mut State, now: Instant) {
+        if let Some(age) = nanoseconds(&self.config["max_age"]) {
+            self.messages.retain(|_, stored| now < stored.at + age);
+        }
+        self.consumers.retain(|_, consumer| !consumer.is_unused(now));
+        for (consumer, own) in &mut self.consumers {
+            let place = format!("$JS.ACK.{name}.{consumer}");
+            own.advance(&place, &self.messages, state, now);
+        }
+    }
+
+    /// Returns when something is due next.
+    pub(super) fn due(&self) -> Option<Instant> {
+        let age = nanoseconds(&self.config["max_age"]);
+        let oldest = self.messages.values().next().map(|stored| stored.at);
+        let aged = age.zip(oldest).map(|(age, at)| at + age);
+        self.consumers.values().filter_map(Consumer::due).chain(aged).min()
+    }
+}
