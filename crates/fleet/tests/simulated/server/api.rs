@@ -38,6 +38,11 @@ pub(super) fn handle(state: &mut State, operation: &str, message: &Message, now:
                 false => refused(10057, "message not found"),
             })
         }
+        ["STREAM", "PURGE", name] => of_stream(state, name, |stream| {
+            let pattern = body["filter"].as_str().expect("a purge has a subject");
+            let before = body["seq"].as_u64().expect("it has a sequence number");
+            json!({ "success": true, "purged": stream.purge(pattern, before) })
+        }),
         ["CONSUMER", "CREATE", stream, name, ..] => {
             of_stream(state, stream, |stream| stream.create_consumer(name, &body["config"], now))
         }

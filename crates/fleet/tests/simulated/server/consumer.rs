@@ -61,7 +61,12 @@ impl Pull {
 impl Consumer {
     pub(super) fn new(config: Value, now: Instant) -> Consumer {
         let (pending, again, pulls) = Default::default();
-        Consumer { config, next: 1, number: 0, pending, again, pulls, used: now }
+        let next = config["opt_start_seq"].as_u64().unwrap_or(1);
+        Consumer { config, next, number: 0, pending, again, pulls, used: now }
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        self.config["ack_policy"] != "none"
     }
 
     fn wants(&self, subject: &str) -> bool {
@@ -71,6 +76,7 @@ impl Consumer {
     pub(super) fn info(&self, messages: &Messages) -> Value {
         json!({
             "config": self.config,
+            "delivered": { "consumer_seq": self.number, "stream_seq": self.next - 1 },
             "num_pending": self.left(messages).count(),
             "num_ack_pending": self.pending.len(),
             "num_redelivered": self.pending.values().filter(|each| each.deliveries > 1).count(),
@@ -217,6 +223,9 @@ impl Consumer {
         {
             let stored = &messages[&sequence].message;
             self.deliver(place, stored, (sequence, deliveries), messages, state, now);
+            if !self.is_acknowledged() {
+                continue;
+            }
             let due = Some(now + self.lease());
             self.pending.insert(sequence, Pending { due, deliveries });
             if (state.faults.repeat)(&stored.subject) && !self.pulls.is_empty() {

@@ -123,6 +123,14 @@ impl Stream {
         self.messages.remove(&sequence).is_some()
     }
 
+    /// Deletes the messages below a number whose subjects match. Returns how many there were.
+    pub(super) fn purge(&mut self, pattern: &str, before: u64) -> usize {
+        let all = self.messages.range(..before);
+        let fits = all.filter(|(_, stored)| matches(pattern, &stored.message.subject));
+        let numbers: Vec<u64> = fits.map(|(number, _)| *number).collect();
+        numbers.iter().filter(|number| self.delete(**number)).count()
+    }
+
     /// Creates a consumer, or finds it.
     pub(super) fn create_consumer(&mut self, name: &str, config: &Value, now: Instant) -> Value {
         let there = self.consumers.entry(name.to_owned());
