@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn results_saved_as_a_topic_are_those_of_its_rows() {
         assert_eq!(selected(&["--save", "files"]).unwrap(), selected(&["files"]).unwrap());
-        assert_eq!(selected(&["--save", "files", "yield"]).unwrap(), ["yield"]);
+        assert_eq!(selected(&["--save", "files", "switch"]).unwrap(), ["switch"]);
         assert_eq!(selected(&["--save", "all"]).unwrap(), selected(&[]).unwrap());
     }
 
