@@ -14,7 +14,7 @@ use crate::support::{Ledger, RETRY, SECOND, SOON, join, until_idle};
 const LEASE: Duration = Duration::from_secs(5);
 const ITEMS: u32 = 40;
 const JOBS: u32 = 15;
-/// One job of so many fails each time.
+/// Of the jobs, each fifth one fails in every attempt.
 const BAD: u32 = 5;
 
 /// What a run is like.
