@@ -29,6 +29,8 @@ impl Server {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder =
             std::env::temp_dir().join(format!("ecru-nats-{}-{number}", std::process::id()));
+        // A process that was killed may have had the same number.
+        let _ = fs::remove_dir_all(&folder);
         fs::create_dir(&folder).unwrap();
         let (child, port) = launch(&program, &folder, config, "127.0.0.1:-1");
         Some(Server { child, folder, config: config.to_owned(), port })
