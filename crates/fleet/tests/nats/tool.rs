@@ -431,7 +431,8 @@ fn fleet_357_doctor_on_a_cluster_slow() {
             });
             cluster.kill(&leader);
             until(|| {
-                let (_, text) = doctor(&urls, &["--timeout", "2"]);
+                // The list of streams takes 4 seconds if the server of one is gone.
+                let (_, text) = doctor(&urls, &["--timeout", "10"]);
                 let words = format!("jobs of the queue all: the replica on {leader}");
                 if text.contains(&words) { Ok(()) } else { Err(text) }
             });

@@ -13,7 +13,7 @@ URLS is a comma-separated list such as nats://user:password@host:4222,tls://host
 environment variable FLEET_URL is used, so that no password is among a process's arguments.
 
   --creds FILE          logs in with a credentials file
-  --timeout SECONDS     waits so long for the answer to each question, 2 s if not set
+  --timeout SECONDS     waits so long for the answer to each question, 5 s if not set
   --json                writes JSON, for programs
 
 of doctor:
@@ -30,8 +30,9 @@ commands is 0 or 2. It is 64 if the arguments cannot be understood.";
 /// The address that is used without one.
 const LOCAL: &str = "nats://127.0.0.1:4222";
 
-/// How long to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for an answer. Servers need 4 seconds to list streams if one of them has no
+/// leader.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the program is asked to do.
 #[derive(Debug)]
