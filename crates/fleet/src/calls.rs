@@ -18,10 +18,10 @@ use crate::errors::CallError;
 use crate::outcome::Name;
 use crate::queue::Shared;
 
-/// The results that are removed from the store at once.
+/// How many results are removed from the store at once.
 const MANY: u32 = 64;
 
-/// The silence after which fewer are removed.
+/// The time without another result after which fewer are removed.
 const QUIET: Duration = Duration::from_secs(1);
 
 pub(crate) struct Calls {
@@ -97,8 +97,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Gives results to their callers. Each has one, so the store need not keep them. Many are
-    /// removed at once, while no other result comes or when they are [`MANY`].
+    /// Gives results to their callers. Each result has one caller, so the store need not keep it.
+    /// Results are removed in groups: when there are [`MANY`], or after [`QUIET`] without another.
     fn hand_over(&self, watch: &dyn Watch) -> io::Result<Infallible> {
         let (mut handed_over, mut last) = (0, 0);
         loop {

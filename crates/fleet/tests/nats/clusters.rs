@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use ecru::channel;
-use ecru_fleet::{Fleet, SendError};
+use ecru_fleet::{Fleet, Function, SendError};
 use ecru_nats::Client;
 
 use crate::cluster::{Cluster, settled, until};
@@ -29,6 +29,14 @@ fn send(queue: &ecru_fleet::Queue<u32>, job: u32) {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Opens a function with three replicas.
+fn double<'s>(fleet: &Fleet<'s>) -> Function<'s, u32, u32> {
+    until(|| {
+        let double = fleet.function("double", |number: u32, _| Ok(2 * number));
+        double.replicas(3).lease(LEASE).attempts(1000).open()
+    })
 }
 
 /// - given: a queue with three replicas, and a worker
@@ -93,10 +101,7 @@ fn fleet_359_calls_without_a_leader_slow() {
     ecru::run(|| {
         ecru::scope(|s| {
             let fleet = until(|| Fleet::connect(s, &cluster.urls()));
-            let double = until(|| {
-                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
-                double.replicas(3).lease(LEASE).attempts(1000).open()
-            });
+            let double = double(&fleet);
             let js = Client::connect(s, &cluster.urls())?.jetstream();
             let served = double.clone();
             s.spawn_daemon(move || served.serve(4));
@@ -134,10 +139,7 @@ fn fleet_360_stored_results_without_a_leader_slow() {
     ecru::run(|| {
         ecru::scope(|s| {
             let fleet = until(|| Fleet::connect(s, &cluster.urls()));
-            let double = until(|| {
-                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
-                double.replicas(3).open()
-            });
+            let double = double(&fleet);
             let served = double.clone();
             s.spawn_daemon(move || served.serve(4));
             let once: Vec<u32> = double.map("numbers", 0..40)?.collect::<Result<_, _>>().unwrap();
@@ -163,10 +165,7 @@ fn fleet_361_calls_outlive_each_server_slow() {
     ecru::run(|| {
         ecru::scope(|s| {
             let fleet = until(|| Fleet::connect(s, &cluster.urls()));
-            let double = until(|| {
-                let double = fleet.function("double", |number: u32, _| Ok(2 * number));
-                double.replicas(3).lease(LEASE).attempts(1000).open()
-            });
+            let double = double(&fleet);
             let js = Client::connect(s, &cluster.urls())?.jetstream();
             let served = double.clone();
             s.spawn_daemon(move || served.serve(4));

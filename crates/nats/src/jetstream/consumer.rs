@@ -147,11 +147,12 @@ pub struct ConsumerInfo {
     pub time: String,
 }
 
-/// The numbers of a message that a consumer has handed out. 0 if there was none.
+/// The numbers of a message that a consumer has handed out. Both are 0 if there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Sequences {
-    /// Its number among the messages that the consumer has handed out, each time counted.
+    /// Its number among the deliveries of the consumer. A message that is handed out again has
+    /// another one.
     #[serde(rename = "consumer_seq", default)]
     pub consumer: u64,
     /// Its number in the stream.
