@@ -8,6 +8,7 @@ use std::time::Duration;
 use ecru_fleet::{Fleet, Job, LeaseLost, Queue, SendError};
 use ecru_nats::{Client, Message};
 
+use crate::cluster::until;
 use crate::server::Server;
 
 /// Longer than anything here takes.
@@ -293,6 +294,30 @@ fn fleet_362_calls_go_on_after_an_error() {
             let again = open()?;
             s.spawn_daemon(move || again.serve(2));
             assert_eq!(square.call(5)?, 25);
+            Ok(())
+        })
+    });
+}
+
+/// - given: a function that is served
+/// - when: it is called many times
+/// - then: the results of the calls that have returned do not stay in the store
+#[test]
+fn fleet_363_results_of_calls_are_removed_slow() {
+    with_server("", |server| {
+        ecru::scope(|s| {
+            let square = Fleet::connect(s, &server.url())?;
+            let square = square.function("square", |n: u64, _run| Ok(n * n)).open()?;
+            let served = square.clone();
+            s.spawn_daemon(move || served.serve(8));
+            for n in 0..150 {
+                assert_eq!(square.call(n)?, n * n);
+            }
+            let jetstream = Client::connect(s, &server.url())?.jetstream();
+            until(|| match jetstream.stream_info("KV_fleet-results-f_square")?.state {
+                state if state.messages == 0 && state.last_seq >= 150 => Ok(()),
+                state => Err(io::Error::other(format!("{} are stored", state.messages))),
+            });
             Ok(())
         })
     });
