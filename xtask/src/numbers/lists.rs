@@ -64,7 +64,9 @@ fn of_one(processor: &Processor<'_>, headline: &[&str]) -> String {
 fn undecided(processor: &Processor<'_>) -> String {
     let names = |wanted: &dyn Fn(&Row) -> bool| {
         let rows = processor.rows.iter().filter(|(row, _)| wanted(row));
-        let names: Vec<_> = rows.map(|(row, _)| format!("`{}`", row.name)).collect();
+        let mut names: Vec<_> = rows.map(|(row, _)| format!("`{}`", row.name)).collect();
+        // A row has an entry for each metric.
+        names.dedup();
         if names.is_empty() { "none".to_owned() } else { names.join(", ") }
     };
     let even = names(&|row| standing(row) == Some(Standing::Even));
