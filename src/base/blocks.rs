@@ -5,11 +5,21 @@
 //! The general allocator takes a hundred and fifty. Blocks come from that allocator, always with
 //! the size of a whole class. So it does not matter which thread frees a block, or whether that
 //! thread keeps any.
+//!
+//! # Magazines
+//! If one worker spawns tasks that others run, it only allocates, and they only free. The general
+//! allocator would then lock the spawner's memory for each block, and the workers would wait for
+//! each other. So blocks move between threads in *magazines* of [`MAGAZINE`] (Bonwick and Adams,
+//! "Magazines and Vmem", 2001). A thread has a list that it works on, and one magazine in reserve.
+//! If both are full, or empty, it brings a magazine to the *depot* of the size, or fetches one. A
+//! depot keeps [`DEPOT_BYTES`] at most. What goes beyond that, and what is missing, is the general
+//! allocator's.
 #![expect(unsafe_code, reason = "allocates")]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::local;
 
@@ -17,8 +27,13 @@ use super::local;
 const STEP: usize = 64;
 /// The number of classes. Blocks above `STEP * CLASSES` bytes are not kept.
 const CLASSES: usize = 16;
-/// The number of blocks of each class that a thread keeps.
-const KEPT: usize = 1024;
+/// The number of blocks in a magazine. A thread keeps twice as many of each class.
+const MAGAZINE: usize = 512;
+/// After an empty depot, this many blocks come from the general allocator before the depot is asked
+/// again.
+const ASKED_ONE_IN: usize = 64;
+/// The most memory in the depot of a class.
+const DEPOT_BYTES: usize = 4 << 20;
 /// The alignment that the general allocator guarantees anyway.
 const ALIGN: usize = 16;
 
@@ -34,20 +49,94 @@ pub(crate) struct Blocks {
 /// system.
 const MANY: usize = 1 << 16;
 
+/// A thread's free blocks of one class.
 #[derive(Debug)]
 struct Class {
+    /// The list that the thread works on, with at most [`MAGAZINE`] blocks.
     first: Cell<*mut Free>,
     count: Cell<usize>,
+    /// A full magazine, or null.
+    reserve: Cell<*mut Free>,
+    /// How many blocks come from the general allocator before the depot, which was empty, is asked
+    /// again.
+    until_asked: Cell<usize>,
 }
 
 impl Default for Class {
     fn default() -> Class {
-        Class { first: Cell::new(ptr::null_mut()), count: Cell::new(0) }
+        let null = || Cell::new(ptr::null_mut());
+        Class { first: null(), count: Cell::new(0), reserve: null(), until_asked: Cell::new(0) }
     }
 }
 
+/// A free block.
+#[repr(C)]
 struct Free {
     next: *mut Free,
+    /// The next magazine, if this is the first block of a magazine in a depot.
+    next_magazine: *mut Free,
+}
+
+/// The full magazines of one class, which any thread may fetch.
+struct Depot {
+    first: *mut Free,
+    count: usize,
+}
+
+// SAFETY: M1: the blocks are free memory, and belong to the depot.
+unsafe impl Send for Depot {}
+
+/// A depot on a cache line of its own.
+#[repr(align(64))]
+struct Shelf(Mutex<Depot>);
+
+static DEPOTS: [Shelf; CLASSES] =
+    [const { Shelf(Mutex::new(Depot { first: ptr::null_mut(), count: 0 })) }; CLASSES];
+
+fn depot(class: usize) -> MutexGuard<'static, Depot> {
+    DEPOTS[class].0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Depot {
+    /// Takes a magazine. If the depot is full, gives it back.
+    ///
+    /// # Safety
+    /// M1: the blocks are free memory of this class, linked to a list, and are given away.
+    unsafe fn bring(&mut self, class: usize, magazine: *mut Free) -> Option<*mut Free> {
+        if self.count * MAGAZINE * class_layout(class).size() >= DEPOT_BYTES {
+            return Some(magazine);
+        }
+        // SAFETY: M1, the caller's promise.
+        unsafe { (*magazine).next_magazine = self.first };
+        self.first = magazine;
+        self.count += 1;
+        None
+    }
+
+    /// Returns a magazine, or null if there is none.
+    fn fetch(&mut self) -> *mut Free {
+        let magazine = self.first;
+        if !magazine.is_null() {
+            // SAFETY: M1: a magazine in the depot is free memory with this link.
+            self.first = unsafe { (*magazine).next_magazine };
+            self.count -= 1;
+        }
+        magazine
+    }
+}
+
+/// Returns the blocks of a list to the general allocator.
+///
+/// # Safety
+/// M1: the blocks are free memory of this class, and are given away.
+unsafe fn give_back(class: usize, mut block: *mut Free) {
+    while !block.is_null() {
+        // SAFETY: M1: a block in a list is free memory that begins with its link.
+        let next = unsafe { (*block).next };
+        // SAFETY: M1: blocks of a class are allocated with the class's layout.
+        unsafe { dealloc(block.cast(), class_layout(class)) };
+        block = next;
+    }
 }
 
 /// Returns the class of a layout, or `None` if it has none.
@@ -86,12 +175,15 @@ fn of_this_thread<R>(f: impl FnOnce(&Blocks) -> R) -> Option<R> {
 pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
     let Some(class) = class_of(layout) else { return from_system(layout) };
     let kept = of_this_thread(|blocks| {
-        let class = &blocks.classes[class];
-        let first = class.first.get();
+        let list = &blocks.classes[class];
+        if list.first.get().is_null() {
+            list.refill(class);
+        }
+        let first = list.first.get();
         if !first.is_null() {
             // SAFETY: M1: a block in the list is free memory that begins with its link.
-            class.first.set(unsafe { (*first).next });
-            class.count.set(class.count.get() - 1);
+            list.first.set(unsafe { (*first).next });
+            list.count.set(list.count.get() - 1);
         }
         first
     });
@@ -127,20 +219,39 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) {
     };
     let kept = of_this_thread(|blocks| {
         let class = &blocks.classes[class_index];
-        if class.count.get() == KEPT {
-            blocks.returned.set(blocks.returned.get() + 1);
-            return false;
+        if class.count.get() == MAGAZINE {
+            blocks.make_room(class_index);
         }
         let free = block.cast::<Free>();
-        // SAFETY: M1: the block is free memory, and at least as large and as aligned as a link.
-        unsafe { free.write(Free { next: class.first.get() }) };
+        // SAFETY: M1: the block is free memory, and at least as large and as aligned as the links.
+        // The first one begins it, and the second is written in a depot.
+        unsafe { free.cast::<*mut Free>().write(class.first.get()) };
         class.first.set(free.as_ptr());
         class.count.set(class.count.get() + 1);
-        true
     });
-    if kept != Some(true) {
+    if kept.is_none() {
         // SAFETY: M1: blocks of a class are allocated with the class's layout.
         unsafe { dealloc(block.as_ptr(), class_layout(class_index)) };
+    }
+}
+
+impl Class {
+    /// Fills the empty list from the reserve or the depot, if one of them has a magazine.
+    #[cold]
+    fn refill(&self, class: usize) {
+        let mut magazine = self.reserve.replace(ptr::null_mut());
+        if magazine.is_null() {
+            if let Some(left) = self.until_asked.get().checked_sub(1) {
+                return self.until_asked.set(left);
+            }
+            magazine = depot(class).fetch();
+        }
+        if magazine.is_null() {
+            self.until_asked.set(ASKED_ONE_IN - 1);
+        } else {
+            self.first.set(magazine);
+            self.count.set(MAGAZINE);
+        }
     }
 }
 
@@ -160,16 +271,40 @@ impl Blocks {
         }
     }
 
+    /// Makes room in a full list: it becomes the reserve, and the old reserve goes to the depot.
+    #[cold]
+    fn make_room(&self, index: usize) {
+        let class = &self.classes[index];
+        class.count.set(0);
+        let full = class.first.replace(ptr::null_mut());
+        let reserve = class.reserve.replace(full);
+        if reserve.is_null() {
+            return;
+        }
+        // SAFETY: M1: the reserve was this thread's.
+        let rest = unsafe { depot(index).bring(index, reserve) };
+        if let Some(rest) = rest {
+            self.returned.set(self.returned.get() + MAGAZINE);
+            // SAFETY: M1, as above.
+            unsafe { give_back(index, rest) };
+        }
+    }
+
+    /// Returns this thread's blocks, and those of the depots, to the general allocator.
     fn trim(&self) {
         for (index, class) in self.classes.iter().enumerate() {
-            let mut block = class.first.replace(ptr::null_mut());
             class.count.set(0);
-            while !block.is_null() {
-                // SAFETY: M1: a block in the list is free memory that begins with its link.
-                let next = unsafe { (*block).next };
-                // SAFETY: M1: blocks of a class are allocated with the class's layout.
-                unsafe { dealloc(block.cast(), class_layout(index)) };
-                block = next;
+            for list in [&class.first, &class.reserve] {
+                // SAFETY: M1: the lists are this thread's.
+                unsafe { give_back(index, list.replace(ptr::null_mut())) };
+            }
+            loop {
+                let magazine = depot(index).fetch();
+                if magazine.is_null() {
+                    break;
+                }
+                // SAFETY: M1: the magazine was the depot's.
+                unsafe { give_back(index, magazine) };
             }
         }
     }
@@ -178,5 +313,84 @@ impl Blocks {
 impl Drop for Blocks {
     fn drop(&mut self) {
         self.trim();
+    }
+}
+
+#[cfg(all(test, not(loom), not(miri)))]
+mod tests {
+    use super::*;
+
+    /// A class that no task of another test has.
+    const CLASS: usize = CLASSES - 2;
+    const LAYOUT: Layout = class_layout(CLASS);
+
+    /// Runs `body` on a thread with free blocks of its own.
+    fn with_blocks<T: Send>(body: impl FnOnce(&Blocks) -> T + Send) -> T {
+        std::thread::scope(|s| {
+            let thread = s.spawn(|| {
+                let blocks = Blocks::default();
+                local::with(|local| local.blocks.set((&raw const blocks).cast()));
+                let done = body(&blocks);
+                local::with(|local| local.blocks.set(ptr::null()));
+                done
+            });
+            thread.join().unwrap()
+        })
+    }
+
+    fn address(block: &NonNull<u8>) -> usize {
+        block.addr().get()
+    }
+
+    fn allocate_many(count: usize) -> Vec<usize> {
+        (0..count).map(|_| address(&allocate(LAYOUT))).collect()
+    }
+
+    fn free_all(blocks: &[usize]) {
+        for block in blocks {
+            // SAFETY: M1: each was allocated with this layout, and is freed once.
+            unsafe {
+                free(NonNull::new(ptr::with_exposed_provenance_mut(*block)).unwrap(), LAYOUT)
+            };
+        }
+    }
+
+    /// One test, because the depots belong to the process.
+    #[test]
+    fn blocks_that_one_thread_frees_are_allocated_by_another() {
+        let count = 5 * MAGAZINE;
+        let mut first = with_blocks(|_| allocate_many(count));
+        let mut second = with_blocks(|blocks| {
+            free_all(&first);
+            // A list and one magazine in reserve stay with the thread.
+            assert_eq!(depot(CLASS).count, 3);
+            let list = &blocks.classes[CLASS];
+            assert_eq!(list.count.get(), MAGAZINE);
+            assert!(!list.reserve.get().is_null());
+            with_blocks(|_| {
+                let second = allocate_many(3 * MAGAZINE);
+                assert_eq!(depot(CLASS).count, 0);
+                second
+            })
+        });
+        first.sort_unstable();
+        second.sort_unstable();
+        second.dedup();
+        assert_eq!(second.len(), 3 * MAGAZINE, "no block twice");
+        assert!(second.iter().all(|block| first.binary_search(block).is_ok()));
+
+        // A depot does not grow without end, and the blocks are returned in the end.
+        let most = DEPOT_BYTES / (MAGAZINE * LAYOUT.size());
+        with_blocks(|blocks| {
+            let more = allocate_many((most + 6) * MAGAZINE);
+            free_all(&more);
+            free_all(&second);
+            let kept = depot(CLASS).count;
+            assert!(kept >= most && kept <= most + 1, "{kept} of {most}");
+            assert!(blocks.returned.get() >= 4 * MAGAZINE);
+            blocks.tidy(true);
+            assert_eq!((depot(CLASS).count, blocks.returned.get()), (0, 0));
+            assert!(blocks.classes[CLASS].first.get().is_null());
+        });
     }
 }
