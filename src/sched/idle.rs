@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
-use super::idle_state::{SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
+use super::idle_state::{STEAL_MAX, SeenQueues, Theft, WATCH_FIRST, WATCH_LAST, WATCH_PATIENCE};
 use super::shared::WorkerShared;
 use super::worker::Worker;
 use crate::base::sync::atomic::Ordering;
@@ -31,8 +31,8 @@ const LOOKS_BEFORE_SLEEP: u32 = 1024;
 /// all.
 const LOOKS_BEFORE_PARK: u32 = 128;
 
-/// How long unstarted tasks lie in a queue before an idle worker takes more of them than a balance
-/// needs.
+/// How long an owner takes nothing out of its queue before an idle worker takes more of the tasks
+/// in it than a balance needs.
 const LEFT_LYING: Duration = Duration::from_millis(5);
 
 impl Worker {
@@ -169,27 +169,32 @@ impl Worker {
     ///
     /// Tasks that wait soon after their start do not keep a thief busy, so it would take all of
     /// them, one by one. When work for them arrives, one core would do all of it. So the thief
-    /// stops when it has as many tasks as the owner, unless the owner has not come to its queue for
-    /// [`LEFT_LYING`].
-    fn leaves_to_owner(&self, owner: &WorkerShared, seen: &SeenQueues) -> bool {
-        self.idle_state.theft_waits.get()
-            && self.shared.burden() >= owner.burden()
-            && clock::now().saturating_duration_since(seen.oldest_since) < LEFT_LYING
+    /// stops when it has as many tasks as the owner, unless the owner is away.
+    fn leaves_to_owner(&self, owner: &WorkerShared) -> bool {
+        self.idle_state.theft_waits.get() && self.shared.burden() >= owner.burden()
     }
 
     /// Steals tasks that were queued at the last look and still are.
     fn steal_aged(&self, seen: &[SeenQueues]) -> bool {
+        let now = clock::now();
         seen.iter().enumerate().any(|(index, before)| {
             let worker = self.pool.workers[index];
             let aged = before.queued.1 - worker.unstarted.span().0;
             // At most half of them, since the owner keeps working too.
             let share = usize::try_from(aged).map_or(0, |aged| aged.div_ceil(2));
+            // An owner that has not come to its queue for so long may be blocked by foreign code,
+            // and its tasks with it. One that has not even spawned is hardly at work.
+            let has_passed = |since| now.saturating_duration_since(since) >= LEFT_LYING;
+            let is_away = has_passed(before.owner_away_since);
+            let takes_all =
+                has_passed(before.still_since) || (is_away && self.idle_state.theft_waits.get());
+            let appetite = if takes_all { STEAL_MAX } else { self.idle_state.appetite.get() };
             let has_aged_inbound =
                 !before.inbound.is_null() && ptr::eq(before.inbound, worker.newest_inbound());
             index != self.index
                 && ((share > 0
-                    && !self.leaves_to_owner(worker, before)
-                    && self.take_from(index, share.min(self.idle_state.appetite.get())))
+                    && (is_away || !self.leaves_to_owner(worker))
+                    && self.take_from(index, share.min(appetite)))
                     || (has_aged_inbound && worker.take_inbound(|task| self.queue(task)) > 0))
         })
     }
@@ -209,8 +214,10 @@ impl Worker {
             }
         }
         if taken > 0 {
-            let live_before = self.shared.live();
-            self.idle_state.stolen.set(Some(Theft { at: clock::now(), count: taken, live_before }));
+            // Only the watching worker gets here, so no exchange is needed.
+            let stolen = victim.stolen.load(Ordering::Relaxed) + taken.cast_signed();
+            victim.stolen.store(stolen, Ordering::Relaxed);
+            self.idle_state.stolen.set(Some(Theft::new(taken, self.shared.live(), victim)));
         }
         taken > 0
     }

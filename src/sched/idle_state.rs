@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::shared::WorkerShared;
 use crate::base::clock;
+use crate::base::sync::atomic::Ordering;
 use crate::task::Header;
 
 /// The first nap of the watching worker.
@@ -15,10 +16,19 @@ pub(super) const WATCH_LAST: Duration = Duration::from_millis(1);
 pub(super) const WATCH_LAST_UNWORTHY: Duration = Duration::from_millis(10);
 /// Naps without a spawn before the worker stops watching.
 pub(super) const WATCH_PATIENCE: u32 = 8;
-/// A stolen task that keeps its thief busy for less than this was not worth the trip.
-const WORTHY: Duration = Duration::from_micros(2);
+/// What a theft costs, however many tasks are stolen.
+const TRIP: Duration = Duration::from_micros(1);
+/// Stolen tasks that keep their thief busy for less than this each, beside the trip, were not worth
+/// it.
+const WORTHY: Duration = Duration::from_nanos(500);
+/// If the owner runs more than this many tasks in the time that its thief needs for one, it runs
+/// them faster than they can be moved.
+const OWNER_FASTER: usize = 4;
+/// The number of tasks taken at once after tasks that were not worth it, so that their own time
+/// shows beside the trip's.
+const STEAL_FIRST: usize = 4;
 /// The most tasks taken at once.
-const STEAL_MAX: usize = 256;
+pub(super) const STEAL_MAX: usize = 256;
 
 /// The unstarted tasks of a worker at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +37,12 @@ pub(super) struct SeenQueues {
     pub(super) queued: (isize, isize),
     /// The newest task in its inbox. For comparison only.
     pub(super) inbound: *const Header,
-    /// When a task was first seen to be the oldest in the queue.
-    pub(super) oldest_since: Instant,
+    /// The number of tasks that the owner has taken as the oldest of its queue.
+    taken_by_owner: isize,
+    /// Since when the queue has had tasks of which the owner has taken none.
+    pub(super) owner_away_since: Instant,
+    /// Since when the owner has not added a task to them either.
+    pub(super) still_since: Instant,
 }
 
 impl SeenQueues {
@@ -36,7 +50,9 @@ impl SeenQueues {
         SeenQueues {
             queued: worker.unstarted.span(),
             inbound: worker.newest_inbound(),
-            oldest_since: now,
+            taken_by_owner: taken_by_owner(worker),
+            owner_away_since: now,
+            still_since: now,
         }
     }
 
@@ -44,19 +60,49 @@ impl SeenQueues {
     pub(super) fn update(&mut self, worker: &WorkerShared, now: Instant) {
         let before = std::mem::replace(self, SeenQueues::new(worker, now));
         let (oldest, next) = before.queued;
-        if oldest < next && oldest == self.queued.0 {
-            self.oldest_since = before.oldest_since;
+        if oldest < next && before.taken_by_owner == self.taken_by_owner {
+            self.owner_away_since = before.owner_away_since;
+            if next == self.queued.1 {
+                self.still_since = before.still_since;
+            }
         }
     }
+}
+
+/// Returns how many tasks the owner has taken as the oldest of its queue, for comparison with
+/// another moment. Only the watching worker may call this, because it reads two numbers that every
+/// theft changes.
+fn taken_by_owner(owner: &WorkerShared) -> isize {
+    owner.unstarted.span().0 - owner.stolen.load(Ordering::Relaxed)
 }
 
 /// Tasks that were taken from another worker at once.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Theft {
-    pub(super) at: Instant,
-    pub(super) count: usize,
+    at: Instant,
+    count: usize,
     /// The number of started tasks of the thief before.
-    pub(super) live_before: usize,
+    live_before: usize,
+    owner: &'static WorkerShared,
+    taken_by_owner: isize,
+}
+
+impl Theft {
+    /// Creates the record of a theft that happens now.
+    pub(super) fn new(count: usize, live_before: usize, owner: &'static WorkerShared) -> Theft {
+        let taken_by_owner = taken_by_owner(owner);
+        Theft { at: clock::now(), count, live_before, owner, taken_by_owner }
+    }
+
+    /// Returns whether the tasks were worth the trip, when the thief has nothing to run any more.
+    fn was_worthy(&self, now: Instant) -> bool {
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX);
+        let took = now.saturating_duration_since(self.at);
+        // Contention with the owner makes the tasks of a thief slow, too. Then the owner's are fast.
+        let by_owner = taken_by_owner(self.owner).wrapping_sub(self.taken_by_owner);
+        let is_owner_faster = by_owner > (OWNER_FASTER * self.count).cast_signed();
+        took >= TRIP + WORTHY * count && !is_owner_faster
+    }
 }
 
 /// What a worker remembers between two idle moments.
@@ -86,7 +132,7 @@ impl IdleState {
         IdleState {
             seen: RefCell::new(Vec::new()),
             stolen: Cell::new(None),
-            appetite: Cell::new(1),
+            appetite: Cell::new(STEAL_FIRST),
             pause: Cell::new(WATCH_FIRST),
             theft_waits: Cell::new(false),
             tidied: Cell::new(clock::now()),
@@ -99,16 +145,14 @@ impl IdleState {
     /// Learns from the last theft. `live` is the number of started tasks of this worker. Returns
     /// whether to steal more at once.
     pub(super) fn judge(&self, live: usize) -> bool {
-        let Some(Theft { at, count, live_before }) = self.stolen.take() else { return false };
-        let worthy = clock::now().saturating_duration_since(at)
-            / u32::try_from(count).unwrap_or(u32::MAX)
-            >= WORTHY;
-        self.theft_waits.set(live > live_before);
+        let Some(theft) = self.stolen.take() else { return false };
+        let worthy = theft.was_worthy(clock::now());
+        self.theft_waits.set(live > theft.live_before);
         if worthy {
             self.appetite.set((self.appetite.get() * 2).min(STEAL_MAX));
             self.pause.set(WATCH_FIRST);
         } else {
-            self.appetite.set(1);
+            self.appetite.set(STEAL_FIRST);
             self.pause.set((self.pause.get() * 2).min(WATCH_LAST_UNWORTHY));
         }
         worthy
@@ -117,17 +161,69 @@ impl IdleState {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{IdleState, Theft};
+    use std::ptr;
+
+    use super::{IdleState, OWNER_FASTER, SeenQueues, TRIP, Theft, WORTHY};
     use crate::base::clock;
+    use crate::base::sync::atomic::Ordering;
+    use crate::sched::deque::Taken;
+    use crate::sched::shared::WorkerShared;
 
     /// A first start takes long, so the time says little about tasks that wait.
     #[test]
     fn a_theft_waits_if_its_tasks_are_still_there() {
-        let state = IdleState::new();
+        let (state, owner) = (IdleState::new(), WorkerShared::obtain());
         for (live_before, live, waits) in [(3, 5, true), (3, 3, false), (3, 1, false)] {
-            state.stolen.set(Some(Theft { at: clock::now(), count: 2, live_before }));
+            state.stolen.set(Some(Theft::new(2, live_before, owner)));
             state.judge(live);
             assert_eq!(state.theft_waits.get(), waits, "{live_before} before, {live} now");
         }
+        owner.retire();
+    }
+
+    /// The time of a thief that contends with a quick owner says nothing.
+    #[test]
+    fn a_theft_was_worthy_if_its_tasks_took_time_and_the_owner_was_no_faster() {
+        const COUNT: usize = 8;
+        let owner = WorkerShared::obtain();
+        let theft = Theft::new(COUNT, 0, owner);
+        let long = theft.at + TRIP + WORTHY * 8;
+        assert!(theft.was_worthy(long));
+        assert!(!theft.was_worthy(long - WORTHY));
+        // The pointers are not followed.
+        let take = |count: usize| {
+            (0..count).for_each(|_| owner.unstarted.push(ptr::dangling()));
+            (0..count).for_each(|_| assert!(!owner.unstarted.pop_oldest().is_null()));
+        };
+        take(OWNER_FASTER * COUNT);
+        assert!(theft.was_worthy(long));
+        take(1);
+        assert!(!theft.was_worthy(long));
+        owner.retire();
+    }
+
+    /// An owner is away as long as only thieves take tasks out of its queue.
+    #[test]
+    fn thefts_do_not_count_as_a_visit_of_the_owner() {
+        let worker = WorkerShared::obtain();
+        // The pointers are not followed.
+        (0..6).for_each(|_| worker.unstarted.push(ptr::dangling()));
+        let start = clock::now();
+        let at = |times: u32| start + WORTHY * times;
+        let mut seen = SeenQueues::new(worker, at(0));
+        assert!(matches!(worker.unstarted.steal(), Taken::Task(_)));
+        worker.stolen.store(worker.stolen.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        seen.update(worker, at(1));
+        assert_eq!(seen.owner_away_since, at(0));
+        assert!(!worker.unstarted.pop_oldest().is_null());
+        seen.update(worker, at(2));
+        assert_eq!(seen.owner_away_since, at(2), "the owner has taken one");
+        seen.update(worker, at(3));
+        assert_eq!(seen.owner_away_since, at(2));
+        while !worker.unstarted.pop_oldest().is_null() {}
+        seen.update(worker, at(4));
+        seen.update(worker, at(5));
+        assert_eq!(seen.owner_away_since, at(5), "there is nothing to come for");
+        worker.retire();
     }
 }

@@ -36,7 +36,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use super::deque::Deque;
-use crate::base::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+use crate::base::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::base::sync::{fence_for_loom, futex};
 use crate::driver::Waker;
 use crate::task::{Board, Header};
@@ -64,6 +64,9 @@ pub(crate) struct WorkerShared {
     inbound_count: AtomicUsize,
     pub(super) waker: OnceLock<Waker>,
     pub(super) unstarted: Deque<Header>,
+    /// The number of tasks that other workers have taken out of `unstarted`. Only the watching
+    /// worker writes to it.
+    pub(super) stolen: AtomicIsize,
     /// What the worker runs, as it notes it itself. Read when the worker does not answer.
     pub(super) board: Board,
 }
@@ -88,6 +91,7 @@ impl WorkerShared {
             inbound_count: AtomicUsize::new(0),
             waker: OnceLock::new(),
             unstarted: Deque::new(),
+            stolen: AtomicIsize::new(0),
             board: Board::new(),
         }
     }

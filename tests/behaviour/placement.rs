@@ -170,3 +170,28 @@ fn place_05_nothing_is_stranded() {
         }
     }
 }
+
+/// - given: two workers, or four; a task that has spawned many tasks, each of which waits once
+/// - when: the task blocks its worker by foreign code until they have ended
+/// - then: the other workers run all of them, without waiting for the blocked one to take some
+#[test]
+fn place_06_tasks_of_a_blocked_spawner() {
+    const TASKS: usize = 2_000;
+    let _watchdog = Watchdog::new();
+    for workers in [2, 4] {
+        runtime(workers, Placement::Auto).run(|| {
+            let ended = AtomicUsize::new(0);
+            ecru::scope(|s| {
+                for _ in 0..TASKS {
+                    s.spawn(|| {
+                        ecru::sleep(ms(1)).unwrap();
+                        ended.fetch_add(1, SeqCst);
+                    });
+                }
+                while ended.load(SeqCst) < TASKS {
+                    thread::sleep(ms(1));
+                }
+            });
+        });
+    }
+}
