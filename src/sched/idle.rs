@@ -4,6 +4,7 @@
 use std::hint;
 use std::ptr;
 use std::sync::PoisonError;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::deque::Taken;
@@ -22,10 +23,17 @@ const TIDY_TIMES: u32 = 3;
 /// How long after an alarm a worker with nothing else to do checks for a deadlock.
 const AFTER_ALARM: Duration = Duration::from_millis(1);
 
-/// How often a worker checks for messages before it sleeps: about ten microseconds in all. It does
-/// not yield its core meanwhile. On a busy machine each yield may cost a time slice, which is a
-/// hundred times the cost of sleeping and being woken.
+/// How often a worker on a core of its own checks for messages before it sleeps: about ten
+/// microseconds in all. It does not yield its core meanwhile. On a machine that is busy with other
+/// processes each yield may cost a time slice, which is a hundred times the cost of sleeping and
+/// being woken.
 const LOOKS_BEFORE_SLEEP: u32 = 1024;
+
+/// How often a worker that shares its core with other workers yields it before it sleeps.
+const YIELDS_BEFORE_SLEEP: u32 = 4;
+
+/// Longer than the time slice of a thread. A worker with a timer that is due earlier does not yield.
+const TIME_SLICE: Duration = Duration::from_millis(10);
 
 /// How often a task checks whether its wait is over before it parks: about three microseconds in
 /// all.
@@ -279,22 +287,53 @@ impl Worker {
         }
     }
 
-    /// Spins for a few microseconds and returns whether a message came. Does so only if a message
-    /// ended the last sleep, because waking a sleeping worker costs both sides ten times as much.
-    /// Does not spin if more workers are awake than there are cores: the sender may need this core.
+    /// Waits a moment for a message before the worker sleeps, and returns whether one came. Does so
+    /// only if a message ended the last sleep, because waking a sleeping worker costs both sides ten
+    /// times as much.
     fn listens(&self) -> bool {
-        if !self.idle_state.conversing.get() || !self.can_listen() {
+        if !self.idle_state.conversing.get() || self.io.borrow().in_flight() > 0 {
             return false;
         }
-        for _ in 0..LOOKS_BEFORE_SLEEP {
-            if self.shared.has_news() {
-                // The next may come even sooner.
-                local::with(|local| local.listens.set(true));
-                return true;
+        let is_crowded = self.pool.is_crowded();
+        let has_heard = if is_crowded { self.yields() } else { self.spins() };
+        // The next message may come even sooner, but only a task on a core of its own may spin.
+        local::with(|local| local.listens.set(has_heard && !is_crowded));
+        self.idle_state.conversing.set(has_heard);
+        has_heard
+    }
+
+    /// Spins for a few microseconds and returns whether a message came.
+    fn spins(&self) -> bool {
+        (0..LOOKS_BEFORE_SLEEP).any(|_| {
+            let has_news = self.shared.has_news();
+            if !has_news {
+                hint::spin_loop();
             }
-            hint::spin_loop();
+            has_news
+        })
+    }
+
+    /// Gives the core to other threads a few times and returns whether a message came.
+    ///
+    /// More workers are awake than there are cores, so the sender may be waiting for this core. A
+    /// worker that sleeps instead is woken by the sender's next message, and the kernel lets it
+    /// preempt the sender. Each message then costs two switches of threads.
+    ///
+    /// Beside threads that compute, a yield takes a time slice, and messages wait for this worker
+    /// as long. So a slow yield is the last one for a while.
+    fn yields(&self) -> bool {
+        let (begun, yields) = (clock::now(), &self.idle_state.yields);
+        let timer_is_near = self.timers.next().is_some_and(|due| due < begun + TIME_SLICE);
+        if timer_is_near || !yields.are_quick(begun) {
+            return false;
         }
-        self.idle_state.conversing.set(false);
+        for _ in 0..YIELDS_BEFORE_SLEEP {
+            thread::yield_now();
+            let has_news = self.shared.has_news();
+            if yields.note(begun, clock::now(), has_news) || has_news {
+                return has_news;
+            }
+        }
         false
     }
 

@@ -30,6 +30,14 @@ const STEAL_FIRST: usize = 4;
 /// The most tasks taken at once.
 pub(super) const STEAL_MAX: usize = 256;
 
+/// Yields of a core that take this long in all are slow: another thread has used up a time slice.
+const SLOW_YIELD: Duration = Duration::from_micros(1_500);
+/// After a slow yield a worker does not yield for this many times as long.
+const YIELD_PAUSE_FIRST: u32 = 4;
+/// The longest such pause, after several slow yields in a row. They hold up messages for less than
+/// one percent of the time then.
+const YIELD_PAUSE_LAST: u32 = 128;
+
 /// The unstarted tasks of a worker at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeenQueues {
@@ -105,6 +113,37 @@ impl Theft {
     }
 }
 
+/// Whether yields of the core have been quick.
+#[derive(Debug)]
+pub(super) struct Yields {
+    /// The worker does not yield before this time.
+    from: Cell<Instant>,
+    /// The pause after the next slow yield, in multiples of its length.
+    pause: Cell<u32>,
+}
+
+impl Yields {
+    /// Returns whether the worker may yield.
+    pub(super) fn are_quick(&self, now: Instant) -> bool {
+        self.from.get() <= now
+    }
+
+    /// Learns from yields that began at `begun` and have brought a message or not. Returns whether
+    /// they were slow.
+    pub(super) fn note(&self, begun: Instant, now: Instant, has_news: bool) -> bool {
+        let took = now.saturating_duration_since(begun);
+        let is_slow = took >= SLOW_YIELD;
+        if is_slow {
+            let pause = self.pause.get();
+            self.from.set(now + took * pause);
+            self.pause.set((pause * 2).min(YIELD_PAUSE_LAST));
+        } else if has_news {
+            self.pause.set(YIELD_PAUSE_FIRST);
+        }
+        is_slow
+    }
+}
+
 /// What a worker remembers between two idle moments.
 #[derive(Debug)]
 pub(super) struct IdleState {
@@ -125,6 +164,7 @@ pub(super) struct IdleState {
     pub(super) summoned: Cell<bool>,
     /// Whether a message from another thread ended the last sleep, so that the next may come soon.
     pub(super) conversing: Cell<bool>,
+    pub(super) yields: Yields,
 }
 
 impl IdleState {
@@ -139,6 +179,7 @@ impl IdleState {
             tidy_times: Cell::new(0),
             summoned: Cell::new(false),
             conversing: Cell::new(false),
+            yields: Yields { from: Cell::new(clock::now()), pause: Cell::new(YIELD_PAUSE_FIRST) },
         }
     }
 
@@ -163,7 +204,10 @@ impl IdleState {
 mod tests {
     use std::ptr;
 
-    use super::{IdleState, OWNER_FASTER, SeenQueues, TRIP, Theft, WORTHY};
+    use super::{
+        IdleState, OWNER_FASTER, SLOW_YIELD, SeenQueues, TRIP, Theft, WORTHY, YIELD_PAUSE_FIRST,
+        YIELD_PAUSE_LAST,
+    };
     use crate::base::clock;
     use crate::base::sync::atomic::Ordering;
     use crate::sched::deque::Taken;
@@ -202,6 +246,30 @@ mod tests {
         owner.retire();
     }
 
+    /// Each slow yield is followed by a longer pause, until a quick one brings a message.
+    #[test]
+    fn slow_yields_become_rare_and_a_useful_one_makes_them_frequent_again() {
+        let yields = IdleState::new().yields;
+        let mut now = clock::now();
+        let mut slow_yield = || {
+            assert!(yields.are_quick(now));
+            let begun = now;
+            now += SLOW_YIELD;
+            assert!(yields.note(begun, now, true));
+            let pause = (1..).find(|&times| yields.are_quick(now + SLOW_YIELD * times)).unwrap();
+            now += SLOW_YIELD * pause;
+            pause
+        };
+        assert_eq!([slow_yield(), slow_yield()], [YIELD_PAUSE_FIRST, 2 * YIELD_PAUSE_FIRST]);
+        assert_eq!((0..8).map(|_| slow_yield()).last(), Some(YIELD_PAUSE_LAST));
+        let later = now + SLOW_YIELD / 2;
+        assert!(!yields.note(now, later, false));
+        assert_eq!(yields.pause.get(), YIELD_PAUSE_LAST, "it brought nothing");
+        assert!(!yields.note(now, later, true));
+        assert_eq!(yields.pause.get(), YIELD_PAUSE_FIRST);
+        assert!(yields.are_quick(later));
+    }
+
     /// An owner is away as long as only thieves take tasks out of its queue.
     #[test]
     fn thefts_do_not_count_as_a_visit_of_the_owner() {
@@ -209,7 +277,7 @@ mod tests {
         // The pointers are not followed.
         (0..6).for_each(|_| worker.unstarted.push(ptr::dangling()));
         let start = clock::now();
-        let at = |times: u32| start + WORTHY * times;
+        let at = |times: u32| start + SLOW_YIELD * times;
         let mut seen = SeenQueues::new(worker, at(0));
         assert!(matches!(worker.unstarted.steal(), Taken::Task(_)));
         worker.stolen.store(worker.stolen.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -158,9 +158,12 @@ impl Pool {
 
     /// Returns whether more workers are awake than there are cores. Then a worker that spins may
     /// keep another from running.
+    ///
+    /// A worker that was woken counts, although it may not have a core yet. It is still in `idle`
+    /// then, so `idle` does not tell.
     pub(super) fn is_crowded(&self) -> bool {
-        let count = self.workers.len();
-        count > self.cores && count - self.idle.len() > self.cores
+        let mut awake = self.workers.iter().filter(|worker| !worker.is_asleep());
+        self.workers.len() > self.cores && awake.nth(self.cores).is_some()
     }
 
     /// Returns the next worker in turn, for a task from outside, and for every task with
