@@ -76,9 +76,8 @@ fn run(address: &str, requests: u64) -> std::io::Result<()> {
         connections.push(stream);
     }
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let apart = (CONNECTIONS / BUSY) as usize;
-    let mut busy: Vec<_> =
-        connections.iter_mut().step_by(apart).map(|stream| (stream, 0)).collect();
+    let busy = connections.iter_mut().enumerate().filter(|(index, _)| is_busy(*index as u64));
+    let mut busy: Vec<_> = busy.map(|(_, stream)| (stream, 0)).collect();
     println!("begin");
     std::io::stdin().read_line(&mut String::new())?;
     let mut asked = 0;
@@ -120,8 +119,35 @@ fn run(address: &str, requests: u64) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Returns whether a connection sends requests: one of each group of ten, at a scattered place. At
+/// equal distances, all of them would be on one worker of a runtime that deals connections out in
+/// turn.
+fn is_busy(index: u64) -> bool {
+    let apart = CONNECTIONS / BUSY;
+    let scattered = (index / apart).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    index % apart == scattered % apart
+}
+
 fn ask(stream: &mut TcpStream, number: u64) -> std::io::Result<()> {
     let mut request = [b'r'; REQUEST];
     request[..8].copy_from_slice(&number.to_le_bytes());
     stream.write_all(&request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_connections_are_on_all_workers_of_a_runtime_that_deals_them_out() {
+        let busy: Vec<_> = (0..CONNECTIONS).filter(|index| is_busy(*index)).collect();
+        assert_eq!(busy.len() as u64, BUSY);
+        for workers in [2, 4, 8] {
+            for worker in 0..workers {
+                let share = busy.iter().filter(|index| *index % workers == worker).count() as u64;
+                let fair = BUSY / workers;
+                assert!((fair / 2..=fair * 2).contains(&share), "{share} on one of {workers}");
+            }
+        }
+    }
 }
