@@ -119,7 +119,7 @@ mod tests {
     use crate::harness::row::Metric;
 
     const QUIET: Reading =
-        Reading { spin: 1e6, capacity: 0.2, others: 0.0, steal: 0.0, pressure: None };
+        Reading { spin: 1e6, wall: 0.2, capacity: 0.2, others: 0.0, steal: 0.0, pressure: None };
     const NOISY: Reading = Reading { others: 0.1, ..QUIET };
 
     fn row() -> Row {

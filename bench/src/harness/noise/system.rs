@@ -44,6 +44,7 @@ pub(crate) fn difference(before: &Counters, after: &Counters, spin: f64) -> Read
     let share = |(before, after): (f64, f64)| (after - before) / wall.max(1e-9);
     Reading {
         spin,
+        wall,
         capacity: wall * after.cores as f64,
         others: ((after.busy - before.busy) - (after.own - before.own)).max(0.0),
         steal: after.steal - before.steal,
@@ -122,6 +123,7 @@ mod tests {
             cores: 2,
         };
         let reading = difference(&counters(0, 1.0, 5.0, 0.0), &counters(500, 2.0, 5.75, 0.1), 1e6);
+        assert!((reading.wall - 0.5).abs() < 1e-9, "{reading:?}");
         assert!((reading.capacity - 1.0).abs() < 1e-9, "{reading:?}");
         assert!((reading.others - 0.25).abs() < 1e-9, "{reading:?}");
         assert!((reading.steal - 0.1).abs() < 1e-9, "{reading:?}");
