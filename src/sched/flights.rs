@@ -39,14 +39,23 @@ impl Io {
         shared: &WorkerShared,
     ) -> io::Result<&mut AnyDriver> {
         if self.driver.is_none() {
-            let choice = pool.driver()?;
-            let driver = driver::open(choice, shared.waker.get().cloned())?;
-            // The waker of the first driver stays for good, because other threads may hold on to it
-            // (S6). Later drivers watch the same one.
-            shared.waker.get_or_init(|| driver.waker());
-            self.driver = Some(driver);
+            self.open_first(pool, shared)?;
         }
         Ok(self.driver.as_mut().expect("opened above"))
+    }
+
+    /// Opens the driver. Out of line, because a new driver lies on the stack for a moment. That
+    /// would be room in the frame of every task that waits for an operation.
+    #[cold]
+    #[inline(never)]
+    fn open_first(&mut self, pool: &Pool, shared: &WorkerShared) -> io::Result<()> {
+        let choice = pool.driver()?;
+        let driver = driver::open(choice, shared.waker.get().cloned())?;
+        // The waker of the first driver stays for good, because other threads may hold on to it
+        // (S6). Later drivers watch the same one.
+        shared.waker.get_or_init(|| driver.waker());
+        self.driver = Some(driver);
+        Ok(())
     }
 
     /// Hands queued operations to the kernel, waits as `wait` allows, and wakes the tasks whose

@@ -276,10 +276,12 @@ fn cancel(flight: &Flight<'_>) {
     }
 }
 
-/// Waits on a plain thread, until the deadline or the nearest enclosing one at the latest.
+/// Waits on a plain thread, until the deadline or the nearest enclosing one at the latest. Out of
+/// line, so that its frame takes no room in that of a task.
 ///
 /// # Safety
 /// S3: as [`perform`].
+#[inline(never)]
 unsafe fn wait_on_thread(op: &Op<'_>, attempted: bool, deadline: Option<Instant>) -> Waited {
     let enclosing = task::nearest_deadline().map(|(at, _)| at);
     let first = match (deadline, enclosing) {
