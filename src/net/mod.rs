@@ -58,6 +58,7 @@
 //   the methods that they share.
 // - `conversions`: conversions from and to std's types and fds.
 // - `readiness`: waiting without a transfer, for code that is built on readiness.
+// - `when_readable`: streams that wait without a task, as sources.
 // - `resolve`: from names to addresses.
 // - `server`, `server_errors`: accepting and serving connections. `halves`: a stream split in two.
 
@@ -77,6 +78,7 @@ mod udp_socket;
 mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
+mod when_readable;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, Split};
 pub use server::{Listener, Server};
@@ -90,3 +92,4 @@ pub use udp_socket::UdpSocket;
 pub use unix_datagram::UnixDatagram;
 pub use unix_listener::{UnixIncoming, UnixListener};
 pub use unix_stream::UnixStream;
+pub use when_readable::WhenReadable;

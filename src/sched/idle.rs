@@ -32,7 +32,8 @@ const LOOKS_BEFORE_SLEEP: u32 = 1024;
 /// How often a worker that shares its core with other workers yields it before it sleeps.
 const YIELDS_BEFORE_SLEEP: u32 = 4;
 
-/// Longer than the time slice of a thread. A worker with a timer that is due earlier does not yield.
+/// Longer than the time slice of a thread. A worker with a timer that is due earlier does not
+/// yield.
 const TIME_SLICE: Duration = Duration::from_millis(10);
 
 /// How often a task checks whether its wait is over before it parks: about three microseconds in
@@ -288,8 +289,8 @@ impl Worker {
     }
 
     /// Waits a moment for a message before the worker sleeps, and returns whether one came. Does so
-    /// only if a message ended the last sleep, because waking a sleeping worker costs both sides ten
-    /// times as much.
+    /// only if a message ended the last sleep, because waking a sleeping worker costs both sides
+    /// ten times as much.
     fn listens(&self) -> bool {
         if !self.idle_state.conversing.get() || self.io.borrow().in_flight() > 0 {
             return false;

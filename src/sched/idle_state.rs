@@ -106,7 +106,7 @@ impl Theft {
     fn was_worthy(&self, now: Instant) -> bool {
         let count = u32::try_from(self.count).unwrap_or(u32::MAX);
         let took = now.saturating_duration_since(self.at);
-        // Contention with the owner makes the tasks of a thief slow, too. Then the owner's are fast.
+        // Contention with the owner makes a thief's tasks slow, too. Then the owner's are fast.
         let by_owner = taken_by_owner(self.owner).wrapping_sub(self.taken_by_owner);
         let is_owner_faster = by_owner > (OWNER_FASTER * self.count).cast_signed();
         took >= TRIP + WORTHY * count && !is_owner_faster

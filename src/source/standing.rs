@@ -48,7 +48,8 @@ type NodePlace = UnsafeCell<MaybeUninit<ArmNode>>;
 
 struct StandingFrame<B> {
     wait: Unattended,
-    room: SmallVec<[NodePlace; 2]>,
+    /// One source is the usual case. A connection that waits for its next request is one.
+    room: SmallVec<[NodePlace; 1]>,
     /// The number of places that have been used. Only the owner writes it.
     used: Cell<usize>,
     /// Whether the wait has ended and been unparked.

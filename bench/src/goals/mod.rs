@@ -17,6 +17,8 @@ pub(crate) const ECRU: &str = "ecru";
 
 /// The name of ecru's contender on the `poll` driver, in the rows where the driver matters.
 pub(crate) const ECRU_POLL: &str = "ecru-poll";
+/// ecru without a task for a connection that is idle.
+pub(crate) const ECRU_WHEN: &str = "ecru-when";
 
 /// For rows without a ratio of their own.
 const NO_WORSE_THAN_GO: &str = "at least Go's";

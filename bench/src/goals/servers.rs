@@ -1,7 +1,7 @@
 //! Goals of servers under load.
 
 use super::Bound::{Absolute, CostAtMost, CostAtMostBest};
-use super::{Goal, goal, poll};
+use super::{ECRU_WHEN, Goal, goal, poll};
 
 /// The runtimes that serve. The raw loops are lower bounds, and have goals of their own.
 const RUNTIMES: &[&str] = &["tokio", "monoio", "may", "smol", "go"];
@@ -15,5 +15,9 @@ pub(crate) const GOALS: &[Goal] = &[
     goal("echo-1000", "cpu", CostAtMostBest(1.02, RUNTIMES), "tokio 1.15 x raw epoll"),
     poll("echo-1000", "cpu", CostAtMost(1.05, "tokio"), "tokio, both on epoll"),
     goal("idle-10000", "memory", Absolute(6144.0), "6 KiB"),
+    Goal {
+        contender: ECRU_WHEN,
+        ..goal("idle-10000", "memory", Absolute(1024.0), "1 KiB without a stack")
+    },
     goal("http-64", "cpu", CostAtMostBest(1.02, RUNTIMES), "the best peer"),
 ];

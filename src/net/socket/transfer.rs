@@ -153,6 +153,14 @@ impl Socket {
         unsafe { perform(op) }.map(drop)
     }
 
+    /// Returns whether a read would return at once, be it with an error.
+    pub(in crate::net) fn is_readable(&self) -> bool {
+        let op = Op::Readiness { fd: self.fd.name(), interest: Interest::Read };
+        // SAFETY: S3: the op does not wait, and no memory is involved.
+        let result = unsafe { without_waiting(&op) };
+        !result.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+
     /// Performs an op that transfers data: tries once in non-blocking mode, otherwise waits within
     /// the time limit.
     ///

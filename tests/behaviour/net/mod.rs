@@ -5,6 +5,7 @@ mod as_std;
 mod bytes;
 mod elsewhere;
 mod failures;
+mod idle;
 mod leftovers;
 mod limits;
 mod names;
