@@ -1,6 +1,7 @@
 //! Streams that wait for their next bytes as sources, without a task and its stack.
 
 use std::fmt;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::socket::Socket;
@@ -22,7 +23,11 @@ use crate::source::{Arms, Pass, Source};
 /// [`into_inner`](WhenReadable::into_inner) returns it.
 ///
 /// One thread of the process watches all streams that are waited for in this way. If the next bytes
-/// usually come within microseconds, a task that reads is faster.
+/// usually come within microseconds, a task that reads is faster. If the process has too many open
+/// files for that thread, each stream is looked at every 10 ms instead.
+///
+/// A stream that has been waited for counts as an event that may come, until it is taken or the
+/// source is dropped. Deadlocks are not detected meanwhile.
 ///
 /// # Examples
 /// A server whose idle connections have no stack:
@@ -90,12 +95,10 @@ impl<S: Send> Ring for Inner<S> {
     }
 }
 
-impl<S> Drop for Inner<S> {
+/// Closes the stream, unless it has been taken. The service may hold on to the rest for a moment.
+impl<S> Drop for WhenReadable<S> {
     fn drop(&mut self) {
-        let place = self.idle.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(idle) = place.take() {
-            drop(self.release(idle));
-        }
+        drop(self.take());
     }
 }
 
@@ -103,6 +106,11 @@ impl<S> WhenReadable<S> {
     fn new(stream: S, socket: fn(&S) -> &Socket) -> WhenReadable<S> {
         let idle = Mutex::new(Some(Idle { stream, watch: Watch::default() }));
         WhenReadable { inner: Arc::new(Inner { idle, waiters: WaitList::new(), socket }) }
+    }
+
+    fn take(&self) -> Option<S> {
+        let idle = self.inner.lock().take();
+        idle.map(|idle| self.inner.release(idle))
     }
 
     /// Returns the stream, whether it is readable or not, or `None` if it has been taken.
@@ -124,8 +132,7 @@ impl<S> WhenReadable<S> {
     /// ```
     #[must_use = "dropping the stream closes it"]
     pub fn into_inner(self) -> Option<S> {
-        let idle = self.inner.lock().take();
-        idle.map(|idle| self.inner.release(idle))
+        self.take()
     }
 }
 
@@ -162,11 +169,12 @@ impl<S: Send + 'static> Source for WhenReadable<S> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for WhenReadable<S> {
+impl<S> fmt::Debug for WhenReadable<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.inner.lock();
-        let stream = place.as_ref().map(|idle| &idle.stream);
-        f.debug_tuple("WhenReadable").field(&stream).finish()
+        // The formatter may be the user's, so it is not used under the lock.
+        let number = |idle: &Idle<S>| (self.inner.socket)(&idle.stream).as_fd().as_raw_fd();
+        let fd = self.inner.lock().as_ref().map(number);
+        f.debug_struct("WhenReadable").field("fd", &fd).finish()
     }
 }
 

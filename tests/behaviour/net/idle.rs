@@ -4,8 +4,10 @@ use crate::streams::{listen, pair};
 use crate::support::{Watchdog, each_run, ms, run_on, settle, until};
 use ecru::net::{TcpStream, UnixStream, WhenReadable};
 use ecru::{Runtime, Scope, Source, source};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
 
 /// Echoes four bytes at a time, and has no task between two of them.
 fn echo<'scope>(s: &'scope Scope<'scope, '_>, stream: TcpStream, turns: &'scope AtomicUsize) {
@@ -193,4 +195,51 @@ fn net_46_no_deadlock() {
         });
     });
     writer.join().unwrap();
+}
+
+/// - given: an idle stream that is watched
+/// - when: it is dropped while its peer writes
+/// - then: it is closed when the drop returns
+#[test]
+fn net_47_a_dropped_one_is_closed_at_once() {
+    let _watchdog = Watchdog::new();
+    for _ in 0..500 {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let idle = ours.when_readable();
+        ecru::select! {
+            wait(&idle) -> _ => unreachable!("nothing was sent"),
+            default(Duration::ZERO) => {}
+        }
+        std::thread::scope(|threads| {
+            let mut writer = theirs.try_clone().unwrap();
+            threads.spawn(move || _ = writer.write(b"x"));
+            drop(idle);
+        });
+        match theirs.read(&mut [0]) {
+            Ok(count) => assert_eq!(count, 0),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        }
+    }
+}
+
+/// - given: an idle stream
+/// - when: it is formatted by a writer that uses the same source
+/// - then: that works, and shows the fd
+#[test]
+fn net_48_formatted_by_a_writer_that_uses_it() {
+    struct Uses<'s>(&'s WhenReadable<UnixStream>, String);
+    impl std::fmt::Write for Uses<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            assert!(self.0.try_take().is_none());
+            self.1.push_str(text);
+            Ok(())
+        }
+    }
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let fd = ours.as_raw_fd();
+    let idle = ours.when_readable();
+    let mut writer = Uses(&idle, String::new());
+    std::fmt::Write::write_fmt(&mut writer, format_args!("{idle:?}")).unwrap();
+    assert_eq!(writer.1, format!("WhenReadable {{ fd: Some({fd}) }}"));
 }
