@@ -304,7 +304,7 @@ impl<T: Wire> Queue<T> {
     ///             println!("{:?}: {}", dead.job(), dead.reason());
     ///             dead.revive()?;
     ///         }
-    ///         assert_eq!(orders.stats()?.queued, 1);
+    ///         assert_eq!(orders.stats()?.dead, 0);
     ///         Ok::<(), std::io::Error>(())
     ///     })
     /// })?;
