@@ -26,7 +26,7 @@ const WORTHY: Duration = Duration::from_nanos(500);
 const OWNER_FASTER: usize = 4;
 /// The number of tasks taken at once after tasks that were not worth it, so that their own time
 /// shows beside the trip's.
-const STEAL_FIRST: usize = 4;
+const STEAL_FIRST: usize = 2;
 /// The most tasks taken at once.
 pub(super) const STEAL_MAX: usize = 256;
 
