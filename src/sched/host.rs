@@ -68,7 +68,7 @@ pub(super) fn yield_now() {
 /// [`Host::out_of_budget`].
 fn out_of_budget() {
     if let (Some(worker), Some(header)) = (current(), task::current_header())
-        && worker.is_to_make_room()
+        && worker.is_allowance_over(header.running())
     {
         switch_away(worker, header, Intent::MakeRoom);
     }

@@ -48,7 +48,7 @@ impl Worker {
     /// Returns when there may be something to run, or the worker is to end.
     #[cold]
     pub(super) fn idle(&self) {
-        self.look_around(Wait::Poll);
+        self.look_around(clock::now());
         if self.has_work() {
             self.idle_state.tidy_times.set(0);
             self.pass_summons_on();
@@ -241,7 +241,7 @@ impl Worker {
         };
         let in_driver = self.io.borrow().is_open();
         if self.listens() {
-            return self.look_around(Wait::Poll);
+            return self.look_around(clock::now());
         }
         let mut rested = false;
         self.pool.idle.insert(self.index);
@@ -260,7 +260,7 @@ impl Worker {
             if last_look {
                 self.shared.wake_up();
                 self.pool.idle.remove(self.index);
-                return self.look_around(Wait::Poll);
+                return self.look_around(clock::now());
             }
             let rests = for_good && self.comes_to_rest(&mut until);
             if in_driver {
@@ -280,7 +280,7 @@ impl Worker {
         }
         self.pool.idle.remove(self.index);
         self.idle_state.conversing.set(self.shared.has_news());
-        self.look_around(Wait::Poll);
+        self.look_around(clock::now());
         if rested && self.has_work() {
             // Relaxed: it is compared after this worker has become quiescent again, and
             // `Quiescence` orders that.

@@ -17,7 +17,7 @@ use crate::base::sync::atomic::Ordering;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park;
-use crate::task::{self, BUDGET, Header, cancel};
+use crate::task::{self, Header, cancel};
 
 impl Worker {
     /// Runs `body` with this thread as the worker.
@@ -123,7 +123,9 @@ impl Worker {
         }
         while !self.finished.get() {
             if self.turn() {
-                local::with(|local| local.budget.set(BUDGET));
+                // SAFETY: T1: the root lives as long as its worker.
+                let root = unsafe { &*self.root.get() }.running();
+                local::with(|local| local.budget.set(u32::from(root.allowance.get())));
                 suspender.suspend(());
             }
         }
@@ -132,7 +134,7 @@ impl Worker {
     /// Returns the budget of the root's first stretch.
     fn first_budget(&self, root: &Header) -> u32 {
         match &self.simulation {
-            None => BUDGET,
+            None => u32::from(root.running().allowance.get()),
             Some(simulation) => simulation.begin(root),
         }
     }

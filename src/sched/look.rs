@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "receives tasks by pointer")]
 
 use std::ptr;
+use std::time::Instant;
 
 use super::interrupt::interrupt;
 use super::placement::Moment;
@@ -9,11 +10,11 @@ use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, local};
 use crate::driver::Wait;
-use crate::task::{self, Header};
+use crate::task::{self, Header, Running};
 
 impl Worker {
-    /// Looks at inboxes, timers and the driver.
-    pub(super) fn look_around(&self, wait: Wait) {
+    /// Looks at inboxes, timers and the driver, without waiting.
+    pub(super) fn look_around(&self, now: Instant) {
         task::hear_of_hook();
         // Hooks that a timer triggers run here, on behalf of no task.
         local::with(|local| {
@@ -21,15 +22,15 @@ impl Worker {
             local.open_frames.set(0);
         });
         task::note_none();
-        self.io.borrow_mut().poll(wait);
+        self.io.borrow_mut().poll(Wait::Poll);
         self.receive();
+        self.pace.note_look(now);
         if self.places {
-            let now = clock::now();
             let moment = Moment::at(now, self.pool.epoch);
             self.shared.looked_at.store(moment.word(), Ordering::Relaxed);
         }
         if !self.timers.is_empty() {
-            self.timers.ring(clock::now());
+            self.timers.ring(now);
         }
     }
 
@@ -65,15 +66,27 @@ impl Worker {
         });
     }
 
+    /// Called when the running task has used up its allowance. Returns whether it has to make room.
+    pub(super) fn is_allowance_over(&self, running: &Running) -> bool {
+        let (turn, now) = (self.turns.get(), clock::now());
+        let allowance = match self.pace.allow_more(running, turn, now) {
+            Some(more) => more,
+            None if self.is_to_make_room(now) => return true,
+            None => self.pace.go_on(running, turn),
+        };
+        local::with(|local| local.budget.set(allowance));
+        false
+    }
+
     /// Looks around. Returns whether the running task, which has used up its budget, has to make
     /// room: a ready task waits, or its slice is over and another task computes.
     ///
     /// Otherwise the task goes on. Switching away from it would also switch away from the joiners
     /// on whose stacks it was started.
-    pub(super) fn is_to_make_room(&self) -> bool {
+    fn is_to_make_room(&self, now: Instant) -> bool {
         let outer = Outer::leave_for(ptr::null(), 0);
         let noted = task::noted();
-        self.look_around(Wait::Poll);
+        self.look_around(now);
         task::note_again(noted);
         outer.come_back();
         let (oldest, next) = self.shared.unstarted.span();

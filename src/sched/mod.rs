@@ -17,13 +17,14 @@
 //! # Order
 //! Started tasks that are ready run in the order in which they became ready, and unstarted tasks in
 //! the order of their spawning. A worker with both alternates between them, unless its unstarted
-//! tasks are held back ([`restraint`]). Every [`MAINTENANCE`](turn::MAINTENANCE) turns, whenever
-//! nothing is ready, and whenever a budget is used up, the worker looks at its inboxes, its timers
-//! and its driver.
+//! tasks are held back ([`restraint`]). Every [`TURNS`](pace::TURNS) turns, whenever nothing is
+//! ready, and whenever a budget is used up, the worker looks at its inboxes, its timers and its
+//! driver.
 //!
 //! A turn has a budget of [`BUDGET`](crate::task::BUDGET) operations that find what they want
 //! without a wait. After that the task yields if it is another task's turn. Tasks that are started
-//! in place of a joiner share the budget of its turn.
+//! in place of a joiner share the budget of its turn. If tasks compute between their operations,
+//! both numbers are smaller ([`pace`]).
 //!
 //! A `join` of a child that has not started and is in the joiner's own queue starts the child at
 //! once. The child has a stack of its own but is resumed by the joiner, which is a call in effect.
@@ -33,7 +34,7 @@
 //! State lies below, and the loop above. A module names only modules to its left, or in a line
 //! above its own:
 //!
-//! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`quiescence`],
+//! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
 //! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`],
@@ -51,6 +52,7 @@ mod interrupt;
 pub(crate) mod io;
 mod life;
 mod look;
+mod pace;
 mod placement;
 mod placing;
 mod pool;

@@ -4,7 +4,8 @@
 //! A task that has used up its budget makes room for a ready task at once. So a timer or a
 //! completion reaches its task within one budget. A task that made room in this way is *preempted*.
 //! A running task makes room for a preempted one only when its *slice* is over. Preempted tasks run
-//! one after another when nothing else is ready, and one of them at each look around.
+//! one after another when nothing else is ready, and otherwise one of them in
+//! [`TURNS`](super::pace::TURNS) turns. Budgets are small if tasks compute: see [`super::pace`].
 //!
 //! # Restraint
 //! If a worker starts a task while others are ready, one more stack is in use, and one more task

@@ -3,13 +3,8 @@
 
 use super::placing::Verdict;
 use super::worker::Worker;
-use crate::base::local;
-use crate::driver::Wait;
-use crate::task::{BUDGET, Header};
-
-/// Turns between two looks at inboxes, timers and the driver while there are tasks to run. A prime,
-/// so that it does not fall into step with programs.
-pub(super) const MAINTENANCE: u32 = 61;
+use crate::base::{clock, local};
+use crate::task::{FIRST_ALLOWANCE, Header};
 
 impl Worker {
     /// Takes one turn of the loop. Returns true when the root is to run.
@@ -33,16 +28,8 @@ impl Worker {
     fn take_turn<const RESTRAINED: bool>(&self) -> bool {
         let turns = self.turns.get();
         self.turns.set(turns.wrapping_sub(1));
-        if turns == 0 {
-            self.turns.set(MAINTENANCE);
-            self.look_around(Wait::Poll);
-            if self.root_asked.take() {
-                return true;
-            }
-            if RESTRAINED && self.restraint.is_over() {
-                self.unstarted_first.set(true);
-            }
-            self.promote();
+        if turns == 0 && self.look_after_turns::<RESTRAINED>() {
+            return true;
         }
         // A worker with ready and unstarted tasks alternates, unless the unstarted ones are held
         // back.
@@ -80,6 +67,25 @@ impl Worker {
         false
     }
 
+    /// Looks around, as a worker does now and then while there are tasks to run. Returns true when
+    /// the root is to run.
+    #[inline(never)]
+    fn look_after_turns<const RESTRAINED: bool>(&self) -> bool {
+        let now = clock::now();
+        self.turns.set(self.pace.turns_are_over(now));
+        self.look_around(now);
+        if self.root_asked.take() {
+            return true;
+        }
+        if RESTRAINED && self.restraint.is_over() {
+            self.unstarted_first.set(true);
+        }
+        if self.pace.is_promotion_due() {
+            self.promote();
+        }
+        false
+    }
+
     /// Begins a task from the queue of unstarted ones, with a slice and a budget of its own.
     /// Returns whether it has ended, or `None` if a join had started it.
     ///
@@ -88,7 +94,7 @@ impl Worker {
     #[inline(always)]
     unsafe fn begin(&self, task: *const Header) -> Option<bool> {
         self.restraint.begin_slice();
-        local::with(|local| local.budget.set(BUDGET));
+        local::with(|local| local.budget.set(u32::from(FIRST_ALLOWANCE)));
         // SAFETY: T1, the caller's promise.
         let ended = unsafe { self.start_if_first(task, false) };
         if ended.is_some() {
@@ -136,11 +142,13 @@ impl Worker {
     #[inline(always)]
     unsafe fn go_on(&self, task: *const Header) {
         // SAFETY: T1, the caller's promise.
-        if unsafe { &*task }.has_fiber.get() {
+        let header = unsafe { &*task };
+        if header.has_fiber.get() {
+            let budget = u32::from(header.running().allowance.get());
             // SAFETY: T1, as above.
-            unsafe { self.resume(task, BUDGET) };
+            unsafe { self.resume(task, budget) };
         } else {
-            local::with(|local| local.budget.set(BUDGET));
+            local::with(|local| local.budget.set(u32::from(FIRST_ALLOWANCE)));
             // SAFETY: T1, as above.
             unsafe { self.start_if_first(task, false) };
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::flights::Io;
 use super::idle_state::IdleState;
+use super::pace::Pace;
 use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::restraint::Restraint;
@@ -48,6 +49,7 @@ pub(crate) struct Worker {
     /// Whether the next turn prefers an unstarted task to a ready one.
     pub(super) unstarted_first: Cell<bool>,
     pub(super) restraint: Restraint,
+    pub(super) pace: Pace,
     /// Whether tasks may start on other workers than this, see [`super::placement`].
     pub(super) places: bool,
     /// Tasks until the next one whose life is watched.
@@ -98,6 +100,7 @@ impl Worker {
             turns: Cell::new(0),
             unstarted_first: Cell::new(true),
             restraint: Restraint::new(),
+            pace: Pace::new(),
             places: pool.places(),
             until_watched: Cell::new(0),
             root: Cell::new(ptr::null()),

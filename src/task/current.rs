@@ -217,6 +217,9 @@ pub fn is_cancelled() -> bool {
 
 /// Returns an error if the running code has been cancelled, as a wait would, but does not wait.
 ///
+/// A task that computes for long should call this now and then. Like other operations that need not
+/// wait, it lets the other tasks of the worker run if the task has been running for about 500 µs.
+///
 /// # Errors
 /// Returns [`Cancelled`] with the reason.
 ///
@@ -330,6 +333,9 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
 
 /// How many operations a task may complete without waiting before it lets other tasks run.
 pub(crate) const BUDGET: u32 = 128;
+
+/// How many operations of a turn are allowed to a task about which nothing is known.
+pub(crate) const FIRST_ALLOWANCE: u8 = 4;
 
 /// Counts one operation, and lets other tasks run when the budget is used up.
 #[inline]

@@ -10,6 +10,7 @@ use std::ptr::{self, NonNull};
 
 use super::busy::{self, Labelled};
 use super::cancel::{self, CancelNode};
+use super::current::FIRST_ALLOWANCE;
 use super::current::{self, TaskId};
 use super::result::Failure;
 use super::switch_hook::Kept;
@@ -162,6 +163,8 @@ pub(crate) struct Running {
     pub(crate) open_frames: Cell<u32>,
     /// How many waits a cancellation has refused; see [`super::deaf`].
     pub(crate) refused: Cell<u16>,
+    /// The budget of the task's turns; see `sched::pace`.
+    pub(crate) allowance: Cell<u8>,
     /// An answer to a request is not passed on to the caller, so it does not count as delivered.
     pub(crate) keeps_answers: Cell<bool>,
     /// What the switch hook keeps for the task.
@@ -195,6 +198,7 @@ const _: () = assert!(size_of::<Header>() <= 176);
 impl Running {
     pub(crate) fn new(node_top: *const CancelNode) -> Running {
         Running {
+            allowance: Cell::new(FIRST_ALLOWANCE),
             entry: UnsafeCell::new(MaybeUninit::uninit()),
             parker: Parker::new(),
             keeps_answers: Cell::new(false),

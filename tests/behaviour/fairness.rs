@@ -4,7 +4,7 @@ use crate::streams::{loud, pair};
 use crate::support::{HOUR, ProcessorClock, Watchdog, ms, run_on};
 use ecru::net::TcpStream;
 use std::io::{Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -209,6 +209,103 @@ fn fairness_beside_a_task_that_sets_limits() {
             // On a busy machine the deadline may pass at once.
             let _ = ecru::timeout(ms(5), ecru::checkpoint);
         }
+    });
+}
+
+/// Computes for a millisecond at least, however slow the machine is.
+fn compute() {
+    thread::sleep(ms(1));
+}
+
+/// - given: a task whose channel is never empty, and which computes for 1 ms for each value
+/// - when: another task of its worker is ready
+/// - then: that task runs after a few values, and not after a whole budget
+#[test]
+fn task_65_computing_between_operations() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = ecru::channel::unbounded();
+    (0..200).for_each(|n| sender.send(n).unwrap());
+    drop(sender);
+    run_on(1, || {
+        let done = &AtomicUsize::new(0);
+        ecru::scope(|s| {
+            s.spawn(|| {
+                for _ in receiver.iter() {
+                    compute();
+                    done.fetch_add(1, SeqCst);
+                }
+            });
+            let mut before = 0;
+            while before < 200 {
+                ecru::yield_now().unwrap();
+                let now = done.load(SeqCst);
+                assert!(now - before <= 8, "{now} values, and {before} at the last turn");
+                before = now;
+            }
+        });
+    });
+}
+
+/// - given: tasks that compute for 1 ms in each turn
+/// - when: another task of their worker sleeps for 5 ms
+/// - then: it is woken soon after that
+#[test]
+fn task_66_computing_in_each_turn() {
+    let _watchdog = Watchdog::new();
+    run_on(1, || {
+        let (turns, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+        ecru::scope(|s| {
+            for _ in 0..2 {
+                s.spawn(|| {
+                    while !stop.load(SeqCst) {
+                        compute();
+                        turns.fetch_add(1, SeqCst);
+                        ecru::yield_now().unwrap();
+                    }
+                });
+            }
+            for _ in 0..10 {
+                let before = turns.load(SeqCst);
+                ecru::sleep(ms(5)).unwrap();
+                // Five turns take 5 ms, and both tasks may be ahead of the one that is woken.
+                let taken = turns.load(SeqCst) - before;
+                assert!(taken <= 16, "{taken} turns");
+            }
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// - given: a task that computes between operations, and two that exchange messages
+/// - when: all run on one worker
+/// - then: many messages are exchanged for each computation
+#[test]
+fn task_67_quick_beside_computing() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = ecru::channel::unbounded();
+    (0..100).for_each(|n| sender.send(n).unwrap());
+    drop(sender);
+    run_on(1, || {
+        let messages = &AtomicUsize::new(0);
+        ecru::scope(|s| {
+            let computing = s.spawn(|| {
+                for _ in receiver.iter() {
+                    compute();
+                }
+            });
+            let (full, values) = ecru::channel::bounded(1000);
+            s.spawn(move || while full.send(()).is_ok() {});
+            s.spawn(move || {
+                for () in values.iter() {
+                    messages.fetch_add(1, SeqCst);
+                    if computing.is_finished() {
+                        break;
+                    }
+                }
+            });
+        });
+        let all = messages.load(SeqCst);
+        assert!(all > 100 * 50, "{all} messages beside 100 computations");
     });
 }
 

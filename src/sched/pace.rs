@@ -1,0 +1,301 @@
+//! How long a worker goes without a look at its inboxes, timers and driver, if its tasks compute.
+//!
+//! A worker looks around once in [`TURNS`] turns, and a task completes about [`BUDGET`] operations
+//! in a turn. These numbers are for turns and operations of less than a microsecond. If tasks
+//! compute for milliseconds between two operations, a timer would wait for a hundred computations,
+//! and so would a ready task. The clock is too slow to be read for each operation. So the worker
+//! reads it when one of the numbers is used up. If that took longer than [`STRETCH`], the number is
+//! reduced to what fits into this time.
+//!
+//! The number of turns is the worker's. The number of operations is the task's *allowance*, because
+//! tasks that compute and tasks that communicate share workers. A new task begins with
+//! [`FIRST_ALLOWANCE`](crate::task::FIRST_ALLOWANCE), and more is added in the same turn while its
+//! operations are quick.
+//!
+//! | the allowance is used up | what happens |
+//! |---|---|
+//! | within a stretch of the last look | It grows. If it is the whole budget, the task makes room. |
+//! | later, and it was measured in this turn | It is reduced to what fits, and the task makes room. |
+//! | later, and other tasks may have run meanwhile | It becomes 0, and the task makes room. |
+//! | at the first operation of a turn, since it is 0 | The next operation is measured. |
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use crate::base::clock;
+use crate::task::{BUDGET, Running};
+
+/// The most turns between two looks while there are tasks to run. A prime, so that it does not fall
+/// into step with programs.
+pub(super) const TURNS: u32 = 127;
+/// The first number of turns between two looks.
+const TURNS_FIRST: u32 = 4;
+/// How long a worker is to take between two looks, at most.
+pub(super) const STRETCH: Duration = Duration::from_micros(500);
+/// The factor by which an allowance grows at once, at most.
+const GROWTH: u32 = 8;
+
+/// What is measured within one turn.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    /// The value of the worker's count of turns.
+    turn: u32,
+    since: Instant,
+    /// What was allowed since then, in all.
+    allowance: u32,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// The turns between two looks.
+    turns: Cell<u32>,
+    /// The turns since a preempted task was last let in.
+    since_promotion: Cell<u32>,
+    /// When the worker last looked around.
+    looked: Cell<Instant>,
+    measured: Cell<Option<Measured>>,
+}
+
+/// Returns how many of `count` events that took so long in all fit into a stretch.
+fn fitting(count: u32, took: Duration) -> u32 {
+    let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let fitting = u64::from(count) * nanos(STRETCH) / nanos(took).max(1);
+    u32::try_from(fitting).unwrap_or(u32::MAX)
+}
+
+impl Pace {
+    pub(super) fn new() -> Pace {
+        Pace {
+            turns: Cell::new(TURNS_FIRST),
+            since_promotion: Cell::new(0),
+            looked: Cell::new(clock::now()),
+            measured: Cell::new(None),
+        }
+    }
+
+    /// Notes that the worker looks around.
+    #[inline]
+    pub(super) fn note_look(&self, now: Instant) {
+        self.looked.set(now);
+    }
+
+    /// Called before the look that ends a number of turns. Returns how many turns the worker takes
+    /// before the next one.
+    pub(super) fn turns_are_over(&self, now: Instant) -> u32 {
+        // The count of turns begins anew, so what was measured could be taken for another turn's.
+        self.measured.set(None);
+        let (turns, took) = (self.turns.get(), now.saturating_duration_since(self.looked.get()));
+        self.since_promotion.set(self.since_promotion.get() + turns + 1);
+        let next = if took > STRETCH {
+            fitting(turns, took)
+        } else if took < STRETCH / 2 {
+            (turns * 2 + 1).min(TURNS)
+        } else {
+            turns
+        };
+        self.turns.set(next);
+        next
+    }
+
+    /// Returns whether a preempted task is to run although others are ready: once in [`TURNS`]
+    /// turns.
+    pub(super) fn is_promotion_due(&self) -> bool {
+        let is_due = self.since_promotion.get() > TURNS;
+        if is_due {
+            self.since_promotion.set(0);
+        }
+        is_due
+    }
+
+    /// Called when a task has used up its allowance in the worker's turn `turn`. Returns what it is
+    /// allowed in addition, or `None` if it is to make room.
+    pub(super) fn allow_more(&self, running: &Running, turn: u32, now: Instant) -> Option<u32> {
+        let measured = self.measured.get().filter(|measured| measured.turn == turn);
+        let allowance = u32::from(running.allowance.get());
+        if measured.is_none() && allowance == 0 {
+            self.measured.set(Some(Measured { turn, since: now, allowance: 0 }));
+            return Some(0);
+        }
+        // The operation that finds an allowance used up is completed, too.
+        let completed = measured.map_or(allowance, |measured| measured.allowance) + 1;
+        let since_look = now.saturating_duration_since(self.looked.get());
+        if since_look > STRETCH {
+            let fits = measured.map_or(0, |measured| {
+                fitting(completed, now.saturating_duration_since(measured.since))
+            });
+            set_allowance(running, fits.saturating_sub(1));
+            return None;
+        }
+        let in_all = fitting(completed, since_look).min(completed * GROWTH).min(BUDGET);
+        set_allowance(running, in_all);
+        if completed >= in_all {
+            return None;
+        }
+        let since = measured.map_or(self.looked.get(), |measured| measured.since);
+        self.measured.set(Some(Measured { turn, since, allowance: in_all }));
+        Some(in_all - completed)
+    }
+
+    /// Called when a task that was to make room goes on, because no other task is ready. Returns
+    /// what it is allowed.
+    pub(super) fn go_on(&self, running: &Running, turn: u32) -> u32 {
+        let allowance = u32::from(running.allowance.get());
+        self.measured.set(Some(Measured { turn, since: self.looked.get(), allowance }));
+        allowance
+    }
+}
+
+fn set_allowance(running: &Running, allowance: u32) {
+    let most = const { if BUDGET < u8::MAX as u32 { BUDGET as u8 } else { u8::MAX } };
+    running.allowance.set(u8::try_from(allowance).unwrap_or(most).min(most));
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::{GROWTH, Pace, STRETCH, TURNS};
+    use crate::base::clock;
+    use crate::task::{BUDGET, FIRST_ALLOWANCE, Running};
+    use std::ptr;
+    use std::time::{Duration, Instant};
+
+    const QUICK: Duration = Duration::from_nanos(20);
+
+    /// A task of a worker whose clock is moved by hand.
+    struct Lab {
+        pace: Pace,
+        task: Running,
+        turn: u32,
+        now: Instant,
+    }
+
+    impl Lab {
+        fn new() -> Lab {
+            let now = clock::now();
+            let lab = Lab { pace: Pace::new(), task: Running::new(ptr::null()), turn: 0, now };
+            lab.pace.note_look(now);
+            lab
+        }
+
+        /// Completes operations that take this long each, in one turn, until the task makes room or
+        /// `most` are completed. Returns how many were.
+        fn turn_of(&mut self, each: Duration, most: u32) -> u32 {
+            self.turn += 1;
+            let mut left = u32::from(self.task.allowance.get());
+            for completed in 0..most {
+                if left == 0 {
+                    match self.pace.allow_more(&self.task, self.turn, self.now) {
+                        Some(more) => left = more,
+                        // The pending operation is the first one of the next turn.
+                        None => {
+                            self.pace.note_look(self.now);
+                            return completed;
+                        }
+                    }
+                } else {
+                    left -= 1;
+                }
+                self.now += each;
+            }
+            most
+        }
+    }
+
+    #[test]
+    fn a_quick_task_gets_the_whole_budget_in_its_first_turn_and_keeps_it() {
+        let mut lab = Lab::new();
+        let all = lab.turn_of(QUICK, u32::MAX);
+        assert_eq!(all, BUDGET);
+        assert_eq!(u32::from(lab.task.allowance.get()), BUDGET);
+        assert_eq!(lab.turn_of(QUICK, u32::MAX), BUDGET);
+    }
+
+    #[test]
+    fn a_task_that_computes_makes_room_after_two_operations_at_most() {
+        let mut lab = Lab::new();
+        let long = 4 * STRETCH;
+        assert_eq!(lab.turn_of(long, u32::MAX), u32::from(FIRST_ALLOWANCE));
+        for _ in 0..10 {
+            // Other tasks take their time, too.
+            lab.now += long;
+            assert!(lab.turn_of(long, u32::MAX) <= 2);
+        }
+    }
+
+    #[test]
+    fn an_allowance_is_what_fits_into_a_stretch() {
+        let mut lab = Lab::new();
+        let each = STRETCH / 20;
+        let turns = (0..10).map(|_| lab.turn_of(each, u32::MAX));
+        let all: Vec<_> = turns.collect();
+        assert!(all.iter().all(|count| (18..=26).contains(count)), "{all:?}");
+    }
+
+    /// The time since the last look is then the other tasks', and only a measured turn tells.
+    #[test]
+    fn a_quick_task_beside_tasks_that_compute_is_measured_once_and_gets_its_budget_back() {
+        let mut lab = Lab::new();
+        lab.turn_of(QUICK, u32::MAX);
+        lab.now += 10 * STRETCH;
+        assert_eq!(lab.turn_of(QUICK, u32::MAX), BUDGET);
+        assert_eq!(lab.task.allowance.get(), 0, "the others' time was taken for its own");
+        lab.pace.note_look(lab.now);
+        let all = lab.turn_of(QUICK, u32::MAX);
+        assert!(all >= BUDGET, "{all}");
+        assert_eq!(u32::from(lab.task.allowance.get()), BUDGET);
+    }
+
+    #[test]
+    fn a_task_that_becomes_slow_is_noticed_when_its_budget_is_used_up() {
+        let mut lab = Lab::new();
+        lab.turn_of(QUICK, u32::MAX);
+        assert_eq!(lab.turn_of(2 * STRETCH, u32::MAX), BUDGET);
+        for _ in 0..3 {
+            assert!(lab.turn_of(2 * STRETCH, u32::MAX) <= 2);
+        }
+        lab.turn_of(QUICK, 2 * BUDGET);
+        assert!(u32::from(lab.task.allowance.get()) >= GROWTH, "it has become quick");
+    }
+
+    #[test]
+    fn a_worker_looks_around_after_each_long_turn_and_seldom_between_short_ones() {
+        let (pace, mut now) = (Pace::new(), clock::now());
+        let mut look_after = |each: Duration, turns: u32| {
+            now += each * (turns + 1);
+            let next = pace.turns_are_over(now);
+            pace.note_look(now);
+            next
+        };
+        let mut turns = 0;
+        for _ in 0..6 {
+            turns = look_after(QUICK, turns);
+        }
+        assert_eq!(turns, TURNS);
+        turns = look_after(STRETCH * 2, turns);
+        assert_eq!(turns, TURNS / 256);
+        turns = look_after(STRETCH / 8, turns);
+        assert!((1..8).contains(&turns));
+    }
+
+    #[test]
+    fn preempted_tasks_are_let_in_as_often_however_often_the_worker_looks() {
+        let (pace, mut now) = (Pace::new(), clock::now());
+        let mut turns_between = |each: Duration| {
+            let mut count = 0;
+            loop {
+                let turns = pace.turns.get() + 1;
+                now += each * turns;
+                count += turns;
+                pace.turns_are_over(now);
+                pace.note_look(now);
+                if pace.is_promotion_due() {
+                    return count;
+                }
+            }
+        };
+        turns_between(QUICK);
+        assert!((TURNS..2 * TURNS + 2).contains(&turns_between(QUICK)));
+        turns_between(STRETCH * 2);
+        assert!((TURNS..TURNS + 3).contains(&turns_between(STRETCH * 2)));
+    }
+}
