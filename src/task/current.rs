@@ -335,7 +335,7 @@ fn begin_wait_slowly() -> Result<(), Cancelled> {
 pub(crate) const BUDGET: u32 = 128;
 
 /// How many operations of a turn are allowed to a task about which nothing is known.
-pub(crate) const FIRST_ALLOWANCE: u8 = 4;
+pub(crate) const FIRST_ALLOWANCE: u8 = 8;
 
 /// Counts one operation, and lets other tasks run when the budget is used up.
 #[inline]
