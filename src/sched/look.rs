@@ -5,6 +5,7 @@ use std::ptr;
 use std::time::Instant;
 
 use super::interrupt::interrupt;
+use super::pace::Verdict;
 use super::placement::Moment;
 use super::worker::{Outer, Worker};
 use crate::base::sync::atomic::Ordering;
@@ -69,13 +70,26 @@ impl Worker {
     /// Called when the running task has used up its allowance. Returns whether it has to make room.
     pub(super) fn is_allowance_over(&self, running: &Running) -> bool {
         let (turn, now) = (self.turns.get(), clock::now());
-        let allowance = match self.pace.allow_more(running, turn, now) {
-            Some(more) => more,
-            None if self.is_to_make_room(now) => return true,
-            None => self.pace.go_on(running, turn),
+        let allowance = match self.pace.judge(running, turn, now) {
+            Verdict::More(more) => more,
+            Verdict::MakeRoom if self.is_to_make_room(now) => return true,
+            Verdict::MakeRoom => self.pace.go_on(running, turn),
+            Verdict::Look => {
+                self.look_around_in_task(now);
+                self.pace.go_on(running, turn)
+            }
         };
         local::with(|local| local.budget.set(allowance));
         false
+    }
+
+    /// Looks around, and restores what says which task runs.
+    fn look_around_in_task(&self, now: Instant) {
+        let outer = Outer::leave_for(ptr::null(), 0);
+        let noted = task::noted();
+        self.look_around(now);
+        task::note_again(noted);
+        outer.come_back();
     }
 
     /// Looks around. Returns whether the running task, which has used up its budget, has to make
@@ -84,11 +98,7 @@ impl Worker {
     /// Otherwise the task goes on. Switching away from it would also switch away from the joiners
     /// on whose stacks it was started.
     fn is_to_make_room(&self, now: Instant) -> bool {
-        let outer = Outer::leave_for(ptr::null(), 0);
-        let noted = task::noted();
-        self.look_around(now);
-        task::note_again(noted);
-        outer.come_back();
+        self.look_around_in_task(now);
         let (oldest, next) = self.shared.unstarted.span();
         let others_compute = oldest < next || !self.preempted.is_empty();
         // A slice that has not begun begins now.
