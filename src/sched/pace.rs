@@ -14,10 +14,10 @@
 //!
 //! | the allowance is used up | what happens |
 //! |---|---|
-//! | within a stretch of the last look | It grows. If it is the whole budget, the task makes room. |
+//! | within a stretch of a look | It grows. If it is the whole budget, the task makes room. |
 //! | later, and the look was in this turn | It is reduced to what fits, and the task makes room. |
 //! | later, and other tasks may have run since the look | It becomes 0, and the task makes room. |
-//! | at the first operation of a turn, since it is 0 | The worker looks, and the task goes on. |
+//! | at a turn's first operation, since it is 0 | The task goes on after a look, or a recent one. |
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -121,12 +121,18 @@ impl Pace {
     pub(super) fn judge(&self, running: &Running, turn: u32, now: Instant) -> Verdict {
         let own_look = self.own_look.get().filter(|look| look.turn == turn);
         let allowance = u32::from(running.allowance.get());
+        let since_look = now.saturating_duration_since(self.looked.get());
         if own_look.is_none() && allowance == 0 {
-            return Verdict::Look;
+            if since_look > STRETCH / GROWTH {
+                return Verdict::Look;
+            }
+            self.own_look.set(Some(Look { turn, allowance }));
+            // So that a task that waits after one operation in each turn is not judged each time.
+            set_allowance(running, 1);
+            return Verdict::More(0);
         }
         // The operation that finds an allowance used up is completed, too.
         let completed = own_look.map_or(allowance, |look| look.allowance) + 1;
-        let since_look = now.saturating_duration_since(self.looked.get());
         if since_look > STRETCH {
             let fits = own_look.map_or(0, |_| fitting(completed, since_look));
             set_allowance(running, fits.saturating_sub(1));
@@ -171,39 +177,54 @@ mod tests {
         task: Running,
         turn: u32,
         now: Instant,
+        /// How often the task was judged, and how often the worker has looked around.
+        judged: u32,
+        looks: u32,
     }
 
     impl Lab {
         fn new() -> Lab {
             let now = clock::now();
-            let lab = Lab { pace: Pace::new(), task: Running::new(ptr::null()), turn: 0, now };
-            lab.pace.note_look(now);
+            let task = Running::new(ptr::null());
+            let mut lab = Lab { pace: Pace::new(), task, turn: 0, now, judged: 0, looks: 0 };
+            lab.look();
             lab
+        }
+
+        fn look(&mut self) {
+            self.pace.note_look(self.now);
+            self.looks += 1;
         }
 
         /// Completes operations that take this long each, in one turn, until the task makes room or
         /// `most` are completed. Returns how many were.
         fn turn_of(&mut self, each: Duration, most: u32) -> u32 {
+            self.turn_with(|_| each, most)
+        }
+
+        /// As `turn_of`. The function returns how long each operation takes.
+        fn turn_with(&mut self, each: impl Fn(u32) -> Duration, most: u32) -> u32 {
             self.turn += 1;
             let mut left = u32::from(self.task.allowance.get());
             for completed in 0..most {
                 if left == 0 {
+                    self.judged += 1;
                     match self.pace.judge(&self.task, self.turn, self.now) {
                         Verdict::More(more) => left = more,
                         Verdict::Look => {
-                            self.pace.note_look(self.now);
+                            self.look();
                             left = self.pace.go_on(&self.task, self.turn);
                         }
                         // The pending operation is the first one of the next turn.
                         Verdict::MakeRoom => {
-                            self.pace.note_look(self.now);
+                            self.look();
                             return completed;
                         }
                     }
                 } else {
                     left -= 1;
                 }
-                self.now += each;
+                self.now += each(completed);
             }
             most
         }
@@ -239,7 +260,7 @@ mod tests {
         assert!(all.iter().all(|count| (18..=26).contains(count)), "{all:?}");
     }
 
-    /// The time since the last look is then the other tasks', and only a measured turn tells.
+    /// The time since the last look is then the other tasks', and only a look tells.
     #[test]
     fn a_quick_task_beside_tasks_that_compute_is_measured_once_and_gets_its_budget_back() {
         let mut lab = Lab::new();
@@ -253,31 +274,30 @@ mod tests {
     }
 
     #[test]
+    fn a_quick_task_with_one_operation_in_each_turn_is_not_judged_again_and_again() {
+        let mut lab = Lab::new();
+        lab.task.allowance.set(0);
+        for _ in 0..1000 {
+            lab.turn_of(QUICK, 1);
+        }
+        assert_eq!(lab.judged, 1);
+        lab.now += STRETCH;
+        lab.task.allowance.set(0);
+        let before = lab.looks;
+        for _ in 0..1000 {
+            lab.turn_of(QUICK, 1);
+        }
+        assert_eq!((lab.judged, lab.looks - before), (3, 1), "it is judged after the look, too");
+    }
+
+    #[test]
     fn a_quick_operation_between_slow_ones_misleads_for_a_few_of_them() {
         let (mut lab, long) = (Lab::new(), 4 * STRETCH);
         lab.turn_of(long, u32::MAX);
         for _ in 0..20 {
             lab.now += long;
-            let mut left = u32::from(lab.task.allowance.get());
-            lab.turn += 1;
-            let mut completed = 0;
-            let slow = loop {
-                if left == 0 {
-                    match lab.pace.judge(&lab.task, lab.turn, lab.now) {
-                        Verdict::More(more) => left = more,
-                        Verdict::Look => {
-                            lab.pace.note_look(lab.now);
-                            left = lab.pace.go_on(&lab.task, lab.turn);
-                        }
-                        Verdict::MakeRoom => break completed / 2,
-                    }
-                } else {
-                    left -= 1;
-                }
-                lab.now += if completed % 2 == 0 { QUICK } else { long };
-                completed += 1;
-            };
-            lab.pace.note_look(lab.now);
+            let each = |completed| if completed % 2 == 0 { QUICK } else { long };
+            let slow = lab.turn_with(each, u32::MAX) / 2;
             assert!(slow <= GROWTH / 2 + 1, "{slow}");
         }
     }
