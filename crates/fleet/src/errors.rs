@@ -30,8 +30,9 @@ pub enum SendError<T> {
     Full(T),
     /// The fleet has ended. The job was not stored.
     Disconnected(T),
-    /// The server has not answered. The job was perhaps stored. Sending it again
-    /// [with this id](crate::Queue::send_again) stores it once.
+    /// The server has not answered, or the servers are still storing an earlier attempt. The job
+    /// was perhaps stored. Sending it again [with this id](crate::Queue::send_again) stores it
+    /// once.
     Unknown {
         /// The job.
         job: T,

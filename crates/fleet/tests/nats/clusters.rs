@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
-use ecru::channel;
-use ecru_fleet::{Fleet, Function, SendError};
+use ecru::{Source, channel};
+use ecru_fleet::{Fleet, Function, SendError, Sent};
 use ecru_nats::Client;
 
 use crate::cluster::{Cluster, settled, until};
@@ -181,6 +181,38 @@ fn fleet_361_calls_outlive_each_server_slow() {
                 settled(&js, "fleet-jobs-f_double");
                 settled(&js, "KV_fleet-results-f_double");
             }
+            Ok(())
+        })
+    });
+}
+
+/// - given: a queue with three replicas
+/// - when: jobs are sent again under their ids while the servers store the first attempts
+/// - then: no attempt is refused: some are `Unknown`, later ones tell that the job is stored, and
+///   each job is stored once
+#[test]
+fn fleet_364_sent_again_while_it_is_stored_slow() {
+    let Some(cluster) = Cluster::start(3, "") else { return };
+    limited(|| {
+        ecru::scope(|s| {
+            let fleet = until(|| Fleet::connect(s, &cluster.urls()));
+            let queue = until(|| fleet.queue::<u32>("mill").replicas(3).open());
+            let js = Client::connect(s, &cluster.urls())?.jetstream();
+            settled(&js, "fleet-jobs-q_mill");
+            let mut on_their_way = 0;
+            for job in 0..200 {
+                let first = queue.begin_send(job);
+                match queue.send_again(first.id(), job) {
+                    Ok(Sent::Already) => {}
+                    Err(SendError::Unknown { .. }) => on_their_way += 1,
+                    other => panic!("{other:?}"),
+                }
+                let id = first.id().clone();
+                assert_eq!(first.wait()??, Sent::New(id.clone()));
+                assert_eq!(queue.send_again(&id, job)?, Sent::Already);
+            }
+            assert!(on_their_way > 0, "each attempt came after the first one was stored");
+            assert_eq!(queue.stats()?.queued, 200);
             Ok(())
         })
     });

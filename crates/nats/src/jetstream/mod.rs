@@ -159,6 +159,7 @@ fn refused(error: &ApiError, about: &str) -> Error {
         10077 => "; wait until messages are consumed, or raise the limit",
         10039 => "; enable JetStream for the account",
         10023 | 10028 | 10047 => "; give JetStream more storage",
+        10158 => "; publish it again to learn whether it was stored",
         _ => "",
     };
     let text = format!("JetStream refused {about}: {}{advice}", tame(&error.description));

@@ -19,6 +19,7 @@ pub(super) const LIMIT_REACHED: u32 = 10077;
 pub(super) const NOT_AVAILABLE: u32 = 10008;
 pub(super) const NO_CONSUMER: u32 = 10014;
 pub(super) const NO_MESSAGE: u32 = 10057;
+pub(super) const ON_ITS_WAY: u32 = 10158;
 pub(super) const OTHER_CONSUMER: u32 = 10148;
 pub(super) const OTHER_STREAM: u32 = 10058;
 

@@ -7,7 +7,7 @@ use ecru::{Source, source};
 use ecru_nats::jetstream::{JetStream, Published, Publishing};
 use ecru_nats::{Error, ErrorKind, Message};
 
-use super::failure::{Limit, NOT_AVAILABLE, failed, limit};
+use super::failure::{Limit, NOT_AVAILABLE, ON_ITS_WAY, failed, limit};
 use super::names::{MESSAGE_ID, Names};
 use crate::engine::{BoxSource, Sending};
 
@@ -89,6 +89,8 @@ fn outcome(names: &Names, answer: Result<Published, Error>) -> Sending {
         // The end of the client answers what was sent, too.
         ErrorKind::Closed | ErrorKind::Protocol => Sending::Unknown,
         _ if error.is_outcome_unknown() => Sending::Unknown,
+        // The servers have an earlier attempt. They store it, or lose it as they elect a leader.
+        _ if error.code() == Some(ON_ITS_WAY) => Sending::Unknown,
         ErrorKind::NoResponders => Sending::Unavailable(unavailable(names, &error)),
         _ if error.code() == Some(NOT_AVAILABLE) => {
             Sending::Unavailable(unavailable(names, &error))
