@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,6 +44,8 @@ func main() {
 		sleeps(size)
 	case "lone-timeout":
 		loneTimeout()
+	case "late-timer":
+		lateTimer(size)
 	case "hop":
 		print("time", nanosecondsPerOperation(func(operations int) { hop(size, operations) }))
 	case "hop-in-runs":
@@ -222,6 +225,35 @@ func loneTimeout() {
 	case <-time.After(time.Second):
 	}
 	print("cpu", cpuSeconds()-before)
+}
+
+func lateTimer(micros int) {
+	const values, nap = 100_000, 5 * time.Millisecond
+	channel := make(chan uint64, values)
+	for value := range uint64(values) {
+		channel <- value
+	}
+	var stop atomic.Bool
+	var ended sync.WaitGroup
+	ended.Add(1)
+	go func() {
+		defer ended.Done()
+		for !stop.Load() {
+			<-channel
+			for begun := time.Now(); time.Since(begun) < time.Duration(micros)*time.Microsecond; {
+			}
+		}
+	}()
+	var over []float64
+	for begun := time.Now(); len(over) < 5 || time.Since(begun) < time.Second; {
+		slept := timed(func() { time.Sleep(nap) })
+		over = append(over, float64((slept - nap).Nanoseconds()))
+	}
+	stop.Store(true)
+	ended.Wait()
+	slices.Sort(over)
+	print("late", over[len(over)/2])
+	print("latest", over[len(over)-1])
 }
 
 // Returns a new channel, to which a goroutine sends 0, 1, 2, …

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ecru::coroutine::{Coroutine, CoroutineState, STACK_DEFAULT, Stack, StackPool, Yielder};
@@ -14,8 +14,8 @@ use super::channels::round_trip;
 use crate::goals::ECRU;
 use crate::harness::{Contender, Sample, nanoseconds_per_operation};
 use crate::rows::{
-    BATCH, CREATE_PARK_TASKS, NEVER, PAIR, SLEEP, cpu_of, create, crowd, growth, per_task, sample,
-    second_batch, whole_rounds,
+    BATCH, CREATE_PARK_TASKS, NAP, NEVER, Naps, PAIR, SLEEP, VALUES, compute, cpu_of, create,
+    crowd, growth, per_task, sample, second_batch, whole_rounds,
 };
 
 /// Returns ecru's contender for a row.
@@ -46,6 +46,7 @@ pub(super) fn contender(family: &str, number: usize) -> Option<Contender> {
         }
         "sleeps" => Contender::sampled(ECRU, move || sleeps(number)),
         "lone-timeout" => Contender::sampled(ECRU, lone_timeout),
+        "late-timer" => Contender::sampled(ECRU, move || late_timer(number)),
         "fan-out" => Contender::timed(ECRU, || runtime(2).run(|| per_task(fib))),
         _ => return None,
     };
@@ -228,6 +229,31 @@ fn lone_timeout() -> Sample {
         cpu_of(|| {
             let elapsed = ecru::timeout(Duration::from_secs(1), || ecru::sleep(NEVER).is_err());
             assert!(elapsed.is_err(), "nothing else ends it");
+        })
+    })
+}
+
+fn late_timer(micros: usize) -> Sample {
+    runtime(1).run(|| {
+        let (sender, receiver) = ecru::channel::unbounded();
+        (0..VALUES).for_each(|value| sender.send(value).expect("it is open"));
+        let stop = &AtomicBool::new(false);
+        ecru::scope(|scope| {
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    receiver.recv().expect("it is never empty");
+                    compute(micros);
+                }
+            });
+            let mut naps = Naps::begin();
+            loop {
+                ecru::sleep(NAP).expect("it is never cancelled");
+                if !naps.note() {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            naps.sample()
         })
     })
 }

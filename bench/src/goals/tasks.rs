@@ -90,6 +90,10 @@ pub(crate) const GOALS: &[Goal] = &[
         "2.5 s, Go 3.0 (a page for each task to touch)",
     ),
     goal("lone-timeout", "cpu", Absolute(0.001), "the seed took 0.045-0.169 s"),
+    goal("late-timer-100", "late", CostAtMost(1.0, "go"), "no later than where it is interrupted"),
+    goal("late-timer-100", "latest", CostAtMost(1.0, "tokio"), "no later than an await of tokio"),
+    goal("late-timer-2000", "late", CostAtMost(1.0, "go"), "no later than where it is interrupted"),
+    goal("late-timer-2000", "latest", CostAtMost(1.0, "tokio"), "no later than an await of tokio"),
     goal("fan-out", "time", SpeedAtLeast(0.2, "rayon"), "a fifth of rayon"),
     goal("fan-out", "time", SpeedAtLeast(3.0, "tokio"), "three times tokio"),
 ];

@@ -27,7 +27,7 @@ pub(crate) use {
     programs::measure as measure_program,
     selecting::sum_of_three,
     spawning::{BATCH, second_batch},
-    timers::{NEVER, SLEEP, cpu_of, crowd},
+    timers::{NAP, NEVER, Naps, SLEEP, VALUES, compute, cpu_of, crowd},
     yielding::PAIR,
 };
 
@@ -57,6 +57,8 @@ pub(crate) const TASKS: &[Id] = &[
     ("timer", Some(100_000)),
     ("sleeps", Some(1_000_000)),
     ("lone-timeout", None),
+    ("late-timer", Some(100)),
+    ("late-timer", Some(2_000)),
     ("fan-out", None),
 ];
 
@@ -137,6 +139,7 @@ pub(crate) fn build(family: &str, number: Option<usize>) -> Option<Row> {
         ("timer", Some(live)) => timers::set_and_cancel(live),
         ("sleeps", Some(count)) => timers::sleeps(count),
         ("lone-timeout", None) => timers::lone_timeout(),
+        ("late-timer", Some(micros)) => timers::late_timer(micros),
         ("fan-out", None) => fan_out::row(),
         ("ping-pong", Some(workers @ 1..=2)) => channels::ping_pong(workers),
         ("select-ready", None) => selecting::one_ready(),
