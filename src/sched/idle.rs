@@ -48,6 +48,8 @@ impl Worker {
     /// Returns when there may be something to run, or the worker is to end.
     #[cold]
     pub(super) fn idle(&self) {
+        debug_assert!(!self.root_asked.get(), "the worker would not get to the root");
+        self.turns.set(self.pace.begin_anew());
         self.look_around(clock::now());
         if self.has_work() {
             self.idle_state.tidy_times.set(0);

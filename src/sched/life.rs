@@ -125,7 +125,7 @@ impl Worker {
             if self.turn() {
                 // SAFETY: T1: the root lives as long as its worker.
                 let root = unsafe { &*self.root.get() }.running();
-                local::with(|local| local.budget.set(u32::from(root.allowance.get())));
+                local::with(|local| local.budget.set(self.pace.budget_of(root)));
                 suspender.suspend(());
             }
         }
@@ -134,7 +134,7 @@ impl Worker {
     /// Returns the budget of the root's first stretch.
     fn first_budget(&self, root: &Header) -> u32 {
         match &self.simulation {
-            None => u32::from(root.running().allowance.get()),
+            None => self.pace.budget_of(root.running()),
             Some(simulation) => simulation.begin(root),
         }
     }

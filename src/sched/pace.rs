@@ -7,8 +7,11 @@
 //! reads it when one of the numbers is used up. If that took longer than [`STRETCH`], the number is
 //! reduced to what fits into this time.
 //!
-//! The number of turns is the worker's. The number of operations is the task's *allowance*, because
-//! tasks that compute and tasks that communicate share workers. A new task begins with
+//! The number of turns is the worker's. It begins with [`TURNS_FIRST`] after each idle moment,
+//! since many tasks may become ready at once, and grows while turns are short.
+//!
+//! The number of operations is the task's *allowance*, because tasks that compute and tasks that
+//! communicate share workers. A new task begins with
 //! [`FIRST_ALLOWANCE`](crate::task::FIRST_ALLOWANCE), and more is added in the same turn while its
 //! operations are quick.
 //!
@@ -18,6 +21,11 @@
 //! | later, and the look was in this turn | It is reduced to what fits, and the task makes room. |
 //! | later, and other tasks may have run since the look | It becomes 0, and the task makes room. |
 //! | at a turn's first operation, since it is 0 | The task goes on after a look, or a recent one. |
+//!
+//! A task that waits before its allowance is used up is not measured by this. So while turns take
+//! longer than [`LONG`] on average, no allowance counts: each suspended task is measured from its
+//! first operation on, as if its allowance were 0. The readings of the clock take less than a
+//! hundredth of such turns.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -32,8 +40,17 @@ pub(super) const TURNS: u32 = 127;
 const TURNS_FIRST: u32 = 4;
 /// How long a worker is to take between two looks, at most.
 pub(super) const STRETCH: Duration = Duration::from_micros(500);
-/// The factor by which an allowance grows at once, at most.
-const GROWTH: u32 = 8;
+/// The factor by which an allowance grows at once, at most. So a task completes no more slow
+/// operations than it has completed quick ones in the same turn.
+const GROWTH: u32 = 2;
+const TRUSTED: u32 = u32::MAX;
+const DISTRUSTED: u32 = 0;
+/// The average time from which turns, or a task's operations, are long.
+const LONG: Duration = Duration::from_micros(125);
+/// The number of turns after which their average tells that they are no longer long.
+const CALM: u32 = 32;
+/// The age up to which a look is recent.
+const RECENT: Duration = Duration::from_micros(60);
 
 /// A look from within a turn, after which only the task of that turn has run.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +71,24 @@ pub(super) enum Verdict {
     MakeRoom,
 }
 
+/// What happens when a number of turns is over, and how many turns the worker takes then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pause {
+    /// The turns were short, and there have been few since the last look.
+    GoOn(u32),
+    Look(u32),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// The turns between two looks.
+    /// The turns until the clock is read.
     turns: Cell<u32>,
+    /// The turns since the last look, without those that the worker counts now.
+    since_look: Cell<u32>,
+    /// The bits of an allowance that count: all, or none while turns are long. It is a mask because
+    /// each turn reads it.
+    trust: Cell<u32>,
     /// The turns since a preempted task was last let in.
     since_promotion: Cell<u32>,
     /// When the worker last looked around.
@@ -77,6 +107,8 @@ impl Pace {
     pub(super) fn new() -> Pace {
         Pace {
             turns: Cell::new(TURNS_FIRST),
+            since_look: Cell::new(0),
+            trust: Cell::new(TRUSTED),
             since_promotion: Cell::new(0),
             looked: Cell::new(clock::now()),
             own_look: Cell::new(None),
@@ -89,22 +121,49 @@ impl Pace {
         self.looked.set(now);
     }
 
-    /// Called before the look that ends a number of turns. Returns how many turns the worker takes
-    /// before the next one.
-    pub(super) fn turns_are_over(&self, now: Instant) -> u32 {
+    /// Called after each idle moment. Returns how many turns the worker takes.
+    #[inline]
+    pub(super) fn begin_anew(&self) -> u32 {
+        self.own_look.set(None);
+        self.since_look.set(0);
+        self.trust.set(TRUSTED);
+        self.turns.set(TURNS_FIRST);
+        TURNS_FIRST
+    }
+
+    /// Called when a number of turns is over. The worker then looks around if that is due.
+    pub(super) fn turns_are_over(&self, now: Instant) -> Pause {
         // The count of turns begins anew, so the look could be taken for one in another turn.
         self.own_look.set(None);
         let (turns, took) = (self.turns.get(), now.saturating_duration_since(self.looked.get()));
         self.since_promotion.set(self.since_promotion.get() + turns + 1);
+        let all = self.since_look.get() + turns + 1;
+        let is_short = took < STRETCH / 2;
+        if took > LONG * all {
+            self.trust.set(DISTRUSTED);
+        } else if all >= CALM && took < LONG / 2 * all {
+            self.trust.set(TRUSTED);
+        }
         let next = if took > STRETCH {
             fitting(turns, took)
-        } else if took < STRETCH / 2 {
+        } else if is_short {
             (turns * 2 + 1).min(TURNS)
         } else {
             turns
         };
         self.turns.set(next);
-        next
+        if is_short && all + next <= TURNS {
+            self.since_look.set(all);
+            return Pause::GoOn(next);
+        }
+        self.since_look.set(0);
+        Pause::Look(next)
+    }
+
+    /// Returns how many operations a suspended task may complete before it is judged.
+    #[inline(always)]
+    pub(super) fn budget_of(&self, running: &Running) -> u32 {
+        u32::from(running.allowance.get()) & self.trust.get()
     }
 
     /// Returns whether a preempted task is to run although others are ready: once in [`TURNS`]
@@ -120,10 +179,11 @@ impl Pace {
     /// Called when a task has used up its allowance in the worker's turn `turn`.
     pub(super) fn judge(&self, running: &Running, turn: u32, now: Instant) -> Verdict {
         let own_look = self.own_look.get().filter(|look| look.turn == turn);
-        let allowance = u32::from(running.allowance.get());
+        let allowance = self.budget_of(running);
         let since_look = now.saturating_duration_since(self.looked.get());
         if own_look.is_none() && allowance == 0 {
-            if since_look > STRETCH / GROWTH {
+            if since_look > RECENT {
+                set_allowance(running, 0);
                 return Verdict::Look;
             }
             self.own_look.set(Some(Look { turn, allowance }));
@@ -134,6 +194,9 @@ impl Pace {
         // The operation that finds an allowance used up is completed, too.
         let completed = own_look.map_or(allowance, |look| look.allowance) + 1;
         if since_look > STRETCH {
+            if since_look > LONG * completed {
+                self.trust.set(DISTRUSTED);
+            }
             let fits = own_look.map_or(0, |_| fitting(completed, since_look));
             set_allowance(running, fits.saturating_sub(1));
             return Verdict::MakeRoom;
@@ -163,7 +226,7 @@ fn set_allowance(running: &Running, allowance: u32) {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::{GROWTH, Pace, STRETCH, TURNS, Verdict};
+    use super::{GROWTH, Pace, Pause, STRETCH, TURNS, TURNS_FIRST, Verdict};
     use crate::base::clock;
     use crate::task::{BUDGET, FIRST_ALLOWANCE, Running};
     use std::ptr;
@@ -202,10 +265,19 @@ mod tests {
             self.turn_with(|_| each, most)
         }
 
+        /// Takes short turns of other tasks.
+        fn pass(&mut self, turns: u32) {
+            for _ in 0..turns {
+                if let Pause::Look(_) = self.pace.turns_are_over(self.now) {
+                    self.look();
+                }
+            }
+        }
+
         /// As `turn_of`. The function returns how long each operation takes.
         fn turn_with(&mut self, each: impl Fn(u32) -> Duration, most: u32) -> u32 {
             self.turn += 1;
-            let mut left = u32::from(self.task.allowance.get());
+            let mut left = self.pace.budget_of(&self.task);
             for completed in 0..most {
                 if left == 0 {
                     self.judged += 1;
@@ -262,7 +334,7 @@ mod tests {
 
     /// The time since the last look is then the other tasks', and only a look tells.
     #[test]
-    fn a_quick_task_beside_tasks_that_compute_is_measured_once_and_gets_its_budget_back() {
+    fn a_quick_task_beside_tasks_that_compute_is_measured_and_gets_its_budget_back() {
         let mut lab = Lab::new();
         lab.turn_of(QUICK, u32::MAX);
         lab.now += 10 * STRETCH;
@@ -271,6 +343,10 @@ mod tests {
         lab.now += 10 * STRETCH;
         assert!((BUDGET..=BUDGET + 1).contains(&lab.turn_of(QUICK, u32::MAX)));
         assert_eq!(u32::from(lab.task.allowance.get()), BUDGET);
+        lab.pass(2 * TURNS);
+        let before = lab.judged;
+        lab.turn_of(QUICK, u32::MAX);
+        assert_eq!(lab.judged - before, 1, "it is trusted again");
     }
 
     #[test]
@@ -291,15 +367,42 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_operation_between_slow_ones_misleads_for_a_few_of_them() {
+    fn quick_operations_mislead_for_as_many_slow_ones() {
         let (mut lab, long) = (Lab::new(), 4 * STRETCH);
         lab.turn_of(long, u32::MAX);
-        for _ in 0..20 {
-            lab.now += long;
-            let each = |completed| if completed % 2 == 0 { QUICK } else { long };
-            let slow = lab.turn_with(each, u32::MAX) / 2;
-            assert!(slow <= GROWTH / 2 + 1, "{slow}");
+        for quick in [1, 2, 5, 16, 40] {
+            for _ in 0..20 {
+                lab.now += long;
+                let each = |completed| if completed < quick { QUICK } else { long };
+                let slow = lab.turn_with(each, u32::MAX) - quick;
+                assert!(slow <= (GROWTH - 1) * quick + 2, "{slow} after {quick}");
+            }
         }
+    }
+
+    /// It waits before its allowance is used up, so only the length of its turns tells.
+    #[test]
+    fn a_slow_task_that_waits_in_each_turn_is_measured_after_a_long_turn() {
+        let mut lab = Lab::new();
+        lab.turn_of(QUICK, u32::MAX);
+        assert_eq!(lab.turn_of(4 * STRETCH, BUDGET / 2), BUDGET / 2);
+        lab.pass(TURNS_FIRST);
+        for _ in 0..10 {
+            assert!(lab.turn_of(4 * STRETCH, BUDGET / 2) <= 2);
+            lab.pass(1);
+        }
+    }
+
+    #[test]
+    fn an_idle_moment_ends_the_distrust() {
+        let mut lab = Lab::new();
+        lab.turn_of(QUICK, u32::MAX);
+        lab.now += 2 * STRETCH;
+        assert!(matches!(lab.pace.turns_are_over(lab.now), Pause::Look(_)));
+        lab.look();
+        assert_eq!(lab.pace.budget_of(&lab.task), 0);
+        assert_eq!(lab.pace.begin_anew(), TURNS_FIRST);
+        assert_eq!(lab.pace.budget_of(&lab.task), BUDGET);
     }
 
     #[test]
@@ -317,21 +420,29 @@ mod tests {
     #[test]
     fn a_worker_looks_around_after_each_long_turn_and_seldom_between_short_ones() {
         let (pace, mut now) = (Pace::new(), clock::now());
-        let mut look_after = |each: Duration, turns: u32| {
+        let mut take = |each: Duration, turns: u32| {
             now += each * (turns + 1);
-            let next = pace.turns_are_over(now);
-            pace.note_look(now);
-            next
+            let pause = pace.turns_are_over(now);
+            if matches!(pause, Pause::Look(_)) {
+                pace.note_look(now);
+            }
+            pause
         };
-        let mut turns = 0;
-        for _ in 0..6 {
-            turns = look_after(QUICK, turns);
+        let mut turns = TURNS_FIRST;
+        let mut all = 0;
+        while turns < TURNS {
+            all += turns + 1;
+            match take(QUICK, turns) {
+                Pause::GoOn(more) => turns = more,
+                Pause::Look(more) => (turns, all) = (more, 0),
+            }
+            assert!(all <= TURNS, "it goes on for too long");
         }
-        assert_eq!(turns, TURNS);
-        turns = look_after(STRETCH * 2, turns);
-        assert_eq!(turns, TURNS / 256);
-        turns = look_after(STRETCH / 8, turns);
-        assert!((1..8).contains(&turns));
+        assert_eq!(take(QUICK, turns), Pause::Look(TURNS));
+        assert_eq!(take(STRETCH * 2, TURNS), Pause::Look(TURNS / 256));
+        assert_eq!(take(STRETCH * 2, TURNS / 256), Pause::Look(0));
+        assert_eq!(take(STRETCH / 3, 0), Pause::GoOn(1), "it was short, and there was one");
+        assert_eq!(take(STRETCH / 3, 1), Pause::Look(1));
     }
 
     #[test]
@@ -343,7 +454,9 @@ mod tests {
                 let turns = pace.turns.get() + 1;
                 now += each * turns;
                 count += turns;
-                pace.turns_are_over(now);
+                if let Pause::GoOn(_) = pace.turns_are_over(now) {
+                    continue;
+                }
                 pace.note_look(now);
                 if pace.is_promotion_due() {
                     return count;

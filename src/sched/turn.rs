@@ -1,6 +1,7 @@
 //! The loop that picks the next task.
 #![expect(unsafe_code, reason = "runs tasks by pointer")]
 
+use super::pace::Pause;
 use super::placing::Verdict;
 use super::worker::Worker;
 use crate::base::{clock, local};
@@ -67,12 +68,17 @@ impl Worker {
         false
     }
 
-    /// Looks around, as a worker does now and then while there are tasks to run. Returns true when
-    /// the root is to run.
+    /// Looks around if that is due, which it is now and then while there are tasks to run. Returns
+    /// true when the root is to run.
     #[inline(never)]
     fn look_after_turns<const RESTRAINED: bool>(&self) -> bool {
         let now = clock::now();
-        self.turns.set(self.pace.turns_are_over(now));
+        let pause = self.pace.turns_are_over(now);
+        let (Pause::GoOn(turns) | Pause::Look(turns)) = pause;
+        self.turns.set(turns);
+        if matches!(pause, Pause::GoOn(_)) {
+            return self.root_asked.take();
+        }
         self.look_around(now);
         if self.root_asked.take() {
             return true;
@@ -144,7 +150,7 @@ impl Worker {
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*task };
         if header.has_fiber.get() {
-            let budget = u32::from(header.running().allowance.get());
+            let budget = self.pace.budget_of(header.running());
             // SAFETY: T1, as above.
             unsafe { self.resume(task, budget) };
         } else {

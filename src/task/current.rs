@@ -362,9 +362,11 @@ pub(crate) fn spend_budget_of(operations: u32) {
 
 #[cold]
 fn out_of_budget() {
-    local::with(|local| local.budget.set(BUDGET));
+    let is_panicking = thread::panicking();
+    // A task does not make room while it unwinds, but at its first operation after that.
+    local::with(|local| local.budget.set(if is_panicking { 0 } else { BUDGET }));
     if let Some(host) = park::host()
-        && !thread::panicking()
+        && !is_panicking
     {
         (host.out_of_budget)();
     }

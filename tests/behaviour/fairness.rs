@@ -4,6 +4,7 @@ use crate::streams::{loud, pair};
 use crate::support::{HOUR, ProcessorClock, Watchdog, ms, run_on};
 use ecru::net::TcpStream;
 use std::io::{Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
 use std::thread;
@@ -299,6 +300,146 @@ fn task_68_joining_tasks_that_compute() {
                 assert!(taken <= 24, "{taken} were joined");
             }
             stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// - given: a task that has received many values quickly, and now computes for 1 ms for each
+/// - when: it receives under limits of 5 ms
+/// - then: each limit but the first ends after a few values, and so does a sleep of another task
+#[test]
+fn task_69_limits_around_computing() {
+    let _watchdog = Watchdog::new();
+    let (sender, receiver) = ecru::channel::unbounded();
+    (0..1000).for_each(|n| sender.send(n).unwrap());
+    run_on(1, || {
+        let (done, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+        ecru::scope(|s| {
+            let latest = s.spawn(|| {
+                let mut latest = 0;
+                while !stop.load(SeqCst) {
+                    let before = done.load(SeqCst);
+                    ecru::sleep(ms(5)).unwrap();
+                    latest = done.load(SeqCst) - before;
+                }
+                latest
+            });
+            (0..200).for_each(|_| assert!(receiver.recv().is_ok()));
+            for limit in 0..6 {
+                let before = done.load(SeqCst);
+                let receive = || {
+                    while receiver.recv().is_ok() {
+                        compute();
+                        done.fetch_add(1, SeqCst);
+                    }
+                };
+                assert!(ecru::timeout(ms(5), receive).is_err());
+                let values = done.load(SeqCst) - before;
+                // The first one may take the rest of a budget.
+                assert!(values <= if limit == 0 { 129 } else { 16 }, "{values} values");
+            }
+            stop.store(true, SeqCst);
+            let values = latest.join().unwrap();
+            assert!(values <= 24, "{values} values within 5 ms");
+        });
+    });
+}
+
+/// - given: a task that computes for 1 ms, and whose destructors lock a mutex while it unwinds
+/// - when: another task of its worker sleeps for 5 ms
+/// - then: it is woken soon after that
+#[test]
+fn task_70_computing_between_panics() {
+    struct Count<'a>(&'a ecru::sync::Mutex<usize>);
+    impl Drop for Count<'_> {
+        fn drop(&mut self) {
+            *self.0.lock() += 1;
+        }
+    }
+    let _watchdog = Watchdog::new();
+    run_on(1, || {
+        let (dropped, stop) = (&ecru::sync::Mutex::new(0), &AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn(|| {
+                while !stop.load(SeqCst) {
+                    ecru::checkpoint().unwrap();
+                    compute();
+                    let panic = || {
+                        let _count = Count(dropped);
+                        resume_unwind(Box::new(()))
+                    };
+                    assert!(catch_unwind(AssertUnwindSafe(panic)).is_err());
+                }
+            });
+            for _ in 0..10 {
+                let before = *dropped.lock();
+                ecru::sleep(ms(5)).unwrap();
+                let taken = *dropped.lock() - before;
+                assert!(taken <= 24, "{taken} computations");
+            }
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// - given: a task that maps items in parallel, each of which takes 1 ms
+/// - when: another task of its only worker sleeps for 5 ms
+/// - then: it is woken soon after that, also when the quick end of a map has come before
+#[test]
+fn task_71_mapping_items_that_compute() {
+    let _watchdog = Watchdog::new();
+    run_on(1, || {
+        let (mapped, stop) = (&AtomicUsize::new(0), &AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn(|| {
+                while !stop.load(SeqCst) {
+                    ecru::par::map(0..16, |_| {
+                        compute();
+                        mapped.fetch_add(1, SeqCst);
+                    });
+                }
+            });
+            for _ in 0..15 {
+                let before = mapped.load(SeqCst);
+                ecru::sleep(ms(5)).unwrap();
+                // Five of them take 5 ms, and a task is misled for a map's length.
+                let taken = mapped.load(SeqCst) - before;
+                assert!(taken <= 40, "{taken} items");
+            }
+            stop.store(true, SeqCst);
+        });
+    });
+}
+
+/// - given: 20 tasks that become ready at once, and then compute for 1 ms in each of 8 operations
+/// - when: another task of their worker sleeps for 5 ms
+/// - then: it is woken after a few computations of each at most
+#[test]
+fn task_72_computing_in_a_burst() {
+    let _watchdog = Watchdog::new();
+    run_on(1, || {
+        let (latch, done) = (&ecru::sync::Latch::new(1), &AtomicUsize::new(0));
+        let waiting = &AtomicUsize::new(0);
+        ecru::scope(|s| {
+            for _ in 0..20 {
+                s.spawn(|| {
+                    waiting.fetch_add(1, SeqCst);
+                    latch.wait().unwrap();
+                    for _ in 0..8 {
+                        ecru::checkpoint().unwrap();
+                        compute();
+                        done.fetch_add(1, SeqCst);
+                    }
+                });
+            }
+            while waiting.load(SeqCst) < 20 {
+                ecru::yield_now().unwrap();
+            }
+            ecru::sleep(ms(5)).unwrap();
+            latch.count_down();
+            ecru::sleep(ms(5)).unwrap();
+            let taken = done.load(SeqCst);
+            assert!(taken <= 80, "{taken} of 160 computations");
         });
     });
 }
