@@ -12,8 +12,8 @@ use super::shared::WorkerShared;
 use super::simulated::SIMULATED_HOST;
 use super::simulation::Director;
 use super::worker::Worker;
+use crate::base::local;
 use crate::base::sync::atomic::Ordering;
-use crate::base::{clock, local};
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park;
@@ -121,8 +121,9 @@ impl Worker {
         if let Some(simulation) = &self.simulation {
             return self.schedule_simulated(simulation, suspender);
         }
-        // The root may have placed tasks here before its first wait.
-        self.look_around(clock::now());
+        // The root may have placed tasks here in its first turn. The worker does not look around,
+        // so that this turn is measured by the next.
+        self.receive_inbound();
         while !self.finished.get() {
             if self.turn() {
                 // SAFETY: T1: the root lives as long as its worker.
