@@ -15,8 +15,10 @@ const TOLERANCE_OF_OTHER_TOOLS: f64 = 0.03;
 /// through many functions, and how the compiler splits these among its units depends on the build
 /// folder, which makes up to 0.8% of difference. A fan-out polls the driver now and then by the
 /// clock, so a slower count has more polls: from 719 to 730 instructions with one program.
+/// In spawn + join and a race, the time of an operation in the simulator is near that from which
+/// tasks are measured by the clock: 543 to 552 instructions, and 5007 to 5048, on one day.
 const TOLERANCE_OF_VARYING_WORKS: f64 = 0.02;
-const VARYING_WORKS: [&str; 2] = ["echo-", "fan-out"];
+const VARYING_WORKS: [&str; 4] = ["echo-", "fan-out", "race", "spawn-join"];
 
 /// The tolerance for system calls and allocations. A real change for an operation is at least one.
 const CALLS: f64 = 0.05;
