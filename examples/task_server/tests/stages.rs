@@ -1,5 +1,6 @@
 //! The server and its clients together, with all sleeps scaled to a hundredth or less.
 
+use ecru::CancelHandle;
 use ecru::net::TcpListener;
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -13,6 +14,16 @@ use task_server::server::{CPU_TASKS, IN_HAND, Server};
 use task_server::stage::Stage;
 use task_server::work;
 
+/// Cancels the server when it is dropped. A failed assertion in a test would otherwise wait for ever
+/// for a server that goes on.
+struct Stop(CancelHandle);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
 /// Serves while `visit` runs, on two workers or the stage's own number. Afterwards the server must
 /// end.
 fn with_server<T>(stage: Stage, pace: f64, visit: impl FnOnce(SocketAddr, &Server) -> T) -> T {
@@ -24,21 +35,21 @@ fn with_server<T>(stage: Stage, pace: f64, visit: impl FnOnce(SocketAddr, &Serve
             ecru::Runtime::builder().workers(workers).build().unwrap().run(|| {
                 let listener = TcpListener::bind("127.0.0.1:0").unwrap();
                 ecru::cancel_scope(|stop| {
-                    started.send((listener.local_addr().unwrap(), stop)).unwrap();
+                    started.send((listener.local_addr().unwrap(), Stop(stop))).unwrap();
                     server.serve(&listener)
                 })
             })
         });
         let (address, stop) = starting.recv().unwrap();
         let found = visit(address, server);
-        stop.cancel();
+        drop(stop);
         serving.join().unwrap().unwrap();
         assert_eq!(server.counts().in_hand.now(), 0, "nothing is left behind");
         found
     })
 }
 
-/// Connects a client that waits for at most ten seconds.
+/// Connects a client that waits for at most a minute.
 fn connect(address: SocketAddr) -> TcpStream {
     let client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -169,13 +180,16 @@ fn a_client_has_a_bounded_number_in_hand() {
             assert!(began.elapsed() < Duration::from_secs(60), "it goes on reading");
             thread::yield_now();
         }
+        assert!(counts.in_hand.peak() <= IN_HAND, "{}", counts.in_hand.peak());
         // Another client is not delayed by it, whatever the first one sends.
         let mut other = connect(address);
         for seed in 0..50 {
             other.write_all(format!("0:{}\n", seed % 5).as_bytes()).unwrap();
             other.read_exact(&mut [0]).unwrap();
         }
-        assert!(counts.in_hand.peak() <= IN_HAND + 1, "{}", counts.in_hand.peak());
+        // The other client can have two: its next request may begin before the writer has counted
+        // off the answer that it has just sent.
+        assert!(counts.in_hand.peak() <= IN_HAND + 2, "{}", counts.in_hand.peak());
     });
 }
 
