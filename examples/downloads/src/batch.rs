@@ -7,6 +7,7 @@ use crate::args::Args;
 use crate::fetch::{self, Job, Manner, Record};
 use crate::interrupt::Interrupt;
 use crate::json;
+use crate::output;
 use crate::progress::{Progress, Show};
 use crate::report::{self, Figures, Tally};
 use crate::runtime;
@@ -88,7 +89,7 @@ impl Result {
             let interrupted = self.interrupted.is_some();
             json::print(&json::summary(&self.tally, &self.figures, jobs.len(), interrupted));
         } else if !args.quiet {
-            println!("{}", report::summary(&self.tally, &self.figures, jobs));
+            output::print(&report::summary(&self.tally, &self.figures, jobs));
         }
     }
 

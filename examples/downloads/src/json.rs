@@ -4,17 +4,16 @@
 //! - `{"type": "bad_line", ..}` for each line of a list that is not a URL;
 //! - `{"type": "summary", ..}`, last.
 
-use std::io::Write as _;
-
 use serde_json::{Value, json};
 
 use crate::fetch::{Into, Job, Outcome, Record};
+use crate::output;
 use crate::report::{Figures, Tally, peak_memory};
 use crate::sources::BadLine;
 
-/// Writes one line. A closed standard output does not stop the downloads.
+/// Writes one line.
 pub(crate) fn print(value: &Value) {
-    let _ = writeln!(std::io::stdout().lock(), "{value}");
+    output::print(&value.to_string());
 }
 
 /// Describes the result of one file.

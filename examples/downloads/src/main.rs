@@ -19,6 +19,7 @@ mod interrupt;
 mod json;
 mod limits;
 mod measure;
+mod output;
 mod own;
 mod progress;
 mod report;
@@ -32,6 +33,7 @@ mod throttle;
 mod turns;
 mod units;
 
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -40,7 +42,7 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use args::Args;
 use batch::Batch;
 use flags::{Mode, given};
-use progress::Show;
+use progress::{Show, write_line};
 use setup::{fit, jobs, manner, per_host};
 
 /// A download may have three files open: a socket, the connection kept from before it, and a file.
@@ -51,22 +53,35 @@ const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     let started = Instant::now();
-    let matches = Args::command().get_matches();
-    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    match choose(&args, &matches, started) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
-            eprintln!("downloads: {error:#}");
-            ExitCode::from(USAGE)
+    let status = match Args::command().try_get_matches() {
+        Ok(matches) => run(&matches, started),
+        Err(error) if error.use_stderr() => error.exit(),
+        // This is what `--help` and `--version` print.
+        Err(text) => {
+            output::note(text.print().and_then(|()| io::stdout().flush()));
+            0
         }
-    }
+    };
+    let Some(error) = output::error() else { return ExitCode::from(status) };
+    write_line(&format!(
+        "downloads: cannot write to standard output: {error}; see where it leads, then run the same command again"
+    ));
+    ExitCode::from(status.max(1))
+}
+
+fn run(matches: &ArgMatches, started: Instant) -> u8 {
+    let args = Args::from_arg_matches(matches).unwrap_or_else(|error| error.exit());
+    choose(&args, matches, started).unwrap_or_else(|error| {
+        write_line(&format!("downloads: {error:#}"));
+        USAGE
+    })
 }
 
 fn choose(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Result<u8> {
     let mode = Mode::of(matches);
     flags::check(matches, mode).map_err(anyhow::Error::msg)?;
     if let Some(line) = limits::raise().filter(|_| !args.quiet) {
-        eprintln!("{line}");
+        write_line(&line);
     }
     match mode {
         Mode::Serve => own::serve(args),
@@ -97,7 +112,7 @@ fn download(args: &Args, matches: &ArgMatches, started: Instant) -> anyhow::Resu
     let mut result = runtime::run(args.workers, || batch.run(&manner))??;
     result.tally.bad_lines = sources.bad.len();
     if result.interrupted.is_some() {
-        eprintln!("{}", report::interrupted(&result.tally));
+        write_line(&report::interrupted(&result.tally));
     }
     sources::tell(&sources.bad, args.json);
     result.close(args, &jobs);

@@ -17,7 +17,7 @@ use crate::progress::Show;
 use crate::server::path;
 use crate::setup::{fit, manner};
 use crate::units::bytes;
-use crate::{own, report, runtime};
+use crate::{output, own, report, runtime};
 
 /// A download has its own socket open, and nothing on disk.
 const FILES_EACH: u64 = 2;
@@ -31,15 +31,15 @@ pub(crate) fn measure(args: &Args) -> anyhow::Result<u8> {
 
     let one = round(args, &manner, &server, 1, 1)?;
     let unit = one.figures.wall;
-    println!("1 file alone: {:.3} s", unit.as_secs_f64());
+    output::print(&format!("1 file alone: {:.3} s", unit.as_secs_f64()));
     let at_once = round(args, &manner, &server, args.files, args.files.min(window))?;
     tell(&at_once, args.files, "at once", unit, 1);
     let many = round(args, &manner, &server, args.many, window)?;
     tell(&many, args.many, &format!("with window {window}"), unit, rounds);
-    println!(
+    output::print(&format!(
         "client's peak memory: {}",
         report::peak_memory().map_or_else(|| "unknown".into(), bytes)
-    );
+    ));
 
     let rounds = [one, at_once, many];
     Ok(rounds.iter().map(batch::Result::status).max().unwrap_or_default())
@@ -73,12 +73,12 @@ fn tell(result: &batch::Result, files: usize, how: &str, unit: Duration, rounds:
     let ideal = unit.as_secs_f64() * rounds as f64;
     let of =
         if rounds == 1 { "of one file alone".to_string() } else { format!("of {rounds} rounds") };
-    println!(
+    output::print(&format!(
         "{files} files {how}: {wall:.3} s, {:.4} {of}; {} failed, peak tasks {}",
         wall / ideal,
         result.tally.failed,
         result.figures.peak_tasks
-    );
+    ));
 }
 
 /// A second process of this program, which serves.

@@ -1,5 +1,6 @@
 //! The mode without URLs: the embedded server's files are downloaded, checked and discarded.
 
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use crate::args::Args;
 use crate::batch::Batch;
 use crate::fetch::{Into, Job};
 use crate::interrupt::Interrupt;
-use crate::progress::Show;
+use crate::progress::{Show, write_line};
 use crate::runtime;
 use crate::server::{Offer, Server};
 use crate::setup::{fit, manner};
@@ -43,13 +44,13 @@ pub(crate) fn download(args: &Args, started: Instant) -> anyhow::Result<u8> {
     let window = fit(args, args.window.min(jobs.len()), FILES_EACH);
     let manner = manner(args, jobs.len(), window)?;
     if !args.quiet {
-        eprintln!(
+        write_line(&format!(
             "{} files of {} at {} a second each, {window} at a time, from http://{}",
             args.files,
             bytes(args.size),
             bytes(args.rate),
             server.address
-        );
+        ));
     }
     let expected = args.size.checked_mul(args.files as u64);
     let batch = Batch {
@@ -63,11 +64,11 @@ pub(crate) fn download(args: &Args, started: Instant) -> anyhow::Result<u8> {
     };
     let result = runtime::run(args.workers, || batch.run(&manner))??;
     if result.interrupted.is_some() {
-        eprintln!(
+        write_line(&format!(
             "interrupted: {} of {} files done; they were only checked, nothing is kept",
             result.tally.done,
             jobs.len()
-        );
+        ));
     }
     result.close(args, &jobs);
     Ok(result.status())
@@ -83,7 +84,8 @@ pub(crate) fn serve(args: &Args) -> anyhow::Result<u8> {
         .with_context(|| format!("cannot serve on {address}"))?;
     let stop = server.stopper();
     let interrupt = Interrupt::watch(move || stop.cancel())?;
-    println!("http://{}", server.address);
+    writeln!(io::stdout(), "http://{}", server.address)
+        .context("cannot write the URL to standard output")?;
     server.wait();
     Ok(interrupt.status().unwrap_or(1))
 }

@@ -12,6 +12,7 @@ use crate::fetch::{self, Buffers, Existing, Indexes, Job, Listings, Manner, Pati
 use crate::flags::given;
 use crate::headers::Headers;
 use crate::limits;
+use crate::progress::write_line;
 use crate::runtime;
 use crate::throttle::Throttle;
 use crate::turns::is_loopback;
@@ -31,8 +32,8 @@ pub(crate) fn jobs(addresses: Vec<Address>, directories: bool, folder: &Path) ->
 /// Warns of `--insecure`, and creates the folder.
 pub(crate) fn prepare(args: &Args) -> anyhow::Result<()> {
     if args.insecure {
-        eprintln!(
-            "warning: --insecure: no certificate is checked; others can read and change what is sent"
+        write_line(
+            "warning: --insecure: no certificate is checked; others can read and change what is sent",
         );
     }
     runtime::fs::create_dir_all(&args.output)
@@ -82,7 +83,7 @@ pub(crate) fn per_host(args: &Args, matches: &ArgMatches, host: &str) -> usize {
 pub(crate) fn fit(args: &Args, window: usize, each: u64) -> usize {
     let (window, line) = limits::fit(window, each);
     if let Some(line) = line.filter(|_| !args.quiet) {
-        eprintln!("{line}");
+        write_line(&line);
     }
     window
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use crate::address::{Address, without_credentials};
+use crate::progress::write_line;
 use crate::{json, report};
 
 /// The number of wrong arguments that are named. The others are only counted.
@@ -81,7 +82,7 @@ impl Sources {
 /// Reports the lines that are not URLs.
 pub(crate) fn tell(bad: &[BadLine], as_json: bool) {
     for line in bad {
-        eprintln!("{}", report::bad_line(line));
+        write_line(&report::bad_line(line));
         if as_json {
             json::print(&json::bad_line(line));
         }

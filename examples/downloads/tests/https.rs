@@ -3,7 +3,7 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
@@ -124,6 +124,38 @@ fn unknown_certificate() {
     assert!(folder.names().is_empty());
 }
 
+/// A body without a length ends with a close notification. Without one, it may have been cut.
+#[test]
+fn a_body_without_a_length() {
+    let cut = |stream: &mut Stream| {
+        let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nabc").and_then(|()| stream.flush());
+    };
+    for is_cut in [true, false] {
+        let made = self_signed(|_| {});
+        let (folder, file) = (Folder::new(), Folder::new());
+        std::fs::write(file.path("ca.pem"), &made.pem).unwrap();
+        let address = if is_cut {
+            server_that(made, cut)
+        } else {
+            server_that(made, |stream| {
+                let _ = stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nabc");
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            })
+        };
+        let url = format!("https://localhost:{}/x", address.port());
+        let ca = file.path("ca.pem");
+        let ran = run(&folder, &["--retries", "0", "--ca", ca.to_str().unwrap(), &url]);
+        if is_cut {
+            ran.failed(1, &["server closed", "close_notify"]);
+            assert!(!folder.names().contains(&"x".to_string()));
+        } else {
+            ran.succeeded();
+            assert_eq!(folder.read("x"), b"abc");
+        }
+    }
+}
+
 /// A plain HTTP server is not accepted for https.
 #[test]
 fn plain_server() {
@@ -149,6 +181,19 @@ fn self_signed(change: impl FnOnce(&mut CertificateParams)) -> Made {
 }
 
 fn server(made: Made) -> SocketAddr {
+    server_that(made, |stream| {
+        let body = body(1_000_000);
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+        let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        stream.conn.send_close_notify();
+        let _ = stream.flush();
+    })
+}
+
+type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+/// Starts a server that calls `answer` when it has read a head.
+fn server_that(made: Made, answer: fn(&mut Stream)) -> SocketAddr {
     let key = PrivateKeyDer::try_from(made.key.serialize_der()).unwrap();
     let config =
         ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -174,11 +219,7 @@ fn server(made: Made) -> SocketAddr {
                         _ => return,
                     }
                 }
-                let body = body(1_000_000);
-                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
-                let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
-                stream.conn.send_close_notify();
-                let _ = stream.flush();
+                answer(&mut stream);
             });
         }
     });

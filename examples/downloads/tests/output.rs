@@ -2,8 +2,10 @@
 
 mod support;
 
+use std::process::Stdio;
+
 use serde_json::Value;
-use support::{Folder, Ran, Server, body, run, run_alone, send, serve};
+use support::{Folder, Ran, Server, body, program, run, run_alone, send, serve};
 
 fn objects(ran: &Ran) -> Vec<Value> {
     ran.out.lines().map(|line| serde_json::from_str(line).expect("one object a line")).collect()
@@ -41,6 +43,46 @@ fn json() {
     assert_eq!(again[0]["outcome"], "already there");
     let own = run_alone(&["--json", "-q", "--files", "2", "--size", "10", "--rate", "1M"]);
     assert_eq!(objects(&own.succeeded()).last().unwrap()["done"], 2);
+}
+
+/// An error of standard output is an error: one line about it, and an exit status. The files are
+/// downloaded all the same. The same holds for a pipe whose reader has gone, for the summary, and
+/// for `--help`.
+#[test]
+fn output_that_cannot_be_written() {
+    let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(1000)));
+    for arguments in [&["--json"][..], &["--json", "-q"], &[], &["--help"], &["--version"]] {
+        for is_pipe in [false, true] {
+            let folder = Folder::new();
+            let out = if is_pipe {
+                Stdio::from(std::io::pipe().unwrap().1)
+            } else {
+                Stdio::from(std::fs::File::create("/dev/full").unwrap())
+            };
+            let url = server.url("/x");
+            let mut command = program();
+            command.args(arguments).arg("-o").arg(&folder.0).arg(&url).stdout(out);
+            let ran = Ran::from(command.output().unwrap());
+            ran.failed(
+                1,
+                &["cannot write to standard output", if is_pipe { "pipe" } else { "space" }],
+            );
+            let is_text = arguments.iter().any(|flag| ["--help", "--version"].contains(flag));
+            assert_eq!(folder.length("x"), if is_text { 0 } else { 1000 });
+        }
+    }
+}
+
+/// A closed standard error does not end the program.
+#[test]
+fn errors_that_cannot_be_written() {
+    let server = Server::start(|asked, stream| serve(asked, stream, "\"v1\"", &body(1000)));
+    let folder = Folder::new();
+    let mut command = program();
+    command.args(["--insecure", "-i", "/dev/stdin", "-o"]).arg(&folder.0).arg(server.url("/x"));
+    command.stdin(std::io::pipe().unwrap().0).stderr(std::fs::File::create("/dev/full").unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(0));
+    assert_eq!(folder.length("x"), 1000);
 }
 
 /// `-q` prints only failures.

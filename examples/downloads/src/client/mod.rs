@@ -3,16 +3,16 @@
 //! - [`transport`] opens the sockets and moves the bytes.
 //! - [`tls`] is rustls over it, and [`verify`] decides which certificates to trust.
 //! - [`resolver`] looks up names on the blocking pool.
-//! - [`excess`] notices a server that sends more than it announced.
+//! - [`watch`] notices what ureq hides: cut bodies, excess bytes, kept connections that are closed.
 //!
 //! A download borrows a [`Client`] from [`Clients`]. The next download from the same host can reuse
 //! a connection that is kept alive, and a failure on it can still be attributed to one download.
 
-mod excess;
 mod resolver;
 mod tls;
 mod transport;
 mod verify;
+mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -20,30 +20,36 @@ use std::time::Duration;
 use ureq::Agent;
 use ureq::unversioned::transport::Connector as _;
 
-use excess::{Excess, WatchExcess};
 pub(crate) use tls::Trust;
+use watch::{Watch, WatchConnector};
 
 /// The buffer for requests, which are short.
 const OUTPUT_BUFFER: usize = 4 * 1024;
 
-/// ureq's agent with its one idle connection, and the flag for excess bytes on it.
+/// ureq's agent with its one idle connection, and the flags of its connections.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) agent: Agent,
     host: String,
-    excess: Excess,
+    watch: Watch,
 }
 
 impl Client {
     /// Resets the flag for excess bytes on the connection.
     pub(crate) fn forget_excess(&self) {
-        self.excess.forget();
+        self.watch.forget_excess();
     }
 
     /// Returns whether the server has sent more than the announced body, as far as the bytes had
     /// arrived when the body ended.
     pub(crate) fn saw_excess(&self) -> bool {
-        self.excess.seen()
+        self.watch.saw_excess()
+    }
+
+    /// Returns whether a connection that was kept from an earlier request ended before anything of
+    /// the response had arrived. Resets the flag.
+    pub(crate) fn take_stale(&self) -> bool {
+        self.watch.take_stale()
     }
 }
 
@@ -114,13 +120,13 @@ impl Clients {
             .accept_encoding("identity")
             .user_agent(concat!("ecru-downloads/", env!("CARGO_PKG_VERSION")))
             .build();
-        let excess = Excess::default();
+        let watch = Watch::default();
         let connector =
-            ().chain(transport::EcruConnector::new(excess.clone()))
+            ().chain(transport::EcruConnector::new(watch.clone()))
                 .chain(tls::TlsConnector(Arc::clone(&self.tls)))
-                .chain(WatchExcess(excess.clone()));
+                .chain(WatchConnector(watch.clone()));
         let agent = Agent::with_parts(config, connector, resolver::PoolResolver);
-        Client { agent, host: host.to_string(), excess }
+        Client { agent, host: host.to_string(), watch }
     }
 }
 

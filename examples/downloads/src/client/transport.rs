@@ -12,18 +12,18 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Error, Timeout};
 
-use super::excess::Excess;
+use super::watch::Watch;
 use crate::runtime::{self, TcpStream};
 
 /// The first link of the chain of connectors.
 #[derive(Debug)]
 pub(super) struct EcruConnector {
-    excess: Excess,
+    watch: Watch,
 }
 
 impl EcruConnector {
-    pub(super) fn new(excess: Excess) -> Self {
-        Self { excess }
+    pub(super) fn new(watch: Watch) -> Self {
+        Self { watch }
     }
 }
 
@@ -53,7 +53,7 @@ impl<In: Transport> Connector<In> for EcruConnector {
             write_timeout: None,
             // Under TLS, unread bytes are records, which include tickets and close notifications,
             // so they prove nothing.
-            excess: (!details.needs_tls()).then(|| self.excess.clone()),
+            watch: (!details.needs_tls()).then(|| self.watch.clone()),
         })))
     }
 }
@@ -100,7 +100,7 @@ pub(super) struct TcpTransport {
     /// The timeout that the stream has, so that it is set only when it changes.
     read_timeout: Option<Duration>,
     write_timeout: Option<Duration>,
-    excess: Option<Excess>,
+    watch: Option<Watch>,
 }
 
 impl TcpTransport {
@@ -158,10 +158,10 @@ impl Transport for TcpTransport {
 
 impl Drop for TcpTransport {
     fn drop(&mut self) {
-        if let Some(excess) = &self.excess
+        if let Some(watch) = &self.watch
             && self.peek().is_some_and(|count| count > 0)
         {
-            excess.raise();
+            watch.raise_excess();
         }
     }
 }

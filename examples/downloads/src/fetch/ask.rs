@@ -14,6 +14,7 @@ use super::trouble::{Given, Trouble};
 use super::{Job, Manner};
 use crate::address::{Address, Origin};
 use crate::client::Client;
+use crate::runtime;
 
 /// The maximum number of redirects, which is also ureq's. Browsers follow about twice as many.
 const REDIRECTS_MAX: usize = 10;
@@ -76,8 +77,12 @@ pub(super) fn ask(
         let request = request
             .body(())
             .map_err(|error| Trouble::never(format!("bad request: {error}"), "correct the URL"))?;
-        let mut response =
-            client.agent.run(request).map_err(|error| Trouble::asking(error, manner.timeout))?;
+        let mut answered = client.agent.run(request.clone());
+        // The server may close a kept connection at any time. The next connection is new.
+        if client.take_stale() && answered.is_err() && !runtime::is_cancelled() {
+            answered = client.agent.run(request);
+        }
+        let mut response = answered.map_err(|error| Trouble::asking(error, manner.timeout))?;
         if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
             return Ok(Answer { response, given });
         }

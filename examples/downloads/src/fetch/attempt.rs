@@ -22,27 +22,24 @@ pub(super) fn attempt(
     target: &mut dyn Target,
     lane: &Lane<'_>,
 ) -> Result<(), Trouble> {
-    let have = target.have()?;
-    let extra = have.as_ref().map(|have| {
-        [(RANGE, format!("bytes={}-", have.bytes)), (IF_RANGE, have.validator.clone())]
-    });
-    let extra = extra.as_ref().map(|extra| &extra[..]).unwrap_or_default();
-    let mut answer = ask(client, job, manner, &Method::GET, extra)?;
-    client.forget_excess();
-    let (offset, about) = match head::read(answer.status(), answer.headers(), have.as_ref())? {
-        Meaning::Body { offset, about } => (offset, about),
-        Meaning::AllThere(about) => {
-            target.begin(have.map_or(0, |have| have.bytes), &about)?;
-            return target.finish();
+    // A part that the server does not continue is discarded, so there is a second turn at most.
+    let (mut answer, offset, about) = loop {
+        let have = target.have()?;
+        let extra = have.as_ref().map(|have| {
+            [(RANGE, format!("bytes={}-", have.bytes)), (IF_RANGE, have.validator.clone())]
+        });
+        let extra = extra.as_ref().map(|extra| &extra[..]).unwrap_or_default();
+        let answer = ask(client, job, manner, &Method::GET, extra)?;
+        client.forget_excess();
+        match head::read(answer.status(), answer.headers(), have.as_ref())? {
+            Meaning::Body { offset, about } => break (answer, offset, about),
+            Meaning::AllThere(about) => {
+                target.begin(have.map_or(0, |have| have.bytes), &about)?;
+                return target.finish();
+            }
+            Meaning::Stale => target.discard()?,
+            Meaning::Refused => return Err(answer.trouble()),
         }
-        Meaning::Stale => {
-            target.discard()?;
-            return Err(Trouble::later(
-                "the server does not continue the part from an earlier attempt",
-                "run the same command again; it starts afresh",
-            ));
-        }
-        Meaning::Refused => return Err(answer.trouble()),
     };
     lane.starts(offset, about.length);
     target.begin(offset, &about)?;

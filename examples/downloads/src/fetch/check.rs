@@ -15,24 +15,27 @@ pub(crate) struct Check {
     size: u64,
     at: u64,
     validator: Option<String>,
+    length: Option<u64>,
     chunk: Vec<u8>,
 }
 
 impl Check {
     pub(crate) fn new(index: u64, size: u64) -> Self {
-        Self { index, size, at: 0, validator: None, chunk: Vec::new() }
+        Self { index, size, at: 0, validator: None, length: None, chunk: Vec::new() }
     }
 }
 
 impl Target for Check {
     fn have(&mut self) -> Result<Option<Have>, Trouble> {
-        let validator = self.validator.clone();
-        Ok(validator.filter(|_| self.at > 0).map(|validator| Have { bytes: self.at, validator }))
+        let validator = self.validator.clone().filter(|_| self.at > 0);
+        let (bytes, length) = (self.at, self.length);
+        Ok(validator.map(|validator| Have { bytes, validator, length }))
     }
 
     fn begin(&mut self, offset: u64, about: &About) -> Result<(), Trouble> {
         self.at = offset;
         self.validator = about.validator().map(str::to_string);
+        self.length = about.length;
         self.chunk.resize(CHUNK, 0);
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Disk {
         };
         let useful =
             about.url == self.url && bytes > 0 && about.length.is_none_or(|length| bytes <= length);
-        Ok(useful.then_some(Have { bytes, validator: about.validator }))
+        Ok(useful.then_some(Have { bytes, validator: about.validator, length: about.length }))
     }
 
     /// Opens and locks the part. Returns `Ok(false)` if there is none and `create` is false.

@@ -1,6 +1,8 @@
 //! The interpretation of an answer's head for a file.
 
-use ureq::http::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RANGE};
+use ureq::http::header::{
+    CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RANGE, TRANSFER_ENCODING,
+};
 use ureq::http::{HeaderMap, HeaderName, Method};
 
 use super::ask::ask;
@@ -42,7 +44,9 @@ pub(super) fn read(
         (206, Some(have)) => {
             let fits = |range: &(u64, u64, Option<u64>)| {
                 range.0 == have.bytes
-                    && range.2.is_none_or(|total| total == range.1 + 1)
+                    // With neither total, this may be only some of the rest.
+                    && range.2.or(have.length) == Some(range.1 + 1)
+                    && have.length.is_none_or(|length| length == range.1 + 1)
                     && announced.is_none_or(|length| range.1 + 1 - range.0 == length)
             };
             // The validator detects a server that changes the file and ignores `If-Range`.
@@ -58,11 +62,16 @@ pub(super) fn read(
         (416, Some(have)) => {
             let same = about.validator().is_none_or(|validator| validator == have.validator);
             let total = range().and_then(total_of_none);
-            Ok(if same && total == Some(have.bytes) {
-                Meaning::AllThere(About { length: total, ..about }.or(&have.validator))
-            } else {
-                Meaning::Stale
-            })
+            Ok(
+                if same
+                    && total == Some(have.bytes)
+                    && have.length.is_none_or(|length| length == have.bytes)
+                {
+                    Meaning::AllThere(About { length: total, ..about }.or(&have.validator))
+                } else {
+                    Meaning::Stale
+                },
+            )
         }
         _ => Ok(Meaning::Refused),
     }
@@ -99,8 +108,11 @@ fn about(headers: &HeaderMap) -> About {
         let found = text(headers, &name).map(str::trim).filter(|value| !value.is_empty());
         found.map(str::to_string)
     };
+    // RFC 9112, section 6.3: `Transfer-Encoding` overrides `Content-Length`.
+    let length =
+        text(headers, &CONTENT_LENGTH).filter(|_| !headers.contains_key(TRANSFER_ENCODING));
     About {
-        length: text(headers, &CONTENT_LENGTH).and_then(|length| length.trim().parse().ok()),
+        length: length.and_then(|length| length.trim().parse().ok()),
         etag: owned(ETAG),
         last_modified: owned(LAST_MODIFIED),
     }
@@ -139,7 +151,7 @@ mod tests {
     }
 
     fn have() -> Have {
-        Have { bytes: 100, validator: "\"a\"".into() }
+        Have { bytes: 100, validator: "\"a\"".into(), length: Some(200) }
     }
 
     /// A part is continued only with exactly the rest of exactly the same file.
@@ -156,6 +168,8 @@ mod tests {
         assert!(stale("bytes 0-199/200", "\"a\""));
         assert!(stale("bytes 100-150/200", "\"a\""), "not the rest, only some of it");
         assert!(stale("bytes 100-199/150", "\"a\""));
+        assert!(stale("bytes 100-299/300", "\"a\""), "another length");
+        assert!(stale("bytes 100-150/*", "\"a\""), "not the rest, only some of it");
         assert!(stale("rows 1-2/3", "\"a\""));
         let long = headers(&[("content-range", "bytes 100-199/200"), ("content-length", "101")]);
         assert_eq!(read(206, &long, Some(&have())).unwrap(), Meaning::Stale);
@@ -165,10 +179,15 @@ mod tests {
     /// A 416 answer is good if the part is as long as the file.
     #[test]
     fn completes_after_416() {
-        let answer =
-            |range| read(416, &headers(&[("content-range", range)]), Some(&have())).unwrap();
-        assert!(matches!(answer("bytes */100"), Meaning::AllThere(_)));
-        assert_eq!(answer("bytes */99"), Meaning::Stale);
+        let answer = |range, length| {
+            let have = Have { length, ..have() };
+            read(416, &headers(&[("content-range", range)]), Some(&have)).unwrap()
+        };
+        for length in [None, Some(100)] {
+            assert!(matches!(answer("bytes */100", length), Meaning::AllThere(_)));
+            assert_eq!(answer("bytes */99", length), Meaning::Stale);
+        }
+        assert_eq!(answer("bytes */100", Some(200)), Meaning::Stale, "another length");
         assert_eq!(read(416, &HeaderMap::new(), None).unwrap(), Meaning::Refused);
     }
 }

@@ -35,6 +35,8 @@ impl About {
 pub(crate) struct Have {
     pub(crate) bytes: u64,
     pub(crate) validator: String,
+    /// The whole file's length, if the server reported it then.
+    pub(crate) length: Option<u64>,
 }
 
 /// The receiving end of one download. An attempt calls `have`, `begin`, then `room` and `filled` in

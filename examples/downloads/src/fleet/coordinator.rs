@@ -14,7 +14,8 @@ use crate::args::Args;
 use crate::fetch::{Again, Failure, Job, Outcome, Record};
 use crate::interrupt::Interrupt;
 use crate::json;
-use crate::progress::Show;
+use crate::output;
+use crate::progress::{Show, write_line};
 use crate::report::{self, Figures, Tally};
 use crate::runtime;
 use crate::setup::jobs;
@@ -169,11 +170,13 @@ impl Collected {
         let wall = runtime::now().duration_since(started);
         let figures = Figures { wall, received: self.received(), peak_tasks: 0 };
         if stopped.is_some() {
-            eprintln!(
+            write_line(&format!(
                 "interrupted: the workers go on with what was sent; the same command shows the rest"
-            );
+            ));
         } else if let Some(error) = &self.error {
-            eprintln!("downloads: the fleet has failed: {error}; the same command goes on");
+            write_line(&format!(
+                "downloads: the fleet has failed: {error}; the same command goes on"
+            ));
         }
         if args.json {
             let mut summary = json::summary(&tally, &figures, jobs.len(), stopped.is_some());
@@ -182,7 +185,7 @@ impl Collected {
             summary["workers"] = self.workers.iter().map(json::worker).collect();
             json::print(&summary);
         } else if !args.quiet {
-            println!("{}", self.summary(&tally, &figures));
+            output::print(&self.summary(&tally, &figures));
         }
         let is_incomplete = tally.failed + tally.bad_lines + tally.cancelled > 0;
         stopped.unwrap_or(u8::from(is_incomplete))

@@ -37,11 +37,11 @@ pub(crate) fn work(args: &Args, window_given: bool) -> anyhow::Result<u8> {
                 };
                 worker.serve(&fleet, args.lease, window, || {
                     if !args.quiet {
-                        eprintln!(
+                        write_line(&format!(
                             "worker {}: {window} files at a time into {}",
                             worker.name,
                             args.output.display()
-                        );
+                        ));
                     }
                 })?;
                 // It was asked to stop, and has finished what it began.

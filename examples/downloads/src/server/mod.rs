@@ -14,6 +14,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::progress::write_line;
 use crate::runtime::{self, CancelHandle, TcpListener, TcpStream};
 use request::{Heads, Unreadable};
 
@@ -116,7 +117,9 @@ pub(crate) fn listen(address: SocketAddr, offer: Offer, stop: CancelHandle, star
         },
         |error| {
             if !std::mem::replace(&mut said, true) && error.raw_os_error() != Some(libc::EMFILE) {
-                eprintln!("server: cannot accept a connection: {error}; it keeps trying");
+                write_line(&format!(
+                    "server: cannot accept a connection: {error}; it keeps trying"
+                ));
             }
         },
     );

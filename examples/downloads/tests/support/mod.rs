@@ -7,8 +7,9 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The hidden index of a folder.
@@ -216,6 +217,8 @@ impl Asked {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) asked: Arc<Mutex<Vec<Asked>>>,
+    stop: Arc<AtomicBool>,
+    accepting: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -225,9 +228,13 @@ impl Server {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&asked);
         let answer = Arc::new(answer);
-        // The thread ends with the test program.
-        std::thread::spawn(move || {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let accepting = std::thread::spawn(move || {
             for stream in listener.incoming() {
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
                 let mut stream = stream.expect("a connection");
                 let (seen, answer) = (Arc::clone(&seen), Arc::clone(&answer));
                 std::thread::spawn(move || {
@@ -242,7 +249,7 @@ impl Server {
                 });
             }
         });
-        Self { address, asked }
+        Self { address, asked, stop, accepting: Some(accepting) }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -258,7 +265,20 @@ impl Server {
     }
 }
 
-fn read_head(stream: &TcpStream) -> Option<String> {
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // This ends the wait for a connection.
+        if TcpStream::connect(self.address).is_ok()
+            && let Some(accepting) = self.accepting.take()
+        {
+            let _ = accepting.join();
+        }
+    }
+}
+
+/// Reads the head of a request. Returns `None` if the client has closed.
+pub(crate) fn read_head(stream: &TcpStream) -> Option<String> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
