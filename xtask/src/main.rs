@@ -1,4 +1,5 @@
-//! The project's own checks: `cargo xtask check` before a commit, `cargo xtask ci` for everything.
+//! The project's own checks: `cargo xtask check` before a commit, `cargo xtask ci` for
+//! the whole gate.
 //!
 //! A check prints the number of cases that it looked at, and fails if there were none, because a
 //! check without cases proves nothing.
@@ -32,7 +33,7 @@ const HELP: &str = "\
 cargo xtask <check>
 
   check       what to run before a commit: fmt, clippy, layers, unsafe, behaviour, numbers, tests
-  ci          everything, as the project's server does it (.ci/run)
+  ci          the gate, as the project's server runs it (.ci/run)
 
   layers      modules name only modules of lower layers (table in ARCHITECTURE.md)
   unsafe      every unsafe block cites an invariant of doc/unsafe.md
