@@ -155,10 +155,10 @@ pub trait Source {
     ///
     /// From its first poll on, the future has a place among the waiters, until it is ready or
     /// dropped. There it may be handed an item, or a notification of
-    /// [`Notify::notify_one`](crate::sync::Notify::notify_one), that no other waiter gets meanwhile.
-    /// A future that is then left alone keeps it until it is polled or dropped. A future that is
-    /// forgotten, as by [`mem::forget`](std::mem::forget), loses it. So drop a future that is no
-    /// longer polled.
+    /// [`Notify::notify_one`](crate::sync::Notify::notify_one), that no other waiter gets
+    /// meanwhile. A future that is then left alone keeps it until it is polled or dropped. A future
+    /// that is forgotten, as by [`mem::forget`](std::mem::forget), loses it. So drop a future that
+    /// is no longer polled.
     ///
     /// [`Notify::notify_all`](crate::sync::Notify::notify_all) also reaches futures that existed
     /// when it was called and had not been polled yet. They may be futures of the `Notify`, of a

@@ -35,8 +35,8 @@ use crate::task::{self, Cancelled};
 const WAITERS: usize = 1;
 const ONE: usize = 2;
 
-/// In `reserved` of a node with the role `Take`: it has been admitted together with all others. This
-/// is no permit that goes to another waiter if it is not wanted.
+/// In `reserved` of a node with the role `Take`: it has been admitted together with all others.
+/// This is no permit that goes to another waiter if it is not wanted.
 const ADMITTED: usize = usize::MAX;
 
 /// The greatest number of permits.
