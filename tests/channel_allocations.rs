@@ -20,6 +20,8 @@ struct Counting;
 
 /// The number of blocks that have been allocated.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
+/// The number of bytes that have not been freed.
+static BYTES: AtomicIsize = AtomicIsize::new(0);
 /// The number of blocks that have not been freed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 
@@ -28,18 +30,21 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(1, SeqCst);
         LIVE.fetch_add(1, SeqCst);
+        BYTES.fetch_add(layout.size().cast_signed(), SeqCst);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         LIVE.fetch_sub(1, SeqCst);
+        BYTES.fetch_sub(layout.size().cast_signed(), SeqCst);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.dealloc(block, layout) };
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ASKED.fetch_add(1, SeqCst);
+        BYTES.fetch_add(size.cast_signed() - layout.size().cast_signed(), SeqCst);
         // SAFETY: the caller's promise is passed on.
         unsafe { System.realloc(block, layout, size) }
     }
@@ -274,5 +279,54 @@ fn a_run_leaves_nothing_behind() {
         // would grow with the thousands of values.
         let grown = LIVE.load(SeqCst) - before;
         assert!(grown < 40, "{grown} blocks more");
+    });
+}
+
+#[test]
+fn a_drained_channel_gives_its_memory_back_slow() {
+    const MANY: usize = 300_000;
+    fn fill_and_drain(
+        make: fn() -> (channel::Sender<usize>, channel::Receiver<usize>),
+        way: usize,
+    ) {
+        let before = BYTES.load(SeqCst);
+        let (sender, receiver) = make();
+        for _ in 0..2 {
+            (0..MANY).for_each(|n| sender.send(n).unwrap());
+            assert!(BYTES.load(SeqCst) - before >= (MANY * size_of::<usize>()).cast_signed());
+            for n in 0..MANY {
+                let got = match way {
+                    0 => receiver.recv().unwrap(),
+                    1 => receiver.try_recv().unwrap(),
+                    2 => select! { recv(receiver) -> n => n.unwrap() },
+                    _ => (&receiver).filter(|_| true).wait().unwrap().unwrap(),
+                };
+                assert_eq!(got, n);
+            }
+            let kept = BYTES.load(SeqCst) - before;
+            assert!(kept < 200 << 10, "{kept} bytes are kept");
+        }
+    }
+    alone("a_drained_channel_gives_its_memory_back_slow", || {
+        for way in 0..4 {
+            fill_and_drain(channel::unbounded, way);
+            fill_and_drain(|| channel::bounded(MANY), way);
+        }
+        on_one_worker(|| fill_and_drain(channel::unbounded, 0));
+    });
+}
+
+#[test]
+fn a_channel_whose_length_changes_little_is_not_reallocated() {
+    alone("a_channel_whose_length_changes_little_is_not_reallocated", || {
+        let (sender, receiver) = channel::unbounded();
+        (0..100_000).for_each(|n| sender.send(n).unwrap());
+        let round = || {
+            for _ in 0..5 {
+                (0..50_000).for_each(|_| assert!(receiver.recv().is_ok()));
+                (0..50_000).for_each(|n| sender.send(n).unwrap());
+            }
+        };
+        assert_eq!(asked_for(round), 0);
     });
 }

@@ -47,7 +47,9 @@ impl<T> ChannelGuard<'_, T> {
     pub(super) fn pop(&mut self) -> Option<T> {
         let state = &mut *self.state;
         if state.senders.is_empty() && self.receivers.is_empty() {
-            return state.buffer.pop_front();
+            let value = state.buffer.pop_front();
+            self.shrink_if_large();
+            return value;
         }
         None
     }

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "moves values out of the frames of waiting senders")]
 
 use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
 
 use super::core::{ChannelGuard, DISCONNECTED};
 use super::hand_over::read_from;
@@ -25,9 +26,32 @@ impl<T> ChannelGuard<'_, T> {
         claim_all(&self.state.senders, Role::Value, &mut self.woken);
     }
 
+    /// Gives memory back if the buffer is much larger than its content.
+    #[inline(always)]
+    pub(super) fn shrink_if_large(&mut self) {
+        if self.state.wastes_memory() {
+            self.shrink();
+        }
+    }
+
+    /// Halves the buffer. The old one is freed after the lock has been released.
+    #[cold]
+    #[inline(never)]
+    fn shrink(&mut self) {
+        let buffer = &mut self.state.buffer;
+        let mut smaller = VecDeque::with_capacity(buffer.capacity() / 2);
+        smaller.append(buffer);
+        let old = ManuallyDrop::new(Vec::from(std::mem::replace(buffer, smaller)));
+        let (at, places) = (old.as_ptr().cast_mut().cast::<()>(), old.capacity());
+        let free: unsafe fn(*mut (), usize) = free_values::<T>;
+        // SAFETY: H1: the memory belongs to the call alone, and holds no value.
+        self.woken.push_put_off(vec![Box::new(move || unsafe { free(at, places) })]);
+    }
+
     /// Restores the invariants after a value has left the buffer.
     #[inline]
     pub(super) fn took(&mut self) {
+        self.shrink_if_large();
         if !self.state.senders.is_empty() || !self.receivers.is_empty() || self.state.is_closed() {
             self.settle();
         }
@@ -143,6 +167,15 @@ impl<T> ChannelGuard<'_, T> {
         self.disconnect_if_drained();
         dropped
     }
+}
+
+/// Frees the memory of an empty `Vec<T>`. No user code runs.
+///
+/// # Safety
+/// The pointer and the capacity come from such a vector, which is not used any more.
+unsafe fn free_values<T>(at: *mut (), places: usize) {
+    // SAFETY: the caller's promise.
+    drop(unsafe { Vec::from_raw_parts(at.cast::<T>(), 0, places) });
 }
 
 /// Ends all waits in a line. Nodes with the role `blind`, and `Meet` nodes, are claimed as

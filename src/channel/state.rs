@@ -79,6 +79,19 @@ const ROOM_AT_ONCE: usize = 256;
 /// The capacity from which a buffer holds the values of a short burst.
 pub(super) const ROOMY: usize = 32;
 
+/// The number of bytes of a buffer that a channel keeps, whatever it holds.
+const KEPT: usize = 64 << 10;
+
+/// Returns the number of places that a buffer keeps.
+const fn kept<T>() -> usize {
+    match KEPT.checked_div(size_of::<T>()) {
+        Some(places) if places < ROOM_AT_ONCE => ROOM_AT_ONCE,
+        Some(places) => places,
+        // The values need no memory.
+        None => usize::MAX,
+    }
+}
+
 impl<T> ChannelState<T> {
     pub(super) fn new(kind: ChannelKind<T>, capacity: usize) -> ChannelState<T> {
         let at_once = if capacity == usize::MAX { 0 } else { capacity.min(ROOM_AT_ONCE) };
@@ -95,6 +108,15 @@ impl<T> ChannelState<T> {
             handed: SmallVec::new(),
             alarm: None,
         }
+    }
+
+    /// Returns whether the buffer has grown far beyond what it holds. After it has been halved, a
+    /// quarter of its places must be filled, or emptied, before it is reallocated again. So its
+    /// reallocations cost each value a constant time.
+    #[inline(always)]
+    pub(super) fn wastes_memory(&self) -> bool {
+        let capacity = self.buffer.capacity();
+        capacity > const { kept::<T>() } && self.buffer.len() < capacity / 4
     }
 
     #[inline]

@@ -1,7 +1,7 @@
 //! Two memory pipes, one for each direction: a connection within the process.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::sync::Arc;
 
 use super::both_ways::CloseWrite;
@@ -39,19 +39,31 @@ pub struct DuplexStream {
 
 impl Read for &DuplexStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reads.read(buffer)
+        self.reads.read(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.reads.read(buffers)
     }
 }
 
 impl Read for DuplexStream {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.reads.read(buffer)
+        self.reads.read(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.reads.read(buffers)
     }
 }
 
 impl Write for &DuplexStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writes.write(bytes)
+        self.writes.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.writes.write(slices)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -61,7 +73,11 @@ impl Write for &DuplexStream {
 
 impl Write for DuplexStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writes.write(bytes)
+        self.writes.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.writes.write(slices)
     }
 
     fn flush(&mut self) -> io::Result<()> {

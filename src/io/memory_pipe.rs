@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::park::WaitList;
@@ -40,12 +40,17 @@ impl Pipe {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    /// Reads into the buffers in turn.
+    pub(super) fn read(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let nothing_wanted = buffers.iter().all(|buffer| buffer.is_empty());
         task::begin_wait()?;
         loop {
             let mut state = self.lock();
-            if !state.bytes.is_empty() || state.ended || buffer.is_empty() {
-                let count = state.bytes.read(buffer)?;
+            if !state.bytes.is_empty() || state.ended || nothing_wanted {
+                let mut count = 0;
+                for buffer in &mut *buffers {
+                    count += state.bytes.read(buffer)?;
+                }
                 let rest = !state.bytes.is_empty();
                 drop(state);
                 self.writers.notify_one();
@@ -59,7 +64,9 @@ impl Pipe {
         }
     }
 
-    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes the slices in turn, as far as there is room.
+    pub(super) fn write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let nothing_to_write = slices.iter().all(|slice| slice.is_empty());
         task::begin_wait()?;
         loop {
             let mut state = self.lock();
@@ -67,9 +74,14 @@ impl Pipe {
                 return Err(ErrorKind::BrokenPipe.into());
             }
             let room = self.capacity - state.bytes.len();
-            if room != 0 || bytes.is_empty() {
-                let count = room.min(bytes.len());
-                state.bytes.extend(&bytes[..count]);
+            if room != 0 || nothing_to_write {
+                let mut left = room;
+                for slice in slices {
+                    let part = &slice[..left.min(slice.len())];
+                    state.bytes.extend(part);
+                    left -= part.len();
+                }
+                let count = room - left;
                 drop(state);
                 self.readers.notify_one();
                 if count < room {
@@ -174,19 +186,31 @@ pub struct MemoryWriter {
 
 impl Read for &MemoryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.pipe.read(buffer)
+        self.pipe.read(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.pipe.read(buffers)
     }
 }
 
 impl Read for MemoryReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.pipe.read(buffer)
+        self.pipe.read(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.pipe.read(buffers)
     }
 }
 
 impl Write for &MemoryWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pipe.write(bytes)
+        self.pipe.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.pipe.write(slices)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -196,7 +220,11 @@ impl Write for &MemoryWriter {
 
 impl Write for MemoryWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.pipe.write(bytes)
+        self.pipe.write(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.pipe.write(slices)
     }
 
     fn flush(&mut self) -> io::Result<()> {

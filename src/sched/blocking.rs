@@ -3,6 +3,10 @@
 //! The pool starts a thread whenever there is work and no thread is idle, up to [`THREADS_MAX`]
 //! threads. Beyond that, closures queue. An idle thread ends after [`LINGER`].
 //!
+//! Lookups of host names have a line of their own, and at most [`LOOKUPS_MAX`] of them run at once.
+//! A resolver that does not answer then leaves most threads to other closures. A lookup that no
+//! task waits for any more leaves its line, unless it has begun.
+//!
 //! A closure that waits in a call of this library may wait for a task that itself needs a thread of
 //! the pool. So its thread does not count while it waits: the pool grows rather than deadlocks.
 //!
@@ -11,7 +15,7 @@
 //! nothing can be detached (`unblock::leave`), and then no task has to wait for its end.
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -23,6 +27,9 @@ use crate::park::{self, Host};
 /// The most threads of a runtime's blocking pool. Threads whose closures wait in a call of this
 /// library do not count.
 pub(crate) const THREADS_MAX: usize = 512;
+/// The most lookups that run at once. A resolver that answers in 10 ms then still answers 6,400
+/// lookups per second, and a silent one holds an eighth of the pool's threads.
+const LOOKUPS_MAX: usize = 64;
 /// How long an idle thread waits for work before it ends.
 const LINGER: Duration = Duration::from_secs(10);
 
@@ -42,6 +49,12 @@ struct BlockingState {
 #[derive(Debug, Default)]
 struct JobQueue {
     jobs: VecDeque<Job>,
+    /// The lookups that have not begun, by their tickets. The lowest ticket is the oldest.
+    lookups: BTreeMap<u64, Job>,
+    /// The ticket of the lookup that was queued last.
+    last_ticket: u64,
+    /// Lookups that run.
+    looking: usize,
     threads: usize,
     idle: usize,
     /// Threads whose closures wait.
@@ -59,6 +72,25 @@ pub(super) struct Job {
 // SAFETY: U1: `unblock` requires its closure and result to be `Send`, and the frame waits.
 unsafe impl Send for Job {}
 
+impl JobQueue {
+    /// Returns how many of the queued jobs may begin.
+    fn runnable(&self) -> usize {
+        self.jobs.len() + self.lookups.len().min(LOOKUPS_MAX - self.looking)
+    }
+
+    /// Takes the next job. Returns whether it is a lookup, too.
+    fn next(&mut self) -> Option<(Job, bool)> {
+        // Lookups are first, because their bound keeps them from holding up other jobs for long.
+        if self.looking < LOOKUPS_MAX
+            && let Some((_, job)) = self.lookups.pop_first()
+        {
+            self.looking += 1;
+            return Some((job, true));
+        }
+        self.jobs.pop_front().map(|job| (job, false))
+    }
+}
+
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
         let state = BlockingState {
@@ -75,12 +107,7 @@ impl BlockingPool {
         let data = job.data;
         let mut queue = self.state.lock();
         queue.jobs.push_back(job);
-        if queue.idle >= queue.jobs.len() {
-            drop(queue);
-            self.state.news.notify_one();
-            return Ok(());
-        }
-        if !self.state.grow(queue) {
+        if !self.state.provide(queue) {
             let mut queue = self.state.lock();
             // Other threads may have queued their jobs meanwhile.
             let own = queue.jobs.iter().position(|queued| ptr::eq(queued.data, data));
@@ -95,6 +122,29 @@ impl BlockingPool {
         Ok(())
     }
 
+    /// Queues a lookup. Returns its ticket, or the job as the error if no thread can run it.
+    pub(super) fn submit_lookup(&self, job: Job) -> Result<u64, Job> {
+        let mut queue = self.state.lock();
+        queue.last_ticket += 1;
+        let ticket = queue.last_ticket;
+        queue.lookups.insert(ticket, job);
+        if queue.looking < LOOKUPS_MAX && !self.state.provide(queue) {
+            let mut queue = self.state.lock();
+            // As in `submit`.
+            if queue.threads == queue.waiting
+                && let Some(job) = queue.lookups.remove(&ticket)
+            {
+                return Err(job);
+            }
+        }
+        Ok(ticket)
+    }
+
+    /// Takes a lookup out of its line, unless it has begun.
+    pub(super) fn withdraw_lookup(&self, ticket: u64) -> Option<Job> {
+        self.state.lock().lookups.remove(&ticket)
+    }
+
     /// Lets idle threads end. No closure is running or queued then, because its task would still be
     /// there. Only detached closures may be.
     pub(super) fn stop(&self) {
@@ -106,6 +156,17 @@ impl BlockingPool {
 impl BlockingState {
     fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that a thread runs the job that was queued just now. Returns false if none was
+    /// idle and the system refuses another one.
+    fn provide(self: &Arc<BlockingState>, queue: MutexGuard<'_, JobQueue>) -> bool {
+        if queue.idle >= queue.runnable() {
+            drop(queue);
+            self.news.notify_one();
+            return true;
+        }
+        self.grow(queue)
     }
 
     /// Starts a thread unless there are enough. Returns false if the system refuses.
@@ -128,11 +189,12 @@ impl BlockingState {
         local::with(|local| local.blocking.set(ptr::from_ref(self).cast()));
         let mut queue = self.lock();
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            if let Some((job, is_lookup)) = queue.next() {
                 drop(queue);
                 // SAFETY: U1: the job's frame waits for it, and the job is run once.
                 unsafe { (job.run)(job.data) };
                 queue = self.lock();
+                queue.looking -= usize::from(is_lookup);
                 continue;
             }
             if queue.stopping {
@@ -143,7 +205,7 @@ impl BlockingState {
                 self.news.wait_timeout(queue, LINGER).unwrap_or_else(PoisonError::into_inner);
             queue = guard;
             queue.idle -= 1;
-            if waited.timed_out() && queue.jobs.is_empty() {
+            if waited.timed_out() && queue.runnable() == 0 {
                 break;
             }
         }
@@ -177,10 +239,13 @@ pub(super) fn blocks(begins: bool) {
     let mut queue = state.lock();
     if begins {
         queue.waiting += 1;
-        if queue.idle < queue.jobs.len() {
+        if queue.idle < queue.runnable() {
             state.grow(queue);
         }
     } else {
         queue.waiting -= 1;
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -86,6 +86,6 @@ pub(crate) use spawn::{
 };
 pub(crate) use steering::{After, Choice, Stop};
 pub(crate) use timers::Timer;
-pub(crate) use unblock::leave;
+pub(crate) use unblock::look_up;
 pub use unblock::unblock;
 pub(crate) use worker::{Worker, current_worker};

@@ -36,7 +36,8 @@ struct JobFrame<F, T> {
 /// [simulation](crate::sim) it runs in place, too, on a stack of 8 MiB, and its waits are waits of
 /// the task.
 ///
-/// The pool has as many threads as are needed at once, up to 512. Further closures wait for their
+/// The pool has as many threads as are needed at once, up to 512. Lookups of host names, which run
+/// on it, too, have at most 64 of them. Further closures wait for their
 /// turn. A closure that itself waits in a call of this library does not count, so closures may wait
 /// for tasks that call `unblock`.
 ///
@@ -148,16 +149,13 @@ fn on_this_stack<T>(closure: impl FnOnce() -> T) -> T {
     closure()
 }
 
-/// A mark that the calling task waits for something on the pool, so that its worker does not count
-/// as quiescent.
+/// A lookup on the pool that the calling task waits for, so that its worker does not count as
+/// quiescent. Dropping it takes the lookup out of its line, unless it has begun.
 #[derive(Debug)]
-pub(crate) struct Expecting(());
-
-impl Expecting {
-    fn new(worker: &worker::Worker) -> Expecting {
-        worker.unblocking.set(worker.unblocking.get() + 1);
-        Expecting(())
-    }
+pub(crate) struct Expecting {
+    ticket: u64,
+    /// Drops the closure of a job that has not begun.
+    discard: unsafe fn(*const ()),
 }
 
 impl Drop for Expecting {
@@ -166,18 +164,22 @@ impl Drop for Expecting {
         // the task's stack.
         if let Some(worker) = worker::current() {
             worker.unblocking.set(worker.unblocking.get() - 1);
+            if let Some(job) = worker.pool.blocking.withdraw_lookup(self.ticket) {
+                // SAFETY: U3: the job was returned without having been run.
+                unsafe { (self.discard)(job.data) };
+            }
         }
     }
 }
 
-/// Runs a closure on a thread of the pool, without waiting for it. A task that waits for the
+/// Runs a lookup on a thread of the pool, without waiting for it. A task that waits for the
 /// closure's effect keeps the returned value until then. The closure has none of the task's locals,
 /// and no cancellation reaches it.
 ///
 /// # Errors
 /// Returns the closure if the caller is no task of a pool, if no thread can be started, or in a
 /// simulation.
-pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expecting, F> {
+pub(crate) fn look_up<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expecting, F> {
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return Err(closure);
     };
@@ -185,11 +187,20 @@ pub(crate) fn leave<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expectin
         return Err(closure);
     }
     let data = Box::into_raw(Box::new(closure));
-    match worker.pool.blocking.submit(Job { run: run_left::<F>, data: data.cast_const().cast() }) {
-        Ok(()) => Ok(Expecting::new(worker)),
+    let job = Job { run: run_left::<F>, data: data.cast_const().cast() };
+    match worker.pool.blocking.submit_lookup(job) {
+        Ok(ticket) => {
+            worker.unblocking.set(worker.unblocking.get() + 1);
+            Ok(Expecting { ticket, discard: discard::<F> })
+        }
         // SAFETY: U3: the job was returned without having been run.
         Err(_) => Err(*unsafe { Box::from_raw(data) }),
     }
+}
+
+unsafe fn discard<F>(data: *const ()) {
+    // SAFETY: U3: the job is never run, so this is the only use of the box.
+    drop(unsafe { Box::from_raw(data.cast_mut().cast::<F>()) });
 }
 
 unsafe fn run_left<F: FnOnce()>(data: *const ()) {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
+use super::missed::Missed;
 use super::standing::{Bell, SetUp, Standing, set_up};
 use super::traits::Source;
 use crate::base::sync::SpinLock;
@@ -27,6 +28,7 @@ pub struct SourceFuture<S: Source> {
     /// it, and the future may move.
     source: NonNull<S>,
     standing: Option<Standing<Caller>>,
+    missed: Missed,
 }
 
 // SAFETY: N1: only the owner of the future uses the source. Registrations are guarded by the locks
@@ -61,8 +63,28 @@ impl Bell for Caller {
 
 impl<S: Source> SourceFuture<S> {
     pub(super) fn new(source: S) -> SourceFuture<S> {
+        let mut missed = Missed::new();
+        let nothing = source.__missed(&mut missed);
+        debug_assert!(nothing.is_none(), "numbers were only noted");
         let source = NonNull::from(Box::leak(Box::new(source)));
-        SourceFuture { source, standing: None }
+        SourceFuture { source, standing: None, missed }
+    }
+
+    /// Takes an event that came since the future was made, or was ready last.
+    fn take_missed(&mut self) -> Option<S::Item> {
+        // SAFETY: N1: as in `poll`.
+        let source = unsafe { self.source.as_ref() };
+        if self.missed.compare() { source.__missed(&mut self.missed) } else { None }
+    }
+
+    /// Returns an item. The wait for the next one begins now.
+    fn ready(&mut self, item: S::Item) -> Poll<S::Item> {
+        // SAFETY: N1: as in `poll`.
+        let source = unsafe { self.source.as_ref() };
+        self.missed.note();
+        let nothing = source.__missed(&mut self.missed);
+        debug_assert!(nothing.is_none(), "numbers were only noted");
+        Poll::Ready(item)
     }
 }
 
@@ -83,14 +105,22 @@ impl<S: Source> Future for SourceFuture<S> {
             standing.refuse_in_predicate();
         }
         if let Some(item) = this.standing.take().and_then(|standing| standing.finish(source)) {
-            return Poll::Ready(item);
+            return this.ready(item);
+        }
+        if let Some(item) = this.take_missed() {
+            return this.ready(item);
         }
         let bell = || Caller { waker: SpinLock::new(Some(context.waker().clone())) };
         // SAFETY: N1: the source is on the heap, and is freed only in `drop`, after the wait has
         // been given up.
         match unsafe { set_up(source, true, bell) } {
-            SetUp::Ready(item) => Poll::Ready(item),
+            SetUp::Ready(item) => this.ready(item),
             SetUp::Waits(standing) => {
+                // An event may have come before the wait was in its line.
+                if let Some(item) = this.take_missed() {
+                    standing.give_up(source);
+                    return this.ready(item);
+                }
                 this.standing = Some(standing);
                 Poll::Pending
             }

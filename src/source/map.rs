@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::arms::{Arms, Won};
+use super::missed::Missed;
 use super::traits::Source;
 use crate::park::WaitList;
 
@@ -35,6 +36,10 @@ impl<S: Source, U, F: Fn(S::Item) -> U> Source for Map<S, F> {
 
     fn __finish(&self, won: &Won<'_>) -> Option<U> {
         self.source.__finish(won).map(&self.f)
+    }
+
+    fn __missed(&self, missed: &mut Missed) -> Option<U> {
+        self.source.__missed(missed).map(&self.f)
     }
 
     fn __give_back(&self, won: &Won<'_>) {

@@ -2,6 +2,7 @@
 
 use super::arms::{Arms, Won};
 use super::filter::{Asked, Selective};
+use super::missed::Missed;
 use super::traits::Source;
 use crate::base::random;
 use crate::park::WaitList;
@@ -38,6 +39,10 @@ impl<A: Source, B: Source<Item = A::Item>> Source for Or<A, B> {
 
     fn __finish(&self, won: &Won<'_>) -> Option<A::Item> {
         self.first.__finish(won).or_else(|| self.second.__finish(won))
+    }
+
+    fn __missed(&self, missed: &mut Missed) -> Option<A::Item> {
+        self.first.__missed(missed).or_else(|| self.second.__missed(missed))
     }
 
     fn __give_back(&self, won: &Won<'_>) {
@@ -112,6 +117,11 @@ impl<A: Source, B: Source> Source for EitherSource<A, B> {
     fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
         let right = || self.right.__finish(won).map(Either::Right);
         self.left.__finish(won).map(Either::Left).or_else(right)
+    }
+
+    fn __missed(&self, missed: &mut Missed) -> Option<Self::Item> {
+        let left = self.left.__missed(missed).map(Either::Left);
+        left.or_else(|| self.right.__missed(missed).map(Either::Right))
     }
 
     fn __give_back(&self, won: &Won<'_>) {

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::arms::{Arms, Won};
 use super::filter::{Asked, Selective};
+use super::missed::Missed;
 use super::traits::Source;
 use crate::base::random::Order;
 use crate::park::WaitList;
@@ -48,7 +49,7 @@ impl<S> Race<S> {
         Order::random(self.sources.len()).find_map(found)
     }
 
-    fn finished<T>(&self, take: impl Fn(&S) -> Option<T>) -> Option<(usize, T)> {
+    fn finished<T>(&self, mut take: impl FnMut(&S) -> Option<T>) -> Option<(usize, T)> {
         self.sources.iter().enumerate().find_map(|(at, source)| Some((at, take(source)?)))
     }
 }
@@ -75,6 +76,10 @@ impl<S: Source> Source for Race<S> {
 
     fn __finish(&self, won: &Won<'_>) -> Option<S::Item> {
         self.finished(|source| source.__finish(won)).map(|(_, item)| item)
+    }
+
+    fn __missed(&self, missed: &mut Missed) -> Option<S::Item> {
+        self.finished(|source| source.__missed(missed)).map(|(_, item)| item)
     }
 
     fn __give_back(&self, won: &Won<'_>) {
@@ -141,6 +146,10 @@ impl<S: Source> Source for RaceIndexed<S> {
 
     fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
         self.race.finished(|source| source.__finish(won))
+    }
+
+    fn __missed(&self, missed: &mut Missed) -> Option<Self::Item> {
+        self.race.finished(|source| source.__missed(missed))
     }
 
     fn __give_back(&self, won: &Won<'_>) {

@@ -8,6 +8,7 @@ use super::choose::{Choice, Chosen, choose};
 use super::filter::{Filter, Selective};
 use super::future::SourceFuture;
 use super::map::Map;
+use super::missed::Missed;
 use super::pair::Or;
 use crate::park::{Role, WaitList, no_suspend};
 use crate::task::Cancelled;
@@ -152,6 +153,18 @@ pub trait Source {
     /// Returns a future of an item, for any async runtime. It takes an item only when it is polled.
     /// Dropping it loses no item: an item that was already handed to it goes to the next waiter.
     ///
+    /// From its first poll on, the future has a place among the waiters, until it is ready or
+    /// dropped. There it may be handed an item, or a notification of
+    /// [`Notify::notify_one`](crate::sync::Notify::notify_one), that no other waiter gets
+    /// meanwhile. A future that is then left alone keeps it until it is polled or dropped. A future
+    /// that is forgotten, as by [`mem::forget`](std::mem::forget), loses it. So drop a future that
+    /// is no longer polled.
+    ///
+    /// [`Notify::notify_all`](crate::sync::Notify::notify_all) also reaches futures that existed
+    /// when it was called and had not been polled yet. They may be futures of the `Notify`, of a
+    /// reference to it, or of this library's combinations of sources. A wrapper that implements
+    /// `Source` by itself is reached only after its first poll.
+    ///
     /// The predicate of a [`filter`](Source::filter) is called only inside `poll`. So a value for
     /// which other waiters wait as well may go to one of them before the future has seen it.
     ///
@@ -195,6 +208,13 @@ pub trait Source {
         if own { self.try_take() } else { None }
     }
 
+    /// Takes an event since the time that `missed` has noted, or notes the present. Only for events
+    /// that the source does not keep for waits that begin later.
+    #[doc(hidden)]
+    fn __missed(&self, _missed: &mut Missed) -> Option<Self::Item> {
+        None
+    }
+
     /// Passes on what the wait that ended through `won` brought, because it is not wanted. Other
     /// waiters get it. A waiter that was only notified has nothing to pass on.
     #[doc(hidden)]
@@ -225,6 +245,10 @@ macro_rules! forwards {
 
             fn __finish(&self, won: &Won<'_>) -> Option<Self::Item> {
                 (**self).__finish(won)
+            }
+
+            fn __missed(&self, missed: &mut Missed) -> Option<Self::Item> {
+                (**self).__missed(missed)
             }
 
             fn __give_back(&self, won: &Won<'_>) {

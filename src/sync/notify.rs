@@ -3,8 +3,9 @@
 use std::fmt;
 
 use super::permits::Permits;
+use crate::base::sync::atomic::{AtomicUsize, Ordering};
 use crate::park::WaitList;
-use crate::source::{Arms, Source, Won};
+use crate::source::{Arms, Missed, Source, Won};
 use crate::task::Cancelled;
 
 /// A notification for a task or thread that something has happened.
@@ -29,6 +30,8 @@ use crate::task::Cancelled;
 pub struct Notify {
     // A permit stands for a notification.
     permits: Permits,
+    /// How often all waiters have been notified. It changes under the lock of the permits' queue.
+    calls: AtomicUsize,
 }
 
 impl Notify {
@@ -36,14 +39,14 @@ impl Notify {
     #[must_use]
     #[cfg(not(loom))]
     pub const fn new() -> Notify {
-        Notify { permits: Permits::new(0) }
+        Notify { permits: Permits::new(0), calls: AtomicUsize::new(0) }
     }
 
     /// Creates a `Notify` without a stored notification.
     #[must_use]
     #[cfg(loom)]
     pub fn new() -> Notify {
-        Notify { permits: Permits::new(0) }
+        Notify { permits: Permits::new(0), calls: AtomicUsize::new(0) }
     }
 
     /// Waits for a notification and takes it.
@@ -78,7 +81,9 @@ impl Notify {
         self.permits.release_one_at_most();
     }
 
-    /// Notifies all current waiters. No notification is stored.
+    /// Notifies all current waiters, and the futures of this `Notify` that exist but have not been
+    /// polled yet: see [`Source::to_future`]. No notification is stored. A notified future that is
+    /// dropped passes nothing on.
     ///
     /// # Examples
     /// ```
@@ -88,7 +93,10 @@ impl Notify {
     /// ```
     #[doc(alias = "notify_waiters")]
     pub fn notify_all(&self) {
-        self.permits.admit_all();
+        // Release: a future that sees the call also sees what was done before it.
+        self.permits.admit_all(|| {
+            self.calls.fetch_add(1, Ordering::Release);
+        });
     }
 }
 
@@ -123,8 +131,12 @@ impl Source for Notify {
         self.permits.finish(won).then_some(())
     }
 
+    fn __missed(&self, missed: &mut Missed) -> Option<()> {
+        missed.any_of(self.calls.load(Ordering::Acquire)).then_some(())
+    }
+
     fn __give_back(&self, won: &Won<'_>) {
-        if self.__finish(won).is_some() {
+        if !self.permits.was_admitted(won) && self.__finish(won).is_some() {
             self.notify_one();
         }
     }

@@ -35,6 +35,10 @@ use crate::task::{self, Cancelled};
 const WAITERS: usize = 1;
 const ONE: usize = 2;
 
+/// In `reserved` of a node with the role `Take`: it has been admitted together with all others.
+/// This is no permit that goes to another waiter if it is not wanted.
+const ADMITTED: usize = usize::MAX;
+
 /// The greatest number of permits.
 pub(super) const MAX: usize = usize::MAX >> 3;
 
@@ -211,16 +215,18 @@ impl Permits {
         drop(locked);
     }
 
-    /// Grants each waiter in the queue what it wants.
-    pub(super) fn admit_all(&self) {
+    /// Grants each waiter in the queue what it wants. Calls `before` under the queue's lock.
+    pub(super) fn admit_all(&self, before: impl FnOnce()) {
         let mut woken = Woken::none();
         let mut locked = self.lock();
+        before();
         // Permits for the nodes with the role `Notify`, which can only be told to look again.
         let mut left = 0;
         while let Some(node) = locked.queue.first() {
             locked.queue.remove(node);
             if node.claim() {
-                node.reserved.set(line::tag(node));
+                let all = if node.role() == Role::Take { ADMITTED } else { line::tag(node) };
+                node.reserved.set(all);
                 left += usize::from(node.role() == Role::Notify);
                 woken.push(node);
             }
@@ -247,6 +253,11 @@ impl Permits {
                 unsafe { arms.push(&self.line, &locked.queue, Role::Take, wanted, None) };
             }
         }
+    }
+
+    /// Returns whether the wait that ended in this way was admitted together with all others.
+    pub(super) fn was_admitted(&self, won: &Won<'_>) -> bool {
+        won.is_of(&self.line) && won.node().reserved.get() == ADMITTED
     }
 
     /// Returns whether the wait that ended in this way has one of these permits.

@@ -13,6 +13,7 @@ use std::thread;
 
 use ecru::channel;
 use ecru::source::SourceFuture;
+use ecru::sync::Notify;
 use ecru::time::Timer;
 use ecru::{Source, block_on, source};
 
@@ -447,4 +448,83 @@ fn future_17_block_on_yields() {
             assert_eq!(busy.join().unwrap(), Ok(()));
         });
     });
+}
+
+/// - given: futures of a `Notify` that have not been polled: of itself, mapped, and beside others
+/// - when: `notify_all` is called, and then they are polled
+/// - then: each is ready once; a future that is made afterwards is not
+#[test]
+fn future_18_notify_all_before_the_first_poll() {
+    fn check<S: Source>(news: &Notify, source: impl Fn() -> S) {
+        let woken = Arc::new(Woken::default());
+        let (mut first, mut second) = (source().to_future(), source().to_future());
+        news.notify_all();
+        let mut late = source().to_future();
+        assert!(poll(&mut first, &woken).is_ready() && poll(&mut second, &woken).is_ready());
+        assert!(poll(&mut late, &woken).is_pending() && poll(&mut first, &woken).is_pending());
+        news.notify_all();
+        assert!(poll(&mut late, &woken).is_ready() && poll(&mut first, &woken).is_ready());
+        assert!(news.try_take().is_none(), "no notification is stored");
+    }
+    let news = Arc::new(Notify::new());
+    let other = Notify::new();
+    check(&news, || &*news);
+    check(&news, || Arc::clone(&news));
+    check(&news, || Box::new(&*news) as Box<dyn Source<Item = ()> + '_>);
+    check(&news, || (&*news).map(|()| 7));
+    check(&news, || (&other).or(&*news));
+    check(&news, || source::either(&other, &*news));
+    check(&news, || source::race([&other, &*news]));
+    check(&news, || source::race_indexed([&*news, &other]));
+}
+
+/// - given: a future of a `Notify` that `notify_all` has reached, polled or not
+/// - when: it is dropped
+/// - then: nothing is stored; a notification by `notify_one` goes to the next waiter instead
+#[test]
+fn future_19_dropped_after_a_notification() {
+    let woken = Arc::new(Woken::default());
+    let news = Notify::new();
+    let unpolled = (&news).to_future();
+    let mut polled = (&news).to_future();
+    assert!(poll(&mut polled, &woken).is_pending());
+    news.notify_all();
+    drop((unpolled, polled));
+    assert!(news.try_take().is_none());
+
+    let (mut first, mut second) = ((&news).to_future(), (&news).to_future());
+    assert!(poll(&mut first, &woken).is_pending() && poll(&mut second, &woken).is_pending());
+    news.notify_one();
+    assert!(poll(&mut second, &woken).is_pending());
+    drop(first);
+    assert!(poll(&mut second, &woken).is_ready());
+}
+
+/// - given: a future that was polled once and is then left alone or forgotten, before a waiter
+/// - when: a notification or a value comes
+/// - then: it keeps what it is handed; dropping it passes that on, forgetting it loses it
+#[test]
+fn future_20_left_alone() {
+    let woken = Arc::new(Woken::default());
+    let news = Arc::new(Notify::new());
+    let mut left_alone = Arc::clone(&news).to_future();
+    let mut forgotten = Arc::clone(&news).to_future();
+    let mut next = Arc::clone(&news).to_future();
+    for future in [&mut left_alone, &mut forgotten, &mut next] {
+        assert!(poll(future, &woken).is_pending());
+    }
+    mem::forget(forgotten);
+    news.notify_one();
+    news.notify_one();
+    assert!(poll(&mut next, &woken).is_pending(), "both notifications are kept");
+    drop(left_alone);
+    assert!(poll(&mut next, &woken).is_ready());
+
+    let (sender, receiver) = channel::unbounded();
+    let mut left_alone = receiver.clone().to_future();
+    assert!(poll(&mut left_alone, &woken).is_pending());
+    sender.send(7).unwrap();
+    assert!(receiver.try_recv().is_err());
+    drop(left_alone);
+    assert_eq!(receiver.try_recv(), Ok(7));
 }

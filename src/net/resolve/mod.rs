@@ -33,19 +33,16 @@ fn resolve<A: ToSocketAddrs>(addresses: &A) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// Calls the system's resolver on a thread that may block. A cancelled task abandons the call.
+/// Calls the system's resolver on a thread that may block. A cancelled task abandons the call, and
+/// withdraws it if it has not begun.
 fn look_up(name: HostName) -> io::Result<Vec<SocketAddr>> {
     task::begin_wait()?;
     let (sender, receiver) = channel::oneshot();
     let ask = move || {
-        // If the resolver is slow, names that no task waits for any more must not occupy the pool.
-        if sender.is_closed() {
-            return;
-        }
         // The receiver is dropped if the task was cancelled.
         let _ = sender.send(request(LookUp { name: &name }));
     };
-    let _expecting = match sched::leave(ask) {
+    let _expecting = match sched::look_up(ask) {
         Ok(expecting) => Some(expecting),
         Err(ask) => {
             // Either this is a plain thread, which may block, or no thread could be started. In the

@@ -4,7 +4,7 @@
 use super::{bytes, cancelled, read_all};
 use crate::streams::{assert_cancelled, pair};
 use crate::support::{Side, Watchdog, begin, each_run, everywhere, ms, now, run_on, since};
-use ecru::io::{self, CloseWrite, ErrorKind, Read, Write};
+use ecru::io::{self, CloseWrite, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use ecru::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -91,6 +91,31 @@ fn io_10_duplex() {
         );
         assert_eq!(heard, b"the question");
         assert_eq!(said, b"the answer, longer than the buffer");
+    });
+}
+
+/// - given: a memory pipe or a `duplex` of 8 bytes
+/// - when: several slices are written in one call, and read into several buffers in one call
+/// - then: all of them are used, empty ones are skipped, and no more than fits is taken
+#[test]
+fn io_32_memory_vectored() {
+    fn check(mut reader: impl Read, mut writer: impl Write) {
+        let parts = [b"".as_slice(), b"ab", b"", b"cde", b"fghi"].map(IoSlice::new);
+        assert_eq!(writer.write_vectored(&parts).unwrap(), 8);
+        let (mut first, mut second) = ([0; 3], [0; 10]);
+        let mut buffers = [&mut [][..], &mut first, &mut second].map(IoSliceMut::new);
+        assert_eq!(reader.read_vectored(&mut buffers).unwrap(), 8);
+        assert_eq!((&first, &second[..5]), (b"abc", b"defgh".as_slice()));
+        assert_eq!(writer.write_vectored(&[]).unwrap(), 0);
+        assert_eq!(reader.read_vectored(&mut []).unwrap(), 0);
+    }
+    everywhere(|_| {
+        let (reader, writer) = io::memory_pipe(8);
+        check(&reader, &writer);
+        check(reader, writer);
+        let (here, there) = io::duplex(8);
+        check(&there, &here);
+        check(there, here);
     });
 }
 
