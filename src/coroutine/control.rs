@@ -35,6 +35,7 @@
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::{self, NonNull};
 
+use super::initializers;
 use super::stack::HEAD_SIZE;
 use super::switch::Fiber;
 use crate::base::list::Link;
@@ -74,6 +75,9 @@ pub(super) struct Control {
     /// The size of the coroutine's own stack below this block, or somewhat more. The guard is below
     /// it.
     pub(super) size: usize,
+    /// The same as `size`, or 0 if each `suspend` must first search for initializers. A `suspend`
+    /// compares its stack pointer with it in any case.
+    pub(super) unsearched: usize,
     /// The function that `suspend_with` wants to be called after the switch. Valid in state
     /// `SUSPENDING`.
     pub(super) after: Cell<Option<NonNull<dyn FnMut()>>>,
@@ -91,6 +95,7 @@ impl Control {
             rest: Cell::new(SUSPENDED),
             scoped: Cell::new(false),
             size,
+            unsearched: if initializers::are_checked() { 0 } else { size },
             after: Cell::new(None),
             suspender: Cell::new(ptr::null()),
         }

@@ -28,6 +28,8 @@
 // - `frames`: the frames that a coroutine must close before it suspends, because it may be
 //   forgotten.
 // - `panics`: which stack a panic counted by the thread belongs to.
+// - `initializers`: the search for initializers of thread-locals that wait.
+// - `unwinder`: a walk over the frames of the running stack.
 // - `thread_end`: the phase of a thread in which its coroutines must not run any more.
 // - `control`, `yielder`, `coroutine`, `generator`, `scoped`: the public interface.
 //
@@ -49,6 +51,8 @@
 //   the middle of a task, a run or another coroutine.
 // - C10: a function's table of call sites has the format that its compiler writes, and the unwinder
 //   returns it only while it exists.
+// - C11: the words between a frame of a stack that code runs on and the stack's beginning may be
+//   read, and a resumed stack has the link to its resumer's stack at its beginning.
 
 #![expect(unsafe_code, reason = "coroutines run on raw stacks and switch between them")]
 
@@ -58,6 +62,7 @@ mod coroutine;
 mod executor;
 pub(crate) mod frames;
 mod generator;
+pub(crate) mod initializers;
 pub(crate) mod leaked;
 pub(crate) mod overflow;
 pub(crate) mod panics;
@@ -65,6 +70,8 @@ mod scoped;
 pub(crate) mod stack;
 pub(crate) mod switch;
 mod thread_end;
+#[cfg(not(any(ecru_baton, miri, loom)))]
+mod unwinder;
 mod yielder;
 
 pub use self::coroutine::{Coroutine, CoroutineState, CoroutineStatus};

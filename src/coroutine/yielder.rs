@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use std::thread;
 
 use super::control::{Control, OVERTAKEN, PANICKING, SUSPENDED, SUSPENDING, UNWINDING};
+use super::initializers::{self, Bound};
 use super::scoped::abort;
 use super::switch::Suspender;
 use super::{frames, panics};
@@ -56,6 +57,9 @@ impl<In, Yield> Yielder<In, Yield> {
     /// - Panics if the coroutine's thread ends. That is so if the destructor of a thread-local
     ///   starts a coroutine that was made before, or if [`std::process::exit`] is called inside the
     ///   coroutine and the destructor of a thread-local suspends it.
+    /// - In a debug build, and if the environment variable `ECRU_CHECK` is set, panics if the call
+    ///   is made in the initializer of a `std::thread_local!`, or in a coroutine that such an
+    ///   initializer resumes. [SOUNDNESS.md](crate::soundness) says why.
     ///
     /// # Examples
     /// ```
@@ -73,7 +77,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     pub fn suspend(&self, value: Yield) -> In {
         // All unusual cases share one branch, which keeps the switch short.
-        if !self.may_suspend() || thread::panicking() {
+        if !self.may_suspend(self.control.unsearched) || thread::panicking() {
             return self.suspend_slowly(value);
         }
         self.control.gate.set(SUSPENDED);
@@ -165,16 +169,25 @@ impl<In, Yield> Yielder<In, Yield> {
     #[inline]
     #[track_caller]
     fn check(&self) {
-        if !self.may_suspend() {
+        if !self.may_suspend(self.control.size) {
             self.refuse();
+        }
+        if self.control.unsearched != self.control.size
+            && let Some(kind) = initializers::find(Bound::Thread)
+        {
+            if thread::panicking() {
+                // A second panic would end the process without this text.
+                abort(kind.refusal());
+            }
+            panic!("{}", kind.refusal());
         }
     }
 
-    /// Returns whether the caller runs on the coroutine's own stack, and all frames that were
-    /// opened in the coroutine are closed.
+    /// Returns whether the caller runs on the coroutine's own stack of this size, and all frames
+    /// that were opened in the coroutine are closed.
     #[inline]
-    fn may_suspend(&self) -> bool {
-        self.is_here() && frames::open() == self.control.gate.get()
+    fn may_suspend(&self, size: usize) -> bool {
+        self.is_here(size) && frames::open() == self.control.gate.get()
     }
 
     #[cold]
@@ -182,7 +195,7 @@ impl<In, Yield> Yielder<In, Yield> {
     #[track_caller]
     fn refuse(&self) -> ! {
         assert!(
-            self.is_here(),
+            self.is_here(self.control.size),
             "`suspend` called outside its coroutine's own stack: in a task, a run or another coroutine that it has started, or in a \
              function that the scheduler calls"
         );
@@ -208,8 +221,8 @@ impl<In, Yield> Yielder<In, Yield> {
     /// Returns whether the caller runs on the coroutine's own stack (C9). If so, no task, run or
     /// coroutine that the coroutine has started is running.
     #[inline]
-    fn is_here(&self) -> bool {
-        self.suspender().is_here(ptr::from_ref(&self.control).addr(), self.control.size)
+    fn is_here(&self, size: usize) -> bool {
+        self.suspender().is_here(ptr::from_ref(&self.control).addr(), size)
     }
 
     #[inline]

@@ -4,11 +4,14 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::process;
 use std::ptr;
 use std::time::Instant;
 
 use super::{Parker, Waiter};
-use crate::base::local;
+use crate::base::{local, report};
+use crate::coroutine::initializers::{self, Bound};
+use crate::coroutine::panics;
 
 /// The functions that carry out waits of the current thread. They are declared here and implemented
 /// by the scheduler, in a higher layer. They are function pointers instead of a trait object,
@@ -149,27 +152,48 @@ const LOOKING: u32 = 1 << 31;
 /// simulation without a look of its own.
 const SIMULATED: u32 = 1 << 30;
 
+/// A flag in the count of `no_suspend` sections that is set on workers whose tasks must not wait in
+/// certain initializers: see [`initializers`]. Calls find it as they find [`SIMULATED`].
+const SEARCHED: u32 = 1 << 29;
+
+/// The flags that do not refuse a wait by themselves.
+const MARKS: u32 = SIMULATED | SEARCHED;
+
 /// Marks the current thread as that of a simulation until the returned guard is dropped.
-pub(crate) fn enter_simulation() -> SimulationGuard {
-    local::with(|local| local.no_suspend.set(local.no_suspend.get() | SIMULATED));
-    SimulationGuard { _stays: PhantomData }
+pub(crate) fn enter_simulation() -> Mark {
+    Mark::set(SIMULATED)
 }
 
-/// A guard that takes the thread's mark back.
+/// Marks the current thread as that of a worker whose tasks must not wait in certain initializers,
+/// if these are [searched](initializers::are_checked) for.
+pub(crate) fn enter_worker() -> Option<Mark> {
+    initializers::are_checked().then(|| Mark::set(SEARCHED))
+}
+
+/// A guard that takes a mark of the thread back.
 #[derive(Debug)]
-pub(crate) struct SimulationGuard {
+pub(crate) struct Mark {
+    flag: u32,
     /// Not `Send`.
     _stays: PhantomData<*const ()>,
 }
 
-impl Drop for SimulationGuard {
+impl Mark {
+    fn set(flag: u32) -> Mark {
+        local::with(|local| local.no_suspend.set(local.no_suspend.get() | flag));
+        Mark { flag, _stays: PhantomData }
+    }
+}
+
+impl Drop for Mark {
     fn drop(&mut self) {
-        local::with(|local| local.no_suspend.set(local.no_suspend.get() & !SIMULATED));
+        local::with(|local| local.no_suspend.set(local.no_suspend.get() & !self.flag));
     }
 }
 
 /// Returns whether a call that may wait may begin without a closer look. That is not so inside
-/// `no_suspend`, in a last look, and on the thread of a simulation.
+/// `no_suspend`, in a last look, on the thread of a simulation, and on a worker that searches for
+/// initializers.
 #[inline(always)]
 pub(crate) fn is_unrestricted() -> bool {
     local::with(|local| local.no_suspend.get()) == 0
@@ -241,17 +265,42 @@ pub(crate) fn refuse_if_no_suspend() {
 
 /// Returns whether a call that may wait is permitted at this point.
 pub(crate) fn may_suspend() -> bool {
-    local::with(|local| local.no_suspend.get()) & !SIMULATED == 0
+    local::with(|local| local.no_suspend.get()) & !MARKS == 0
 }
 
 #[cold]
 #[track_caller]
 fn refuse() {
-    match local::with(|local| local.no_suspend.get()) & !SIMULATED {
+    let count = local::with(|local| local.no_suspend.get());
+    if count & SEARCHED != 0
+        && !panics::is_panicking()
+        && let Some(kind) = open_initializer()
+    {
+        panic!("{}", kind.refusal());
+    }
+    match count & !MARKS {
         0 => {}
         LOOKING => give_up_last_look(),
         _ => panic!(
             "a call that may wait was made inside `no_suspend`; move it out of the section, or use a `try_` call that never waits"
         ),
+    }
+}
+
+/// Returns the kind of the innermost initializer in which the running task must not wait.
+fn open_initializer() -> Option<initializers::Kind> {
+    let parker = Parker::current()?;
+    initializers::find(Bound::Task(ptr::from_ref(parker).addr()))
+}
+
+/// Aborts the process if a task that unwinds is about to park in an initializer. A panic would end
+/// the process, too, but without saying why.
+#[cold]
+pub(super) fn refuse_while_unwinding() {
+    if local::with(|local| local.no_suspend.get()) & SEARCHED != 0
+        && let Some(kind) = open_initializer()
+    {
+        report::last_words(format!("ecru: {}; the task unwinds already: aborting", kind.refusal()));
+        process::abort();
     }
 }

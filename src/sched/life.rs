@@ -36,6 +36,7 @@ impl Worker {
         task::hear_of_hook();
         let host = if self.simulation.is_some() { &SIMULATED_HOST } else { &HOST };
         let _host = park::enter_host(host);
+        let _mark = park::enter_worker();
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             let worker = local.worker.replace(ptr::from_ref(self).cast());

@@ -113,7 +113,8 @@ impl RawMutex {
         self.holder.set();
     }
 
-    /// Locks in a simulation. Inside `no_suspend` the call is refused.
+    /// Locks where a call that may wait needs a closer look: in a simulation, for example. Inside
+    /// `no_suspend` the call is refused.
     #[cold]
     #[inline(never)]
     #[track_caller]

@@ -125,7 +125,8 @@ pub fn yield_now() -> Result<(), Cancelled> {
     if park::is_unrestricted() { yield_once() } else { yield_in_simulation() }
 }
 
-/// Yields in a simulation. Inside `no_suspend` the call is refused.
+/// Yields where a call that may wait needs a closer look: in a simulation, for example. Inside
+/// `no_suspend` the call is refused.
 #[cold]
 #[track_caller]
 fn yield_in_simulation() -> Result<(), Cancelled> {

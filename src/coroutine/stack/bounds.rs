@@ -1,13 +1,13 @@
-//! The number of bytes left on the running stack.
+//! The bounds of the thread's own stack, and the number of bytes left on the running stack.
 
 use std::cell::Cell;
 
 use super::registry;
 
 thread_local! {
-    /// The lowest usable address of this thread's own stack. 0 before it is first needed,
-    /// `usize::MAX` if it is unknown.
-    static OWN_LIMIT: Cell<usize> = const { Cell::new(0) };
+    /// The lowest usable address of this thread's own stack, and its end. 0 before they are first
+    /// needed, `usize::MAX` if they are unknown.
+    static OWN: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
 /// Returns the number of bytes left on the stack that the caller runs on: a coroutine's, a task's
@@ -34,24 +34,26 @@ pub fn remaining_stack() -> usize {
     let address = std::hint::black_box(&raw const here).addr();
     let limit = match registry::find(address) {
         Some(place) if cfg!(not(any(ecru_baton, miri, loom))) => place.limit,
-        _ => own_limit(),
+        _ => own_stack().0,
     };
     address.saturating_sub(limit)
 }
 
-fn own_limit() -> usize {
-    match OWN_LIMIT.get() {
-        0 => {
-            let limit = ask().unwrap_or(usize::MAX);
-            OWN_LIMIT.set(limit);
-            limit
+/// Returns the lowest usable address of this thread's own stack, and its end. Both are `usize::MAX`
+/// if the system does not tell.
+pub(crate) fn own_stack() -> (usize, usize) {
+    match OWN.get() {
+        (0, _) => {
+            let own = ask().unwrap_or((usize::MAX, usize::MAX));
+            OWN.set(own);
+            own
         }
-        limit => limit,
+        own => own,
     }
 }
 
 #[cfg(not(miri))]
-fn ask() -> Option<usize> {
+fn ask() -> Option<(usize, usize)> {
     let mut attributes = std::mem::MaybeUninit::<libc::pthread_attr_t>::uninit();
     // SAFETY: returns the calling thread's own id.
     let own = unsafe { libc::pthread_self() };
@@ -69,10 +71,10 @@ fn ask() -> Option<usize> {
     unsafe { libc::pthread_attr_destroy(attributes.as_mut_ptr()) };
     // glibc counts the guard as part of the stack. Where that is not so, the result is a lower
     // estimate.
-    (told == 0).then(|| start.addr() + guard)
+    (told == 0).then(|| (start.addr() + guard, start.addr() + size))
 }
 
 #[cfg(miri)]
-fn ask() -> Option<usize> {
+fn ask() -> Option<(usize, usize)> {
     None
 }

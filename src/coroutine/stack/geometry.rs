@@ -68,7 +68,7 @@ impl Geometry {
     }
 
     /// Returns how far the top of slot `index` lies below the slot's end.
-    pub(super) fn inset(self, index: usize) -> usize {
+    pub(super) fn inset(index: usize) -> usize {
         HEAD_SIZE + (index % TINTS) * TINT_STEP
     }
 

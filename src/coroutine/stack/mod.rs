@@ -49,6 +49,8 @@ use std::fmt;
 use std::io;
 use std::ptr::NonNull;
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(any(ecru_baton, miri, loom))))]
+pub(crate) use self::bounds::own_stack;
 pub use self::bounds::remaining_stack;
 pub(crate) use self::cache::StackCache;
 #[cfg(any(test, not(any(ecru_baton, miri, loom))))]

@@ -36,6 +36,8 @@ pub(crate) struct FoundSlot {
     pub(crate) limit: usize,
     /// The slot's usable bytes.
     pub(crate) usable: usize,
+    /// Where the frames of the slot begin.
+    pub(crate) top: usize,
     /// Whether the address lies in the guard.
     pub(crate) in_guard: bool,
 }
@@ -89,7 +91,9 @@ pub(crate) fn find(address: usize) -> Option<FoundSlot> {
             return None;
         }
         let slot = offset - offset % (usable + guard);
-        Some(FoundSlot { limit: base + slot + guard, usable, in_guard: offset - slot < guard })
+        let end = base + slot + guard + usable;
+        let top = end - Geometry::inset(slot / (usable + guard));
+        Some(FoundSlot { limit: end - usable, usable, top, in_guard: offset - slot < guard })
     })
 }
 

@@ -58,7 +58,7 @@ impl Slab {
         }
         let index = self.used as usize;
         self.used += 1;
-        let offset = (index + 1) * geometry.stride() - geometry.inset(index);
+        let offset = (index + 1) * geometry.stride() - Geometry::inset(index);
         // SAFETY: the slot lies within the mapping.
         Ok(Some(unsafe { self.base.add(offset) }))
     }

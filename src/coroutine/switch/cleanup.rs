@@ -11,8 +11,9 @@
 //! them. A table of another kind is ignored. Tables are read only if a coroutine suspends while its
 //! thread counts a panic. This takes some microseconds.
 
-use std::ffi::{c_int, c_void};
 use std::ptr;
+
+use crate::coroutine::unwinder;
 
 /// The encodings of numbers in the tables. Call sites use no others.
 const ABSOLUTE: u8 = 0x00;
@@ -22,68 +23,25 @@ const UDATA4: u8 = 0x03;
 const UDATA8: u8 = 0x04;
 const OMITTED: u8 = 0xff;
 
-/// `_URC_NO_REASON`: continues the walk.
-const GO_ON: c_int = 0;
-/// `_URC_END_OF_STACK`: ends the walk.
-const STOP: c_int = 5;
-
-/// `struct _Unwind_Context`.
-#[repr(C)]
-struct Context {
-    _opaque: [u8; 0],
-}
-
-type Visitor = extern "C" fn(*mut Context, *mut c_void) -> c_int;
-
-// The unwinder that `std` is linked to.
-unsafe extern "C" {
-    fn _Unwind_Backtrace(visit: Visitor, data: *mut c_void) -> c_int;
-    fn _Unwind_GetCFA(context: *mut Context) -> usize;
-    fn _Unwind_GetIPInfo(context: *mut Context, before: *mut c_int) -> usize;
-    fn _Unwind_GetLanguageSpecificData(context: *mut Context) -> *const u8;
-    fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
-}
-
-struct Walk {
-    top: usize,
-    size: usize,
-    found: bool,
-}
-
 /// Returns whether the stack of `size` bytes below `top`, on which the caller runs, is being
 /// unwound.
 #[cold]
 pub(super) fn is_running_on(top: usize, size: usize) -> bool {
-    let mut walk = Walk { top, size, found: false };
-    // SAFETY: C10: the visitor gets this value, and nothing else uses it until the walk is over.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
-    walk.found
-}
-
-extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
-    // SAFETY: C10: this is the value that `is_running_on` has passed.
-    let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: C10: this is the unwinder's own context, valid during this call.
-    let frame = unsafe { _Unwind_GetCFA(context) };
-    if walk.top.wrapping_sub(frame) > walk.size {
-        // The frame belongs to the resumer.
-        return STOP;
-    }
-    // SAFETY: C10: the context is valid, as above.
-    let table = unsafe { _Unwind_GetLanguageSpecificData(context) };
-    if !table.is_null() {
-        let mut before = 0;
-        // SAFETY: C10: the context is valid, as above.
-        let at = unsafe { _Unwind_GetIPInfo(context, &raw mut before) };
-        // A return address is the address of the instruction after the call.
-        let call = if before == 0 { at.wrapping_sub(1) } else { at };
-        // SAFETY: C10: the context is valid, as above.
-        let start = unsafe { _Unwind_GetRegionStart(context) };
-        // SAFETY: C10: this is the table of the function that the frame belongs to.
-        let table = unsafe { Table::at(table) };
-        walk.found = table.filters(call.wrapping_sub(start));
-    }
-    if walk.found { STOP } else { GO_ON }
+    let mut found = false;
+    unwinder::walk(|frame| {
+        if top.wrapping_sub(frame.address()) > size {
+            // The frame belongs to the resumer.
+            return false;
+        }
+        let table = frame.table();
+        if !table.is_null() {
+            // SAFETY: C10: this is the table of the function that the frame belongs to.
+            let table = unsafe { Table::at(table) };
+            found = table.filters(frame.call().wrapping_sub(frame.start()));
+        }
+        !found
+    });
+    found
 }
 
 /// A position in a function's table.

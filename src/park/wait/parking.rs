@@ -7,7 +7,7 @@ use super::{Mode, Outcome};
 use crate::base::simulated;
 use crate::coroutine::panics;
 use crate::park::Waiter;
-use crate::park::host::{host, limits};
+use crate::park::host::{host, limits, refuse_while_unwinding};
 use crate::park::parker::{Parker, Switch};
 use crate::park::waiter::CANCELLED;
 
@@ -72,8 +72,11 @@ fn park_and_count(
     if parker.is_cancelled(mode) && waiter.claim(CANCELLED) {
         return Outcome::Cancelled(());
     }
-    parker.park_on(waiter);
     let unwinding = thread::panicking();
+    if unwinding {
+        refuse_while_unwinding();
+    }
+    parker.park_on(waiter);
     begin_parked(unwinding);
     match (deadline, host()) {
         (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
