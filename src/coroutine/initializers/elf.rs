@@ -13,7 +13,8 @@ const SYMBOL_SIZE: usize = 24;
 const SYMBOL_TABLE: u32 = 2;
 const FUNCTION: u8 = 2;
 
-/// A function of a wanted kind: its addresses in the file, from the first to the one after the last.
+/// A function of a wanted kind: its addresses in the file, from the first to the one after the
+/// last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function<K> {
     pub(super) start: usize,

@@ -82,8 +82,8 @@ pub(crate) fn find(bound: Bound) -> Option<Kind> {
     None
 }
 
-/// Returns the kind if an initializer of this kind, on the stack with this number from the innermost
-/// one, must not be open.
+/// Returns the kind if an initializer of this kind must not be open on the stack with this number,
+/// counted from the innermost one.
 fn counts(kind: Option<Kind>, bound: Bound, stack: usize) -> Option<Kind> {
     kind.filter(|&kind| kind == Kind::ThreadLocal || bound != Bound::Thread || stack == 0)
 }
