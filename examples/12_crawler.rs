@@ -2,7 +2,7 @@
 //! fetched once, with a time limit.
 
 use ecru::sync::Semaphore;
-use ecru::{Cancelled, JoinSet, sleep, try_timeout};
+use ecru::{Cancelled, JoinError, JoinSet, sleep, try_timeout};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
@@ -53,13 +53,15 @@ fn main() {
             // Pages arrive as they are ready. Their links are spawned while other pages are still
             // in progress.
             while let Some(page) = crawl.join_next() {
-                match page.expect("no task panics") {
-                    Ok(found) => {
+                match page {
+                    Ok(Ok(found)) => {
                         links += found.len();
                         found.into_iter().filter(|link| seen.insert(*link)).for_each(visit);
                     }
-                    Err(Trouble::TooSlow) => late += 1,
-                    Err(Trouble::Cancelled) => unreachable!("this run is never cancelled"),
+                    Ok(Err(Trouble::TooSlow)) => late += 1,
+                    // The crawl was cancelled, for example by a time limit around it.
+                    Ok(Err(Trouble::Cancelled)) | Err(JoinError::CallerCancelled) => break,
+                    Err(error) => eprintln!("a page was lost: {error}"),
                 }
             }
         });

@@ -42,6 +42,31 @@ fn interop_tokio_futures_in_block_on() {
     });
 }
 
+/// Many tasks of a worker await futures that tokio runs. None of them enters tokio's runtime: the
+/// guards of several tasks would be dropped in an order that tokio refuses.
+#[test]
+fn interop_tokio_futures_in_many_tasks() {
+    let tokio = tokio_runtime();
+    each_run(|| {
+        let handle = tokio.handle();
+        ecru::scope(|s| {
+            let tasks: Vec<_> = (0..20)
+                .map(|n| {
+                    s.spawn(move || {
+                        let length = Duration::from_millis(20 - n);
+                        let future = async move {
+                            tokio::time::sleep(length).await;
+                            n
+                        };
+                        ecru::block_on(handle.spawn(future)).unwrap().unwrap()
+                    })
+                })
+                .collect();
+            assert_eq!(tasks.iter().map(|task| task.join().unwrap()).sum::<u64>(), 190);
+        });
+    });
+}
+
 /// The other tasks of the worker continue while one waits for tokio, and a limit ends its wait.
 #[test]
 fn interop_block_on_parks_and_is_cancelled() {
