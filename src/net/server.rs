@@ -12,6 +12,7 @@
 //! ```text
 //!   stop source ─► accepting is cancelled ─► grace ─► connections are cancelled ─► all ended: Ok
 //!   listener unusable ─► the same, with its error
+//!   `on_panic` panics ─► accepting and connections are cancelled ─► all ended: its panic
 //!   caller cancelled ─► accepting and connections are cancelled ─► all ended: Err(Cancelled)
 //! ```
 
@@ -27,8 +28,9 @@ use std::any::Any;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The default limit on the connections that a [`Server`] serves at once.
@@ -143,6 +145,10 @@ impl<'l, L: Listener> Server<'l, L> {
     ///   is passed without an address.
     ///
     /// A connection that was cancelled because the server stops is not reported as an error.
+    ///
+    /// If `handler` panics, the server goes on. The panic of a call with an address counts as one
+    /// of the connection, see [`on_panic`](Server::on_panic). That of a call without an address is
+    /// reported by the panic hook alone.
     pub fn on_error(
         self,
         handler: impl Fn(io::Error, Option<L::Peer>) + Send + Sync + 'l,
@@ -150,9 +156,34 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { on_error: Some(Box::new(handler)), ..self }
     }
 
-    /// Passes panics of connections to `handler`. Without a handler, [`serve`](Server::serve)
-    /// resumes the first panic after everything else has ended, which is when
-    /// [`std::thread::scope`] panics as well. The other connections continue in both cases.
+    /// Passes panics of connections to `handler`, on the connection's task, after the panic hook has
+    /// reported them. Without a handler, the panic hook alone reports them. The server goes on in
+    /// both cases.
+    ///
+    /// If `handler` panics, that ends the server: nothing more is accepted, the connections are
+    /// cancelled and awaited, and [`serve`](Server::serve) resumes the handler's panic. So a program
+    /// that has to end with the first panic resumes it in the handler.
+    ///
+    /// # Examples
+    /// ```
+    /// use ecru::net::{TcpListener, TcpStream};
+    /// use std::panic;
+    ///
+    /// let served = panic::catch_unwind(|| {
+    ///     ecru::run(|| {
+    ///         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    ///         let address = listener.local_addr().unwrap();
+    ///         ecru::scope(|s| {
+    ///             s.spawn(move || TcpStream::connect(address).unwrap());
+    ///             listener
+    ///                 .server()
+    ///                 .on_panic(|payload, _| panic::resume_unwind(payload.into_inner()))
+    ///                 .serve(|_, _| panic!("the first panic is the last one"))
+    ///         })
+    ///     })
+    /// });
+    /// assert!(served.is_err());
+    /// ```
     pub fn on_panic(
         self,
         handler: impl Fn(PanicPayload, L::Peer) + Send + Sync + 'l,
@@ -186,8 +217,8 @@ impl<'l, L: Listener> Server<'l, L> {
     /// - `InvalidInput` for a limit of 0.
     ///
     /// # Panics
-    /// - Resumes the first panic of a connection, at the end, unless [`on_panic`](Server::on_panic)
-    ///   takes it.
+    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, which ends the
+    ///   server. A panic of a connection does not end it, and is not resumed.
     /// - Panics on a thread that runs no tasks.
     ///
     /// # Cancellation
@@ -206,10 +237,17 @@ impl<'l, L: Listener> Server<'l, L> {
         let Server { listener, limit, grace, stop, on_error, on_panic } = self;
         let at = Location::caller();
         let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
-        let connections =
-            Connections { f, on_error, on_panic, panic: Mutex::default(), over: Mutex::default() };
+        let connections = Connections {
+            f,
+            on_error,
+            on_panic,
+            accepting: OnceLock::new(),
+            panic: Mutex::default(),
+            over: Mutex::default(),
+        };
         let cancelled = scope(|s| {
             let end = cancel_scope(|accepting| {
+                let accepting = connections.accepting.get_or_init(|| accepting);
                 if let Some(stop) = stop {
                     let accepting = StopsAccepting(accepting.clone());
                     s.spawn_daemon(move || {
@@ -219,7 +257,7 @@ impl<'l, L: Listener> Server<'l, L> {
                         let _ = stop();
                     });
                 }
-                let accept = || accept_all(s, at, listener, &room, &connections, &accepting);
+                let accept = || accept_all(s, at, listener, &room, &connections);
                 scope(|acceptors| {
                     for places in 1..sched::workers_here().min(limit) {
                         acceptors.spawn_beside(places, accept);
@@ -269,7 +307,6 @@ fn accept_all<'scope, L: Listener, F>(
     listener: &L,
     room: &Semaphore,
     connections: &'scope Connections<'_, L, F>,
-    accepting: &CancelHandle,
 ) -> Cancelled
 where
     F: Fn(L::Stream, L::Peer) -> io::Result<()> + Send + Sync,
@@ -284,7 +321,9 @@ where
             Ok((stream, peer)) => {
                 shortage = Shortage::default();
                 s.builder().__spawned_at(at).spawn(move || {
-                    connections.serve(stream, peer);
+                    if connections.serve(stream, peer).is_break() {
+                        s.cancel();
+                    }
                     drop(permit);
                 });
             }
@@ -303,7 +342,6 @@ where
                     drop(permit);
                     if Cancelled::find(&error).is_none() {
                         connections.is_over(error);
-                        accepting.cancel();
                     }
                 }
             },
@@ -316,7 +354,9 @@ struct Connections<'l, L: Listener, F> {
     f: F,
     on_error: Option<OnError<'l, L::Peer>>,
     on_panic: Option<OnPanic<'l, L::Peer>>,
-    /// The first panic that no handler took.
+    /// Ends accepting. Set before anything is accepted.
+    accepting: OnceLock<CancelHandle>,
+    /// The first panic of `on_panic`'s handler.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// The error that made the listener unusable.
     over: Mutex<Option<io::Error>>,
@@ -326,7 +366,9 @@ impl<L: Listener, F> Connections<'_, L, F>
 where
     F: Fn(L::Stream, L::Peer) -> io::Result<()>,
 {
-    fn serve(&self, stream: L::Stream, peer: L::Peer) {
+    /// Serves a connection. Returns `Break` if the handler of its panic has panicked. No more is
+    /// accepted then, and the caller cancels the other connections.
+    fn serve(&self, stream: L::Stream, peer: L::Peer) -> ControlFlow<()> {
         let whose = peer.clone();
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let Err(error) = (self.f)(stream, peer) else { return };
@@ -334,34 +376,42 @@ where
                 self.tell(error, Some(whose.clone()));
             }
         }));
-        match (outcome, &self.on_panic) {
-            (Ok(()), _) => {}
-            (Err(payload), Some(handler)) => handler(PanicPayload::new(payload), whose),
-            (Err(payload), None) => self.keep(payload),
-        }
+        let Err(payload) = outcome else { return ControlFlow::Continue(()) };
+        let Some(handler) = &self.on_panic else {
+            // The panic hook has reported it.
+            task::drop_quietly(payload);
+            return ControlFlow::Continue(());
+        };
+        let handled = catch_unwind(AssertUnwindSafe(|| handler(PanicPayload::new(payload), whose)));
+        let Err(payload) = handled else { return ControlFlow::Continue(()) };
+        self.end_with(payload);
+        ControlFlow::Break(())
     }
 
-    /// Stores the first panic until the end.
-    fn keep(&self, payload: Box<dyn Any + Send>) {
+    /// Ends accepting. Stores the payload until the end if it is the first.
+    fn end_with(&self, payload: Box<dyn Any + Send>) {
         let mut first = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(payload);
-        } else {
-            // The payload's drop is user code, so it must not run under the lock.
-            drop(first);
-            drop(payload);
+        let unwanted = if first.is_none() { first.replace(payload) } else { Some(payload) };
+        // The payload's drop is user code, so it must not run under the lock.
+        drop(first);
+        task::drop_quietly(unwanted);
+        self.end_accepting();
+    }
+
+    fn end_accepting(&self) {
+        if let Some(accepting) = self.accepting.get() {
+            accepting.cancel();
         }
     }
 
     /// Reports a shortage. A handler that panics does not stop this worker from accepting.
     fn tell_of_shortage(&self, error: io::Error) {
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.tell(error, None))) {
-            self.keep(payload);
-        }
+        task::drop_quietly(catch_unwind(AssertUnwindSafe(|| self.tell(error, None))));
     }
 
     fn is_over(&self, error: io::Error) {
         self.over.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.end_accepting();
     }
 
     fn tell(&self, error: io::Error, peer: Option<L::Peer>) {

@@ -146,45 +146,99 @@ fn serve_03_errors_of_one_connection() {
     });
 }
 
+/// A payload whose destructor panics.
+struct BadPayload;
+
+impl Drop for BadPayload {
+    fn drop(&mut self) {
+        quiet_panic("a payload");
+    }
+}
+
+/// Runs `serve` on a task, with connections that panic. Then ends it by `end` and returns its
+/// result.
+fn after_panics<T: Send>(
+    serve: impl FnOnce(&ecru::net::TcpListener) -> T + Send,
+    end: impl FnOnce(&ecru::JoinHandle<'_, T>),
+) -> T {
+    let (listener, address) = listen();
+    ecru::scope(|s| {
+        let server = s.spawn(|| serve(&listener));
+        for byte in [b'!', b'?', b'!', b'.'] {
+            let mut client = TcpStream::connect(address).unwrap();
+            client.write_all(&[byte]).unwrap();
+            let mut reply = Vec::new();
+            client.read_to_end(&mut reply).unwrap();
+            assert_eq!(reply.is_empty(), byte != b'.');
+        }
+        assert!(!server.is_finished());
+        end(&server);
+        server.join().unwrap()
+    })
+}
+
+/// Panics if the client asks for that.
+fn fragile(mut stream: TcpStream, _: SocketAddr) -> io::Result<()> {
+    let mut byte = [0];
+    stream.read_exact(&mut byte)?;
+    match &byte {
+        b"!" => quiet_panic("a connection"),
+        b"?" => std::panic::resume_unwind(Box::new(BadPayload)),
+        _ => stream.write_all(&byte),
+    }
+}
+
 /// - given: connections that panic
-/// - when: others are served
-/// - then: the others continue; at the end `serve` panics with the first panic, unless a handler
-///   took it
+/// - when: others are served, and the server stops or is cancelled
+/// - then: the others continue, and `serve` returns what it would return without the panics; a
+///   handler gets each panic with the peer
 #[test]
 fn serve_04_panics_of_one_connection() {
     each_run(|| {
-        let (listener, address) = listen();
         let (stop, stopped) = channel::bounded::<()>(0);
-        let text = panic_text(|| {
-            ecru::scope(|s| {
-                let server = s.spawn(|| {
-                    listener.server().stop_when(stopped).serve(|mut stream, _| {
+        let result = after_panics(
+            |listener| listener.server().stop_when(stopped).serve(fragile),
+            |_| drop(stop),
+        );
+        result.unwrap();
+    });
+}
+
+#[test]
+fn serve_04_panics_of_one_connection_and_a_cancellation() {
+    each_run(|| {
+        let result = after_panics(|listener| listener.serve(10, fragile), |server| server.cancel());
+        assert_cancelled(&result.unwrap_err());
+    });
+}
+
+#[test]
+fn serve_04_panics_of_the_handler_of_errors() {
+    each_run(|| {
+        let panics = Mutex::new(Vec::new());
+        let (stop, stopped) = channel::bounded::<()>(0);
+        let result = after_panics(
+            |listener| {
+                listener
+                    .server()
+                    .stop_when(stopped)
+                    .on_error(|_, _| quiet_panic("the handler of errors"))
+                    .on_panic(|payload, _| {
+                        panics.lock().unwrap().push(payload.message().map(str::to_owned));
+                    })
+                    .serve(|mut stream, _| {
                         let mut byte = [0];
                         stream.read_exact(&mut byte)?;
-                        if byte == *b"!" {
-                            quiet_panic("a connection");
+                        if byte != *b"." {
+                            return Err(io::Error::other("on purpose"));
                         }
                         stream.write_all(&byte)
                     })
-                });
-                for byte in [b'!', b'!', b'.'] {
-                    let mut client = TcpStream::connect(address).unwrap();
-                    client.write_all(&[byte]).unwrap();
-                    let mut reply = Vec::new();
-                    client.read_to_end(&mut reply).unwrap();
-                    assert_eq!(reply.is_empty(), byte == b'!');
-                }
-                assert!(!server.is_finished());
-                drop(stop);
-                let _ = server.join().unwrap_or_else(|error| match error {
-                    ecru::JoinError::Panicked(payload) => {
-                        std::panic::resume_unwind(payload.into_inner())
-                    }
-                    other => panic!("{other}"),
-                });
-            });
-        });
-        assert_eq!(text, "a connection");
+            },
+            |_| drop(stop),
+        );
+        result.unwrap();
+        assert_eq!(*panics.lock().unwrap(), vec![Some("the handler of errors".to_owned()); 3]);
     });
 }
 
@@ -211,6 +265,45 @@ fn serve_04_panics_of_one_connection_for_a_handler() {
             drop(stop);
             server.join().unwrap().unwrap();
         });
+    });
+}
+
+/// - given: a handler of panics that panics itself, and another connection that is open
+/// - when: a connection panics
+/// - then: nothing more is accepted, the other connection is cancelled and awaited, and `serve`
+///   resumes the handler's first panic without being asked to stop
+#[test]
+fn serve_19_a_handler_that_panics_ends_the_server() {
+    each_run(|| {
+        let (listener, address) = listen();
+        let cancelled = AtomicBool::new(false);
+        let text = panic_text(|| {
+            ecru::scope(|s| {
+                let server = s.spawn(|| {
+                    listener.server().on_panic(|_, _| quiet_panic("the handler")).serve(
+                        |stream, peer| {
+                            let result = fragile(stream, peer);
+                            assert_cancelled(&forever().into());
+                            cancelled.store(true, SeqCst);
+                            result
+                        },
+                    )
+                });
+                let mut open = TcpStream::connect(address).unwrap();
+                open.write_all(b".").unwrap();
+                open.read_exact(&mut [0]).unwrap();
+                let mut bad = TcpStream::connect(address).unwrap();
+                bad.write_all(b"!").unwrap();
+                match server.join() {
+                    Err(ecru::JoinError::Panicked(payload)) => {
+                        std::panic::resume_unwind(payload.into_inner())
+                    }
+                    other => panic!("{other:?}"),
+                }
+            });
+        });
+        assert_eq!(text, "the handler");
+        assert!(cancelled.load(SeqCst));
     });
 }
 
