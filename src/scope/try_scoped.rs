@@ -19,7 +19,7 @@ use crate::task::{self, Body, CancelReason, Failure};
 
 /// The tasks of a [`try_scope`].
 #[derive(Debug)]
-pub struct TryScope<'scope, 'env: 'scope, E> {
+pub struct TryScope<'scope, 'env: 'scope, E: 'env> {
     core: ScopeCore,
     /// The ancestor of the body's and every child's nodes. The first failure flags it.
     all: CancelNode,

@@ -7,13 +7,19 @@
 //! of the first value, then those of the second. So at most `n + 2` values have been received and
 //! not finished: `n` in the queue, one with the feeder, and one that the caller reads. The number
 //! of outputs of a value is not limited, because its worker waits for room in the value's channel.
+//!
+//! # Workers
+//! Workers are spawned as values come, until there are `n`. The feeder spawns one if no worker waits
+//! for the value that it has. Without an order there is no feeder: a worker that takes a value, and
+//! leaves none that waits for the next one, spawns its successor first.
 
 use std::borrow::Borrow;
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe, Location};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ecru::channel::{Receiver, RecvError, SendError, Sender, bounded};
-use ecru::{PanicPayload, try_scope};
+use ecru::channel::{Receiver, RecvError, SendError, Sender, TrySendError, bounded};
+use ecru::{PanicPayload, TryScope, try_scope};
 
 use crate::calls::{in_hand, next};
 
@@ -54,7 +60,7 @@ pub struct PipelineUnordered<F, H = NoHandler> {
     inner: Pipeline<F, H>,
 }
 
-/// Creates a pipeline of `n` tasks.
+/// Creates a pipeline of at most `n` tasks, which begin as values come.
 ///
 /// [`run`](Pipeline::run) calls `f` with each value, up to `n` values at a time, and sends the
 /// outputs of each call in the order of the values. A call may have any number of outputs. `f` may
@@ -91,7 +97,7 @@ where
     Pipeline { workers: n, f, on_panic: NoHandler }
 }
 
-/// Creates a pipeline of `n` tasks as [`pipeline`] does, but without keeping the order.
+/// Creates a pipeline of at most `n` tasks as [`pipeline`] does, but without keeping the order.
 ///
 /// An output is sent as soon as there is room for it, so a slow value does not hold up the others.
 /// At any moment, there are at most `n` received values whose outputs have not all been sent.
@@ -177,20 +183,22 @@ impl<F, H> Pipeline<F, H> {
         let (from, to, at) = (from.borrow(), to.borrow(), Location::caller());
         try_scope(|s| {
             let (queue, results) = bounded::<Receiver<U>>(self.workers);
-            let (jobs, work) = bounded::<(T, Sender<U>)>(0);
-            for _ in 0..self.workers {
-                let work = work.clone();
+            let begin_worker = move |first, work: Receiver<Job<T, U>>| {
                 s.builder().__spawned_at(at).spawn(move || {
-                    for (value, output) in &work {
+                    let mut next = Some(first);
+                    while let Some((value, output)) = next
+                        && !ecru::is_cancelled()
+                    {
                         // This fails only if the caller has stopped the whole pipeline.
                         let _ = self.process(value, &output);
+                        drop(output);
+                        next = work.recv().ok();
                     }
                     Ok(())
                 });
-            }
-            drop(work);
+            };
             s.builder().__spawned_at(at).spawn(move || {
-                feed(from, &queue, &jobs);
+                feed(from, &queue, self.workers, begin_worker);
                 Ok(())
             });
             for result in &results {
@@ -220,12 +228,35 @@ impl<F, H> Pipeline<F, H> {
     }
 }
 
-/// Passes the values to the workers until there are no more, or the pipeline stops.
-fn feed<T, U>(from: &Receiver<T>, queue: &Sender<Receiver<U>>, jobs: &Sender<(T, Sender<U>)>) {
+/// A value, and where its outputs go.
+type Job<T, U> = (T, Sender<U>);
+
+/// Passes the values to the workers until there are no more, or the pipeline stops. Begins a worker
+/// with a value for which no worker waits, if there are fewer than `most`.
+fn feed<T, U>(
+    from: &Receiver<T>,
+    queue: &Sender<Receiver<U>>,
+    most: usize,
+    begin_worker: impl Fn(Job<T, U>, Receiver<Job<T, U>>),
+) {
+    let (jobs, work) = bounded::<Job<T, U>>(0);
+    let mut begun = 0;
     for value in from {
         let (output, result) = bounded(1);
-        if queue.send(result).is_err() || jobs.send((value, output)).is_err() {
+        if queue.send(result).is_err() {
             return;
+        }
+        match jobs.try_send((value, output)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job)) if begun < most => {
+                begun += 1;
+                begin_worker(job, work.clone());
+            }
+            Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
+                if jobs.send(job).is_err() {
+                    return;
+                }
+            }
         }
     }
 }
@@ -280,20 +311,80 @@ impl<F, H> PipelineUnordered<F, H> {
         U: Send,
     {
         let (from, to, at) = (from.borrow(), to.borrow(), Location::caller());
+        let crew =
+            Crew { waiting: AtomicUsize::new(1), left: AtomicUsize::new(self.inner.workers - 1) };
+        let work = Unordered { pipeline: &self.inner, from, to, at, crew };
         try_scope(|s| {
-            for _ in 0..self.inner.workers {
-                s.builder().__spawned_at(at).spawn(|| {
-                    loop {
-                        if to.is_closed() {
-                            return Err(SendError::Disconnected(None));
-                        }
-                        let Some(value) = next(from)? else { return Ok(()) };
-                        self.inner.process(value, to).map_err(in_hand)?;
-                    }
-                });
-            }
+            work.begin_worker(s);
             Ok(())
         })
+    }
+}
+
+/// The numbers of workers.
+struct Crew {
+    /// Those that wait for a value, or soon will.
+    waiting: AtomicUsize,
+    /// Those that may still be spawned.
+    left: AtomicUsize,
+}
+
+/// A call of [`PipelineUnordered::run`].
+struct Unordered<'a, T, U, F, H> {
+    pipeline: &'a Pipeline<F, H>,
+    from: &'a Receiver<T>,
+    to: &'a Sender<U>,
+    at: &'static Location<'static>,
+    crew: Crew,
+}
+
+type Failure<U> = SendError<Option<U>>;
+
+impl<T, I, U, F, H> Unordered<'_, T, U, F, H>
+where
+    F: Fn(T) -> I + Sync,
+    I: IntoIterator<Item = U>,
+    H: OnPanic<U>,
+    T: Send,
+    U: Send,
+{
+    fn begin_worker<'scope>(&'scope self, s: &'scope TryScope<'scope, '_, Failure<U>>) {
+        s.builder().__spawned_at(self.at).spawn(|| self.work(s));
+    }
+
+    fn work<'scope>(
+        &'scope self,
+        s: &'scope TryScope<'scope, '_, Failure<U>>,
+    ) -> Result<(), Failure<U>> {
+        loop {
+            if self.to.is_closed() {
+                return Err(SendError::Disconnected(None));
+            }
+            let Some(value) = next(self.from)? else { return Ok(()) };
+            if self.crew.is_successor_due() {
+                self.begin_worker(s);
+            }
+            if ecru::is_cancelled() {
+                return Err(SendError::Cancelled(None));
+            }
+            self.pipeline.process(value, self.to).map_err(in_hand)?;
+            self.crew.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Crew {
+    /// Called by a worker that has taken a value. Returns whether it has to spawn another worker.
+    fn is_successor_due(&self) -> bool {
+        // Relaxed: a worker that is counted too late only delays or hastens the next one.
+        let is_last = self.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
+        let one_less = |left: usize| left.checked_sub(1);
+        let is_due = is_last
+            && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok();
+        if is_due {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 

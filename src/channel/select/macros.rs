@@ -245,7 +245,7 @@ macro_rules! __select_build {
 macro_rules! __select_list {
     ($b:tt $d:tt $c:tt ((recv ($r:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
         $crate::__select_list!($b $d $c ($($more)*) (
-            $crate::channel::__select::Both::new($crate::channel::__select::RecvArm(&$r), $list)
+            $crate::channel::__select::Both::new($crate::channel::__select::RecvArm($crate::__select_operand!($r)), $list)
         ) $all)
     };
     ($b:tt $d:tt $c:tt ((wait ($s:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
@@ -255,7 +255,7 @@ macro_rules! __select_list {
     };
     ($b:tt $d:tt $c:tt ((send ($s:expr, $v:expr) $p:tt $body:tt) $($more:tt)*) ($list:expr) $all:tt) => {
         $crate::__select_list!($b $d $c ($($more)*) (
-            $crate::channel::__select::Both::new($crate::channel::__select::SendArm(&$s), $list)
+            $crate::channel::__select::Both::new($crate::channel::__select::SendArm($crate::__select_operand!($s)), $list)
         ) $all)
     };
     (($b:tt) $d:tt $c:tt () ($list:expr) $all:tt) => {
@@ -268,6 +268,19 @@ macro_rules! __select_list {
             ))
             () $d $c $all (picked) ($crate::channel::__select::Pick::This(picked))
         )
+    };
+}
+
+/// Borrows a sender or a receiver. The operand of a `match` is checked without an expected type.
+/// Otherwise the branches of an `if` would have to be channels, and could not be references to
+/// them. The temporaries of the operand live as long as those of a plain `&$operand`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __select_operand {
+    ($operand:expr) => {
+        match &$operand {
+            operand => operand,
+        }
     };
 }
 

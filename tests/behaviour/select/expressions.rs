@@ -183,3 +183,155 @@ fn select_47_the_macros_are_found_beside_the_channels_too() {
     ecru::channel::select! { send(sender, 7) -> sent => sent.unwrap() }
     ecru::channel::select_biased! { recv(receiver) -> got => assert_eq!(got, Ok(7)) }
 }
+
+/// - given: channels behind references, in fields, boxes, options, and in the branches of `if`,
+///   `match` and blocks
+/// - when: they are operands of `recv`, `send` and `wait`
+/// - then: the select uses the channel that the operand names, as crossbeam's does
+#[test]
+fn select_52_operands_are_references_from_any_expression() {
+    struct Both {
+        sender: Sender<u32>,
+        receiver: Option<Receiver<u32>>,
+    }
+    impl Both {
+        fn receiver(&self) -> &Receiver<u32> {
+            self.receiver.as_ref().unwrap()
+        }
+    }
+    let (sender, receiver) = channel::unbounded::<u32>();
+    let (_other, empty) = channel::unbounded::<u32>();
+    let full = channel::bounded::<u32>(0);
+    let both = Both { sender: sender.clone(), receiver: Some(receiver.clone()) };
+    let boxed = (Box::new(receiver.clone()), std::sync::Arc::new(sender.clone()));
+    let (on, all, lent) = (receiver.is_empty(), [receiver.clone(), empty.clone()], &&receiver);
+    let none: Option<&Receiver<u32>> = None;
+
+    macro_rules! received {
+        ($($operand:expr),* $(,)?) => {$(
+            sender.send(1).unwrap();
+            select! { recv($operand) -> got => assert_eq!(got, Ok(1)) }
+            sender.send(2).unwrap();
+            ecru::select_biased! {
+                recv($operand) -> got => assert_eq!(got, Ok(2)),
+                recv(empty) -> _ => unreachable!(),
+                default => unreachable!(),
+            }
+        )*};
+    }
+    received!(
+        if on { &receiver } else { &empty },
+        if on { receiver.clone() } else { channel::never() },
+        if let Some(one) = none { one } else { &receiver },
+        match on {
+            true => &receiver,
+            false => both.receiver(),
+        },
+        match &both.receiver {
+            Some(one) => one,
+            None => &empty,
+        },
+        { &receiver },
+        { receiver.clone() },
+        loop {
+            break &receiver;
+        },
+        receiver,
+        (&receiver),
+        lent,
+        **lent,
+        receiver.clone(),
+        &receiver.clone(),
+        boxed.0,
+        &boxed.0,
+        *boxed.0,
+        all[0],
+        &all[0],
+        all.first().unwrap(),
+        both.receiver(),
+        both.receiver.as_ref().unwrap(),
+        none.unwrap_or(&receiver),
+        none.cloned().unwrap_or_else(|| receiver.clone()),
+        (|| &receiver)(),
+    );
+
+    macro_rules! sent {
+        ($($operand:expr),* $(,)?) => {$(
+            select! { send($operand, 3) -> sent => assert_eq!(sent, Ok(())) }
+            assert_eq!(receiver.recv(), Ok(3));
+            ecru::select_biased! {
+                send($operand, if on { 4 } else { 5 }) -> sent => assert_eq!(sent, Ok(())),
+                recv(empty) -> _ => unreachable!(),
+                default => unreachable!(),
+            }
+            assert_eq!(receiver.recv(), Ok(4));
+        )*};
+    }
+    sent!(
+        if on { &sender } else { &full.0 },
+        if on { sender.clone() } else { channel::bounded(0).0 },
+        match on {
+            true => &sender,
+            false => &full.0,
+        },
+        { &sender },
+        { sender.clone() },
+        sender,
+        &&sender,
+        both.sender,
+        boxed.1,
+        Some(&sender).unwrap(),
+    );
+
+    macro_rules! waited {
+        ($($operand:expr),* $(,)?) => {$(
+            sender.send(6).unwrap();
+            select! { wait($operand) -> got => assert_eq!(got, Ok(Ok(6))) }
+        )*};
+    }
+    waited!(
+        if on { &receiver } else { &empty },
+        match on {
+            true => &receiver,
+            false => &empty,
+        },
+        { &receiver },
+        receiver.clone(),
+        both.receiver(),
+        *boxed.0,
+        none.unwrap_or(&receiver),
+        ecru::source::race([&receiver, &empty]),
+    );
+}
+
+/// - given: operands that make temporary values with destructors
+/// - when: an arm is selected
+/// - then: the temporaries live until its body has ended, and are then dropped in the reverse order
+#[test]
+fn select_53_temporaries_live_until_the_arm_has_ended() {
+    use std::cell::RefCell;
+    struct Noted<'n, T>(T, &'static str, &'n RefCell<Vec<&'static str>>);
+    impl<T> Drop for Noted<'_, T> {
+        fn drop(&mut self) {
+            self.2.borrow_mut().push(self.1);
+        }
+    }
+    let order = RefCell::new(Vec::new());
+    let (sender, receiver) = channel::bounded::<u32>(1);
+    let (other, empty) = channel::bounded::<u32>(1);
+    other.send(0).unwrap();
+    for on in [true, false] {
+        order.borrow_mut().clear();
+        select! {
+            recv(Noted(&empty, "first", &order).0) -> _ => order.borrow_mut().push("body"),
+            send(if on { Noted(&sender, "second", &order).0 } else { &sender }, 1) -> sent => {
+                sent.unwrap();
+                order.borrow_mut().push("body");
+            }
+            recv(*Noted(Box::new(channel::never::<u32>()), "third", &order).0) -> _ => unreachable!(),
+        }
+        let dropped = order.borrow().clone();
+        assert!(dropped.ends_with(&["body", "third", "first"]), "{dropped:?}");
+        let _ = (receiver.try_recv(), other.try_send(0));
+    }
+}

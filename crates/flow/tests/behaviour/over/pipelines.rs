@@ -265,3 +265,79 @@ fn over_36_pipeline_is_spawned_at_its_call() {
         assert!(!seen.is_empty() && seen.iter().all(|line| *line == here), "{seen:?}");
     });
 }
+
+/// - given: `usize::MAX` workers
+/// - when: `pipeline` or `pipeline_unordered` is called for ten values
+/// - then: only the workers that have a value begin, and all outputs are sent
+#[test]
+fn over_38_workers_begin_as_values_come() {
+    each_run(|| {
+        let (to, there) = channel::unbounded();
+        flow::pipeline(usize::MAX, |n: u32| [n]).run(flow::from_iter(0..10), to).unwrap();
+        assert_eq!(flow::collect(&there), Ok((0..10).collect::<Vec<_>>()));
+        let (to, there) = channel::unbounded();
+        flow::pipeline_unordered(usize::MAX, |n: u32| [n]).run(flow::from_iter(0..10), to).unwrap();
+        let mut outputs = flow::collect(&there).unwrap();
+        outputs.sort_unstable();
+        assert_eq!(outputs, (0..10).collect::<Vec<_>>());
+    });
+}
+
+/// - given: `usize::MAX` workers, one value, and a source that does not end
+/// - when: the time limit around the call passes
+/// - then: the call returns an error, and the output has been sent
+#[test]
+fn over_39_endless_workers_see_a_limit() {
+    each_run(|| {
+        for is_ordered in [true, false] {
+            let (values, from) = channel::bounded(2);
+            let (to, there) = channel::bounded(9);
+            values.send(1).unwrap();
+            let call = || match is_ordered {
+                true => flow::pipeline(usize::MAX, |n: u32| Some(n)).run(&from, to),
+                false => flow::pipeline_unordered(usize::MAX, |n: u32| Some(n)).run(&from, to),
+            };
+            let seen = ecru::cancel_scope(|c| {
+                ecru::scope(|s| {
+                    s.spawn(|| {
+                        let first = there.recv();
+                        c.cancel();
+                        assert_eq!(first, Ok(1));
+                    });
+                    call()
+                })
+            });
+            assert!(seen.is_err());
+            let limited = ecru::timeout(std::time::Duration::from_millis(1), || {
+                let (to, _there) = channel::bounded::<u32>(9);
+                flow::pipeline(usize::MAX, |n: u32| Some(n)).run(&from, to)
+            });
+            assert!(!matches!(limited, Ok(Ok(()))));
+        }
+    });
+}
+
+/// - given: eight workers, values for all of them, and a first call that panics
+/// - when: `pipeline` or `pipeline_unordered` is called on one worker thread
+/// - then: no further call begins
+#[test]
+fn over_40_no_call_begins_after_a_panic() {
+    run_on(1, || {
+        for is_ordered in [true, false] {
+            let begun = AtomicUsize::new(0);
+            let f = |_: u32| -> Option<u32> {
+                begun.fetch_add(1, SeqCst);
+                quiet_panic("the first one")
+            };
+            let text = panic_text(|| {
+                let (from, (to, _there)) = (flow::from_iter(0..100), channel::unbounded());
+                let _ = match is_ordered {
+                    true => flow::pipeline(8, f).run(from, to),
+                    false => flow::pipeline_unordered(8, f).run(from, to),
+                };
+            });
+            assert!(text.contains("the first one"), "{text}");
+            assert_eq!(begun.load(SeqCst), 1);
+        }
+    });
+}
