@@ -50,6 +50,8 @@ fn is_worth_attempting(op: &Op<'_>) -> bool {
         Op::Readiness { .. }
         | Op::Read { manner: Manner::Terminal, .. }
         | Op::Write { manner: Manner::Terminal, .. }
+        | Op::ReadVectored { manner: Manner::Terminal, .. }
+        | Op::WriteVectored { manner: Manner::Terminal, .. }
         | Op::File(FileOp { at_once: 0, .. }) => false,
         _ => true,
     }
@@ -176,6 +178,14 @@ unsafe fn call(op: &Op<'_>) -> io::Result<u32> {
         Op::Write { fd, buf, len, manner } => {
             // SAFETY: the caller promises a buffer of this length.
             unsafe { stream::write(fd.fd, buf, len as usize, manner) }
+        }
+        Op::ReadVectored { fd, buffers, count, manner } => {
+            // SAFETY: the caller promises `count` valid buffers.
+            unsafe { stream::read_vectored(fd.fd, buffers, count, manner) }
+        }
+        Op::WriteVectored { fd, buffers, count, manner } => {
+            // SAFETY: the caller promises `count` valid buffers.
+            unsafe { stream::write_vectored(fd.fd, buffers, count, manner) }
         }
         Op::Readiness { fd, interest } => stream::is_ready(fd.fd, interest),
         Op::File(op) => {

@@ -75,7 +75,7 @@ pub(crate) use {
     descriptor::{Descriptor, OwnedDescriptor},
     flight::InFlight,
     kind::{Choice, check, choose},
-    op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_length},
+    op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
     peer::peer_of,
     request::perform::request,
     sim::{

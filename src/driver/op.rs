@@ -65,6 +65,10 @@ pub(crate) enum Op<'a> {
     Read { fd: &'a Descriptor, buf: *mut u8, len: u32, manner: Manner },
     /// write(2) on a stream. Result: bytes taken.
     Write { fd: &'a Descriptor, buf: *const u8, len: u32, manner: Manner },
+    /// readv(2) on a stream. Result: bytes, 0 at the end.
+    ReadVectored { fd: &'a Descriptor, buffers: *const libc::iovec, count: u32, manner: Manner },
+    /// writev(2) on a stream. Result: bytes taken.
+    WriteVectored { fd: &'a Descriptor, buffers: *const libc::iovec, count: u32, manner: Manner },
     /// Waits until the fd is ready. Result: the bits of poll(2)'s `revents`.
     Readiness { fd: &'a Descriptor, interest: Interest },
     /// A call on an open file of a file system.
@@ -146,6 +150,15 @@ unsafe impl Send for Op<'_> {}
 /// which it cuts longer ones.
 const MAX_LENGTH: usize = 0x7fff_f000;
 
+/// The most buffers that one vectored call takes (`UIO_MAXIOV`). The rest is left for the next
+/// call, as with std.
+const MOST_BUFFERS: usize = 1024;
+
+/// Cuts a number of buffers to what one op can carry.
+pub(crate) fn clamp_buffers(count: usize) -> u32 {
+    u32::try_from(count.min(MOST_BUFFERS)).expect("fits by the line above")
+}
+
 /// Cuts a buffer's length to what one op can carry.
 pub(crate) fn clamp_length(length: usize) -> u32 {
     u32::try_from(length.min(MAX_LENGTH)).expect("fits by the line above")
@@ -164,6 +177,8 @@ impl<'a> Op<'a> {
             | Op::Connect { fd, .. }
             | Op::Read { fd, .. }
             | Op::Write { fd, .. }
+            | Op::ReadVectored { fd, .. }
+            | Op::WriteVectored { fd, .. }
             | Op::Readiness { fd, .. }
             | Op::File(FileOp { fd, .. }) => fd,
         }
@@ -173,12 +188,16 @@ impl<'a> Op<'a> {
     #[inline]
     pub(super) fn interest(&self) -> Interest {
         match *self {
-            Op::Recv { .. } | Op::RecvMsg { .. } | Op::Accept { .. } | Op::Read { .. } => {
-                Interest::Read
-            }
-            Op::Send { .. } | Op::SendMsg { .. } | Op::Connect { .. } | Op::Write { .. } => {
-                Interest::Write
-            }
+            Op::Recv { .. }
+            | Op::RecvMsg { .. }
+            | Op::Accept { .. }
+            | Op::Read { .. }
+            | Op::ReadVectored { .. } => Interest::Read,
+            Op::Send { .. }
+            | Op::SendMsg { .. }
+            | Op::Connect { .. }
+            | Op::Write { .. }
+            | Op::WriteVectored { .. } => Interest::Write,
             Op::Readiness { interest, .. } => interest,
             Op::File(FileOp { call, .. }) => call.interest(),
         }
@@ -204,14 +223,20 @@ impl<'a> Op<'a> {
             self,
             Op::Read { manner: Manner::Shared | Manner::Terminal, .. }
                 | Op::Write { manner: Manner::Shared | Manner::Terminal, .. }
+                | Op::ReadVectored { manner: Manner::Shared | Manner::Terminal, .. }
+                | Op::WriteVectored { manner: Manner::Shared | Manner::Terminal, .. }
         )
     }
 
     /// Describes what a wait for the op waits for.
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Op::Recv { .. } | Op::RecvMsg { .. } | Op::Read { .. } => "bytes to read from",
-            Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } => "room to write to",
+            Op::Recv { .. } | Op::RecvMsg { .. } | Op::Read { .. } | Op::ReadVectored { .. } => {
+                "bytes to read from"
+            }
+            Op::Send { .. } | Op::SendMsg { .. } | Op::Write { .. } | Op::WriteVectored { .. } => {
+                "room to write to"
+            }
             Op::Accept { .. } => "a connection to",
             Op::Connect { .. } => "an answer to the connecting",
             Op::Readiness { interest: Interest::Read, .. } => "something to read from",

@@ -13,6 +13,7 @@
 use super::op::{Interest, Manner, check};
 use std::io;
 use std::os::fd::RawFd;
+use std::ptr::NonNull;
 
 /// The least room of a pipe that is ready for a write (`PIPE_BUF`). A write of no more than this
 /// does not wait.
@@ -62,6 +63,68 @@ pub(super) unsafe fn write(
     }
     // SAFETY: the caller's promise.
     check(unsafe { libc::write(fd, buf.cast(), len) })
+}
+
+/// Calls readv(2).
+///
+/// # Safety
+/// The `count` buffers are valid for writes.
+pub(super) unsafe fn read_vectored(
+    fd: RawFd,
+    buffers: *const libc::iovec,
+    count: u32,
+    manner: Manner,
+) -> io::Result<u32> {
+    let flags = if manner == Manner::Nonblocking { 0 } else { libc::RWF_NOWAIT };
+    // SAFETY: the caller's promise.
+    let result = unsafe { libc::preadv2(fd, buffers, count.cast_signed(), -1, flags) };
+    if let Some(outcome) = told(result) {
+        return outcome;
+    }
+    // SAFETY: the caller's promise.
+    let part = unsafe { first(buffers, count) };
+    // SAFETY: one of the caller's buffers.
+    unsafe { read(fd, part.iov_base.cast(), part.iov_len, manner) }
+}
+
+/// Calls writev(2).
+///
+/// # Safety
+/// The `count` buffers are valid for reads.
+pub(super) unsafe fn write_vectored(
+    fd: RawFd,
+    buffers: *const libc::iovec,
+    count: u32,
+    manner: Manner,
+) -> io::Result<u32> {
+    let flags = if manner == Manner::Nonblocking { 0 } else { libc::RWF_NOWAIT };
+    // SAFETY: the caller's promise. The buffers are only read.
+    let result = unsafe { libc::pwritev2(fd, buffers, count.cast_signed(), -1, flags) };
+    if let Some(outcome) = told(result) {
+        return outcome;
+    }
+    // SAFETY: the caller's promise.
+    let part = unsafe { first(buffers, count) };
+    // SAFETY: one of the caller's buffers.
+    unsafe { write(fd, part.iov_base.cast(), part.iov_len, manner) }
+}
+
+/// Returns the first buffer that is not empty, or an empty one. After a call for one buffer, it is
+/// not known whether a call for the next would wait.
+///
+/// # Safety
+/// The `count` entries of the list are valid.
+unsafe fn first(buffers: *const libc::iovec, count: u32) -> libc::iovec {
+    let mut found = libc::iovec { iov_base: NonNull::<u8>::dangling().as_ptr().cast(), iov_len: 0 };
+    for index in 0..count as usize {
+        // SAFETY: the caller's promise.
+        let buffer = unsafe { buffers.add(index).read() };
+        if buffer.iov_len != 0 {
+            found = buffer;
+            break;
+        }
+    }
+    found
 }
 
 /// Returns the outcome of a call with `RWF_NOWAIT`, or `None` if this kernel or this file does not

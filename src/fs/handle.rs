@@ -20,7 +20,8 @@ use super::facts::{FileFacts, MayBlock};
 use super::in_task;
 use crate::driver::request::{Duplicate, FileKind, KindAndSize, SetLength};
 use crate::driver::{
-    Backing, CURSOR, FileCall, FileOp, Op, OwnedDescriptor, clamp_length, request, without_waiting,
+    Backing, CURSOR, FileCall, FileOp, Op, OwnedDescriptor, clamp_buffers, clamp_length, request,
+    without_waiting,
 };
 use crate::sched::io::perform;
 use crate::task::Cancelled;
@@ -39,8 +40,6 @@ const PIECE_OPERATIONS: u32 = task::BUDGET / 8;
 const STRETCH: usize = 8 << 20;
 /// Truncating a file by more than this frees so much memory that a worker must not do it itself.
 pub(super) const LARGE: u64 = 16 << 20;
-/// The most buffers that one vectored call takes (`UIO_MAXIOV`).
-const MOST_BUFFERS: usize = 1024;
 /// The smallest buffer for a read of unknown length.
 const ROOM: usize = 8 << 10;
 
@@ -110,20 +109,20 @@ impl Handle {
     }
 
     pub(super) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        let count = buffers.len().min(MOST_BUFFERS);
-        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        let count = clamp_buffers(buffers.len());
+        let length = buffers[..count as usize].iter().map(|buffer| buffer.len()).sum();
         let list = buffers.as_mut_ptr().cast();
-        let call = FileCall::ReadVectored { buffers: list, count: count as u32 };
+        let call = FileCall::ReadVectored { buffers: list, count };
         // SAFETY: S3: the buffers are borrowed mutably, and the fd by `self`, until this returns.
         // An `IoSliceMut` is documented to have the layout of an iovec.
         unsafe { self.in_one_call(call, length) }
     }
 
     pub(super) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = buffers.len().min(MOST_BUFFERS);
-        let length = buffers[..count].iter().map(|buffer| buffer.len()).sum();
+        let count = clamp_buffers(buffers.len());
+        let length = buffers[..count as usize].iter().map(|buffer| buffer.len()).sum();
         let list = buffers.as_ptr().cast();
-        let call = FileCall::WriteVectored { buffers: list, count: count as u32 };
+        let call = FileCall::WriteVectored { buffers: list, count };
         // SAFETY: S3: as in `read_vectored`; the kernel only reads through them.
         unsafe { self.in_one_call(call, length) }
     }

@@ -6,12 +6,12 @@
 //! does not have in memory is read on a thread that may block.
 #![expect(unsafe_code, reason = "builds ops from borrowed buffers; borrows fds that stay open")]
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use crate::driver::request::{AwaitsStandardStreams, FileKind, KindOf, WriteOnce};
 use crate::driver::{
-    Backing, CURSOR, Descriptor, FileCall, FileOp, Manner, Op, clamp_length, request,
+    Backing, CURSOR, Descriptor, FileCall, FileOp, Manner, Op, clamp_buffers, clamp_length, request,
 };
 use crate::sched::io::perform;
 use crate::task;
@@ -83,6 +83,39 @@ impl Standard {
         if_closed(outcome.map(|count| count as usize), bytes.len())
     }
 
+    /// Reads like [`Standard::read`], into the buffers in turn.
+    pub(super) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        if !are_awaited() {
+            return self.read(&mut []);
+        }
+        let (list, count) = (buffers.as_mut_ptr().cast(), clamp_buffers(buffers.len()));
+        let op = if self.regular {
+            self.file(FileCall::ReadVectored { buffers: list, count })
+        } else {
+            Op::ReadVectored { fd: &self.fd, buffers: list, count, manner: self.manner }
+        };
+        // SAFETY: S3, as in `read`. An `IoSliceMut` is documented to have the layout of an iovec.
+        let outcome = unsafe { perform(op) };
+        if_closed(outcome.map(|count| count as usize), 0)
+    }
+
+    /// Writes like [`Standard::write`], from the slices in turn.
+    pub(super) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if !are_awaited() {
+            return in_turn(slices, |bytes| self.write(bytes));
+        }
+        let (list, count) = (slices.as_ptr().cast(), clamp_buffers(slices.len()));
+        let op = if self.regular {
+            self.file(FileCall::WriteVectored { buffers: list, count })
+        } else {
+            Op::WriteVectored { fd: &self.fd, buffers: list, count, manner: self.manner }
+        };
+        // SAFETY: S3, as in `write`. An `IoSlice` is documented to have the layout of an iovec.
+        let outcome = unsafe { perform(op) };
+        let total = slices.iter().map(|slice| slice.len()).sum();
+        if_closed(outcome.map(|count| count as usize), total)
+    }
+
     /// Returns the op for a call on a regular file. Cached data is copied on this thread. The limit
     /// keeps other tasks from waiting long.
     fn file(&self, call: FileCall) -> Op<'_> {
@@ -103,6 +136,26 @@ impl AsFd for Standard {
 /// its end, and a write may block the thread.
 pub(super) fn are_awaited() -> bool {
     request(AwaitsStandardStreams {}).unwrap_or(true)
+}
+
+/// Writes the slices in turn, until one is not taken as a whole. Returns the number of bytes taken.
+/// An error after the first bytes is left for the next call to meet.
+pub(super) fn in_turn(
+    slices: &[IoSlice<'_>],
+    mut write: impl FnMut(&[u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut total = 0;
+    for slice in slices.iter().filter(|slice| !slice.is_empty()) {
+        let count = match write(slice) {
+            Err(_) if total > 0 => break,
+            outcome => outcome?,
+        };
+        total += count;
+        if count < slice.len() {
+            break;
+        }
+    }
+    Ok(total)
 }
 
 /// Ignores the error of a closed stream, as std does, so that a program also works if it was

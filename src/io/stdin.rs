@@ -3,7 +3,7 @@
 //! A simulated task takes no lock here, as with the [outputs](mod@super::stdout). It needs none,
 //! because the input is at its end there.
 
-use std::io::{self, BufRead, BufReader, Lines, Read};
+use std::io::{self, BufRead, BufReader, IoSliceMut, Lines, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
 
@@ -22,6 +22,10 @@ struct Input(Standard);
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.0.read_vectored(buffers)
     }
 }
 
@@ -96,29 +100,34 @@ impl Stdin {
     }
 }
 
-impl Read for Stdin {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.lock_to_read()?.read(buffer)
-    }
+/// Implements `Read` for a handle, by value and by reference.
+macro_rules! reads_under_lock {
+    ($($handle:ty),*) => { $(
+        impl Read for $handle {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                self.lock_to_read()?.read(buffer)
+            }
 
-    fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        self.lock_to_read()?.read_to_end(buffer)
-    }
+            fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+                self.lock_to_read()?.read_vectored(buffers)
+            }
 
-    fn read_to_string(&mut self, buffer: &mut String) -> io::Result<usize> {
-        self.lock_to_read()?.read_to_string(buffer)
-    }
+            fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+                self.lock_to_read()?.read_to_end(buffer)
+            }
 
-    fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
-        self.lock_to_read()?.read_exact(buffer)
-    }
+            fn read_to_string(&mut self, buffer: &mut String) -> io::Result<usize> {
+                self.lock_to_read()?.read_to_string(buffer)
+            }
+
+            fn read_exact(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+                self.lock_to_read()?.read_exact(buffer)
+            }
+        }
+    )* };
 }
 
-impl Read for &Stdin {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.lock_to_read()?.read(buffer)
-    }
-}
+reads_under_lock!(Stdin, &Stdin);
 
 impl AsFd for Stdin {
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -171,6 +180,10 @@ impl StdinLock<'_> {
 impl Read for StdinLock<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.with(|input| input.read(buffer))
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        self.with(|input| input.read_vectored(buffers))
     }
 
     fn read_to_end(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {

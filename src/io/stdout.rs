@@ -19,13 +19,13 @@
 #![expect(unsafe_code, reason = "registers a last flush for the end of the process")]
 
 use std::fmt;
-use std::io::{self, LineWriter, Write};
+use std::io::{self, IoSlice, LineWriter, Write};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
-use super::standard::{Standard, are_awaited};
+use super::standard::{Standard, are_awaited, in_turn};
 use crate::base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::driver::request;
 use crate::driver::request::WriteOnce;
@@ -153,8 +153,50 @@ impl Write for Output {
         }
     }
 
+    fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.ends {
+            in_turn(slices, |bytes| self.write(bytes))
+        } else {
+            self.standard.write_vectored(slices)
+        }
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// A writer that uses all slices of a vectored write.
+trait WriteSlices: Write {
+    fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+}
+
+impl WriteSlices for Output {
+    fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.write_vectored(slices)
+    }
+}
+
+impl WriteSlices for LineWriter<Output> {
+    /// Writes the slices up to the last line end in one call, and buffers the others.
+    ///
+    /// The method of `LineWriter` would use only the first slice, because only std can tell it that
+    /// the inner writer uses them all.
+    fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let lines = slices.iter().rposition(|slice| slice.contains(&b'\n')).map_or(0, |at| at + 1);
+        let (lines, rest) = slices.split_at(lines);
+        let mut written = 0;
+        if !lines.is_empty() {
+            self.flush()?;
+            written = self.get_mut().write_vectored(lines)?;
+            if written < lines.iter().map(|slice| slice.len()).sum() {
+                return Ok(written);
+            }
+        }
+        match in_turn(rest, |bytes| self.write(bytes)) {
+            Err(_) if written > 0 => Ok(written),
+            outcome => Ok(written + outcome?),
+        }
     }
 }
 
@@ -231,6 +273,10 @@ macro_rules! writes_under_lock {
                 self.lock_to_write()?.write(bytes)
             }
 
+            fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.lock_to_write()?.write_vectored(slices)
+            }
+
             fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
                 self.lock_to_write()?.write_all(bytes)
             }
@@ -293,6 +339,10 @@ macro_rules! writes {
         impl Write for $lock<'_> {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
                 self.turn.with(|writer| writer.write(bytes))
+            }
+
+            fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.turn.with(|writer| writer.write_slices(slices))
             }
 
             fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {

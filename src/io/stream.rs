@@ -5,12 +5,14 @@
 //! may be shared, each call separately asks the kernel not to wait.
 #![expect(unsafe_code, reason = "builds ops from borrowed buffers")]
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::driver::request::{Duplicate, SetNonblockingMode};
-use crate::driver::{Manner, Op, OwnedDescriptor, clamp_length, request, without_waiting};
+use crate::driver::{
+    Manner, Op, OwnedDescriptor, clamp_buffers, clamp_length, request, without_waiting,
+};
 use crate::sched::io::perform;
 
 /// An end of a pipe; see the module.
@@ -52,6 +54,22 @@ impl Stream {
         let op = Op::Write { fd: self.fd.name(), buf, len, manner: self.manner() };
         // SAFETY: S3: the bytes are borrowed, and the fd by `self`, until this returns. The kernel
         // only reads them.
+        unsafe { perform(op) }.map(|count| count as usize)
+    }
+
+    pub(crate) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let (list, count) = (buffers.as_mut_ptr().cast(), clamp_buffers(buffers.len()));
+        let op =
+            Op::ReadVectored { fd: self.fd.name(), buffers: list, count, manner: self.manner() };
+        // SAFETY: S3, as in `read`. An `IoSliceMut` is documented to have the layout of an iovec.
+        unsafe { perform(op) }.map(|count| count as usize)
+    }
+
+    pub(crate) fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let (list, count) = (slices.as_ptr().cast(), clamp_buffers(slices.len()));
+        let op =
+            Op::WriteVectored { fd: self.fd.name(), buffers: list, count, manner: self.manner() };
+        // SAFETY: S3, as in `write`. An `IoSlice` is documented to have the layout of an iovec.
         unsafe { perform(op) }.map(|count| count as usize)
     }
 
@@ -113,12 +131,23 @@ macro_rules! stream_type {
             fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
                 self.0.read(buffer)
             }
+
+            fn read_vectored(
+                &mut self,
+                buffers: &mut [std::io::IoSliceMut<'_>],
+            ) -> std::io::Result<usize> {
+                self.0.read_vectored(buffers)
+            }
         }
     )* };
     (write by $($ours:ty),*) => { $(
         impl std::io::Write for $ours {
             fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
                 self.0.write(bytes)
+            }
+
+            fn write_vectored(&mut self, slices: &[std::io::IoSlice<'_>]) -> std::io::Result<usize> {
+                self.0.write_vectored(slices)
             }
 
             fn flush(&mut self) -> std::io::Result<()> {

@@ -513,8 +513,7 @@ fn future_20_left_alone() {
     for future in [&mut left_alone, &mut forgotten, &mut next] {
         assert!(poll(future, &woken).is_pending());
     }
-    #[expect(clippy::mem_forget, reason = "this test is about it")]
-    mem::forget(forgotten);
+    let _forgotten = ManuallyDrop::new(forgotten);
     news.notify_one();
     news.notify_one();
     assert!(poll(&mut next, &woken).is_pending(), "both notifications are kept");

@@ -136,7 +136,7 @@ impl Driver for Sim {
             self.numbers.insert(address(flight), number);
             return Started::Pending;
         }
-        if let Op::Write { .. } = flight.op() {
+        if let Op::Write { .. } | Op::WriteVectored { .. } = flight.op() {
             // SAFETY: S3, the caller's promise: the op ends in this call.
             return Started::Done(unsafe { carry_out(flight, token) });
         }

@@ -158,6 +158,15 @@ impl SocketFile {
                 let bytes = unsafe { slice::from_raw_parts(buf, len as usize) };
                 count(self.send(&[IoSlice::new(bytes)], None)?)
             }
+            Op::ReadVectored { buffers, count: number, .. } => {
+                // SAFETY: the caller promises valid buffers.
+                let buffers = unsafe { parts_mut(buffers.cast_mut(), number as usize) };
+                count(self.receive(buffers, 0)?.count)
+            }
+            Op::WriteVectored { buffers, count: number, .. } => {
+                // SAFETY: the caller promises valid buffers.
+                count(self.send(unsafe { parts(buffers, number as usize) }, None)?)
+            }
             Op::RecvMsg { message, flags, .. } => {
                 // SAFETY: the caller promises a message whose parts are all valid.
                 let buffers = unsafe { buffers_mut(message) };
@@ -212,12 +221,21 @@ impl SocketFile {
 unsafe fn buffers_mut<'a>(message: *mut libc::msghdr) -> &'a mut [IoSliceMut<'a>] {
     // SAFETY: the caller's promise.
     let message = unsafe { ptr::read(message) };
-    if message.msg_iovlen == 0 {
+    // SAFETY: the caller's promise.
+    unsafe { parts_mut(message.msg_iov, message.msg_iovlen) }
+}
+
+/// Returns buffers to read into.
+///
+/// # Safety
+/// The `count` buffers are valid, and no other code accesses them.
+unsafe fn parts_mut<'a>(buffers: *mut libc::iovec, count: usize) -> &'a mut [IoSliceMut<'a>] {
+    if count == 0 {
         return &mut [];
     }
     // SAFETY: the caller's promise. An `IoSliceMut` has the layout of an iovec by its
     // documentation.
-    unsafe { slice::from_raw_parts_mut(message.msg_iov.cast(), message.msg_iovlen) }
+    unsafe { slice::from_raw_parts_mut(buffers.cast(), count) }
 }
 
 /// Returns the buffers of a message to send.
@@ -227,11 +245,20 @@ unsafe fn buffers_mut<'a>(message: *mut libc::msghdr) -> &'a mut [IoSliceMut<'a>
 unsafe fn buffers<'a>(message: *const libc::msghdr) -> &'a [IoSlice<'a>] {
     // SAFETY: the caller's promise.
     let message = unsafe { ptr::read(message) };
-    if message.msg_iovlen == 0 {
+    // SAFETY: the caller's promise.
+    unsafe { parts(message.msg_iov, message.msg_iovlen) }
+}
+
+/// Returns buffers to write from.
+///
+/// # Safety
+/// The `count` buffers are valid.
+unsafe fn parts<'a>(buffers: *const libc::iovec, count: usize) -> &'a [IoSlice<'a>] {
+    if count == 0 {
         return &[];
     }
     // SAFETY: the caller's promise. An `IoSlice` has the layout of an iovec by its documentation.
-    unsafe { slice::from_raw_parts(message.msg_iov.cast_const().cast(), message.msg_iovlen) }
+    unsafe { slice::from_raw_parts(buffers.cast(), count) }
 }
 
 /// Returns the address that a message is to be sent to.

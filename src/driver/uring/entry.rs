@@ -38,6 +38,12 @@ pub(super) fn of(flight: &InFlight<'_>, poll_first: bool) -> Entry {
         Op::Write { fd, buf, len, .. } => {
             opcode::Write::new(Fd(fd.fd), buf, len).offset(u64::MAX).build()
         }
+        Op::ReadVectored { fd, buffers, count, .. } => {
+            opcode::Readv::new(Fd(fd.fd), buffers, count).offset(u64::MAX).build()
+        }
+        Op::WriteVectored { fd, buffers, count, .. } => {
+            opcode::Writev::new(Fd(fd.fd), buffers, count).offset(u64::MAX).build()
+        }
         Op::Readiness { fd, interest } => readiness(fd.fd, interest),
         Op::File(ref op) => of_file(op, flight.was_attempted()),
     }
@@ -91,7 +97,10 @@ pub(super) fn stands_for_readiness(op: &Op) -> bool {
         // several workers accept from one listener, `acceptors` wakes one that sleeps.)
         Op::Accept { .. } => true,
         // In non-blocking mode the kernel does not wait for these. It fails with EAGAIN at once.
-        Op::Read { fd, manner, .. } | Op::Write { fd, manner, .. } => match manner {
+        Op::Read { fd, manner, .. }
+        | Op::Write { fd, manner, .. }
+        | Op::ReadVectored { fd, manner, .. }
+        | Op::WriteVectored { fd, manner, .. } => match manner {
             Manner::Nonblocking => true,
             Manner::Shared | Manner::Terminal => is_in_nonblocking_mode(fd.fd),
         },

@@ -6,16 +6,13 @@
 
 use super::Socket;
 use crate::driver::{
-    Address, Interest, Op, OwnedDescriptor, RawAddress, clamp_length, without_waiting,
+    Address, Interest, Op, OwnedDescriptor, RawAddress, clamp_buffers, clamp_length,
+    without_waiting,
 };
 use crate::net::settings::Direction;
 use crate::sched::io::{perform, perform_before};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::time::Instant;
-
-/// The most buffers that one vectored call takes (`UIO_MAXIOV`). The rest is left for the next
-/// call, as with std.
-const MOST_BUFFERS: usize = 1024;
 
 impl Socket {
     /// Reads from a stream.
@@ -187,6 +184,6 @@ fn message(buffers: *mut libc::iovec, count: usize) -> libc::msghdr {
     // value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = buffers;
-    message.msg_iovlen = count.min(MOST_BUFFERS);
+    message.msg_iovlen = clamp_buffers(count) as usize;
     message
 }

@@ -2,8 +2,8 @@
 
 use super::{bytes, cancelled, read_all};
 use crate::streams::{assert_cancelled, byte_at};
-use crate::support::{Watchdog, begin, each_run, everywhere, ms, now, run_on, since, until};
-use ecru::io::{self, ErrorKind, Read, Write};
+use crate::support::{Side, Watchdog, begin, each_run, everywhere, ms, now, run_on, since, until};
+use ecru::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Instant;
 
@@ -50,6 +50,34 @@ fn io_02_pipe_traits() {
         writer.write_all(b"round").unwrap();
         drop(writer);
         assert_eq!(io::read_to_string(&reader).unwrap(), "round");
+    });
+}
+
+/// - given: a pipe, of this process alone or shared
+/// - when: several slices are written in one call, and read into several buffers in one call
+/// - then: all of them are used, empty ones are skipped, and a read waits for bytes
+#[test]
+fn io_33_pipe_vectored() {
+    fn check(side: Side, mut reader: impl Read + Send, mut writer: impl Write + Send) {
+        let (mut first, mut second) = ([0; 3], [0; 10]);
+        let mut buffers = [&mut [][..], &mut first, &mut second].map(IoSliceMut::new);
+        let parts = [b"".as_slice(), b"ab", b"", b"cde", b"fgh"].map(IoSlice::new);
+        let (read, written) = side.both(
+            || reader.read_vectored(&mut buffers).unwrap(),
+            || writer.write_vectored(&parts).unwrap(),
+        );
+        assert_eq!((read, written), (8, 8));
+        assert_eq!((&first, &second[..5]), (b"abc", b"defgh".as_slice()));
+        assert_eq!(writer.write_vectored(&[]).unwrap(), 0);
+        assert_eq!(reader.read_vectored(&mut []).unwrap(), 0);
+    }
+    everywhere(|side| {
+        let (reader, writer) = io::pipe().unwrap();
+        check(side, &reader, &writer);
+        let (shared_reader, shared_writer) =
+            (reader.try_clone().unwrap(), writer.try_clone().unwrap());
+        check(side, &reader, &writer);
+        check(side, shared_reader, shared_writer);
     });
 }
 

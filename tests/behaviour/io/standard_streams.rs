@@ -3,7 +3,7 @@
 
 use super::{bytes, read_all};
 use crate::support::{Watchdog, begin, is_child, ms, run_on, start_again};
-use ecru::io::{self, BufRead, ErrorKind, Read, Write};
+use ecru::io::{self, BufRead, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -376,6 +376,40 @@ fn io_24_stderr() {
     let _watchdog = Watchdog::new();
     let output = start(NAME).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "no end but this\nand a line\n");
+}
+
+/// - given: a process whose standard streams are pipes
+/// - when: it reads and writes several slices in one call, by the handles and by the locks
+/// - then: all of them are used, in order; the standard output keeps an unfinished line
+#[test]
+fn io_34_standard_streams_vectored() {
+    const NAME: &str = "io::standard_streams::io_34_standard_streams_vectored";
+    if is_child(NAME) {
+        run_on(2, || {
+            let parts = ["one", "", " two\nthr", "ee"].map(|part| IoSlice::new(part.as_bytes()));
+            let rest = [" four\n", "five", "\n"].map(|part| IoSlice::new(part.as_bytes()));
+            writeln!(io::stdout(), "begin").unwrap();
+            assert_eq!(io::stdout().write_vectored(&parts).unwrap(), 13);
+            assert_eq!(io::stdout().lock().write_vectored(&rest).unwrap(), 11);
+            assert_eq!((&io::stderr()).write_vectored(&parts).unwrap(), 13);
+            assert_eq!(io::stderr().lock().write_vectored(&rest).unwrap(), 11);
+            let (mut first, mut second) = ([0; 3], [0; 4]);
+            let mut buffers = [&mut first[..], &mut second].map(IoSliceMut::new);
+            assert_eq!((&io::stdin()).read_vectored(&mut buffers).unwrap(), 7);
+            assert_eq!(io::stdin().lock().read_vectored(&mut buffers).unwrap(), 1);
+            assert_eq!((&first, &second), (b"h23", b"4567"));
+        });
+        return;
+    }
+    const WRITTEN: &str = "one two\nthree four\nfive\n";
+    let _watchdog = Watchdog::new();
+    let mut child = start(NAME).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"1234567h").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), WRITTEN);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains(&format!("begin\n{WRITTEN}")), "{text}");
 }
 
 /// - given: a process whose input is a pipe in which nothing arrives
