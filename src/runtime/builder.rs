@@ -81,6 +81,8 @@ impl RuntimeBuilder {
 
     /// Sets the names of the threads: `NAME-1` and so on for the workers, and `NAME-unblock` in the
     /// blocking pool. The default is `ecru`.
+    ///
+    /// A name must not contain a NUL byte; [`build`](RuntimeBuilder::build) refuses it.
     pub fn name(mut self, name: impl Into<String>) -> RuntimeBuilder {
         self.settings.name = name.into();
         self
@@ -208,6 +210,13 @@ impl RuntimeBuilder {
             return Err(invalid(
                 "workers(0): a runtime needs at least 1 worker; leave the setting out for one worker per core",
             ));
+        }
+        if self.settings.name.contains('\0') {
+            let text = format!(
+                "name({:?}): a thread's name cannot contain a NUL byte; leave it out",
+                self.settings.name
+            );
+            return Err(invalid(text));
         }
         if workers > WORKERS_MAX {
             let text = format!(

@@ -99,7 +99,10 @@ impl Runtime {
     /// waits for the first.
     ///
     /// # Panics
-    /// Panics in the same cases as [`run`].
+    /// Panics in the same cases as [`run`], and if it is called by a closure of
+    /// [`unblock`](crate::unblock) in a run of the same runtime, or in a run that such a closure has
+    /// begun, because it would wait for itself. A run that waits for a thread of the program's own,
+    /// which calls `run` on the same runtime, waits for ever: the library does not know of it.
     ///
     /// # Examples
     /// ```
@@ -171,7 +174,13 @@ impl Runtime {
         // The tasks of this thread must neither count as part of a section that encloses the run,
         // nor end a wait of the thread itself.
         park::refuse_if_no_suspend();
+        assert!(
+            !self.pool.blocking.is_around_caller(),
+            "`Runtime::run` called from inside a task of the same runtime, by way of `unblock`: it would wait for itself; use another \
+             runtime, or call it after the run"
+        );
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let _begun = self.pool.blocking.begin_run();
         task::install_hook();
         if let Err(error) = self.pool.start_threads() {
             panic!("`run` could not start: {error}");

@@ -42,8 +42,20 @@ pub(crate) struct BlockingPool {
 #[derive(Debug)]
 struct BlockingState {
     name: String,
+    /// The pool whose closure has begun the current run. No lock is taken while this one is held.
+    outer: Mutex<Option<Arc<BlockingState>>>,
     queue: Mutex<JobQueue>,
     news: Condvar,
+}
+
+/// Notes, while it lives, which pool's closure has begun a run. See [`BlockingPool::begin_run`].
+#[derive(Debug)]
+pub(crate) struct RunInPool<'a>(&'a BlockingState);
+
+impl Drop for RunInPool<'_> {
+    fn drop(&mut self) {
+        self.0.set_outer(None);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +106,7 @@ impl JobQueue {
 impl BlockingPool {
     pub(super) fn new(name: &str) -> BlockingPool {
         let state = BlockingState {
+            outer: Mutex::new(None),
             name: format!("{name}-unblock"),
             queue: Mutex::default(),
             news: Condvar::new(),
@@ -145,6 +158,29 @@ impl BlockingPool {
         self.state.lock().lookups.remove(&ticket)
     }
 
+    /// Returns whether the caller is inside the run of this pool: in a closure on one of its threads,
+    /// or in a run that such a closure has begun. Only runs that have called
+    /// [`BlockingPool::begin_run`] are known.
+    pub(crate) fn is_around_caller(&self) -> bool {
+        // The closures whose runs are passed here have not ended, so the chain does not change. It
+        // has no cycle, because a run that would close one is refused.
+        let mut next = current_state();
+        while let Some(state) = next {
+            if Arc::ptr_eq(&state, &self.state) {
+                return true;
+            }
+            next = state.outer.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        }
+        false
+    }
+
+    /// Notes that the calling thread begins this pool's run, which is the only one for as long as
+    /// the result lives.
+    pub(crate) fn begin_run(&self) -> RunInPool<'_> {
+        self.state.set_outer(current_state());
+        RunInPool(&self.state)
+    }
+
     /// Lets idle threads end. No closure is running or queued then, because its task would still be
     /// there. Only detached closures may be.
     pub(super) fn stop(&self) {
@@ -156,6 +192,14 @@ impl BlockingPool {
 impl BlockingState {
     fn lock(&self) -> MutexGuard<'_, JobQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_outer(&self, outer: Option<Arc<BlockingState>>) {
+        let before = {
+            let mut place = self.outer.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *place, outer)
+        };
+        drop(before);
     }
 
     /// Sees to it that a thread runs the job that was queued just now. Returns false if none was
@@ -228,6 +272,13 @@ static HOST: Host = Host {
     out_of_budget: || {},
     blocks,
 };
+
+/// Returns the state of the pool that the current thread works for.
+fn current_state() -> Option<Arc<BlockingState>> {
+    let state = local::with(|local| local.blocking.get()).cast::<Arc<BlockingState>>();
+    // SAFETY: U2: set by `State::work`, for as long as the thread works.
+    unsafe { state.as_ref() }.map(Arc::clone)
+}
 
 /// Tells the pool that the current thread is about to block in one of this library's waits
 /// (`begins`), or that it goes on. Does nothing on other threads. See the module.

@@ -101,6 +101,59 @@ fn run_04_inside_a_task_panics() {
     });
 }
 
+/// - given: a closure of `unblock`
+/// - when: it runs its own runtime, or another one whose closure runs the first
+/// - then: it panics, saying that `run` was called from inside a task; other runtimes run
+#[test]
+fn run_67_inside_its_own_unblock_panics() {
+    fn refused(first: &Runtime) {
+        let text = panic_text(|| first.run(|| ()));
+        assert!(text.contains("called from inside a task"), "{text}");
+    }
+    let (first, second, third) = (runtime(2), runtime(1), runtime(1));
+    let _watchdog = Watchdog::new();
+    for _ in 0..2 {
+        first.run(|| {
+            ecru::unblock(|| refused(&first));
+            ecru::unblock(|| ecru::unblock(|| ecru::shield(|| refused(&first))));
+            ecru::scope(|s| s.spawn(|| ecru::unblock(|| refused(&first))).join().unwrap());
+            ecru::unblock(|| {
+                second.run(|| {
+                    refused(&first);
+                    ecru::unblock(|| {
+                        refused(&first);
+                        refused(&second);
+                        assert_eq!(third.run(|| ecru::unblock(|| 3)), 3);
+                        ecru::run(|| ecru::unblock(|| refused(&first)));
+                    });
+                });
+            });
+            assert_eq!(ecru::unblock(|| second.run(|| 2)), 2);
+        });
+    }
+    // Nothing of it is left.
+    assert_eq!(second.run(|| ecru::unblock(|| first.run(|| 1))), 1);
+}
+
+/// - given: a name with a NUL byte, at its start, in it or at its end
+/// - when: a runtime is built
+/// - then: `InvalidInput`, with a text that says what to do; a task may have such a name
+#[test]
+fn run_66_a_name_with_a_nul_byte() {
+    for name in ["\0", "\0a", "a\0b", "a\0"] {
+        let error = Runtime::builder().name(name).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("leave it out"), "{error}");
+        each_run(|| {
+            ecru::scope(|s| {
+                let own = || ecru::task::current().name().map(str::to_owned);
+                let said = s.builder().name(name).spawn(own).join().unwrap();
+                assert_eq!(said.as_deref(), Some(name));
+            });
+        });
+    }
+}
+
 /// - given: a `no_suspend` section on a plain thread
 /// - when: it calls `ecru::run`, or runs a runtime
 /// - then: it panics, naming `no_suspend`, because a run waits for its tasks
