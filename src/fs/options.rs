@@ -104,6 +104,11 @@ impl OpenOptions {
     /// `PermissionDenied`, `AlreadyExists`, and `InvalidInput` for options that contradict each
     /// other.
     ///
+    /// # FIFOs
+    /// An open that waits for the other end of a FIFO occupies a thread of the pool of
+    /// [`unblock`](crate::unblock), whose size is limited. While such opens occupy the whole
+    /// pool, all other calls that need a thread of it wait, such as reads of files from a disk.
+    ///
     /// # Cancellation
     /// This is a cancellation point. A file that was already created or emptied stays so. An open
     /// that waits, for instance for the other end of a FIFO, is not interrupted.
