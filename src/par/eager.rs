@@ -48,7 +48,10 @@ where
 /// The caller takes an item from the iterator when there is room for it in the window.
 ///
 /// # Panics
-/// Panics in the same cases as [`map`], and if `window` is 0.
+/// Panics outside a run, and if `window` is 0. After a panic of `f`, no further
+/// item is taken, and no further call of `f` begins. Items that have been taken and not begun are
+/// dropped. The panic is continued after the calls that run at that moment have ended. If several
+/// panic, it is the first panic in the order of the items.
 ///
 /// # Cancellation
 /// The call itself is not a cancellation point, like [`map`].
@@ -68,7 +71,9 @@ where
     R: Send,
     F: Fn(I::Item) -> R + Sync,
 {
-    engine::all(Window::new(window).jobs(items.into_iter(), &f))
+    let values = engine::all(Window::new(window).jobs(items.into_iter(), &f));
+    let left_out = "an item is left out only after a panic, which has been continued";
+    values.into_iter().map(|value| value.expect(left_out)).collect()
 }
 
 /// Calls `f` for every item until `deadline`, each in its own task, all concurrently. Returns the
@@ -117,7 +122,8 @@ where
 /// Calls `f` for every item, at most `window` at a time, each in a task of its own.
 ///
 /// # Panics
-/// Panics in the same cases as [`map_buffered`].
+/// Panics in the same cases as [`map_buffered`]. If several calls panic, the first panic in time is
+/// continued.
 ///
 /// # Cancellation
 /// The call itself is not a cancellation point, like [`map`].
@@ -144,16 +150,21 @@ where
     // items.
     let first_panic = Mutex::new(None);
     let first_panic = || first_panic.lock().unwrap_or_else(PoisonError::into_inner);
-    let f = |item| {
-        if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(|| f(item))) {
-            let mut first = first_panic();
-            let other = if first.is_none() { first.replace(payload) } else { Some(payload) };
-            drop(first);
-            // A second panic, in the payload's destructor, would hide the first one.
-            drop_quietly(other);
-        }
+    let keep = |payload| {
+        let mut first = first_panic();
+        let other = if first.is_none() { first.replace(payload) } else { Some(payload) };
+        drop(first);
+        // A second panic, in the payload's destructor, would hide the first one.
+        drop_quietly(other);
     };
-    engine::each(Window::new(window).jobs(items.into_iter(), &f));
+    let window = Window::new(window);
+    engine::each(window.jobs(items.into_iter(), &f).map(|job| {
+        || {
+            if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(job)) {
+                keep(payload);
+            }
+        }
+    }));
     if let Some(payload) = first_panic().take() {
         panic::resume_unwind(payload);
     }

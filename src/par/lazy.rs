@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::engine::{job, refuse_zero};
 use crate::scope::{JoinError, JoinHandle, Scope, TryScope};
+use crate::task;
 
 impl<'scope> Scope<'scope, '_> {
     /// Calls `f` for every item, each in a task of the scope. This call launches all tasks. The
@@ -250,9 +251,10 @@ impl<'scope, I: Iterator, F, R> MappedBuffered<'scope, I, F, R> {
         MappedBuffered { items, spawn: Box::new(spawn), started, window, _f: PhantomData }
     }
 
-    /// Fills the window. After the first `None` of the items it never takes another one.
+    /// Fills the window, unless the caller is cancelled: a child would be cancelled, too, so its
+    /// item would be lost. After the first `None` of the items it never takes another one.
     fn fill(&mut self) {
-        while self.window > self.started.handles.len() {
+        while self.window > self.started.handles.len() && !task::is_cancelled() {
             let Some(item) = self.items.next() else {
                 self.window = 0;
                 return;
@@ -267,7 +269,10 @@ impl<I: Iterator, F, R> Iterator for MappedBuffered<'_, I, F, R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.fill();
-        let result = self.started.next();
+        let result = self.started.next().or_else(|| {
+            // A window that is open and empty has not been filled.
+            (self.window > 0).then_some(Err(JoinError::CallerCancelled))
+        });
         if let Some(Err(JoinError::CallerCancelled)) = result {
             self.window = 0;
         }

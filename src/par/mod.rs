@@ -11,7 +11,10 @@
 //! | [`par_for!`](crate::par_for) | all | a `Vec` | of the loops |
 //!
 //! The functions run every item, even if the caller is cancelled. Waits in a cancelled item fail,
-//! and the item decides what that means. The iterators stop when the caller is cancelled.
+//! and the item decides what that means. The iterators stop when the caller is cancelled. After an
+//! item has panicked, [`map_buffered`] and [`for_each`] begin no further item. [`map`] and
+//! [`par_for!`](crate::par_for) run the others all the same. An iterator returns the panic at the
+//! place of its item, and the reader decides.
 //!
 //! [`Scope::map`]: crate::Scope::map
 //! [`Scope::map_buffered`]: crate::Scope::map_buffered

@@ -2,17 +2,19 @@
 //! gives its place back.
 #![expect(unsafe_code, reason = "wakes a waiter on another stack")]
 
-use std::{iter, ptr};
+use std::{iter, mem, ptr};
 
 use super::engine;
 use crate::base::sync::SpinLock;
-use crate::base::sync::atomic::{AtomicPtr, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::park::{Mode, Single, Wait, What};
 
 /// Places for children. One task takes places, and any number of children give them back.
 #[derive(Debug)]
 pub(super) struct Window {
     state: SpinLock<WindowState>,
+    /// Whether a call has panicked. No further call begins then.
+    stopped: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -33,25 +35,52 @@ impl Window {
                 free: places,
                 waiter: AtomicPtr::new(ptr::null_mut()),
             }),
+            stopped: AtomicBool::new(false),
         }
     }
 
     /// Returns a job for each item, which holds a place until it has ended. A place is taken before
     /// the item, so no item is taken before it can be run.
+    ///
+    /// After a panic of `f`, no item is taken, and a job that has not begun
+    /// drops its item and returns `None`.
     pub(super) fn jobs<I: Iterator, R>(
         &self,
         mut items: I,
         f: &impl Fn(I::Item) -> R,
-    ) -> impl Iterator<Item = impl FnOnce() -> R> {
+    ) -> impl Iterator<Item = impl FnOnce() -> Option<R>> {
         iter::from_fn(move || {
             self.enter();
             let place = Place(self);
+            if self.stopped.load(Ordering::Relaxed) {
+                return None;
+            }
             let item = items.next()?;
             Some(move || {
                 let _place = place;
-                f(item)
+                self.unless_stopped(|| f(item))
             })
         })
+    }
+
+    /// Calls `call`, whose panic stops the window, unless the window has been stopped before.
+    fn unless_stopped<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
+        struct StopOnPanic<'w>(&'w Window);
+        impl Drop for StopOnPanic<'_> {
+            fn drop(&mut self) {
+                self.0.stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        // Relaxed: a call that begins at the same time on another thread need not see the flag. One
+        // that begins later on this thread does, and so does the caller, which gets the place of
+        // the panicked call under the lock.
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        let stop = StopOnPanic(self);
+        let value = call();
+        mem::forget(stop);
+        Some(value)
     }
 
     /// Takes a place, and waits for one if necessary. This is not a cancellation point.

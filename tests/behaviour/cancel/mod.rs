@@ -2,6 +2,7 @@
 
 mod clocks;
 mod hooks;
+mod limits;
 mod reach;
 mod reasons;
 mod shields;

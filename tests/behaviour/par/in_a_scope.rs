@@ -232,3 +232,61 @@ fn par_28_try_scope_map_buffered() {
         assert!(seen.len() <= 4 && begun.load(SeqCst) <= 6, "{seen:?}");
     });
 }
+
+/// - given: a `try_scope` whose `s.map_buffered` has begun its first items
+/// - when: the first one fails the scope, and the reader goes on
+/// - then: no further item is taken, and the iterator yields the cancellation once, then `None`
+#[test]
+fn par_39_scope_buffered_takes_nothing_after_a_failure() {
+    each_run(|| {
+        for window in [1, 3] {
+            let mut items = 0..10;
+            let result: Result<(), &str> = ecru::try_scope(|s| {
+                let mut results = s.map_buffered(window, items.by_ref(), |n: u32| {
+                    if n == 0 {
+                        return Err("the first one");
+                    }
+                    forever();
+                    Ok(())
+                });
+                while !matches!(results.next(), Some(Err(JoinError::CallerCancelled))) {}
+                assert!(results.next().is_none());
+                Ok(())
+            });
+            assert_eq!(result, Err("the first one"));
+            // The failure may come while the window is filled for the first time.
+            assert!(items.start <= u32::try_from(window).unwrap(), "{items:?}");
+        }
+    });
+}
+
+/// - given: endless items and the largest window or chunk
+/// - when: the reader is cancelled while it takes items
+/// - then: it takes no further item
+#[test]
+fn par_40_scope_buffered_is_cancelled_while_it_takes() {
+    each_run(|| {
+        for chunks in [false, true] {
+            let taken = AtomicUsize::new(0);
+            ecru::cancel_scope(|c| {
+                // Ends in any case, and would have taken all of them.
+                let items = (0..1000).inspect(|n| {
+                    taken.fetch_add(1, SeqCst);
+                    if *n == 10 {
+                        c.cancel();
+                    }
+                });
+                ecru::scope(|s| {
+                    if chunks {
+                        assert!(s.map_chunks(usize::MAX, items, |_| ()).count() <= 11);
+                    } else {
+                        let mut results = s.map_buffered(usize::MAX, items, |_| ());
+                        assert!(matches!(results.next(), Some(Err(JoinError::CallerCancelled))));
+                        assert!(results.next().is_none());
+                    }
+                });
+            });
+            assert_eq!(taken.load(SeqCst), 11);
+        }
+    });
+}

@@ -1,8 +1,9 @@
 //! `map_buffered`: at most a window of items at once.
 
 use super::{Crowd, dawdle};
-use crate::support::{each_run, panic_text, until};
+use crate::support::{each_run, panic_text, run_on, until};
 use ecru::par;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// - given: a hundred items and a window of 8
@@ -127,5 +128,36 @@ fn par_12_buffered_input_is_lazy() {
         assert_eq!((taken.swap(0, SeqCst), ended.swap(0, SeqCst)), (100, 100));
         par::for_each(5, input(), item);
         assert_eq!((taken.load(SeqCst), ended.load(SeqCst)), (100, 100));
+    });
+}
+
+/// - given: a first item to begin that panics, and windows of 1, 3 and as many as there can be
+/// - when: `par::map_buffered` or `par::for_each` is called on one worker
+/// - then: no further item begins or is taken, those in the window are dropped, and the panic is
+///   continued
+#[test]
+fn par_38_no_item_begins_after_a_panic() {
+    run_on(1, || {
+        for window in [1, 3, usize::MAX] {
+            for verb in 0..2 {
+                let (begun, taken, item) = (AtomicUsize::new(0), AtomicUsize::new(0), Arc::new(()));
+                let items = (0..100).map(|_| {
+                    taken.fetch_add(1, SeqCst);
+                    Arc::clone(&item)
+                });
+                let call = |_: Arc<()>| {
+                    begun.fetch_add(1, SeqCst);
+                    panic!("the first one");
+                };
+                let text = panic_text(|| match verb {
+                    0 => drop(par::map_buffered(window, items, call)),
+                    _ => par::for_each(window, items, call),
+                });
+                assert!(text.contains("the first one"), "{text}");
+                assert_eq!(begun.load(SeqCst), 1);
+                assert_eq!(Arc::strong_count(&item), 1);
+                assert!(taken.load(SeqCst) <= window.min(100));
+            }
+        }
     });
 }
