@@ -8,6 +8,12 @@ use super::sim::told;
 use super::{file, stream};
 use std::io;
 
+#[cfg(test)]
+std::thread_local! {
+    /// The number of attempts that this thread has made.
+    pub(super) static ATTEMPTS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// What [`at_once`] found.
 #[derive(Debug)]
 pub(crate) enum AtOnce {
@@ -135,6 +141,8 @@ pub(super) fn forget_hint(fd: &Descriptor) {
 /// The conditions are those of [`at_once`].
 #[inline(always)]
 unsafe fn call(op: &Op<'_>) -> io::Result<u32> {
+    #[cfg(test)]
+    ATTEMPTS.set(ATTEMPTS.get() + 1);
     if let Some(file) = op.descriptor().file() {
         // SAFETY: the caller's promise, passed on.
         return unsafe { file.attempt(op) };

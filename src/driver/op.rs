@@ -216,6 +216,13 @@ impl<'a> Op<'a> {
         }
     }
 
+    /// Returns whether the op ends if its socket is shut for reading, although an attempt of it
+    /// would still have to wait.
+    #[inline]
+    pub(super) fn ends_by_shutdown(&self) -> bool {
+        matches!(self, Op::Recv { stream: false, .. } | Op::RecvMsg { .. } | Op::Accept { .. })
+    }
+
     /// Returns whether the fd's number may name another file by now, without this process having
     /// been told.
     pub(super) fn may_be_of_another_file(&self) -> bool {

@@ -159,3 +159,27 @@ pub(super) fn is_in_nonblocking_mode(fd: RawFd) -> bool {
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     flags != -1 && flags & libc::O_NONBLOCK != 0
 }
+
+/// Returns whether nothing more comes to be read from the socket, because it or its peer has been
+/// shut.
+pub(super) fn is_shut_for_reading(fd: RawFd) -> bool {
+    let mut asked = libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one valid pollfd, which outlives the call.
+    unsafe { libc::poll(&raw mut asked, 1, 0) };
+    asked.revents & libc::POLLRDHUP != 0
+}
+
+/// Returns whether the fd is a socket that carries a stream.
+pub(super) fn is_stream_socket(fd: RawFd) -> bool {
+    socket_option(fd, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+}
+
+/// Returns an option of a socket that is an integer, or `None` if the fd is not a socket.
+pub(super) fn socket_option(fd: RawFd, option: i32) -> Option<i32> {
+    let (mut value, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
+    let (room, size) = ((&raw mut value).cast(), &raw mut length);
+    // SAFETY: there is room for the value, and `length` says how much. The call refuses an fd that
+    // is not open.
+    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, room, size) };
+    (asked == 0).then_some(value)
+}

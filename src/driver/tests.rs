@@ -398,3 +398,97 @@ fn a_thread_without_a_worker_waits_for_its_op() {
     assert!(matches!(start(&mut driver, &Op::File(op), 3, false), Started::Blocking));
     assert_eq!(driver.in_flight(), 0);
 }
+
+/// Polls a while for an op that has to wait, and returns how often it was attempted.
+fn attempts_in_vain(driver: &mut AnyDriver) -> usize {
+    let before = attempt::ATTEMPTS.get();
+    let mut completions = Vec::new();
+    for _ in 0..20 {
+        driver.poll(Wait::For(Duration::from_micros(200)), &mut completions).unwrap();
+    }
+    assert_eq!(completions, []);
+    attempt::ATTEMPTS.get() - before
+}
+
+/// Waits for room and for readiness, in vain and then with success.
+fn waits_for_room_without_a_loop(driver: &mut AnyDriver, ours: &impl AsRawFd, theirs: OwnedFd) {
+    let bytes = vec![7_u8; 1 << 16];
+    let fd = named(ours);
+    let send = Op::Send { fd, buf: bytes.as_ptr(), len: 1 << 16, flags: libc::MSG_NOSIGNAL };
+    let room = Op::Readiness { fd, interest: Interest::Write };
+    while attempt(&send).is_ok() {}
+    for (op, token) in [(&send, 1), (&room, 2)] {
+        submit(driver, op, token);
+        let attempts = attempts_in_vain(driver);
+        assert!(attempts < 10, "{attempts} attempts of {op:?} in 20 polls of {driver:?}");
+        cancel(driver, token);
+        assert_eq!(collect(driver, 1)[0].result, Completion::CANCELLED);
+    }
+    submit(driver, &send, 3);
+    submit(driver, &room, 4);
+    assert!(attempts_in_vain(driver) < 20, "{driver:?}");
+    let theirs = std::fs::File::from(theirs);
+    let reader = thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while (&theirs).read(&mut buffer).is_ok_and(|count| count > 0) {}
+    });
+    let mut tokens = collect(driver, 2).iter().map(|done| done.token.value()).collect::<Vec<_>>();
+    tokens.sort_unstable();
+    assert_eq!(tokens, [3, 4]);
+    rustix::net::shutdown(rustix_fd(ours), rustix::net::Shutdown::Both).unwrap();
+    reader.join().unwrap();
+}
+
+fn rustix_fd(fd: &impl AsRawFd) -> std::os::fd::BorrowedFd<'_> {
+    // SAFETY: the reference keeps the fd open.
+    unsafe { std::os::fd::BorrowedFd::borrow_raw(fd.as_raw_fd()) }
+}
+
+fn tcp_pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    ours.set_nonblocking(true).unwrap();
+    (ours, listener.accept().unwrap().0)
+}
+
+#[test]
+fn a_send_to_a_peer_that_has_shut_its_writing_side_sleeps() {
+    on_each(|driver| {
+        let (ours, theirs) = pair();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        waits_for_room_without_a_loop(driver, &ours, theirs.into());
+        let (ours, theirs) = tcp_pair();
+        theirs.shutdown(std::net::Shutdown::Write).unwrap();
+        waits_for_room_without_a_loop(driver, &ours, theirs.into());
+    });
+}
+
+#[test]
+fn a_send_after_the_own_end_of_reading_sleeps() {
+    on_each(|driver| {
+        let (ours, theirs) = tcp_pair();
+        ours.shutdown(std::net::Shutdown::Read).unwrap();
+        waits_for_room_without_a_loop(driver, &ours, theirs.into());
+    });
+}
+
+#[test]
+fn a_send_on_a_socket_with_an_entry_in_its_error_queue_sleeps() {
+    on_each(|driver| {
+        let (ours, theirs) = tcp_pair();
+        // SOF_TIMESTAMPING_TX_SOFTWARE and SOF_TIMESTAMPING_SOFTWARE.
+        let (stamps, size) = (1 << 1 | 1 << 4_i32, size_of::<i32>() as libc::socklen_t);
+        let (level, option) = (libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
+        let value = (&raw const stamps).cast();
+        // SAFETY: the value is an integer, which is valid for the call.
+        let set = unsafe { libc::setsockopt(ours.as_raw_fd(), level, option, value, size) };
+        assert_eq!(set, 0);
+        (&ours).write_all(b"x").unwrap();
+        let end = Instant::now() + GUARD;
+        while stream::is_ready(ours.as_raw_fd(), Interest::Read).is_err() {
+            assert!(Instant::now() < end, "no entry has come");
+            thread::yield_now();
+        }
+        waits_for_room_without_a_loop(driver, &ours, theirs.into());
+    });
+}

@@ -92,8 +92,9 @@ mod tests;
 
 use super::acceptors::{AcceptorLine, Acceptors};
 use super::attempt::{is_untold, without_waiting};
-use super::flight::{Flying, errno};
+use super::flight::{Flying, errno, is_error_entry};
 use super::op::Interest;
+use super::stream::socket_option;
 use super::{Completion, Driver, InFlight, Op, Started, Token, Wait, Waker};
 use set::{News, Reach, Set};
 use std::marker::PhantomData;
@@ -128,14 +129,21 @@ pub(crate) struct Poll {
 
 impl Poll {
     pub(super) fn open(waker: Option<Waker>) -> io::Result<Poll> {
-        let set = Set::open().map_err(|error| explain(&error))?;
         let waker = match waker {
             Some(waker) => waker,
             None => Waker::new().map_err(|error| explain(&error))?,
         };
+        let driver = Poll::open_beside(waker)?;
+        let (set, waker) = (&driver.set, driver.waker.fd());
         // SAFETY: the waker's eventfd is open for as long as the waker exists, and this struct
         // keeps the waker.
-        unsafe { set.register_reading(waker.fd(), WAKER) }.map_err(|error| explain(&error))?;
+        unsafe { set.register_reading(waker, WAKER) }.map_err(|error| explain(&error))?;
+        Ok(driver)
+    }
+
+    /// Opens a set that serves another driver of the same worker. That driver watches the waker.
+    pub(super) fn open_beside(waker: Waker) -> io::Result<Poll> {
+        let set = Set::open().map_err(|error| explain(&error))?;
         Ok(Poll {
             set,
             table: Table::default(),
@@ -158,6 +166,40 @@ impl Poll {
 
     pub(super) fn waker(&self) -> Waker {
         self.waker.clone()
+    }
+
+    /// Returns the fd that is readable while a poll would find news.
+    pub(super) fn fd(&self) -> RawFd {
+        self.set.fd()
+    }
+
+    /// Takes over an op of the driver that this set serves. Returns [`Started::Untold`] if no edge
+    /// would tell of its fd.
+    ///
+    /// # Safety
+    /// S3: the op is in flight. An attempt of it was in vain.
+    pub(super) unsafe fn take_over(&mut self, flight: &InFlight<'_>) -> Started {
+        // SAFETY: S3, the caller's promise.
+        let started = unsafe { self.wait(flight, flight.token()) };
+        if self.again.pop().is_some() {
+            self.in_flight -= 1;
+            return Started::Untold;
+        }
+        started
+    }
+
+    /// Gives an op up that was taken over. Returns false if it has already ended.
+    pub(super) fn give_up(&mut self, flight: &InFlight<'_>) -> bool {
+        let waited = self.withdraw(flight);
+        self.in_flight -= usize::from(waited);
+        waited
+    }
+
+    /// Removes an op from the side of its fd. Returns whether it waited there.
+    fn withdraw(&mut self, flight: &InFlight<'_>) -> bool {
+        let (fd, side) = (flight.op().descriptor().fd, flight.op().interest());
+        let entry = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd));
+        entry.is_some_and(|entry| entry.withdraw(side, flight))
     }
 
     /// Makes the op wait for news of its fd. Returns its result if there is news already and the op
@@ -189,7 +231,12 @@ impl Poll {
         if !entry.is_known(fd.generation()) {
             entry.doubt();
         }
-        match entry.look(side) {
+        let found = match entry.look(side) {
+            // The end of reading is told once, which may have been before this op came.
+            Found::Nothing if op.ends_by_shutdown() && entry.is_doubtful() => Found::News,
+            found => found,
+        };
+        match found {
             Found::Nothing => entry.wait(side, flight.keep(token)),
             Found::AlwaysReady => self.again.push(flight.keep(token)),
             Found::News => {
@@ -248,8 +295,7 @@ impl Poll {
     fn is_certain_to_be_told(&mut self, op: &Op<'_>) -> bool {
         let Op::Recv { fd, stream: true, .. } = *op else { return false };
         let entry = usize::try_from(fd.fd).ok().and_then(|number| self.table.existing(number));
-        // SAFETY: S3: the op's fd is open.
-        let is_plain = || unsafe { is_tcp(fd.fd) };
+        let is_plain = || is_tcp(fd.fd);
         fd.is_drained_here()
             && entry.is_some_and(|entry| {
                 entry.is_known(fd.generation()) && entry.tells_of_all_that_comes(is_plain)
@@ -346,15 +392,8 @@ impl Poll {
 /// Returns whether the fd is a TCP connection. There, a read that does not fill its buffer has left
 /// nothing behind. Reads on other fds end short for other reasons: at the end of a datagram, or
 /// where the peer of a Unix socket has sent an fd.
-///
-/// # Safety
-/// The fd is open.
-unsafe fn is_tcp(fd: RawFd) -> bool {
-    let (mut protocol, mut length) = (0_i32, size_of::<i32>() as libc::socklen_t);
-    let (value, room) = ((&raw mut protocol).cast(), &raw mut length);
-    // SAFETY: there is room for the value, and `length` says how much.
-    let asked = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL, value, room) };
-    asked == 0 && protocol == libc::IPPROTO_TCP
+fn is_tcp(fd: RawFd) -> bool {
+    socket_option(fd, libc::SO_PROTOCOL) == Some(libc::IPPROTO_TCP)
 }
 
 /// Returns the key that events of this fd carry: 31 bits of its number, 32 of its generation.
@@ -378,6 +417,7 @@ impl Driver for Poll {
             // SAFETY: S3, the caller's promise.
             match unsafe { without_waiting(op) } {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Ok(result) if is_error_entry(op, result) => {}
                 outcome => return Started::Done(outcome),
             }
         }
@@ -393,9 +433,7 @@ impl Driver for Poll {
         if let Some(fd) = self.acceptors.withdraw(flight) {
             self.leave_if_idle(fd);
         } else {
-            let (fd, side) = (flight.op().descriptor().fd, flight.op().interest());
-            let entry = usize::try_from(fd).ok().and_then(|fd| self.table.existing(fd));
-            let waited = entry.is_some_and(|entry| entry.withdraw(side, flight));
+            let waited = self.withdraw(flight);
             let again = self.again.iter().position(|again| ptr::addr_eq(*again, flight));
             if let Some(index) = again {
                 self.again.remove(index);

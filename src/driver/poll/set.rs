@@ -59,6 +59,11 @@ impl Set {
         Ok(Set { poller: Poller::new()?, events, fine: true })
     }
 
+    /// Returns the set's own fd, which is readable while there are events.
+    pub(super) fn fd(&self) -> RawFd {
+        self.poller.as_raw_fd()
+    }
+
     /// Makes the set report under this key that the fd can be read.
     ///
     /// # Safety

@@ -125,6 +125,11 @@ impl FdEntry {
         self.doubtful = Some(true);
     }
 
+    /// Returns whether something besides bytes has come or may come, as far as it is known.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.doubtful == Some(true)
+    }
+
     /// Returns what a wait for the side finds. If that is nothing, an op may [wait](FdEntry::wait).
     pub(super) fn look(&mut self, side: Interest) -> Found {
         if self.always_ready {

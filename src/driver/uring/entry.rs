@@ -113,6 +113,11 @@ pub(super) fn watch(fd: std::os::fd::RawFd) -> Entry {
     opcode::PollAdd::new(Fd(fd), events(Interest::Read)).multi(true).build()
 }
 
+/// Returns an entry that completes once the fd is readable.
+pub(super) fn readable(fd: std::os::fd::RawFd) -> Entry {
+    readiness(fd, Interest::Read)
+}
+
 /// Returns an entry that completes once the fd is readable. Of several such polls, in any rings,
 /// one completes for each connection.
 pub(super) fn listen(fd: std::os::fd::RawFd) -> Entry {

@@ -20,9 +20,17 @@
 //!
 //! # Ops that are attempted
 //! For some ops the kernel is asked only for readiness: see [`entry::stands_for_readiness`]. When
-//! it reports readiness, the driver attempts the op, and queues it again if it still has to wait.
-//! It does the same with an op that the kernel has given up half way (`EINTR`, `EAGAIN`). A cancel
-//! that comes in between finds nothing in the kernel, so the op itself remembers it.
+//! it reports readiness, the driver attempts the op. It also attempts an op that the kernel has
+//! given up half way (`EINTR`, `EAGAIN`), and queues it again if it still has to wait. A cancel that
+//! comes in between finds nothing in the kernel, so the op itself remembers it.
+//!
+//! # Edges
+//! The kernel's poll also completes for what is no readiness of the side that is waited for: the
+//! peer has shut its writing side, or the error queue of the socket has an entry. These states last,
+//! and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an op
+//! whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken over
+//! by a [`Poll`](super::poll::Poll), which is opened for the first such op. While ops wait there,
+//! the ring watches that set by a poll request of its own, which fires once.
 //!
 //! # The watch
 //! The watch is one poll request that fires again and again. It is armed before the first wait, and
@@ -53,8 +61,9 @@ pub(super) mod tests;
 
 use super::acceptors::{AcceptorLine, Acceptors, LOOK_EVERY};
 use super::attempt::is_untold;
-use super::flight::Flying;
-use super::op::Interest;
+use super::flight::{Flying, errno};
+use super::op::{Backing, Interest};
+use super::poll::Poll;
 use super::stream::is_in_nonblocking_mode;
 use super::{Completion, Driver, FileOp, InFlight, Op, Started, Token, Wait, Waker};
 use crate::base::hash::HashMap;
@@ -76,6 +85,9 @@ const WATCH: u64 = OWN;
 const ANSWER: u64 = OWN | 1;
 /// The user data of the answer to the cancel of everything.
 const CANCEL_ALL: u64 = OWN | 2;
+
+/// The user data of the watch on the set of edges.
+const EDGES: u64 = OWN | 3;
 
 /// The user data of the answer to the cancel of an op. The lower bits are the op's address.
 const CANCEL: u64 = OWN | 1 << 62;
@@ -100,6 +112,10 @@ pub(crate) struct Uring {
     waker: Waker,
     /// True if the watch is queued or armed.
     watching: bool,
+    /// The ops that wait for edges, from the first one on.
+    edges: Option<Box<Poll>>,
+    /// True if the watch on the set of edges is queued or in place.
+    watching_edges: bool,
     /// The number of ops whose final completion has not been handed out.
     in_flight: usize,
     /// The addresses of the ops that have been cancelled and have not ended.
@@ -112,7 +128,8 @@ pub(crate) struct Uring {
     draining: bool,
     /// Ops in flight that the kernel does not know of.
     acceptors: Acceptors,
-    /// Completions of acceptors, which the next poll hands out. They still count as in flight.
+    /// Completions of acceptors and of cancelled ops that waited for edges. The next poll hands them
+    /// out. They still count as in flight.
     done: Vec<Completion>,
     /// The time when the worker last slept or looked at its listeners.
     looked_at: Option<Instant>,
@@ -165,6 +182,8 @@ impl Uring {
             mode,
             waker,
             watching: false,
+            edges: None,
+            watching_edges: false,
             in_flight: 0,
             cancelled: HashMap::default(),
             missed: Vec::new(),
@@ -246,6 +265,56 @@ impl Uring {
             }
             self.queue(entry::watch(self.waker.fd()).user_data(WATCH));
         }
+    }
+
+    /// Watches the set of edges while ops wait there.
+    fn watch_edges(&mut self) {
+        if let Some(edges) = &self.edges
+            && edges.in_flight() > 0
+            && !self.watching_edges
+        {
+            self.watching_edges = true;
+            let entry = entry::readable(edges.fd()).user_data(EDGES);
+            self.queue(entry);
+        }
+    }
+
+    /// Hands out what has completed in the set of edges. Returns whether there was anything.
+    fn hear_edges(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
+        let Some(edges) = &mut self.edges else { return Ok(false) };
+        let before = completions.len();
+        edges.poll(Wait::Poll, completions)?;
+        let came = completions.len() - before;
+        self.in_flight -= came;
+        Ok(came > 0)
+    }
+
+    /// Lets an op wait for an edge after an attempt in vain. `events` is what the kernel has
+    /// reported of its fd. Returns the completion if the op has ended meanwhile.
+    #[cold]
+    fn wait_for_edge(&mut self, flight: &InFlight<'_>, events: i32) -> Option<Completion> {
+        let edges = match &mut self.edges {
+            Some(edges) => edges,
+            None => match Poll::open_beside(self.waker.clone()) {
+                Ok(edges) => self.edges.insert(Box::new(edges)),
+                // Another op was faster, and the kernel waits for the next readiness.
+                Err(_) if events & i32::from(flight.op().interest().events()) != 0 => {
+                    self.queue_op(flight);
+                    return None;
+                }
+                Err(error) => return Some(flight.completion(errno(&error))),
+            },
+        };
+        // SAFETY: S3: the op is in flight.
+        match unsafe { edges.take_over(flight) } {
+            Started::Done(result) => {
+                let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
+                return Some(flight.completion(result));
+            }
+            Started::Pending => flight.by_edges.set(true),
+            Started::Blocking | Started::Untold => self.queue_op(flight),
+        }
+        None
     }
 
     /// Makes the system call. A condition that passes by itself (a time-out, a signal, a shortage)
@@ -337,6 +406,10 @@ impl Uring {
                     result => Err(io::Error::from_raw_os_error(-result)),
                 }
             }
+            EDGES => {
+                self.watching_edges = false;
+                self.hear_edges(completions)
+            }
             // The kernel is older than 5.19 and cannot do that.
             CANCEL_ALL if entry.result() == -libc::EINVAL => {
                 Err(io::Error::from_raw_os_error(libc::EINVAL))
@@ -358,7 +431,7 @@ impl Uring {
                 // SAFETY: S3: the kernel has just handed the op back, so it is still in flight.
                 let flight = unsafe { &*flying };
                 let completion = match entry.result() {
-                    result if result >= 0 && !flight.by_readiness.get() => {
+                    result if result >= 0 && flight.is_carried_out_by(result) => {
                         Some(flight.carried_out(result))
                     }
                     result => self.conclude(flight, result),
@@ -373,23 +446,20 @@ impl Uring {
                         completions.push(completion);
                         Ok(true)
                     }
-                    None => {
-                        self.queue_op(flight);
-                        Ok(false)
-                    }
+                    None => Ok(false),
                 }
             }
         }
     }
 
     /// Returns the completion of an op that the kernel has handed back without having carried it
-    /// out. Returns `None` if the op still has to wait.
-    fn conclude(&self, flight: &InFlight<'_>, result: i32) -> Option<Completion> {
+    /// out. Returns `None` if the op still has to wait, and lets it wait.
+    fn conclude(&mut self, flight: &InFlight<'_>, result: i32) -> Option<Completion> {
         // The kernel also gives up the ops that a thread has submitted when that thread exits. Only
         // the baton backend enters a ring on several threads.
         let gives_up = [-libc::EINTR, -libc::EAGAIN].contains(&result);
         let given_up = gives_up || (result == Completion::CANCELLED && !flight.cancelled.get());
-        let is_ready = flight.by_readiness.get() && result >= 0;
+        let is_ready = result >= 0;
         if !given_up && !is_ready {
             return Some(flight.completion(result));
         }
@@ -408,7 +478,14 @@ impl Uring {
                 return completion;
             }
         }
-        flight.cancelled.get().then(|| flight.completion(Completion::CANCELLED))
+        if flight.cancelled.get() {
+            return Some(flight.completion(Completion::CANCELLED));
+        }
+        if is_ready {
+            return self.wait_for_edge(flight, result);
+        }
+        self.queue_op(flight);
+        None
     }
 
     /// Queues the entry of an op.
@@ -524,6 +601,9 @@ impl Uring {
         self.in_flight -= self.acceptors.len() + self.done.len();
         self.acceptors.clear();
         self.done.clear();
+        if let Some(edges) = self.edges.take() {
+            self.in_flight -= edges.in_flight();
+        }
         if self.in_flight > 0 {
             let any = CancelBuilder::any();
             self.queue(opcode::AsyncCancel2::new(any).build().user_data(CANCEL_ALL));
@@ -553,6 +633,15 @@ impl Driver for Uring {
         if unsafe { is_untold(flight.op()) } {
             return Started::Untold;
         }
+        if let Op::File(FileOp { fd, backing: Backing::Stream { tells }, .. }) = *flight.op()
+            && is_in_nonblocking_mode(fd.fd)
+        {
+            // The kernel would wait all the same.
+            return match tells && flight.was_attempted() {
+                true => Started::Done(Err(io::Error::from_raw_os_error(libc::EAGAIN))),
+                false => Started::Blocking,
+            };
+        }
         let flying = flight.keep(token);
         self.in_flight += 1;
         if let Op::Accept { fd, shared: true, .. } = *flight.op() {
@@ -572,6 +661,12 @@ impl Driver for Uring {
         if let Some(fd) = self.acceptors.withdraw(flight) {
             self.acceptors.forget_if_idle(fd);
             self.done.push(flight.completion(Completion::CANCELLED));
+            return;
+        }
+        if flight.by_edges.get() {
+            if self.edges.as_mut().is_some_and(|edges| edges.give_up(flight)) {
+                self.done.push(flight.completion(Completion::CANCELLED));
+            }
             return;
         }
         let is_told_acceptor =
@@ -612,6 +707,7 @@ impl Driver for Uring {
             self.watch();
             blocks = !listens || self.listen();
         }
+        self.watch_edges();
         self.flush();
         // The worker does not block while there are ops that the kernel has not received.
         blocks &= self.backlog.is_empty();

@@ -369,3 +369,56 @@ fn fs_17_fifo_cancelled() {
         });
     });
 }
+
+/// - given: a pipe, a Unix socket or a FIFO in non-blocking mode as a `File`, set before or later
+/// - when: it is read while it is empty, and written while it is full, in plain and vectored form
+/// - then: `WouldBlock`, as with std, instead of a wait
+#[test]
+fn fs_28_non_blocking_mode() {
+    fn would_block<T: std::fmt::Debug>(result: io::Result<T>) {
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+    fn set_later(fd: &impl std::os::fd::AsFd) {
+        let flags = rustix::fs::fcntl_getfl(fd).unwrap() | rustix::fs::OFlags::NONBLOCK;
+        rustix::fs::fcntl_setfl(fd, flags).unwrap();
+    }
+    fn refuses(mut reader: File, mut writer: File) {
+        let mut bytes = vec![0; 1 << 16];
+        would_block(reader.read(&mut bytes));
+        would_block(reader.read_vectored(&mut [IoSliceMut::new(&mut bytes)]));
+        while writer.write(&bytes).is_ok() {}
+        would_block(writer.write(&bytes));
+        would_block(writer.write_vectored(&[IoSlice::new(&bytes)]));
+        assert!(reader.read(&mut bytes).unwrap() > 0);
+    }
+    each_root(|folder| {
+        let flags = rustix::pipe::PipeFlags::NONBLOCK | rustix::pipe::PipeFlags::CLOEXEC;
+        let (reader, writer) = rustix::pipe::pipe_with(flags).unwrap();
+        refuses(File::from(reader), File::from(writer));
+        let (reader, writer) = std::io::pipe().unwrap();
+        set_later(&reader);
+        set_later(&writer);
+        refuses(
+            File::from(std::os::fd::OwnedFd::from(reader)),
+            File::from(std::os::fd::OwnedFd::from(writer)),
+        );
+        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
+        set_later(&one);
+        set_later(&other);
+        refuses(
+            File::from(std::os::fd::OwnedFd::from(one)),
+            File::from(std::os::fd::OwnedFd::from(other)),
+        );
+        let both = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
+            .open(fifo(folder))
+            .unwrap();
+        let other = both.try_clone().unwrap();
+        refuses(both, other);
+        let flags = rustix::event::EventfdFlags::NONBLOCK | rustix::event::EventfdFlags::CLOEXEC;
+        let mut counter = File::from(rustix::event::eventfd(0, flags).unwrap());
+        would_block(counter.read(&mut [0; 8]));
+    });
+}
