@@ -60,6 +60,8 @@ pub(crate) mod frames;
 mod generator;
 pub(crate) mod leaked;
 pub(crate) mod overflow;
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+mod panic_hook;
 pub(crate) mod panics;
 mod scoped;
 pub(crate) mod stack;

@@ -44,46 +44,66 @@ unsafe extern "C" {
     fn _Unwind_GetRegionStart(context: *mut Context) -> usize;
 }
 
-struct Walk {
-    top: usize,
-    size: usize,
-    found: bool,
+/// One frame of a walk.
+pub(in crate::coroutine) struct Frame(*mut Context);
+
+impl Frame {
+    /// Returns the stack pointer of the frame.
+    pub(in crate::coroutine) fn stack_pointer(&self) -> usize {
+        // SAFETY: C10: this is the unwinder's own context, valid while the frame is visited.
+        unsafe { _Unwind_GetCFA(self.0) }
+    }
+
+    /// Returns the start of the frame's function.
+    pub(in crate::coroutine) fn function(&self) -> usize {
+        // SAFETY: C10: the context is valid, as above.
+        unsafe { _Unwind_GetRegionStart(self.0) }
+    }
+
+    /// Returns whether the frame runs a destructor because of a panic.
+    pub(in crate::coroutine) fn is_unwound(&self) -> bool {
+        // SAFETY: C10: the context is valid, as above.
+        let table = unsafe { _Unwind_GetLanguageSpecificData(self.0) };
+        if table.is_null() {
+            return false;
+        }
+        let mut before = 0;
+        // SAFETY: C10: the context is valid, as above.
+        let at = unsafe { _Unwind_GetIPInfo(self.0, &raw mut before) };
+        // A return address is the address of the instruction after the call.
+        let call = if before == 0 { at.wrapping_sub(1) } else { at };
+        // SAFETY: C10: this is the table of the function that the frame belongs to.
+        let table = unsafe { Table::at(table) };
+        table.filters(call.wrapping_sub(self.function()))
+    }
+}
+
+/// Calls `visit` for each frame of the running stack, innermost first, and for those of the stacks
+/// that have resumed it, until it returns false.
+#[cold]
+pub(in crate::coroutine) fn walk(mut visit: &mut dyn FnMut(&Frame) -> bool) {
+    // SAFETY: C10: the visitor gets this value, and nothing else uses it until the walk is over.
+    unsafe { _Unwind_Backtrace(visit_by, (&raw mut visit).cast()) };
+}
+
+extern "C" fn visit_by(context: *mut Context, visit: *mut c_void) -> c_int {
+    // SAFETY: C10: this is the value that `walk` has passed.
+    let visit = unsafe { &mut *visit.cast::<&mut dyn FnMut(&Frame) -> bool>() };
+    if visit(&Frame(context)) { GO_ON } else { STOP }
 }
 
 /// Returns whether the stack of `size` bytes below `top`, on which the caller runs, is being
 /// unwound.
 #[cold]
 pub(super) fn is_running_on(top: usize, size: usize) -> bool {
-    let mut walk = Walk { top, size, found: false };
-    // SAFETY: C10: the visitor gets this value, and nothing else uses it until the walk is over.
-    unsafe { _Unwind_Backtrace(visit, (&raw mut walk).cast()) };
-    walk.found
-}
-
-extern "C" fn visit(context: *mut Context, walk: *mut c_void) -> c_int {
-    // SAFETY: C10: this is the value that `is_running_on` has passed.
-    let walk = unsafe { &mut *walk.cast::<Walk>() };
-    // SAFETY: C10: this is the unwinder's own context, valid during this call.
-    let frame = unsafe { _Unwind_GetCFA(context) };
-    if walk.top.wrapping_sub(frame) > walk.size {
-        // The frame belongs to the resumer.
-        return STOP;
-    }
-    // SAFETY: C10: the context is valid, as above.
-    let table = unsafe { _Unwind_GetLanguageSpecificData(context) };
-    if !table.is_null() {
-        let mut before = 0;
-        // SAFETY: C10: the context is valid, as above.
-        let at = unsafe { _Unwind_GetIPInfo(context, &raw mut before) };
-        // A return address is the address of the instruction after the call.
-        let call = if before == 0 { at.wrapping_sub(1) } else { at };
-        // SAFETY: C10: the context is valid, as above.
-        let start = unsafe { _Unwind_GetRegionStart(context) };
-        // SAFETY: C10: this is the table of the function that the frame belongs to.
-        let table = unsafe { Table::at(table) };
-        walk.found = table.filters(call.wrapping_sub(start));
-    }
-    if walk.found { STOP } else { GO_ON }
+    let mut found = false;
+    walk(&mut |frame| {
+        // A frame elsewhere belongs to the resumer.
+        let is_own = top.wrapping_sub(frame.stack_pointer()) <= size;
+        found = is_own && frame.is_unwound();
+        is_own && !found
+    });
+    found
 }
 
 /// A position in a function's table.
