@@ -5,8 +5,7 @@
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::Once;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use ecru::channel::{self, Select};
@@ -62,20 +61,22 @@ fn threads() -> usize {
 /// kernel for `membarrier`, on a thread that allocates memory. That thread has ended before
 /// anything is counted.
 fn settle() {
-    static ASKED_THE_KERNEL: Once = Once::new();
-    ASKED_THE_KERNEL.call_once(|| {
-        let before = threads();
-        let (sender, receiver) = channel::bounded(1);
-        for _ in 0..200 {
-            sender.send(()).unwrap();
-            receiver.recv().unwrap();
-        }
-        let start = Instant::now();
-        while threads() > before {
-            assert!(start.elapsed() < common::PATIENCE / 2, "the kernel does not answer");
-            std::thread::yield_now();
-        }
-    });
+    // Not `Once`, whose initializers must not wait.
+    static ASKED_THE_KERNEL: AtomicBool = AtomicBool::new(false);
+    if ASKED_THE_KERNEL.swap(true, SeqCst) {
+        return;
+    }
+    let before = threads();
+    let (sender, receiver) = channel::bounded(1);
+    for _ in 0..200 {
+        sender.send(()).unwrap();
+        receiver.recv().unwrap();
+    }
+    let start = Instant::now();
+    while threads() > before {
+        assert!(start.elapsed() < common::PATIENCE / 2, "the kernel does not answer");
+        std::thread::yield_now();
+    }
 }
 
 /// Returns how many blocks `body` allocates once it is warm.

@@ -68,7 +68,9 @@ fn memory_is_taken_by_the_page_and_given_back() {
     let each = (resident() - before) / count;
     let tables_each = (page_tables() - tables) / count;
     eprintln!("{each} bytes resident and {tables_each} of page tables each");
-    assert!(each < PAGE + 200, "{each} bytes each");
+    // In a debug build, `suspend` looks for initializers of thread-locals, which takes more stack.
+    let most = if cfg!(debug_assertions) { 2 * PAGE } else { PAGE + 200 };
+    assert!(each < most, "{each} bytes each");
     assert!(tables_each < 600, "{tables_each} bytes of page tables each");
     assert!(mappings() < mapped + 60, "{} mappings", mappings());
 

@@ -55,6 +55,8 @@ pub(crate) struct Local {
     pub(crate) hooked: Cell<bool>,
     /// `coroutine`: how many tasks and coroutines of this thread are suspended during unwinding.
     pub(crate) unwinding_at_rest: Cell<u32>,
+    /// `coroutine`: a variable in the frame in which the thread's run begins.
+    pub(crate) run_frame: Cell<*const ()>,
     /// `coroutine`: how many coroutines are being unwound because code that does not panic has
     /// dropped them.
     pub(crate) forced_unwindings: Cell<u32>,
@@ -91,6 +93,7 @@ impl Local {
             busy_with: StaticPtr::new(ptr::null_mut()),
             hooked: Cell::new(false),
             unwinding_at_rest: Cell::new(0),
+            run_frame: Cell::new(ptr::null()),
             forced_unwindings: Cell::new(0),
             has_coroutines: Cell::new(false),
             coroutines: Ring::new(),

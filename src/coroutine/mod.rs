@@ -65,6 +65,8 @@ mod generator;
 pub(crate) mod initializers;
 pub(crate) mod leaked;
 pub(crate) mod overflow;
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+mod panic_hook;
 pub(crate) mod panics;
 mod scoped;
 pub(crate) mod stack;

@@ -16,6 +16,8 @@ use std::marker::PhantomData;
 use std::thread;
 
 use crate::base::local;
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+use crate::base::report;
 
 /// Records that the running stack, which unwinds, is about to be switched away from.
 #[cold]
@@ -39,6 +41,12 @@ pub(crate) fn some_at_rest() -> bool {
     local::with(|local| local.unwinding_at_rest.get()) != 0
 }
 
+/// Returns whether it is known that a stack of this thread is being unwound.
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+pub(super) fn is_unwinding_known() -> bool {
+    !is_own()
+}
+
 /// Returns whether the running code is panicking. This is `std`'s answer, with two exceptions. It
 /// is `false` while a stack of the thread is suspended during unwinding. It is also `false` in the
 /// destructors of a coroutine that was dropped by code that is not panicking.
@@ -50,6 +58,20 @@ pub(crate) fn is_panicking() -> bool {
 #[cold]
 fn is_own() -> bool {
     !some_at_rest() && local::with(|local| local.forced_unwindings.get()) == 0
+}
+
+/// Aborts the process if the panic hook runs on a coroutine's own stack, which has these bounds and
+/// is about to be suspended.
+pub(super) fn refuse_in_hook(top: usize, size: usize) {
+    #[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+    if super::panic_hook::is_running_on(top, size) {
+        report::last_words(
+            "ecru: the panic hook called `suspend` in the coroutine that panics. The next panic on this thread would abort \
+             the process, so it is aborted now. Let the hook neither suspend nor resume its own coroutine",
+        );
+        std::process::abort();
+    }
+    let _ = (top, size);
 }
 
 /// The forced unwinding of a coroutine that was dropped.
@@ -83,3 +105,34 @@ impl Drop for Forced {
         }
     }
 }
+
+/// Finds the panic hook on the stack: see [`panic_hook`](super::panic_hook).
+#[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
+pub(crate) use super::panic_hook::{enter_run, is_lesson, is_running as is_in_hook, learn};
+
+/// Where nothing unwinds, the hook of a panic is all that follows it. The baton backend gives each
+/// stack a thread of its own, with a flag of its own.
+#[cfg(not(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom)))))]
+mod unseen {
+    pub(crate) fn learn() {}
+
+    pub(crate) fn is_lesson() -> bool {
+        false
+    }
+
+    pub(crate) fn enter_run(_: *const ()) -> *const () {
+        std::ptr::null()
+    }
+
+    pub(crate) fn is_in_hook() -> bool {
+        cfg!(all(not(panic = "unwind"), not(any(ecru_baton, miri, loom))))
+            && std::thread::panicking()
+    }
+}
+
+#[cfg(not(all(
+    panic = "unwind",
+    not(target_arch = "arm"),
+    not(any(ecru_baton, miri, loom))
+)))]
+pub(crate) use unseen::{enter_run, is_in_hook, is_lesson, learn};

@@ -152,7 +152,11 @@ impl<In, Yield> Yielder<In, Yield> {
     /// Returns the suspended state that the coroutine, which is about to suspend, will have.
     fn begin_rest(&self) -> u32 {
         let top = ptr::from_ref(&self.control).addr();
-        if !thread::panicking() || !self.suspender().is_unwinding(top, self.control.size) {
+        if !thread::panicking() {
+            return SUSPENDED;
+        }
+        panics::refuse_in_hook(top, self.control.size);
+        if !self.suspender().is_unwinding(top, self.control.size) {
             return SUSPENDED;
         }
         panics::leave_behind();

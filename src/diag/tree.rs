@@ -422,7 +422,7 @@ impl Wait {
                 wait.fd = (fd >= 0).then_some(fd);
                 wait.peer = peer;
             }
-            About::Object(object) => wait.object = Some(object),
+            About::Object(object) | About::Held(object, _) => wait.object = Some(object),
         }
         wait
     }

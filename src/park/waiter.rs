@@ -50,11 +50,18 @@ pub(crate) struct What {
     text: &'static str,
     /// Describes one wait of this kind.
     describe: Option<Describe>,
+    /// Whether a timer, the kernel or a thread may end such a wait, without any task.
+    ends_by_itself: bool,
 }
 
 impl What {
     pub(crate) const fn new(text: &'static str) -> What {
-        What { text, describe: None }
+        What { text, describe: None, ends_by_itself: false }
+    }
+
+    /// Creates a kind of wait that may end without any task.
+    pub(crate) const fn ending_by_itself(text: &'static str) -> What {
+        What { ends_by_itself: true, ..What::new(text) }
     }
 
     /// Creates a kind of wait with a particular object.
@@ -63,7 +70,7 @@ impl What {
     /// O1: each wait with this `What` has an object for which `describe` may be called, on the
     /// worker of the parked task, while the wait lasts.
     pub(crate) const unsafe fn about(describe: Describe) -> What {
-        What { text: "", describe: Some(describe) }
+        What { describe: Some(describe), ..What::new("") }
     }
 }
 
@@ -77,6 +84,8 @@ pub(crate) enum About {
     Fd(i32, Option<String>),
     /// A description that follows the text.
     Object(String),
+    /// As above, for an object that the task or thread with this `task::current_identity` has.
+    Held(String, u64),
 }
 
 /// One wait. It lives on the stack of its owner; the module's protocol says which thread may access
@@ -166,6 +175,11 @@ impl Waiter {
             None => (self.what.text, About::Nothing),
         };
         Purpose { what, about, at: self.at }
+    }
+
+    /// Returns whether a timer, the kernel or a thread may end the wait, without any task.
+    pub(crate) fn may_end_by_itself(&self) -> bool {
+        self.what.ends_by_itself
     }
 
     /// Makes the waiter of a task listen before it parks. Returns whether it will. The caller then

@@ -265,6 +265,7 @@ static HOST: Host = Host {
     unpark: |_| {},
     is_cancelled: || false,
     park_until: |_, _, _| {},
+    hold: |_, _| {},
     may_listen: || false,
     listen: |_| {},
     leave: || {},

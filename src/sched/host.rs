@@ -5,6 +5,7 @@
 use std::ptr;
 use std::time::Instant;
 
+use super::hold::hold;
 use super::interrupt::interrupt;
 use super::shared::WorkerShared;
 use super::timers::Timer;
@@ -17,6 +18,7 @@ pub(super) static HOST: Host = Host {
     unpark,
     is_cancelled,
     park_until,
+    hold,
     may_listen,
     listen,
     leave,
@@ -46,10 +48,15 @@ pub(super) fn is_cancelled() -> bool {
 /// [`Host::park_until`].
 pub(super) fn park_until(parker: &Parker, waiter: &Waiter, deadline: Instant) {
     let Some(worker) = current() else { unreachable!("a task waits on its worker") };
+    ending_at(worker, waiter, deadline, || parker.wait_out());
+}
+
+/// Calls `wait`, which returns when the wait is over, with a timer set that ends the wait.
+pub(super) fn ending_at(worker: &Worker, waiter: &Waiter, deadline: Instant, wait: impl FnOnce()) {
     let alarm = WaitTimer { timer: Timer::new(ring_wait), waiter };
     // SAFETY: W1: the alarm stays on this stack, and is cancelled below if it has not rung.
     unsafe { worker.timers.set(&alarm.timer, deadline) };
-    parker.wait_out();
+    wait();
     worker.timers.cancel(&alarm.timer);
 }
 

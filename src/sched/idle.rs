@@ -382,12 +382,7 @@ impl Worker {
         if settings.on_deadlock.is_none() && settings.on_quiet.is_none() {
             return false;
         }
-        let has_none = !self.has_work()
-            && self.timers.is_empty()
-            && self.io.borrow().in_flight() == 0
-            && self.unblocking.get() == 0
-            && !outside::is_anything_expected();
-        if !has_none {
+        if self.has_work() || !self.expects_nothing() {
             return false;
         }
         if let Some(due) = alarm::next_due() {
@@ -409,6 +404,15 @@ impl Worker {
             }
         }
         true
+    }
+
+    /// Returns whether neither a timer, nor the kernel, nor a thread that this library knows of is
+    /// about to end a wait of this worker. An alarm may.
+    pub(super) fn expects_nothing(&self) -> bool {
+        self.timers.is_empty()
+            && self.io.borrow().in_flight() == 0
+            && self.unblocking.get() == 0
+            && !outside::is_anything_expected()
     }
 
     /// Called when all workers are quiescent. Calls `on_quiet` if they have been for long enough,

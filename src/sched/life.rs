@@ -14,6 +14,7 @@ use super::simulation::Director;
 use super::worker::Worker;
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
+use crate::coroutine::panics;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
 use crate::park;
@@ -22,10 +23,11 @@ use crate::task::{self, Header, cancel};
 impl Worker {
     /// Runs `body` with this thread as the worker.
     fn enter<T>(&self, body: impl FnOnce() -> T) -> T {
-        struct Leave(*const (), *const (), &'static WorkerShared);
+        struct Leave(*const (), *const (), *const (), &'static WorkerShared);
         impl Drop for Leave {
             fn drop(&mut self) {
-                self.2.board.close();
+                self.3.board.close();
+                panics::enter_run(self.2);
                 local::with(|local| {
                     local.worker.set(self.0);
                     local.listens.set(false);
@@ -37,10 +39,12 @@ impl Worker {
         let host = if self.simulation.is_some() { &SIMULATED_HOST } else { &HOST };
         let _host = park::enter_host(host);
         let _mark = park::enter_worker();
+        let here = 0_u8;
+        let outer = panics::enter_run((&raw const here).cast());
         let _leave = local::with(|local| {
             let blocks = ptr::from_ref(&self.blocks).cast();
             let worker = local.worker.replace(ptr::from_ref(self).cast());
-            Leave(worker, local.blocks.replace(blocks), self.shared)
+            Leave(worker, local.blocks.replace(blocks), outer, self.shared)
         });
         self.shared.board.open();
         body()

@@ -44,6 +44,7 @@
 mod blocking;
 mod deque;
 mod flights;
+mod hold;
 mod host;
 mod idle;
 mod idle_state;

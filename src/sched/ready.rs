@@ -57,6 +57,27 @@ impl ReadyQueue {
         }
     }
 
+    /// Takes a certain task out of the queue. Returns whether it was there.
+    #[cold]
+    pub(super) fn take(&self, task: *const Header) -> bool {
+        let (others, mut found) = (ReadyQueue::new(), false);
+        loop {
+            let next = self.pop();
+            if next.is_null() {
+                break;
+            }
+            if next == task {
+                found = true;
+            } else {
+                // SAFETY: T1: it was in this queue just now.
+                unsafe { others.push(next) };
+            }
+        }
+        self.first.set(others.first.get());
+        self.last.set(others.last.get());
+        found
+    }
+
     #[inline]
     pub(super) fn pop(&self) -> *const Header {
         let first = self.first.get();

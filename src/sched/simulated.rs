@@ -48,6 +48,7 @@ pub(super) static SIMULATED_HOST: Host = Host {
     unpark,
     is_cancelled: host::is_cancelled,
     park_until: host::park_until,
+    hold: super::hold::hold,
     may_listen: || false,
     listen: |_| {},
     leave: host::leave,
@@ -384,7 +385,7 @@ impl Worker {
     }
 
     /// Looks at the driver, the inboxes, the timers and the alarms.
-    fn look_simulated(&self, simulation: &Simulation, wait: Wait) {
+    pub(super) fn look_simulated(&self, simulation: &Simulation, wait: Wait) {
         task::hear_of_hook();
         // Hooks and callbacks run here, on behalf of no task.
         local::with(|local| {
@@ -462,6 +463,12 @@ impl Worker {
         }
     }
 
+    /// Returns the next time at which something happens by itself.
+    pub(super) fn next_simulated(&self) -> Option<Instant> {
+        let event = self.io.borrow().driver.as_ref().and_then(|driver| driver.next_event());
+        [event, self.timers.next_exact()].into_iter().flatten().min()
+    }
+
     /// Lets something happen when no task can run.
     fn advance(&self, simulation: &Simulation) {
         if simulation.director.borrow_mut().is_idle() {
@@ -475,9 +482,7 @@ impl Worker {
             }
             return;
         }
-        let event = self.io.borrow().driver.as_ref().and_then(|driver| driver.next_event());
-        let next = [event, self.timers.next_exact()].into_iter().flatten().min();
-        let Some(next) = next else {
+        let Some(next) = self.next_simulated() else {
             return simulation.director.borrow_mut().stuck();
         };
         let limit = simulation.director.borrow().limit();

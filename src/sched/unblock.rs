@@ -88,7 +88,7 @@ where
     // From here on, the frame is reached through this pointer alone until the job is over.
     let at = &raw mut frame;
     let wait = Wait::new(
-        const { &What::new("a closure on a thread that may block") },
+        const { &What::ending_by_itself("a closure on a thread that may block") },
         Mode::Uninterruptible,
     );
     let unblocked = wait.single_unless((), |wait| {

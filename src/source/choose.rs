@@ -219,8 +219,10 @@ impl<C: Choice + ?Sized> Round<'_, C> {
     }
 
     fn go(&mut self, room: &Room) -> Turn<C::Output> {
-        let wait =
-            Wait::new(const { &What::new("a source, or one of several") }, Mode::Cancellable);
+        let wait = Wait::new(
+            const { &What::ending_by_itself("a source, or one of several") },
+            Mode::Cancellable,
+        );
         wait.for_many(|waiter| self.go_with(waiter, room))
     }
 

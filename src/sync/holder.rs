@@ -11,6 +11,7 @@ use std::panic::Location;
 use std::sync::{Mutex, PoisonError};
 
 use crate::base::simulated;
+use crate::park::About;
 use crate::task;
 
 /// Stores the caller as the holder of a lock of a simulation, at its caller's place.
@@ -61,10 +62,14 @@ impl Holder {
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
     }
 
-    /// Describes the holder for a dump.
-    pub(super) fn describe(&self) -> String {
-        let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.map_or_else(String::new, |(identity, at)| describe(identity, at))
+    /// Describes the lock, which is shown as `lock`, and its holder for a dump.
+    pub(super) fn describe(&self, lock: &str) -> About {
+        match *self.held.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((identity, at)) => {
+                About::Held(format!("({lock}){}", describe(identity, at)), identity)
+            }
+            None => About::Object(format!("({lock})")),
+        }
     }
 }
 
@@ -84,8 +89,8 @@ impl Holder {
         let _ = self;
     }
 
-    pub(super) fn describe(&self) -> String {
+    pub(super) fn describe(&self, lock: &str) -> About {
         let _ = self;
-        String::new()
+        About::Object(format!("({lock})"))
     }
 }

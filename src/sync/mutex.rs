@@ -33,12 +33,14 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
+use std::thread;
 
 use super::holder::{self, Holder};
 use super::line;
 use crate::base::simulated;
 use crate::base::sync::SpinLock;
 use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::coroutine::panics;
 use crate::park::{self, About, Mode, Outcome, Queue, Role, Wait, What, Woken};
 use crate::task::{self, Cancelled};
 
@@ -202,7 +204,9 @@ impl RawMutex {
                 return Ok(());
             }
         }
-        let mut passed_over = false;
+        // The panic hook blocks its worker. So it waits before the tasks that were not woken yet: some
+        // of them may belong to that worker, and would keep the lock once they are woken.
+        let mut passed_over = thread::panicking() && panics::is_in_hook();
         loop {
             let lines = self.lines.lock();
             if self.try_lock_or_announce() {
@@ -289,8 +293,11 @@ unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
     let name = simulated::object_name(mutex);
     let is_noted = raw.word.load(Ordering::Relaxed) & NOTED != 0;
     let noted = if is_noted { holder::describe_noted(mutex) } else { None };
-    let holder = noted.unwrap_or_else(|| raw.holder.describe());
-    ("a lock", About::Object(format!("({name}){holder}")))
+    let about = match noted {
+        Some(holder) => About::Object(format!("({name}){holder}")),
+        None => raw.holder.describe(&name),
+    };
+    ("a lock", about)
 }
 
 /// A mutual exclusion lock around a value.

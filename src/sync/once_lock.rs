@@ -80,7 +80,10 @@ unsafe fn describe(maker: *const (), _: usize) -> (&'static str, About) {
     let identity = unsafe { &*maker.cast::<AtomicU64>() }.load(Ordering::Relaxed);
     let by = task::task_of(identity).map(|task| format!(", by task {task}"));
     let by = by.unwrap_or_default();
-    ("a value to be made", About::Object(format!("({}){by}", simulated::object_name(maker))))
+    (
+        "a value to be made",
+        About::Held(format!("({}){by}", simulated::object_name(maker)), identity),
+    )
 }
 
 struct Lines {

@@ -297,12 +297,16 @@ unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
     let raw = unsafe { &*lock.cast::<RawRwLock>() };
     let word = raw.word.load(Ordering::Relaxed);
     let noted = if word & NOTED == 0 { None } else { holder::describe_noted(lock) };
+    let name = simulated::object_name(lock);
     let holders = match (word & !NOTED) / READER {
-        0 => noted.unwrap_or_else(|| raw.holder.describe()),
+        0 => match noted {
+            Some(holder) => holder,
+            None => return ("a lock", raw.holder.describe(&name)),
+        },
         1 => String::from(", which a reader has"),
         readers => format!(", which {readers} readers have"),
     };
-    ("a lock", About::Object(format!("({}){holders}", simulated::object_name(lock))))
+    ("a lock", About::Object(format!("({name}){holders}")))
 }
 
 /// A lock around a value that allows one writer or any number of readers at a time.

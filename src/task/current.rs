@@ -95,9 +95,14 @@ pub(crate) fn current_header<'a>() -> Option<&'a Header> {
 /// has it while this thread lives.
 pub(crate) fn current_identity() -> u64 {
     match current_header() {
-        Some(header) => header.id() << 1 | 1,
+        Some(header) => identity_of(header),
         None => local::with(|local| ptr::from_ref(local).addr() as u64),
     }
+}
+
+/// Returns the [identity](current_identity) of a task.
+pub(crate) fn identity_of(header: &Header) -> u64 {
+    header.id() << 1 | 1
 }
 
 /// Returns the id of the task that has this [identity](current_identity), or `None` if it is a
@@ -457,6 +462,8 @@ pub(crate) fn cancelled_wait() -> Cancelled {
 /// does for coroutines. While that count is not zero, this function returns `false`. Siblings that
 /// switch away meanwhile are also counted, since they cannot be told from the unwinding task. So
 /// the result may be `false` for a task that unwinds, but it is never `true` for one that does not.
+///
+/// The panic hook runs before the unwinding. Its waits block the thread.
 #[inline]
 pub(crate) fn is_unwinding() -> bool {
     thread::panicking() && is_unwinding_outside_shields()
@@ -474,7 +481,7 @@ fn is_unwinding_outside_shields() -> bool {
         // SAFETY: K1: the frames around the running code are open.
         at = unsafe { &*at }.parent();
     }
-    !at.is_null()
+    !at.is_null() && !panics::is_in_hook()
 }
 
 /// Makes sure that requests reach the running task: its own node, the nodes of its frames and all

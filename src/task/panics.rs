@@ -25,6 +25,7 @@ use std::thread;
 
 use super::current::{TaskId, current_header};
 use crate::base::{report, simulated};
+use crate::coroutine::panics;
 
 /// The beginning of a scope's message when it passes on a task's panic. The hook then does not name
 /// the scope's own task.
@@ -72,6 +73,9 @@ pub(crate) fn install_hook() {
     INSTALLED.call_once(|| {
         let previous = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
+            if panics::is_lesson() {
+                return;
+            }
             note(info);
             if simulated::is_silent() {
                 // The run has failed already, and this is only how its tasks end, or it is
@@ -81,6 +85,7 @@ pub(crate) fn install_hook() {
             announce(info);
             previous(info);
         }));
+        panics::learn();
     });
 }
 

@@ -13,7 +13,7 @@
 
 use std::ptr;
 
-use crate::coroutine::unwinder;
+use crate::coroutine::unwinder::{self, Frame};
 
 /// The encodings of numbers in the tables. Call sites use no others.
 const ABSOLUTE: u8 = 0x00;
@@ -23,23 +23,27 @@ const UDATA4: u8 = 0x03;
 const UDATA8: u8 = 0x04;
 const OMITTED: u8 = 0xff;
 
+/// Returns whether the frame runs a destructor because of a panic.
+pub(in crate::coroutine) fn is_unwound(frame: &Frame) -> bool {
+    let table = frame.table();
+    if table.is_null() {
+        return false;
+    }
+    // SAFETY: C10: this is the table of the function that the frame belongs to.
+    let table = unsafe { Table::at(table) };
+    table.filters(frame.call().wrapping_sub(frame.start()))
+}
+
 /// Returns whether the stack of `size` bytes below `top`, on which the caller runs, is being
 /// unwound.
 #[cold]
 pub(super) fn is_running_on(top: usize, size: usize) -> bool {
     let mut found = false;
     unwinder::walk(|frame| {
-        if top.wrapping_sub(frame.address()) > size {
-            // The frame belongs to the resumer.
-            return false;
-        }
-        let table = frame.table();
-        if !table.is_null() {
-            // SAFETY: C10: this is the table of the function that the frame belongs to.
-            let table = unsafe { Table::at(table) };
-            found = table.filters(frame.call().wrapping_sub(frame.start()));
-        }
-        !found
+        // A frame elsewhere belongs to the resumer.
+        let is_own = top.wrapping_sub(frame.address()) <= size;
+        found = is_own && is_unwound(frame);
+        is_own && !found
     });
     found
 }

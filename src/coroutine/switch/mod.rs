@@ -37,7 +37,7 @@
 #[cfg(any(ecru_baton, miri, loom))]
 mod baton;
 #[cfg(all(panic = "unwind", not(target_arch = "arm"), not(any(ecru_baton, miri, loom))))]
-mod cleanup;
+pub(super) mod cleanup;
 #[cfg(not(any(ecru_baton, miri, loom)))]
 mod native;
 

@@ -61,7 +61,7 @@ pub(super) fn end(waiter: &Waiter) -> Outcome<()> {
 }
 
 /// Parks a task with a deadline, which the host watches, or a task that unwinds, which
-/// [`while_parked`] must count.
+/// [`while_parked`] must count. In the panic hook, the task blocks its worker instead.
 #[inline(never)]
 fn park_and_count(
     parker: &Parker,
@@ -73,10 +73,16 @@ fn park_and_count(
         return Outcome::Cancelled(());
     }
     let unwinding = thread::panicking();
-    if unwinding {
+    let in_hook = unwinding && panics::is_in_hook();
+    if unwinding && !in_hook {
         refuse_while_unwinding();
     }
     parker.park_on(waiter);
+    if in_hook && let Some(host) = host() {
+        (host.hold)(waiter, deadline);
+        parker.resumed();
+        return waiter.ended();
+    }
     begin_parked(unwinding);
     match (deadline, host()) {
         (Some(deadline), Some(host)) => (host.park_until)(parker, waiter, deadline),
@@ -88,10 +94,14 @@ fn park_and_count(
 }
 
 /// Switches away from the running task, or runs another task on top of it. If the thread is
-/// panicking, the task counts as unwinding meanwhile: see [`panics`].
+/// panicking, the task counts as unwinding meanwhile: see [`panics`]. In the panic hook, nothing is
+/// done.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) fn while_parked<T>(switch: impl FnOnce() -> T) -> T {
+pub(crate) fn while_parked<T: Default>(switch: impl FnOnce() -> T) -> T {
     let unwinding = thread::panicking();
+    if unwinding && panics::is_in_hook() {
+        return T::default();
+    }
     begin_parked(unwinding);
     // The closure is called in one place only, so that it is inlined.
     let result = switch();

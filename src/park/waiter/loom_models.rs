@@ -135,6 +135,7 @@ static HOST: Host = Host {
     unpark: |task| unsafe { &*task.cast::<Signal>() }.raise(),
     is_cancelled: || false,
     park_until: |_, _, _| {},
+    hold: |_, _| {},
     may_listen: || false,
     listen: |_| {},
     leave: || {},

@@ -40,6 +40,7 @@ static HOST: Host = Host {
     unpark: |task| unsafe { &*task.cast::<Task>() }.is_runnable.set(true),
     is_cancelled: || task::current_header().is_some_and(|header| task::reach(header).is_some()),
     park_until,
+    hold: |_, _| {},
     may_listen: || false,
     listen: |_| {},
     leave,

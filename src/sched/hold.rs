@@ -1,0 +1,191 @@
+//! Waits inside the panic hook. They block the worker, because no stack may be switched away from
+//! inside the hook: see [`panics::is_in_hook`](crate::coroutine::panics::is_in_hook).
+//!
+//! The worker looks at its inboxes, its timers and its driver meanwhile, but runs no task. So a
+//! wait ends that the clock, the kernel, another worker or a thread ends. A wait that only a task
+//! of this worker can end would last forever. After [`PATIENCE`] it is reported, and the process is
+//! aborted, unless the wait may still end.
+//!
+//! | the wait | may end |
+//! |---|---|
+//! | has a deadline, or is for a kernel operation | yes |
+//! | for a closure on another thread, or one of several sources | while anything is pending here |
+//! | for a task or a lock that belongs to another worker or a thread | yes |
+//! | for a task or a lock that belongs to this worker | no |
+//! | for anything else | while another worker has started tasks, or runs |
+#![expect(unsafe_code, reason = "takes a task out of a queue by pointer")]
+
+use std::fmt::Write;
+use std::process;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use super::host::ending_at;
+use super::simulation::Simulation;
+use super::worker::{Outer, Worker, current};
+use crate::base::sync::atomic::Ordering;
+use crate::base::{clock, report};
+use crate::driver::Wait;
+use crate::park::{About, Purpose, Waiter};
+use crate::task::{self, Header, StartedEntry};
+
+/// How long a wait that only a task of this worker may end lasts at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// [`Host::hold`](crate::park::Host::hold).
+pub(super) fn hold(waiter: &Waiter, deadline: Option<Instant>) {
+    let (Some(worker), Some(header)) = (current(), task::current_header()) else {
+        unreachable!("a task waits on its worker")
+    };
+    let wait = || {
+        let outer = Outer::leave_for(ptr::null(), 0);
+        let noted = task::noted();
+        match &worker.simulation {
+            None => worker.hold(header, waiter, deadline.is_some()),
+            Some(simulation) => worker.hold_simulated(simulation, header, waiter),
+        }
+        task::note_again(noted);
+        outer.come_back();
+    };
+    match deadline {
+        Some(deadline) => ending_at(worker, waiter, deadline, wait),
+        None => wait(),
+    }
+}
+
+/// Which party can end a wait.
+enum Party {
+    /// Something that acts while this worker is blocked.
+    Elsewhere,
+    /// A task of this worker.
+    Here,
+    Unknown,
+}
+
+impl Worker {
+    /// Blocks until the wait of `header`, which runs here, is over.
+    fn hold(&self, header: &Header, waiter: &Waiter, has_deadline: bool) {
+        let mut judgement = (!has_deadline).then(|| clock::now() + PATIENCE);
+        loop {
+            let now = clock::now();
+            self.look_around(now);
+            if waiter.is_over() && self.ready.take(header) {
+                return;
+            }
+            if judgement.is_some_and(|at| at <= now) {
+                self.judge_hook(header, waiter);
+                judgement = Some(now + PATIENCE);
+            }
+            self.rest([self.timers.next(), judgement].into_iter().flatten().min());
+        }
+    }
+
+    /// Sleeps until a message arrives, the driver has news, or the given moment.
+    fn rest(&self, until: Option<Instant>) {
+        let in_driver = self.io.borrow().is_open();
+        if !self.shared.fall_asleep(in_driver) {
+            return;
+        }
+        if in_driver {
+            let wait = match until {
+                None => Wait::Forever,
+                Some(until) => Wait::For(until.saturating_duration_since(clock::now())),
+            };
+            self.io.borrow_mut().poll(wait);
+            self.shared.wake_up();
+        } else {
+            self.shared.sleep(until);
+        }
+    }
+
+    /// As [`Worker::hold`], in a simulation. Time goes on, but no task runs.
+    fn hold_simulated(&self, simulation: &Simulation, header: &Header, waiter: &Waiter) {
+        let mut wait = Wait::Poll;
+        loop {
+            self.look_simulated(simulation, wait);
+            if waiter.is_over() && self.ready.take(header) {
+                return;
+            }
+            let Some(next) = self.next_simulated() else { self.give_up_hook(header, waiter) };
+            wait = Wait::For(next.saturating_duration_since(clock::common_now()));
+        }
+    }
+
+    /// Aborts the process if nothing but a task of this worker can end the wait.
+    fn judge_hook(&self, header: &Header, waiter: &Waiter) {
+        if waiter.is_over() {
+            return;
+        }
+        let ends = match self.party(waiter) {
+            Party::Elsewhere => true,
+            Party::Here => false,
+            Party::Unknown => self.pool.workers.iter().enumerate().any(|(index, worker)| {
+                index != self.index && (worker.live() > 0 || !worker.is_asleep())
+            }),
+        };
+        if !ends {
+            self.give_up_hook(header, waiter);
+        }
+    }
+
+    fn party(&self, waiter: &Waiter) -> Party {
+        if waiter.may_end_by_itself() && !self.expects_nothing() {
+            return Party::Elsewhere;
+        }
+        let is_here = match waiter.purpose().about {
+            About::Fd(..) => false,
+            About::Task(other) => {
+                // SAFETY: T2: the frame of the wait holds a reference to it.
+                let other = unsafe { &*other.cast::<Header>() };
+                let home = other.worker.load(Ordering::Relaxed).cast_const();
+                if home.is_null() {
+                    return Party::Unknown;
+                }
+                ptr::eq(home, ptr::from_ref(self.shared).cast())
+            }
+            About::Held(_, identity) => self.has_task(identity),
+            About::Nothing | About::Object(_) => return Party::Unknown,
+        };
+        if is_here { Party::Here } else { Party::Elsewhere }
+    }
+
+    /// Returns whether a task of this worker has this identity.
+    fn has_task(&self, identity: u64) -> bool {
+        // SAFETY: T1: the root lives as long as its worker.
+        let root = unsafe { self.root.get().as_ref() };
+        let mut found = root.is_some_and(|root| task::identity_of(root) == identity);
+        let mut link = self.started.first();
+        while !link.is_null() && !found {
+            // SAFETY: T6: an entry in the list exists, and the link is its first field.
+            let entry = unsafe { &*link.cast::<StartedEntry>() };
+            // SAFETY: T6: a task in the list has not ended.
+            found = task::identity_of(unsafe { &*entry.task }) == identity;
+            link = entry.link.next();
+        }
+        found
+    }
+
+    fn give_up_hook(&self, header: &Header, waiter: &Waiter) -> ! {
+        let Purpose { what, about, at } = waiter.purpose();
+        let mut text = format!("ecru: the panic hook of {} waits for {what}", header.description());
+        // Writing to a string does not fail.
+        let _ = match about {
+            About::Nothing => Ok(()),
+            About::Task(other) => {
+                // SAFETY: T2: the frame of the wait holds a reference to it.
+                write!(text, " {}", unsafe { &*other.cast::<Header>() }.description())
+            }
+            About::Fd(fd, _) => write!(text, " (descriptor {fd})"),
+            About::Object(object) | About::Held(object, _) => write!(text, " {object}"),
+        };
+        let _ = write!(
+            text,
+            ", at {at}, and blocks its worker, because a task cannot be switched away from inside a panic hook. Only another task \
+             of worker {} could end the wait, so the process is aborted. Write the hook so that it does not wait for tasks: \
+             use `try_lock` instead of `lock`, or `send` to an unbounded channel whose receiver does the rest",
+            self.index
+        );
+        report::last_words(text);
+        process::abort()
+    }
+}
