@@ -69,8 +69,8 @@ impl<In, Yield> Yielder<In, Yield> {
     ///     yielder.suspend(question)
     /// }
     ///
-    /// let sum = Coroutine::new(|yielder: &Yielder<u32, &'static str>, first: u32| first + ask(yielder, "more?"));
-    /// assert_eq!(sum.resume(1), CoroutineState::Yielded("more?"));
+    /// let sum = Coroutine::new(|yielder: &Yielder<u32, &'static str>, first: u32| first +
+    /// ask(yielder, "more?")); assert_eq!(sum.resume(1), CoroutineState::Yielded("more?"));
     /// assert_eq!(sum.resume(2), CoroutineState::Complete(3));
     /// ```
     #[inline]

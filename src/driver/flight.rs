@@ -145,9 +145,9 @@ impl<'a> InFlight<'a> {
     }
 }
 
-/// Returns whether the only event that a wait for readiness has found is an entry in the error queue
-/// of a stream. It stays until the queue is read, and no transfer reads it. After an error of the
-/// connection itself, a stream is also readable and writable.
+/// Returns whether the only event that a wait for readiness has found is an entry in the error
+/// queue of a stream. It stays until the queue is read, and no transfer reads it. After an error of
+/// the connection itself, a stream is also readable and writable.
 pub(super) fn is_error_entry(op: &Op<'_>, result: u32) -> bool {
     matches!(op, Op::Readiness { fd, .. }
         if result == u32::from(libc::POLLERR.cast_unsigned()) && is_stream_socket(fd.fd))

@@ -156,13 +156,13 @@ impl<'l, L: Listener> Server<'l, L> {
         Server { on_error: Some(Box::new(handler)), ..self }
     }
 
-    /// Passes panics of connections to `handler`, on the connection's task, after the panic hook has
-    /// reported them. Without a handler, the panic hook alone reports them. The server goes on in
-    /// both cases.
+    /// Passes panics of connections to `handler`, on the connection's task, after the panic hook
+    /// has reported them. Without a handler, the panic hook alone reports them. The server goes on
+    /// in both cases.
     ///
     /// If `handler` panics, that ends the server: nothing more is accepted, the connections are
-    /// cancelled and awaited, and [`serve`](Server::serve) resumes the handler's panic. So a program
-    /// that has to end with the first panic resumes it in the handler.
+    /// cancelled and awaited, and [`serve`](Server::serve) resumes the handler's panic. So a
+    /// program that has to end with the first panic resumes it in the handler.
     ///
     /// # Examples
     /// ```

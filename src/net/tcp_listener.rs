@@ -173,8 +173,8 @@ impl TcpListener {
     /// Returns the errors of [`Server::serve`]; usually that is `Cancelled`.
     ///
     /// # Panics
-    /// Panics on a thread that runs no tasks. A panic of a connection ends that connection alone. The
-    /// panic hook reports it.
+    /// Panics on a thread that runs no tasks. A panic of a connection ends that connection alone,
+    /// and the panic hook reports it.
     ///
     /// # Cancellation
     /// Behaves like [`Server::serve`]: the connections are cancelled and awaited.

@@ -23,7 +23,8 @@ pub(crate) struct Host {
     pub(crate) is_cancelled: fn() -> bool,
     /// Calls [`Parker::wait_out`] with a timer set that ends the wait by [`Waiter::time_out`].
     pub(crate) park_until: fn(&Parker, &Waiter, Instant),
-    /// Blocks the worker until the wait of the running task, which is inside the panic hook, is over.
+    /// Blocks the worker until the wait of the running task, which is inside the panic hook, is
+    /// over.
     pub(crate) hold: fn(&Waiter, Option<Instant>),
     /// Makes the owner of a claimed waiter runnable. Any thread may call it. The argument is the
     /// `owner` of the [`Waiter`].

@@ -63,11 +63,12 @@ pub struct Runtime {
 /// [`take_hook`](std::panic::take_hook) returned. Backtraces leave out the frames of this library,
 /// unless `RUST_BACKTRACE=full` is set.
 ///
-/// A panic hook may call everything that waits, but such a wait blocks the thread instead of parking
-/// the task. `std` notes per thread that it runs the hook, so no other task of the worker may run
-/// meanwhile. If only a task of the same worker can end the wait, the process is aborted after a
-/// second, with a report on standard error. So a hook should not wait for tasks: use `try_lock`, or
-/// [`send`](crate::channel::Sender::send) to an unbounded channel whose receiver does the rest.
+/// A panic hook may call everything that waits, but such a wait blocks the thread instead of
+/// parking the task. `std` notes per thread that it runs the hook, so no other task of the worker
+/// may run meanwhile. If only a task of the same worker can end the wait, the process is aborted
+/// after a second, with a report on standard error. So a hook should not wait for tasks: use
+/// `try_lock`, or [`send`](crate::channel::Sender::send) to an unbounded channel whose receiver
+/// does the rest.
 ///
 /// # Examples
 /// ```
@@ -106,9 +107,9 @@ impl Runtime {
     ///
     /// # Panics
     /// Panics in the same cases as [`run`], and if it is called by a closure of
-    /// [`unblock`](crate::unblock) in a run of the same runtime, or in a run that such a closure has
-    /// begun, because it would wait for itself. A run that waits for a thread of the program's own,
-    /// which calls `run` on the same runtime, waits for ever: the library does not know of it.
+    /// [`unblock`](crate::unblock) in a run of the same runtime, or in a run that such a closure
+    /// has begun, because it would wait for itself. A run that waits for a thread of the program's
+    /// own, which calls `run` on the same runtime, waits forever. The library does not know of it.
     ///
     /// # Examples
     /// ```

@@ -158,8 +158,8 @@ impl BlockingPool {
         self.state.lock().lookups.remove(&ticket)
     }
 
-    /// Returns whether the caller is inside the run of this pool: in a closure on one of its threads,
-    /// or in a run that such a closure has begun. Only runs that have called
+    /// Returns whether the caller is inside the run of this pool: in a closure on one of its
+    /// threads, or in a run that such a closure has begun. Only runs that have called
     /// [`BlockingPool::begin_run`] are known.
     pub(crate) fn is_around_caller(&self) -> bool {
         // The closures whose runs are passed here have not ended, so the chain does not change. It

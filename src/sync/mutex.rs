@@ -204,8 +204,8 @@ impl RawMutex {
                 return Ok(());
             }
         }
-        // The panic hook blocks its worker. So it waits before the tasks that were not woken yet: some
-        // of them may belong to that worker, and would keep the lock once they are woken.
+        // The panic hook blocks its worker. So it waits before the tasks that were not woken yet:
+        // some of them may belong to that worker, and would keep the lock once they are woken.
         let mut passed_over = thread::panicking() && panics::is_in_hook();
         loop {
             let lines = self.lines.lock();

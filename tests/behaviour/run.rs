@@ -105,7 +105,7 @@ fn run_04_inside_a_task_panics() {
 /// - when: it runs its own runtime, or another one whose closure runs the first
 /// - then: it panics, saying that `run` was called from inside a task; other runtimes run
 #[test]
-fn run_67_inside_its_own_unblock_panics() {
+fn run_78_inside_its_own_unblock_panics() {
     fn refused(first: &Runtime) {
         let text = panic_text(|| first.run(|| ()));
         assert!(text.contains("called from inside a task"), "{text}");

@@ -213,7 +213,7 @@ fn serve_04_panics_of_one_connection_and_a_cancellation() {
 }
 
 #[test]
-fn serve_04_panics_of_the_handler_of_errors() {
+fn serve_04_panics_of_one_connection_for_a_handler_of_errors() {
     each_run(|| {
         let panics = Mutex::new(Vec::new());
         let (stop, stopped) = channel::bounded::<()>(0);

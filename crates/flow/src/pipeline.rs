@@ -9,9 +9,9 @@
 //! of outputs of a value is not limited, because its worker waits for room in the value's channel.
 //!
 //! # Workers
-//! Workers are spawned as values come, until there are `n`. The feeder spawns one if no worker waits
-//! for the value that it has. Without an order there is no feeder: a worker that takes a value, and
-//! leaves none that waits for the next one, spawns its successor first.
+//! Workers are spawned as values come, until there are `n`. The feeder spawns one if no worker
+//! waits for the value that it has. Without an order there is no feeder: a worker that takes a
+//! value, and leaves none that waits for the next one, spawns its successor first.
 
 use std::borrow::Borrow;
 use std::fmt;

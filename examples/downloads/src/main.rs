@@ -3,8 +3,8 @@
 //!
 //! In reading order: [`batch`] (the whole job in one expression), [`fetch`] (one file), [`client`]
 //! (HTTP over ecru's sockets), [`server`] (the embedded server), [`runtime`] (everything that the
-//! program needs from ecru). [`fleet`] shares a list among many processes. Around them are the command line, the limits, the progress and the
-//! report.
+//! program needs from ecru). [`fleet`] shares a list among many processes. Around them are the
+//! command line, the limits, the progress and the report.
 
 mod address;
 mod args;

@@ -1,4 +1,5 @@
-//! What several modes of the program prepare: the jobs, the parameters of the downloads, the window.
+//! What several modes of the program prepare: the jobs, the parameters of the downloads, the
+//! window.
 
 use std::path::Path;
 

@@ -14,8 +14,8 @@ use task_server::server::{CPU_TASKS, IN_HAND, Server};
 use task_server::stage::Stage;
 use task_server::work;
 
-/// Cancels the server when it is dropped. A failed assertion in a test would otherwise wait for ever
-/// for a server that goes on.
+/// Cancels the server when it is dropped. A failed assertion in a test would otherwise wait for
+/// ever for a server that goes on.
 struct Stop(CancelHandle);
 
 impl Drop for Stop {

@@ -21,16 +21,16 @@
 //! # Ops that are attempted
 //! For some ops the kernel is asked only for readiness: see [`entry::stands_for_readiness`]. When
 //! it reports readiness, the driver attempts the op. It also attempts an op that the kernel has
-//! given up half way (`EINTR`, `EAGAIN`), and queues it again if it still has to wait. A cancel that
-//! comes in between finds nothing in the kernel, so the op itself remembers it.
+//! given up half way (`EINTR`, `EAGAIN`), and queues it again if it still has to wait. A cancel
+//! that comes in between finds nothing in the kernel, so the op itself remembers it.
 //!
 //! # Edges
 //! The kernel's poll also completes for what is no readiness of the side that is waited for: the
-//! peer has shut its writing side, or the error queue of the socket has an entry. These states last,
-//! and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an op
-//! whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken over
-//! by a [`Poll`](super::poll::Poll), which is opened for the first such op. While ops wait there,
-//! the ring watches that set by a poll request of its own, which fires once.
+//! peer has shut its writing side, or the error queue of the socket has an entry. These states
+//! last, and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an
+//! op whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken
+//! over by a [`Poll`](super::poll::Poll), which is opened for the first such op. While ops wait
+//! there, the ring watches that set by a poll request of its own, which fires once.
 //!
 //! # The watch
 //! The watch is one poll request that fires again and again. It is armed before the first wait, and
@@ -128,8 +128,8 @@ pub(crate) struct Uring {
     draining: bool,
     /// Ops in flight that the kernel does not know of.
     acceptors: Acceptors,
-    /// Completions of acceptors and of cancelled ops that waited for edges. The next poll hands them
-    /// out. They still count as in flight.
+    /// Completions of acceptors and of cancelled ops that waited for edges. The next poll hands
+    /// them out. They still count as in flight.
     done: Vec<Completion>,
     /// The time when the worker last slept or looked at its listeners.
     looked_at: Option<Instant>,
