@@ -66,9 +66,9 @@ pub struct Runtime {
 /// A panic hook may call everything that waits, but such a wait blocks the thread instead of
 /// parking the task. `std` notes per thread that it runs the hook, so no other task of the worker
 /// may run meanwhile. If only a task of the same worker can end the wait, the process is aborted
-/// after a second, with a report on standard error. So a hook should not wait for tasks: use
-/// `try_lock`, or [`send`](crate::channel::Sender::send) to an unbounded channel whose receiver
-/// does the rest.
+/// after a second, with a report on standard error. If that cannot be known, it is aborted after
+/// ten seconds. So a hook should not wait for tasks: use `try_lock`, or
+/// [`send`](crate::channel::Sender::send) to an unbounded channel whose receiver does the rest.
 ///
 /// # Examples
 /// ```

@@ -4,7 +4,9 @@
 //! The worker looks at its inboxes, its timers and its driver meanwhile, but runs no task. So a
 //! wait ends that the clock, the kernel, another worker or a thread ends. A wait that only a task
 //! of this worker can end would last forever. After [`PATIENCE`] it is reported, and the process is
-//! aborted, unless the wait may still end.
+//! aborted, unless the wait may still end. If it is not known which party can end the wait, it is
+//! reported, and the process is aborted after [`PATIENCE_MAX`]. A lock that was handed to a ready
+//! task of a blocked worker, for example, has a holder that has not noted itself yet.
 //!
 //! | the wait | may end |
 //! |---|---|
@@ -12,7 +14,7 @@
 //! | for a closure on another thread, or one of several sources | while anything is pending here |
 //! | for a task or a lock that belongs to another worker or a thread | yes |
 //! | for a task or a lock that belongs to this worker | no |
-//! | for anything else | while another worker has started tasks, or runs |
+//! | for anything else | not known while another worker has started tasks, or runs; otherwise no |
 #![expect(unsafe_code, reason = "takes a task out of a queue by pointer")]
 
 use std::fmt::Write;
@@ -31,6 +33,9 @@ use crate::task::{self, Header, StartedEntry};
 
 /// How long a wait that only a task of this worker may end lasts at most.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a wait lasts at most if it is not known which party can end it.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
 
 /// [`Host::hold`](crate::park::Host::hold).
 pub(super) fn hold(waiter: &Waiter, deadline: Option<Instant>) {
@@ -65,7 +70,8 @@ enum Party {
 impl Worker {
     /// Blocks until the wait of `header`, which runs here, is over.
     fn hold(&self, header: &Header, waiter: &Waiter, has_deadline: bool) {
-        let mut judgement = (!has_deadline).then(|| clock::now() + PATIENCE);
+        let since = clock::now();
+        let mut judgement = (!has_deadline).then(|| since + PATIENCE);
         loop {
             let now = clock::now();
             self.look_around(now);
@@ -73,7 +79,7 @@ impl Worker {
                 return;
             }
             if judgement.is_some_and(|at| at <= now) {
-                self.judge_hook(header, waiter);
+                self.judge_hook(header, waiter, now - since);
                 judgement = Some(now + PATIENCE);
             }
             self.rest([self.timers.next(), judgement].into_iter().flatten().min());
@@ -111,21 +117,38 @@ impl Worker {
         }
     }
 
-    /// Aborts the process if nothing but a task of this worker can end the wait.
-    fn judge_hook(&self, header: &Header, waiter: &Waiter) {
+    /// Aborts the process if nothing but a task of this worker can end the wait, which has lasted
+    /// for this time. If that is not known, reports it once, and aborts the process in the end.
+    fn judge_hook(&self, header: &Header, waiter: &Waiter, lasted: Duration) {
         if waiter.is_over() {
             return;
         }
-        let ends = match self.party(waiter) {
-            Party::Elsewhere => true,
-            Party::Here => false,
-            Party::Unknown => self.pool.workers.iter().enumerate().any(|(index, worker)| {
-                index != self.index && (worker.live() > 0 || !worker.is_asleep())
-            }),
-        };
-        if !ends {
-            self.give_up_hook(header, waiter);
+        match self.party(waiter) {
+            Party::Elsewhere => {}
+            Party::Here => self.give_up_hook(header, waiter),
+            Party::Unknown if !self.others_are_active() => self.give_up_hook(header, waiter),
+            Party::Unknown if lasted >= PATIENCE_MAX => {
+                abort(self.describe_hook(
+                    header,
+                    waiter,
+                    "No other thread has ended the wait for ten seconds, so the process is aborted",
+                ));
+            }
+            // The first judgement.
+            Party::Unknown if lasted < 2 * PATIENCE => report::say(self.describe_hook(
+                header,
+                waiter,
+                "If no other thread ends the wait within ten seconds, the process is aborted",
+            )),
+            Party::Unknown => {}
         }
+    }
+
+    /// Returns whether another worker has started tasks, or runs.
+    fn others_are_active(&self) -> bool {
+        self.pool.workers.iter().enumerate().any(|(index, worker)| {
+            index != self.index && (worker.live() > 0 || !worker.is_asleep())
+        })
     }
 
     fn party(&self, waiter: &Waiter) -> Party {
@@ -166,6 +189,15 @@ impl Worker {
     }
 
     fn give_up_hook(&self, header: &Header, waiter: &Waiter) -> ! {
+        let end = format!(
+            "Only another task of worker {} could end the wait, so the process is aborted",
+            self.index
+        );
+        abort(self.describe_hook(header, waiter, &end))
+    }
+
+    /// Returns the text about a hook that waits. `end` says how it ends.
+    fn describe_hook(&self, header: &Header, waiter: &Waiter, end: &str) -> String {
         let Purpose { what, about, at } = waiter.purpose();
         let mut text = format!("ecru: the panic hook of {} waits for {what}", header.description());
         // Writing to a string does not fail.
@@ -180,12 +212,16 @@ impl Worker {
         };
         let _ = write!(
             text,
-            ", at {at}, and blocks its worker, because a task cannot be switched away from inside a panic hook. Only another task \
-             of worker {} could end the wait, so the process is aborted. Write the hook so that it does not wait for tasks: \
-             use `try_lock` instead of `lock`, or `send` to an unbounded channel whose receiver does the rest",
-            self.index
+            ", at {at}, and blocks its worker, because a task cannot be switched away from inside a panic hook. {end}. Write the \
+             hook so that it does not wait for tasks: use `try_lock` instead of `lock`, or `send` to an unbounded channel whose \
+             receiver does the rest"
         );
-        report::last_words(text);
-        process::abort()
+        text
     }
+}
+
+/// Aborts the process with this text.
+fn abort(text: String) -> ! {
+    report::last_words(text);
+    process::abort()
 }
