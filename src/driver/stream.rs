@@ -117,8 +117,10 @@ pub(super) unsafe fn write_vectored(
 unsafe fn first(buffers: *const libc::iovec, count: u32) -> libc::iovec {
     let mut found = libc::iovec { iov_base: NonNull::<u8>::dangling().as_ptr().cast(), iov_len: 0 };
     for index in 0..count as usize {
-        // SAFETY: the caller's promise.
-        let buffer = unsafe { buffers.add(index).read() };
+        // SAFETY: the caller's promise: the list has more entries than `index`.
+        let entry = unsafe { buffers.add(index) };
+        // SAFETY: the caller's promise: the entry is valid.
+        let buffer = unsafe { entry.read() };
         if buffer.iov_len != 0 {
             found = buffer;
             break;

@@ -2,7 +2,7 @@
 //! gives its place back.
 #![expect(unsafe_code, reason = "wakes a waiter on another stack")]
 
-use std::{iter, mem, ptr};
+use std::{iter, ptr};
 
 use super::engine;
 use crate::base::sync::SpinLock;
@@ -65,10 +65,15 @@ impl Window {
 
     /// Calls `call`, whose panic stops the window, unless the window has been stopped before.
     fn unless_stopped<R>(&self, call: impl FnOnce() -> R) -> Option<R> {
-        struct StopOnPanic<'w>(&'w Window);
-        impl Drop for StopOnPanic<'_> {
+        struct StopUnlessDone<'w> {
+            window: &'w Window,
+            done: bool,
+        }
+        impl Drop for StopUnlessDone<'_> {
             fn drop(&mut self) {
-                self.0.stopped.store(true, Ordering::Relaxed);
+                if !self.done {
+                    self.window.stopped.store(true, Ordering::Relaxed);
+                }
             }
         }
         // Relaxed: a call that begins at the same time on another thread need not see the flag. One
@@ -77,9 +82,9 @@ impl Window {
         if self.stopped.load(Ordering::Relaxed) {
             return None;
         }
-        let stop = StopOnPanic(self);
+        let mut stop = StopUnlessDone { window: self, done: false };
         let value = call();
-        mem::forget(stop);
+        stop.done = true;
         Some(value)
     }
 

@@ -170,9 +170,9 @@ impl Collected {
         let wall = runtime::now().duration_since(started);
         let figures = Figures { wall, received: self.received(), peak_tasks: 0 };
         if stopped.is_some() {
-            write_line(&format!(
-                "interrupted: the workers go on with what was sent; the same command shows the rest"
-            ));
+            write_line(
+                "interrupted: the workers go on with what was sent; the same command shows the rest",
+            );
         } else if let Some(error) = &self.error {
             write_line(&format!(
                 "downloads: the fleet has failed: {error}; the same command goes on"
