@@ -1,7 +1,8 @@
 //! A worker whose tasks never wait still checks its timers, its sockets and its inboxes.
 
+use crate::common::ProcessorClock;
 use crate::streams::{loud, pair};
-use crate::support::{HOUR, ProcessorClock, Watchdog, ms, run_on};
+use crate::support::{HOUR, Watchdog, ms, run_on};
 use ecru::net::TcpStream;
 use std::io::{Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

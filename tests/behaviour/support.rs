@@ -6,8 +6,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::thread;
 
 pub(crate) use crate::common::{
-    HOUR, OnDrop, ProcessorClock, Watchdog, alone, alone_with, begin, forever, ms, panic_text,
-    payload_of, quiet_panic, settle, since, start_again, text_of, until,
+    HOUR, OnDrop, Watchdog, alone, alone_with, begin, forever, ms, panic_text, payload_of,
+    quiet_panic, settle, since, start_again, text_of, until,
 };
 pub(crate) use crate::simulated::{each_run, run_on, run_placed};
 pub(crate) use ecru::time::now;

@@ -103,7 +103,7 @@ fn cancel_63_ready_operations_end_with_the_budget() {
             let from = receiver.clone();
             check("recv", Box::new(move || from.recv().is_ok()));
             let from = receiver.clone();
-            check("wait", Box::new(move || (&from).wait().is_ok()));
+            check("wait", Box::new(move || from.wait().is_ok()));
             let from = receiver.clone();
             check("select", Box::new(move || ecru::select! { recv(from) -> item => item.is_ok() }));
             check("send", Box::new(move || sender.send(0).is_ok()));
@@ -131,7 +131,7 @@ fn cancel_64_slow_ready_operations_end_early() {
         (0..1000).for_each(|n| sender.try_send(n).unwrap());
         let late = ecru::scope(|s| {
             s.spawn(|| {
-                let loops = [(); 5].map(|()| {
+                [(); 5].map(|()| {
                     past_a_limit(|| {
                         count(|| {
                             let end = Instant::now() + ms(1);
@@ -139,8 +139,7 @@ fn cancel_64_slow_ready_operations_end_early() {
                             receiver.recv().is_ok()
                         })
                     })
-                });
-                loops
+                })
             })
             .join()
         });

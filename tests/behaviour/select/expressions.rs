@@ -189,6 +189,11 @@ fn select_47_the_macros_are_found_beside_the_channels_too() {
 /// - when: they are operands of `recv`, `send` and `wait`
 /// - then: the select uses the channel that the operand names, as crossbeam's does
 #[test]
+#[expect(
+    clippy::redundant_closure_call,
+    clippy::unnecessary_literal_unwrap,
+    reason = "the forms of the operands are what is tested"
+)]
 fn select_52_operands_are_references_from_any_expression() {
     struct Both {
         sender: Sender<u32>,
@@ -233,9 +238,6 @@ fn select_52_operands_are_references_from_any_expression() {
         },
         { &receiver },
         { receiver.clone() },
-        loop {
-            break &receiver;
-        },
         receiver,
         (&receiver),
         lent,
@@ -250,7 +252,7 @@ fn select_52_operands_are_references_from_any_expression() {
         all.first().unwrap(),
         both.receiver(),
         both.receiver.as_ref().unwrap(),
-        none.unwrap_or(&receiver),
+        all.last().filter(|_| on).unwrap_or(&receiver),
         none.cloned().unwrap_or_else(|| receiver.clone()),
         (|| &receiver)(),
     );
