@@ -29,7 +29,7 @@
 //! peer has shut its writing side, or the error queue of the socket has an entry. These states
 //! last, and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an
 //! op whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken
-//! over by a [`Poll`](super::poll::Poll), which is opened for the first such op. While ops wait
+//! over by a [`Poll`], which is opened for the first such op. While ops wait
 //! there, the ring watches that set by a poll request of its own, which fires once.
 //!
 //! # The watch
