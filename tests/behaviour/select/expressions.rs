@@ -252,7 +252,7 @@ fn select_52_operands_are_references_from_any_expression() {
         all.first().unwrap(),
         both.receiver(),
         both.receiver.as_ref().unwrap(),
-        all.last().filter(|_| on).unwrap_or(&receiver),
+        all.first().filter(|_| on).unwrap_or(&receiver),
         none.cloned().unwrap_or_else(|| receiver.clone()),
         (|| &receiver)(),
     );
