@@ -15,6 +15,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::iter;
 use std::panic::{self, AssertUnwindSafe, Location};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -240,7 +241,8 @@ fn feed<T, U>(
     begin_worker: impl Fn(Job<T, U>, Receiver<Job<T, U>>),
 ) {
     let (jobs, work) = bounded::<Job<T, U>>(0);
-    let mut begun = 0;
+    // Only the workers hold it in the end. So a send fails if they have all been cancelled.
+    let mut to_begin = iter::repeat_n(work, most);
     for value in from {
         let (output, result) = bounded(1);
         if queue.send(result).is_err() {
@@ -248,12 +250,10 @@ fn feed<T, U>(
         }
         match jobs.try_send((value, output)) {
             Ok(()) => {}
-            Err(TrySendError::Full(job)) if begun < most => {
-                begun += 1;
-                begin_worker(job, work.clone());
-            }
             Err(TrySendError::Full(job) | TrySendError::Disconnected(job)) => {
-                if jobs.send(job).is_err() {
+                if let Some(work) = to_begin.next() {
+                    begin_worker(job, work);
+                } else if jobs.send(job).is_err() {
                     return;
                 }
             }

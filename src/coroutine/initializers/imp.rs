@@ -222,7 +222,8 @@ mod tests {
             static LOCAL: Option<Kind> = find(Bound::Thread);
         }
         static LAZY: LazyLock<Option<Kind>> = LazyLock::new(|| find(Bound::Thread));
-        assert!(are_checked());
+        // An optimized build does not read the table by itself.
+        assert!(TABLE.get_or_init(|| Table::read().ok()).is_some());
         assert_eq!(find(Bound::Thread), None);
         assert_eq!(LOCAL.with(|found| *found), Some(Kind::ThreadLocal));
         assert_eq!(find(Bound::Thread), None);
