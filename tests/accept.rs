@@ -14,7 +14,7 @@ use std::sync::{Barrier, Mutex, Once};
 use std::thread;
 use std::time::Instant;
 
-use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
+use common::{OnDrop, Watchdog, alone, listen, ms, until};
 use ecru::diag::TaskInfo;
 use ecru::net::TcpListener;
 use ecru::task::{Leave, SwitchHook, set_switch_hook};
@@ -116,8 +116,8 @@ fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usiz
     let serve_one = |_| {
         let client = thread::spawn(move || be_served(address));
         until(|| client.is_finished());
-        // The acceptor waits again by now.
-        settle();
+        // An acceptor that does not wait yet could take the next connection out of turn.
+        until_waiting(acceptors);
         client.join().unwrap()
     };
     let served = (0..connections).map(serve_one).collect();

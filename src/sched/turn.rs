@@ -80,14 +80,15 @@ impl Worker {
             return self.root_asked.take();
         }
         self.look_around(now);
+        // Before the root, since a task that makes dumps may ask for the root in each of its turns.
+        if self.pace.is_promotion_due() {
+            self.promote();
+        }
         if self.root_asked.take() {
             return true;
         }
         if RESTRAINED && self.restraint.is_over() {
             self.unstarted_first.set(true);
-        }
-        if self.pace.is_promotion_due() {
-            self.promote();
         }
         false
     }

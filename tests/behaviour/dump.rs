@@ -447,3 +447,27 @@ fn run_41_dump_while_work_goes_on() {
         });
     }
 }
+
+/// - given: a task that computes, and is preempted
+/// - when: another task computes for a millisecond and makes a dump, in a loop
+/// - then: the preempted task continues
+#[test]
+fn run_79_dumps_do_not_hold_up_others() {
+    run_on(1, || {
+        let (number, is_done) = (sync::Mutex::new(0), AtomicBool::new(false));
+        ecru::scope(|s| {
+            s.spawn(|| {
+                while *number.lock() < 100 {
+                    *number.lock() += 1;
+                }
+                is_done.store(true, SeqCst);
+            });
+            until(|| {
+                let start = now();
+                while since(start) < ms(1) && !ecru::sim::is_simulated() {}
+                assert!(dump().tasks().count() > 0);
+                is_done.load(SeqCst)
+            });
+        });
+    });
+}
