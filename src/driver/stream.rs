@@ -75,16 +75,14 @@ pub(super) unsafe fn read_vectored(
     count: u32,
     manner: Manner,
 ) -> io::Result<u32> {
-    let flags = if manner == Manner::Nonblocking { 0 } else { libc::RWF_NOWAIT };
     // SAFETY: the caller's promise.
-    let result = unsafe { libc::preadv2(fd, buffers, count.cast_signed(), -1, flags) };
-    if let Some(outcome) = told(result) {
-        return outcome;
-    }
-    // SAFETY: the caller's promise.
-    let part = unsafe { first(buffers, count) };
-    // SAFETY: one of the caller's buffers.
-    unsafe { read(fd, part.iov_base.cast(), part.iov_len, manner) }
+    let result = unsafe { libc::preadv2(fd, buffers, count.cast_signed(), -1, nowait(manner)) };
+    told(result).unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
+        let part = unsafe { first(buffers, count) };
+        // SAFETY: one of the caller's buffers.
+        unsafe { read(fd, part.iov_base.cast(), part.iov_len, manner) }
+    })
 }
 
 /// Calls writev(2).
@@ -97,16 +95,19 @@ pub(super) unsafe fn write_vectored(
     count: u32,
     manner: Manner,
 ) -> io::Result<u32> {
-    let flags = if manner == Manner::Nonblocking { 0 } else { libc::RWF_NOWAIT };
     // SAFETY: the caller's promise. The buffers are only read.
-    let result = unsafe { libc::pwritev2(fd, buffers, count.cast_signed(), -1, flags) };
-    if let Some(outcome) = told(result) {
-        return outcome;
-    }
-    // SAFETY: the caller's promise.
-    let part = unsafe { first(buffers, count) };
-    // SAFETY: one of the caller's buffers.
-    unsafe { write(fd, part.iov_base.cast(), part.iov_len, manner) }
+    let result = unsafe { libc::pwritev2(fd, buffers, count.cast_signed(), -1, nowait(manner)) };
+    told(result).unwrap_or_else(|| {
+        // SAFETY: the caller's promise.
+        let part = unsafe { first(buffers, count) };
+        // SAFETY: one of the caller's buffers.
+        unsafe { write(fd, part.iov_base.cast(), part.iov_len, manner) }
+    })
+}
+
+/// Returns the flags of a call that must not wait.
+fn nowait(manner: Manner) -> i32 {
+    if manner == Manner::Nonblocking { 0 } else { libc::RWF_NOWAIT }
 }
 
 /// Returns the first buffer that is not empty, or an empty one. After a call for one buffer, it is

@@ -24,28 +24,14 @@
 //! given up half way (`EINTR`, `EAGAIN`), and queues it again if it still has to wait. A cancel
 //! that comes in between finds nothing in the kernel, so the op itself remembers it.
 //!
-//! # Edges
-//! The kernel's poll also completes for what is no readiness of the side that is waited for: the
-//! peer has shut its writing side, or the error queue of the socket has an entry. These states
-//! last, and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an
-//! op whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken
-//! over by a [`Poll`], which is opened for the first such op. While ops wait
-//! there, the ring watches that set by a poll request of its own, which fires once.
+//! # Parts
+//! - [`edges`]: ops whose attempt has failed after a report of readiness.
+//! - [`listeners`]: polls on shared listeners.
 //!
 //! # The watch
 //! The watch is one poll request that fires again and again. It is armed before the first wait, and
 //! again whenever a completion says that no more will follow. The eventfd is never read: every
 //! write to it fires the watch, and a watch that is armed late fires at once.
-//!
-//! # Listeners
-//! A poll on a shared listener is in place only while the worker sleeps: see
-//! [`acceptors`](super::acceptors). It is queued with the submission that blocks. If something else
-//! has woken the worker, one more submission removes the poll, and poll(2) tells whether a
-//! connection has come meanwhile. A worker that does not sleep asks poll(2) once in a while.
-//!
-//! Each of these polls costs a worker two entries whenever it sleeps. So only [`LISTENERS_MAX`]
-//! listeners are treated like this. Accepts on further listeners are polls that all workers keep in
-//! place, and that all complete.
 //!
 //! # Full queues
 //! A full submission queue is flushed. The kernel may refuse entries because it is short of memory,
@@ -54,15 +40,17 @@
 //! them.
 #![expect(unsafe_code, reason = "hands memory to the kernel")]
 
+mod edges;
 mod entry;
+mod listeners;
 mod setup;
 #[cfg(test)]
 pub(super) mod tests;
 
-use super::acceptors::{AcceptorLine, Acceptors, LOOK_EVERY};
+use super::acceptors::Acceptors;
 use super::attempt::is_untold;
-use super::flight::{Flying, errno};
-use super::op::{Backing, Interest};
+use super::flight::Flying;
+use super::op::Backing;
 use super::poll::Poll;
 use super::stream::is_in_nonblocking_mode;
 use super::{Completion, Driver, FileOp, InFlight, Op, Started, Token, Wait, Waker};
@@ -70,6 +58,7 @@ use crate::base::hash::HashMap;
 use crate::base::{clock, report};
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode, squeue};
+use listeners::LISTENERS_MAX;
 use setup::Mode;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -94,12 +83,6 @@ const CANCEL: u64 = OWN | 1 << 62;
 
 /// The user data of a poll on a shared listener. The lower half is the listener's number.
 const LISTEN: u64 = OWN | 1 << 32;
-
-/// The largest number of shared listeners that a worker listens to exclusively.
-const LISTENERS_MAX: usize = 16;
-/// How often the worker tries to remove the polls before it continues with them in place. One
-/// attempt is enough unless memory is short.
-const ROUNDS_MAX: u32 = 8;
 
 /// The longest wait. A longer one is cut short, which the caller does not notice because it looks
 /// at its own clock.
@@ -265,56 +248,6 @@ impl Uring {
             }
             self.queue(entry::watch(self.waker.fd()).user_data(WATCH));
         }
-    }
-
-    /// Watches the set of edges while ops wait there.
-    fn watch_edges(&mut self) {
-        if let Some(edges) = &self.edges
-            && edges.in_flight() > 0
-            && !self.watching_edges
-        {
-            self.watching_edges = true;
-            let entry = entry::readable(edges.fd()).user_data(EDGES);
-            self.queue(entry);
-        }
-    }
-
-    /// Hands out what has completed in the set of edges. Returns whether there was anything.
-    fn hear_edges(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
-        let Some(edges) = &mut self.edges else { return Ok(false) };
-        let before = completions.len();
-        edges.poll(Wait::Poll, completions)?;
-        let came = completions.len() - before;
-        self.in_flight -= came;
-        Ok(came > 0)
-    }
-
-    /// Lets an op wait for an edge after an attempt in vain. `events` is what the kernel has
-    /// reported of its fd. Returns the completion if the op has ended meanwhile.
-    #[cold]
-    fn wait_for_edge(&mut self, flight: &InFlight<'_>, events: i32) -> Option<Completion> {
-        let edges = match &mut self.edges {
-            Some(edges) => edges,
-            None => match Poll::open_beside(self.waker.clone()) {
-                Ok(edges) => self.edges.insert(Box::new(edges)),
-                // Another op was faster, and the kernel waits for the next readiness.
-                Err(_) if events & i32::from(flight.op().interest().events()) != 0 => {
-                    self.queue_op(flight);
-                    return None;
-                }
-                Err(error) => return Some(flight.completion(errno(&error))),
-            },
-        };
-        // SAFETY: S3: the op is in flight.
-        match unsafe { edges.take_over(flight) } {
-            Started::Done(result) => {
-                let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
-                return Some(flight.completion(result));
-            }
-            Started::Pending => flight.by_edges.set(true),
-            Started::Blocking | Started::Untold => self.queue_op(flight),
-        }
-        None
     }
 
     /// Makes the system call. A condition that passes by itself (a time-out, a signal, a shortage)
@@ -495,100 +428,6 @@ impl Uring {
         self.queue(entry.user_data(address));
     }
 
-    /// Handles the end of a poll on a listener.
-    fn hear_of_listener(&mut self, fd: RawFd, result: i32) {
-        if let Some(line) = self.acceptors.line(fd) {
-            line.is_listened_to = false;
-        }
-        let most = match u32::try_from(result) {
-            Ok(events) if events & ENDED == 0 => 1,
-            // The attempts will find out what has happened.
-            Ok(_) => usize::MAX,
-            Err(_) if result == Completion::CANCELLED => 0,
-            Err(_) => usize::MAX,
-        };
-        self.acceptors.tell(fd, most, &mut self.done);
-        self.acceptors.forget_if_idle(fd);
-    }
-
-    /// Queues a poll for each listener. Returns false if an earlier one has not been removed yet.
-    fn listen(&mut self) -> bool {
-        if self.acceptors.lines().any(|line| line.is_listened_to) {
-            return false;
-        }
-        let mut fds = [const { None }; LISTENERS_MAX];
-        for (line, place) in self.acceptors.lines().zip(&mut fds) {
-            line.is_listened_to = true;
-            *place = Some(line.fd);
-        }
-        for fd in fds.into_iter().flatten() {
-            self.queue(entry::listen(fd).user_data(listening(fd)));
-        }
-        true
-    }
-
-    /// Removes the polls on listeners that are still in place.
-    ///
-    /// The kernel refuses a removal while it handles a wake-up. After that the poll may be in place
-    /// again, because another worker has taken the connection. And a wake-up that comes during a
-    /// removal is lost. So this function repeats the removal until all polls are gone, and then
-    /// asks poll(2).
-    fn stop_listening(&mut self, completions: &mut Vec<Completion>) -> io::Result<()> {
-        for _ in 0..ROUNDS_MAX {
-            let mut fds = [const { None }; LISTENERS_MAX];
-            let listened_to = self.acceptors.lines().filter(|line| line.is_listened_to);
-            for (line, place) in listened_to.zip(&mut fds) {
-                *place = Some(line.fd);
-            }
-            if fds[0].is_none() {
-                break;
-            }
-            for fd in fds.into_iter().flatten() {
-                self.queue(entry::stop_listening(listening(fd)).user_data(ANSWER));
-            }
-            self.flush();
-            let queued = self.queued();
-            // The call itself does all of it, so there is nothing to wait for.
-            self.enter(queued, EnterFlags::GETEVENTS, 0, None)?;
-            self.reap(completions)?;
-        }
-        self.ask_listeners();
-        Ok(())
-    }
-
-    /// Asks whether there are connections, if the worker has not slept for a while.
-    fn look_at_listeners(&mut self) {
-        let now = clock::now();
-        let last = *self.looked_at.get_or_insert(now);
-        if now.saturating_duration_since(last) >= LOOK_EVERY {
-            self.looked_at = Some(now);
-            self.ask_listeners();
-        }
-    }
-
-    /// Tells an acceptor of each listener that has a connection.
-    fn ask_listeners(&mut self) {
-        let with_acceptors = |line: &&mut AcceptorLine| !line.is_empty() && !line.is_listened_to;
-        let asked = |line: &mut AcceptorLine| libc::pollfd {
-            fd: line.fd,
-            events: Interest::Read.events(),
-            revents: 0,
-        };
-        self.asked.clear();
-        self.asked.extend(self.acceptors.lines().filter(with_acceptors).map(asked));
-        if self.asked.is_empty() {
-            return;
-        }
-        let count = self.asked.len() as libc::nfds_t;
-        // SAFETY: `asked` has `count` entries. (If the call fails, no entry reports anything, and
-        // another look will come.)
-        unsafe { libc::poll(self.asked.as_mut_ptr(), count, 0) };
-        for asked in self.asked.iter().filter(|asked| asked.revents != 0) {
-            self.acceptors.tell(asked.fd, 1, &mut self.done);
-            self.acceptors.forget_if_idle(asked.fd);
-        }
-    }
-
     /// Hands out what has ended without the kernel, before the completions from `start` on.
     fn hand_out_done(&mut self, completions: &mut Vec<Completion>, start: usize) {
         self.in_flight -= self.done.len();
@@ -732,14 +571,6 @@ impl Driver for Uring {
     fn in_flight(&self) -> usize {
         self.in_flight
     }
-}
-
-/// Events after which a wait for the listener is useless.
-const ENDED: u32 = (libc::POLLERR | libc::POLLHUP | libc::POLLNVAL) as u32;
-
-/// Returns the user data of the poll on a listener.
-fn listening(fd: RawFd) -> u64 {
-    LISTEN | u64::from(fd.cast_unsigned())
 }
 
 /// Cancels the ops in flight and waits for them: until then the kernel may write to their memory,

@@ -1,0 +1,71 @@
+//! Ops that wait for an edge of their fd.
+//!
+//! The kernel's poll also completes for what is no readiness of the side that is waited for: the
+//! peer has shut its writing side, or the error queue of the socket has an entry. These states
+//! last, and a poll cannot exclude them, so polling again would be a loop that never sleeps. So an
+//! op whose attempt fails after a report of readiness waits for an *edge* of its fd: it is taken
+//! over by a [`Poll`], which is opened for the first such op. While ops wait
+//! there, the ring watches that set by a poll request of its own, which fires once.
+#![expect(unsafe_code, reason = "hands ops to another driver")]
+
+use super::{EDGES, Uring, entry};
+use crate::driver::flight::errno;
+use crate::driver::poll::Poll;
+use crate::driver::{Completion, Driver, InFlight, Started, Wait};
+use std::io;
+
+impl Uring {
+    /// Watches the set of edges while ops wait there.
+    pub(super) fn watch_edges(&mut self) {
+        if let Some(edges) = &self.edges
+            && edges.in_flight() > 0
+            && !self.watching_edges
+        {
+            self.watching_edges = true;
+            let entry = entry::readable(edges.fd()).user_data(EDGES);
+            self.queue(entry);
+        }
+    }
+
+    /// Hands out what has completed in the set of edges. Returns whether there was anything.
+    pub(super) fn hear_edges(&mut self, completions: &mut Vec<Completion>) -> io::Result<bool> {
+        let Some(edges) = &mut self.edges else { return Ok(false) };
+        let before = completions.len();
+        edges.poll(Wait::Poll, completions)?;
+        let came = completions.len() - before;
+        self.in_flight -= came;
+        Ok(came > 0)
+    }
+
+    /// Lets an op wait for an edge after an attempt in vain. `events` is what the kernel has
+    /// reported of its fd. Returns the completion if the op has ended meanwhile.
+    #[cold]
+    pub(super) fn wait_for_edge(
+        &mut self,
+        flight: &InFlight<'_>,
+        events: i32,
+    ) -> Option<Completion> {
+        let edges = match &mut self.edges {
+            Some(edges) => edges,
+            None => match Poll::open_beside(self.waker.clone()) {
+                Ok(edges) => self.edges.insert(Box::new(edges)),
+                // Another op was faster, and the kernel waits for the next readiness.
+                Err(_) if events & i32::from(flight.op().interest().events()) != 0 => {
+                    self.queue_op(flight);
+                    return None;
+                }
+                Err(error) => return Some(flight.completion(errno(&error))),
+            },
+        };
+        // SAFETY: S3: the op is in flight.
+        match unsafe { edges.take_over(flight) } {
+            Started::Done(result) => {
+                let result = result.map_or_else(|error| errno(&error), u32::cast_signed);
+                return Some(flight.completion(result));
+            }
+            Started::Pending => flight.by_edges.set(true),
+            Started::Blocking | Started::Untold => self.queue_op(flight),
+        }
+        None
+    }
+}
