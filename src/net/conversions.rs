@@ -13,12 +13,13 @@
 
 use super::socket::Socket;
 use super::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
+use crate::driver::request::AddressFamily;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net as std_unix;
 
 macro_rules! conversions {
-    ($($ours:ident => $std:ty),*) => { $(
+    ($($family:ident $ours:ident => $std:ty),*) => { $(
         impl AsFd for $ours {
             fn as_fd(&self) -> BorrowedFd<'_> {
                 self.0.as_fd()
@@ -50,7 +51,7 @@ macro_rules! conversions {
         /// The fd is set to non-blocking mode.
         impl From<OwnedFd> for $ours {
             fn from(fd: OwnedFd) -> $ours {
-                $ours(Socket::adopt_silently(fd))
+                $ours(Socket::adopt_silently(fd, AddressFamily::$family))
             }
         }
 
@@ -66,7 +67,7 @@ macro_rules! conversions {
             type Error = io::Error;
 
             fn try_from(std: $std) -> io::Result<$ours> {
-                Socket::adopt(OwnedFd::from(std)).map($ours)
+                Socket::adopt(OwnedFd::from(std), AddressFamily::$family).map($ours)
             }
         }
 
@@ -82,10 +83,10 @@ macro_rules! conversions {
 }
 
 conversions!(
-    TcpStream => std::net::TcpStream,
-    TcpListener => std::net::TcpListener,
-    UdpSocket => std::net::UdpSocket,
-    UnixStream => std_unix::UnixStream,
-    UnixListener => std_unix::UnixListener,
-    UnixDatagram => std_unix::UnixDatagram
+    INET TcpStream => std::net::TcpStream,
+    INET TcpListener => std::net::TcpListener,
+    INET UdpSocket => std::net::UdpSocket,
+    UNIX UnixStream => std_unix::UnixStream,
+    UNIX UnixListener => std_unix::UnixListener,
+    UNIX UnixDatagram => std_unix::UnixDatagram
 );

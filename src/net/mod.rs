@@ -78,6 +78,7 @@ mod udp_socket;
 mod unix_datagram;
 mod unix_listener;
 mod unix_stream;
+mod waiting_sends;
 mod when_readable;
 
 pub use halves::{OwnedReadHalf, OwnedWriteHalf, ReuniteError, Split};

@@ -4,6 +4,7 @@
 //! never waits, so they are kept beside the fd and shared by clones. Most sockets never set any.
 //! Such a socket pays one load per call.
 
+use super::waiting_sends::WaitingSends;
 use crate::base::clock;
 use crate::base::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::io;
@@ -31,6 +32,7 @@ struct Shared {
     accepting: AtomicU32,
     /// There have been several at a time.
     accepting_together: AtomicBool,
+    waiting_sends: WaitingSends,
 }
 
 /// The settings of one socket. Empty until one is set or the socket is cloned.
@@ -45,6 +47,10 @@ impl Settings {
     /// Returns settings for a duplicate of the fd. A change to either shows in both.
     pub(super) fn share(&self) -> Settings {
         Settings(OnceLock::from(Arc::clone(self.shared())))
+    }
+
+    pub(super) fn waiting_sends(&self) -> &WaitingSends {
+        &self.shared().waiting_sends
     }
 
     pub(super) fn timeout(&self, direction: Direction) -> Option<Duration> {

@@ -136,6 +136,9 @@ impl UnixStream {
 
     /// Closes the reading half, the writing half, or both. Calls in progress on that half return.
     ///
+    /// A peer's write that waits is not among them if only the reading half is closed: Linux does
+    /// not tell it. It returns when the stream is closed, or shut in both directions.
+    ///
     /// # Examples
     /// ```
     /// use ecru::net::{Shutdown, UnixStream};

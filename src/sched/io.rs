@@ -45,6 +45,21 @@ pub(crate) unsafe fn perform(op: Op<'_>) -> io::Result<u32> {
     unsafe { perform_before(op, None) }
 }
 
+/// Carries an operation out if it needs no wait. Returns `None` if it has to be performed.
+///
+/// # Safety
+/// S3: what the operation points to is valid, and nothing else touches it, until this returns.
+pub(crate) unsafe fn attempt(op: &Op<'_>) -> Option<io::Result<u32>> {
+    if let Err(cancelled) = task::begin_wait() {
+        return Some(Err(cancelled.into()));
+    }
+    // SAFETY: S3, the caller's promise.
+    match unsafe { driver::at_once(op) } {
+        AtOnce::Done(result) => Some(result),
+        AtOnce::WouldWait | AtOnce::Unknown => None,
+    }
+}
+
 /// Waits until an fd is ready.
 ///
 /// # Errors

@@ -31,6 +31,13 @@ impl CancelHandle {
     }
 }
 
+impl CancelHandle {
+    /// Returns whether both handles cancel the same scope.
+    pub(crate) fn is_same(&self, other: &CancelHandle) -> bool {
+        Arc::ptr_eq(&self.node, &other.node)
+    }
+}
+
 impl fmt::Debug for CancelHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CancelHandle").field("cancelled", &self.is_cancelled()).finish()

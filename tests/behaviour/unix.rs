@@ -5,7 +5,7 @@ use crate::support::{HOUR, begin, each_run, everywhere, ms, now, since, until};
 use ecru::RuntimeHandle;
 use ecru::diag::TaskInfo;
 use ecru::net::{Shutdown, UnixDatagram, UnixListener, UnixStream};
-use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::SocketAddr;
 use std::path::PathBuf;
@@ -491,5 +491,83 @@ fn unix_14_shutdown_ends_waits() {
             rustix::net::shutdown(&listener, rustix::net::Shutdown::Read).unwrap();
             assert_eq!(accept.join().unwrap().unwrap_err().kind(), ErrorKind::InvalidInput);
         });
+    });
+}
+
+/// Calls `send` until there is no more room. Returns how often it has succeeded.
+fn fill(
+    set_nonblocking: impl Fn(bool) -> io::Result<()>,
+    send: impl Fn() -> io::Result<usize>,
+) -> usize {
+    set_nonblocking(true).unwrap();
+    let sent = std::iter::from_fn(|| send().ok()).sum();
+    set_nonblocking(false).unwrap();
+    sent
+}
+
+/// Waits until `count` tasks wait for a socket.
+fn until_waiting(count: usize) {
+    let waits = |task: &&TaskInfo| task.waits_on().is_some_and(|wait| wait.fd().is_some());
+    until(|| RuntimeHandle::current().dump().tasks().filter(waits).count() == count);
+}
+
+/// - given: writes to a stream by two tasks, and a datagram sent, that wait for room
+/// - when: the socket is shut for writing, or in both directions
+/// - then: they fail with `BrokenPipe`, as with std; what was written before arrives
+#[test]
+fn unix_15_shutdown_ends_writes() {
+    each_run(|| {
+        for how in [Shutdown::Write, Shutdown::Both] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut written = 0;
+            for size in [4096, 1] {
+                written +=
+                    fill(|on| ours.set_nonblocking(on), || (&ours).write(&[1; 4096][..size]));
+            }
+            ecru::scope(|s| {
+                let mut clone = ours.try_clone().unwrap();
+                let one = s.spawn(|| (&ours).write_all(&[1]).unwrap_err().kind());
+                let other = s.spawn(move || clone.write_all(&[1]).unwrap_err().kind());
+                until_waiting(2);
+                ours.shutdown(how).unwrap();
+                assert_eq!(one.join().unwrap(), ErrorKind::BrokenPipe);
+                assert_eq!(other.join().unwrap(), ErrorKind::BrokenPipe);
+            });
+            assert_eq!((&ours).write(&[1]).unwrap_err().kind(), ErrorKind::BrokenPipe);
+            assert_eq!(theirs.read_to_end(&mut Vec::new()).unwrap(), written);
+
+            let (ours, _theirs) = UnixDatagram::pair().unwrap();
+            fill(|on| ours.set_nonblocking(on), || ours.send(&[1]));
+            ecru::scope(|s| {
+                let send = s.spawn(|| ours.send(&[1]).unwrap_err().kind());
+                until_waiting(1);
+                ours.shutdown(how).unwrap();
+                assert_eq!(send.join().unwrap(), ErrorKind::BrokenPipe);
+            });
+        }
+    });
+}
+
+/// - given: a write to a stream that waits
+/// - when: its task is cancelled, or its time limit passes
+/// - then: it says so, and a later shutdown has nothing to end
+#[test]
+fn unix_16_writes_that_wait_end_as_usual() {
+    each_run(|| {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        for size in [4096, 1] {
+            fill(|on| ours.set_nonblocking(on), || (&ours).write(&[1; 4096][..size]));
+        }
+        let write = || (&ours).write(&[1]).unwrap_err();
+        ecru::scope(|s| {
+            let write = s.spawn(write);
+            until_waiting(1);
+            write.cancel();
+            assert_cancelled(&write.join().unwrap());
+        });
+        ours.set_write_timeout(Some(ms(1))).unwrap();
+        assert_eq!(write().kind(), ErrorKind::TimedOut);
+        ours.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(write().kind(), ErrorKind::BrokenPipe);
     });
 }

@@ -1,9 +1,11 @@
 //! One socket of any kind: its fd and its settings. The public types wrap it.
 //!
 //! - `transfer`: every op that waits.
+//! - `shut`: sends that a shutdown ends.
 //! - `options`: system calls that return at once.
 
 mod options;
+mod shut;
 mod transfer;
 
 use super::settings::{Direction, Settings};
@@ -21,29 +23,33 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(super) struct Socket {
     fd: OwnedDescriptor,
     settings: Settings,
+    /// Whether it is a Unix socket.
+    is_local: bool,
 }
 
 impl Socket {
     /// Wraps a socket that is in non-blocking mode.
-    pub(super) fn of(fd: OwnedDescriptor) -> Socket {
-        Socket { fd, settings: Settings::default() }
+    pub(super) fn of(fd: OwnedDescriptor, family: AddressFamily) -> Socket {
+        let is_local = family == AddressFamily::UNIX;
+        Socket { fd, settings: Settings::default(), is_local }
     }
 
     /// Opens a socket of the given family.
     pub(super) fn open(family: AddressFamily, kind: SocketType) -> io::Result<Socket> {
-        request(OpenSocket { family, kind }).map(Socket::of)
+        request(OpenSocket { family, kind }).map(|fd| Socket::of(fd, family))
     }
 
     /// Creates two Unix sockets that are connected to each other.
     pub(super) fn pair(kind: SocketType) -> io::Result<(Socket, Socket)> {
         let (one, other) = request(OpenSocketPair { kind })?;
-        Ok((Socket::of(one), Socket::of(other)))
+        let [one, other] = [one, other].map(|fd| Socket::of(fd, AddressFamily::UNIX));
+        Ok((one, other))
     }
 
     /// Adopts a socket that was created elsewhere. Sets it to non-blocking mode and keeps its time
     /// limits.
-    pub(super) fn adopt(fd: OwnedFd) -> io::Result<Socket> {
-        let socket = Socket::of(OwnedDescriptor::adopt(fd)?);
+    pub(super) fn adopt(fd: OwnedFd, family: AddressFamily) -> io::Result<Socket> {
+        let socket = Socket::of(OwnedDescriptor::adopt(fd)?, family);
         socket.set_mode(true)?;
         socket.settings.set_timeout(Direction::Read, socket.option(ReceiveTimeout)?);
         socket.settings.set_timeout(Direction::Write, socket.option(SendTimeout)?);
@@ -52,8 +58,8 @@ impl Socket {
 
     /// Adopts a socket as [`Socket::adopt`] does, but ignores errors. An fd that is not a socket
     /// fails at its first use.
-    pub(super) fn adopt_silently(fd: OwnedFd) -> Socket {
-        let socket = Socket::of(OwnedDescriptor::adopt_silently(fd));
+    pub(super) fn adopt_silently(fd: OwnedFd, family: AddressFamily) -> Socket {
+        let socket = Socket::of(OwnedDescriptor::adopt_silently(fd), family);
         let _ = socket.set_mode(true);
         let (read, write) = (socket.option(ReceiveTimeout), socket.option(SendTimeout));
         socket.settings.set_timeout(Direction::Read, read.unwrap_or(None));
@@ -82,7 +88,7 @@ impl Socket {
 
     pub(super) fn duplicate(&self) -> io::Result<Socket> {
         let fd = request(Duplicate { fd: &self.fd })?;
-        Ok(Socket { fd, settings: self.settings.share() })
+        Ok(Socket { fd, settings: self.settings.share(), is_local: self.is_local })
     }
 
     /// Formats the public types for `Debug`.

@@ -49,7 +49,11 @@ impl Socket {
     }
 
     pub(in crate::net) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
-        request(ShutDown { socket: &self.fd, how })
+        request(ShutDown { socket: &self.fd, how })?;
+        if self.is_local && how != Shutdown::Read {
+            self.settings.waiting_sends().end();
+        }
+        Ok(())
     }
 
     pub(in crate::net) fn timeout(&self, direction: Direction) -> Option<Duration> {

@@ -120,7 +120,8 @@ impl Socket {
         let result = unsafe { self.transfer(op, Direction::Read)? };
         // SAFETY: this is the result of an accept on this listener.
         let fd = unsafe { OwnedDescriptor::accepted(self.fd.name(), result as u32) };
-        Ok((Socket::of(fd), A::from_raw(&address)?))
+        let peer = A::from_raw(&address)?;
+        Ok((Socket::of(fd, peer.family()), peer))
     }
 
     /// Connects. `set_nonblocking` does not affect this call: like std, it has no form that begins
@@ -167,12 +168,14 @@ impl Socket {
         let result = if self.settings.is_nonblocking() {
             // SAFETY: the caller upholds the same contract.
             unsafe { without_waiting(&op) }
-        } else if let Some(deadline) = self.settings.deadline(direction) {
-            // SAFETY: the caller upholds the same contract.
-            unsafe { perform_before(op, Some(deadline)) }
         } else {
-            // SAFETY: the caller upholds the same contract.
-            unsafe { perform(op) }
+            let deadline = self.settings.deadline(direction);
+            match direction {
+                // SAFETY: the caller upholds the same contract.
+                Direction::Write if self.is_local => unsafe { self.send_unless_shut(op, deadline) },
+                // SAFETY: the caller upholds the same contract.
+                _ => unsafe { perform_before(op, deadline) },
+            }
         };
         result.map(|count| count as usize)
     }

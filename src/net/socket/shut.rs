@@ -1,0 +1,47 @@
+//! Sends on Unix sockets, which end when the socket is shut for writing.
+//!
+//! A Unix socket that is shut for writing does not become writable, so no driver is told of it. A
+//! send that has to wait is *kept* in the socket's settings, which clones share, and the shutdown
+//! cancels it. Then the kernel is asked again, and refuses.
+//!
+//! The send is kept before its last attempt, and the shutdown reads the list after the kernel has
+//! shut the socket. The list has a lock. So either the attempt finds the socket shut, or the
+//! shutdown finds the send.
+#![expect(unsafe_code, reason = "performs ops on borrowed buffers")]
+
+use super::Socket;
+use crate::driver::Op;
+use crate::sched::io::{attempt, perform_before};
+use crate::scope::cancel_scope;
+use crate::task::Cancelled;
+use std::io;
+use std::time::Instant;
+
+impl Socket {
+    /// Sends on a Unix socket.
+    ///
+    /// # Safety
+    /// The caller must uphold the contract of [`perform_before`].
+    pub(super) unsafe fn send_unless_shut(
+        &self,
+        op: Op<'_>,
+        deadline: Option<Instant>,
+    ) -> io::Result<u32> {
+        // SAFETY: the caller upholds the same contract.
+        if let Some(result) = unsafe { attempt(&op) } {
+            return result;
+        }
+        loop {
+            let (result, is_ended) = cancel_scope(|handle| {
+                let kept = self.settings.waiting_sends().keep(handle);
+                // SAFETY: the caller upholds the same contract.
+                (unsafe { perform_before(op, deadline) }, kept.is_ended())
+            });
+            match result {
+                // The next attempt finds the socket shut, or that the caller is cancelled.
+                Err(error) if is_ended && Cancelled::find(&error).is_some() => {}
+                result => return result,
+            }
+        }
+    }
+}
