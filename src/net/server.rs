@@ -18,8 +18,9 @@
 
 use super::server_errors::{Refusal, Shortage};
 use super::{TcpListener, TcpStream, UnixListener, UnixStream};
+use crate::channel::{self, Sender};
 use crate::sched;
-use crate::scope::{CancelHandle, PanicPayload, Scope, cancel_scope, scope};
+use crate::scope::{CancelHandle, Internals, PanicPayload, Scope, cancel_scope, scope};
 use crate::source::Source;
 use crate::sync::Semaphore;
 use crate::task::{self, Cancelled};
@@ -143,6 +144,8 @@ impl<'l, L: Listener> Server<'l, L> {
     ///   connection's task.
     /// - An error for which nothing can be accepted at the moment, usually "too many open files",
     ///   is passed without an address.
+    /// - If no stack can be mapped for a connection's task, the connection is closed, and an error of
+    ///   kind `OutOfMemory` is passed with the peer's address, on a task of the server.
     ///
     /// A connection that was cancelled because the server stops is not reported as an error.
     ///
@@ -208,7 +211,8 @@ impl<'l, L: Listener> Server<'l, L> {
     ///
     /// A client that disconnects before it is accepted is skipped. While the process or the system
     /// has too many open files, accepting is retried after pauses that grow up to a fifth of a
-    /// second.
+    /// second. If no stack can be mapped for a connection's task, that connection is closed and
+    /// reported to [`on_error`](Server::on_error), and the server goes on.
     ///
     /// # Errors
     /// - `Cancelled` if the caller was cancelled.
@@ -237,15 +241,22 @@ impl<'l, L: Listener> Server<'l, L> {
         let Server { listener, limit, grace, stop, on_error, on_panic } = self;
         let at = Location::caller();
         let room = Semaphore::new(limit.min(Semaphore::MAX_PERMITS));
+        let (refused, refusals) = channel::unbounded();
         let connections = Connections {
             f,
             on_error,
             on_panic,
+            refused,
             accepting: OnceLock::new(),
             panic: Mutex::default(),
             over: Mutex::default(),
         };
         let cancelled = scope(|s| {
+            if connections.on_error.is_some() {
+                s.spawn_daemon(|| {
+                    refusals.iter().for_each(|peer| connections.tell_of_refusal(peer))
+                });
+            }
             let end = cancel_scope(|accepting| {
                 let accepting = connections.accepting.get_or_init(|| accepting);
                 if let Some(stop) = stop {
@@ -260,7 +271,8 @@ impl<'l, L: Listener> Server<'l, L> {
                 let accept = || accept_all(s, at, listener, &room, &connections);
                 scope(|acceptors| {
                     for places in 1..sched::workers_here().min(limit) {
-                        acceptors.spawn_beside(places, accept);
+                        // If it gets no stack, the other tasks accept.
+                        acceptors.spawn_beside(places, accept).task().0.hush();
                     }
                     accept()
                 })
@@ -276,6 +288,7 @@ impl<'l, L: Listener> Server<'l, L> {
             // unusable.
             task::is_cancelled().then_some(end)
         });
+        refusals.try_iter().for_each(|peer| connections.tell_of_refusal(peer));
         let result = match (connections.over.into_inner(), cancelled) {
             (Ok(Some(error)), _) => Err(error),
             (_, Some(cancelled)) => Err(cancelled.into()),
@@ -320,12 +333,15 @@ where
         match listener.__accept() {
             Ok((stream, peer)) => {
                 shortage = Shortage::default();
-                s.builder().__spawned_at(at).spawn(move || {
-                    if connections.serve(stream, peer).is_break() {
+                let arrival = Arrival { peer: Some(peer), refused: &connections.refused };
+                let task = s.builder().__spawned_at(at).spawn(move || {
+                    if connections.serve(stream, arrival.begin()).is_break() {
                         s.cancel();
                     }
                     drop(permit);
                 });
+                // It fails only if it gets no stack, which the arrival tells.
+                task.task().0.hush();
             }
             Err(error) => match Refusal::of(&error) {
                 Refusal::OfOneConnection => {}
@@ -349,11 +365,35 @@ where
     }
 }
 
+/// The address of a connection that was accepted and whose function has not begun.
+struct Arrival<'scope, P> {
+    peer: Option<P>,
+    refused: &'scope Sender<P>,
+}
+
+impl<P> Arrival<'_, P> {
+    fn begin(mut self) -> P {
+        self.peer.take().expect("it begins once")
+    }
+}
+
+impl<P> Drop for Arrival<'_, P> {
+    fn drop(&mut self) {
+        // A task that was cancelled before it began drops its closure itself. That of a task without
+        // a stack is dropped by the scheduler, where no handler may run.
+        if let Some(peer) = self.peer.take().filter(|_| task::current_header().is_none()) {
+            let _ = self.refused.try_send(peer);
+        }
+    }
+}
+
 /// The state that all connections share.
 struct Connections<'l, L: Listener, F> {
     f: F,
     on_error: Option<OnError<'l, L::Peer>>,
     on_panic: Option<OnPanic<'l, L::Peer>>,
+    /// Takes the peers of connections for which there was no stack.
+    refused: Sender<L::Peer>,
     /// Ends accepting. Set before anything is accepted.
     accepting: OnceLock<CancelHandle>,
     /// The first panic of `on_panic`'s handler.
@@ -402,6 +442,14 @@ where
         if let Some(accepting) = self.accepting.get() {
             accepting.cancel();
         }
+    }
+
+    /// Reports a connection for whose task there was no stack. A panic of the handler is none of a
+    /// connection's function.
+    fn tell_of_refusal(&self, peer: L::Peer) {
+        let text = "no stack could be mapped for the connection's task; lower `limit(..)`, or raise the process's limit on memory or mappings";
+        let error = io::Error::new(io::ErrorKind::OutOfMemory, text);
+        task::drop_quietly(catch_unwind(AssertUnwindSafe(|| self.tell(error, Some(peer)))));
     }
 
     /// Reports a shortage. A handler that panics does not stop this worker from accepting.
