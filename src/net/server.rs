@@ -144,8 +144,8 @@ impl<'l, L: Listener> Server<'l, L> {
     ///   connection's task.
     /// - An error for which nothing can be accepted at the moment, usually "too many open files",
     ///   is passed without an address.
-    /// - If no stack can be mapped for a connection's task, the connection is closed, and an error of
-    ///   kind `OutOfMemory` is passed with the peer's address, on a task of the server.
+    /// - If no stack can be mapped for a connection's task, the connection is closed, and an error
+    ///   of kind `OutOfMemory` is passed with the peer's address, on a task of the server.
     ///
     /// A connection that was cancelled because the server stops is not reported as an error.
     ///
@@ -379,8 +379,8 @@ impl<P> Arrival<'_, P> {
 
 impl<P> Drop for Arrival<'_, P> {
     fn drop(&mut self) {
-        // A task that was cancelled before it began drops its closure itself. That of a task without
-        // a stack is dropped by the scheduler, where no handler may run.
+        // A task that was cancelled before it began drops its closure itself. That of a task
+        // without a stack is dropped by the scheduler, where no handler may run.
         if let Some(peer) = self.peer.take().filter(|_| task::current_header().is_none()) {
             let _ = self.refused.try_send(peer);
         }

@@ -53,8 +53,9 @@ pub struct Scope<'scope, 'env: 'scope> {
 /// - Propagates a panic of `body`, after the tasks have been cancelled and have ended.
 /// - Panics if a task panicked and was not joined, after all tasks have ended. The message names
 ///   the task and the place of its panic.
-/// - A task for which no stack can be mapped when it starts counts as one that panicked. Its closure
-///   is dropped without being called, on its worker and outside of any task. The message says so.
+/// - A task for which no stack can be mapped when it starts counts as one that panicked. Its
+///   closure is dropped without being called, on its worker and outside of any task. The message
+///   says so.
 ///
 /// # Cancellation
 /// The wait at the end is not a cancellation point. A request that cancels the caller also cancels

@@ -388,8 +388,8 @@ fn serve_20_no_stack_for_a_connection() {
 }
 
 #[test]
-fn serve_20_no_stack_and_no_handler() {
-    alone("serve::serve_20_no_stack_and_no_handler", || {
+fn serve_20_no_stack_for_a_connection_and_no_handler() {
+    alone("serve::serve_20_no_stack_for_a_connection_and_no_handler", || {
         with_large_stacks(1, || {
             let (listener, address) = listen();
             ecru::scope(|s| {

@@ -1,9 +1,10 @@
 //! Polls on shared listeners.
 //!
 //! A poll on a shared listener is in place only while the worker sleeps: see
-//! [`acceptors`](crate::driver::acceptors). It is queued with the submission that blocks. If something else
-//! has woken the worker, one more submission removes the poll, and poll(2) tells whether a
-//! connection has come meanwhile. A worker that does not sleep asks poll(2) once in a while.
+//! [`acceptors`](crate::driver::acceptors). It is queued with the submission that blocks. If
+//! something else has woken the worker, one more submission removes the poll, and poll(2) tells
+//! whether a connection has come meanwhile. A worker that does not sleep asks poll(2) once in a
+//! while.
 //!
 //! Each of these polls costs a worker two entries whenever it sleeps. So only [`LISTENERS_MAX`]
 //! listeners are treated like this. Accepts on further listeners are polls that all workers keep in
