@@ -126,7 +126,13 @@ impl Worker {
         match self.party(waiter) {
             Party::Elsewhere => {}
             Party::Here => self.give_up_hook(header, waiter),
-            Party::Unknown if !self.others_are_active() => self.give_up_hook(header, waiter),
+            Party::Unknown if !self.others_are_active() => {
+                let end = format!(
+                    "Worker {} is the only one that is active, and nothing has ended the wait, so the process is aborted",
+                    self.index
+                );
+                abort(self.describe_hook(header, waiter, &end));
+            }
             Party::Unknown if lasted >= PATIENCE_MAX => {
                 abort(self.describe_hook(
                     header,
