@@ -26,6 +26,8 @@ mod future;
 mod handle;
 mod io;
 mod net;
+#[cfg(not(ecru_baton))] // its stacks are those of threads
+mod no_stack;
 mod par;
 #[cfg(not(ecru_baton))] // there each task has a thread of its own
 mod placement;
