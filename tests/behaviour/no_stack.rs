@@ -1,7 +1,7 @@
 //! What happens when no stack can be mapped, in `serve` and elsewhere.
 
 use crate::streams::{assert_cancelled, listen};
-use crate::support::{alone, forever, panic_text, settle, until};
+use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
 use ecru::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -12,16 +12,28 @@ use std::sync::Mutex;
 /// The size of a stack in tests that let the address space run out. All else fits into half of it.
 const LARGE_STACK: usize = 64 << 20;
 
-/// Lets the process map about half of a large stack from now on.
-fn limit_address_space() {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
-    let limit = pages * rustix::param::page_size() as u64 + LARGE_STACK as u64 / 2;
-    let before = getrlimit(Resource::As);
-    setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
+/// The process may map about half of a large stack from now on, until this is dropped.
+struct Limited(Rlimit);
+
+impl Limited {
+    fn new() -> Limited {
+        let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = text.split(' ').next().unwrap().parse().unwrap();
+        let limit = pages * rustix::param::page_size() as u64 + LARGE_STACK as u64 / 2;
+        let before = getrlimit(Resource::As);
+        setrlimit(Resource::As, Rlimit { current: Some(limit), ..before }).unwrap();
+        Limited(before)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        setrlimit(Resource::As, self.0).unwrap();
+    }
 }
 
 fn with_large_stacks(workers: usize, body: impl FnOnce()) {
+    let _watchdog = Watchdog::new();
     let builder = ecru::Runtime::builder().workers(workers).stack_size(LARGE_STACK);
     builder.placement(ecru::Placement::Together).build().unwrap().run(body);
 }
@@ -62,7 +74,7 @@ fn serve_20_no_stack_for_a_connection() {
                             .serve(hold)
                     });
                     drop(connect_held(address).unwrap());
-                    limit_address_space();
+                    let _limited = Limited::new();
                     let mut held = Vec::new();
                     let mut refused = 0;
                     while refused < 2 {
@@ -97,7 +109,7 @@ fn serve_20_no_stack_for_a_connection_and_no_handler() {
             ecru::scope(|s| {
                 let server = s.spawn(|| listener.serve(1000, hold));
                 drop(connect_held(address).unwrap());
-                limit_address_space();
+                let _limited = Limited::new();
                 let mut held = Vec::new();
                 held.extend(std::iter::from_fn(|| connect_held(address)));
                 drop(held);
@@ -117,7 +129,7 @@ fn serve_20_no_stack_for_a_connection_and_no_handler() {
 fn serve_21_no_stack_for_a_task() {
     alone("no_stack::serve_21_no_stack_for_a_task", || {
         with_large_stacks(1, || {
-            limit_address_space();
+            let _limited = Limited::new();
             let said = panic_text(|| {
                 ecru::scope(|s| {
                     let spawn = || s.spawn(|| ecru::yield_now().map(|()| _ = forever()));

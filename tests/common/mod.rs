@@ -158,7 +158,9 @@ pub(crate) fn settle() {
     if ecru::sim::is_simulated() {
         return ecru::sim::settle();
     }
-    for _ in 0..10 {
+    // On a slow machine such a task may have been preempted. Preempted tasks are let in one at a
+    // time, after 127 turns of others.
+    for _ in 0..260 {
         let _ = ecru::yield_now();
     }
     if places_tasks() {
