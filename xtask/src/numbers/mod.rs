@@ -32,7 +32,8 @@ fn compare(root: &Path, write: bool) -> Result<Outcome, String> {
     let (runs, mut problems) = read::runs(&files);
     let newest = read::newest(&runs);
     let lines = table::lines(&newest, &text("bench/row-names.txt")?)?;
-    let few: Vec<_> = lines.iter().filter(|line| line.in_readme).cloned().collect();
+    // The README begins with wins, and the page of results with losses.
+    let few: Vec<_> = lines.iter().filter(|line| line.in_readme).rev().cloned().collect();
     let few = table::table(&newest, &few, false);
     let all = table::counts(&newest) + "\n" + &table::table(&newest, &lines, true);
     for (file, numbers) in

@@ -314,12 +314,4 @@ pub(super) mod tests {
         let (_, problems) = runs(&[second("a/x.json", "1", changes[0])]);
         assert!(problems[0].contains("a/x.json"), "{problems:?}");
     }
-
-    #[test]
-    fn processors_are_apart() {
-        let files = [second("a/x.json", "1", |_| {}), second("b/x.json", "2", |_| {})];
-        let (runs, _) = runs(&files);
-        let files: Vec<_> = newest(&runs).iter().map(|one| &*one.newest.file).collect();
-        assert_eq!(files, ["a/x.json", "b/x.json"]);
-    }
 }
