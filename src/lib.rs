@@ -1,19 +1,19 @@
-// Targets of the README's links in these pages. If a link is defined twice, the first definition
-// counts.
-//! [examples]: crate#functions
-//! [doc/behaviour]: crate#functions
+//! Structured concurrency in direct style: thousands of tasks that run plain blocking code and
+//! borrow from their parent, on io_uring, without `async`.
+//!
+//! ```
+#![doc = include_str!("../examples/01_hello.rs")]
+//! ```
+//!
+// Targets of the page's links. If a link is defined twice, the first definition counts.
 //! [scope]: crate::scope()
 //! [cancel]: crate::Cancelled
-//! [task]: crate::task
-//! [net]: crate::net
 //! [sources]: crate::source
-//! [channel]: crate::channel
-//! [select]: crate::select
 //! [sim]: crate::sim
-//! [ARCHITECTURE.md]: crate#where-to-find-what
+//! [coroutine]: crate::coroutine
 //! [SOUNDNESS.md]: crate::soundness
-//! [CONTRIBUTING.md]: crate#contributing
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("../doc/features.md")]
+//!
 //! # Where to find what
 //!
 //! | topic | items |
@@ -79,6 +79,11 @@ pub use scope::{
 pub use source::Source;
 pub use task::{CancelReason, Cancelled, checkpoint, is_cancelled};
 pub use time::{sleep, sleep_until, yield_now};
+
+/// The README's program compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub mod readme {}
 
 /// What ecru guarantees, and why the guarantees hold. This module exists only in the documentation.
 #[cfg(doc)]

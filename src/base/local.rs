@@ -32,8 +32,8 @@ pub(crate) struct Local {
     pub(crate) open_frames: Cell<u32>,
     /// `park`: the depth of nested `no_suspend` sections, with two flags.
     pub(crate) no_suspend: Cell<u32>,
-    /// `park`: the wait that looks once more while it is registered, if that look is being
-    /// executed.
+    /// `park`: the wait whose last look is being executed, or null. A wait takes this look after it
+    /// has registered and before it parks.
     pub(crate) last_look: Cell<*const ()>,
     /// `park`: how waits of this thread are carried out. Null means that they block the thread.
     pub(crate) context: Cell<*const ()>,
@@ -41,7 +41,8 @@ pub(crate) struct Local {
     pub(crate) limits: Cell<*const ()>,
     /// `park`: a wait of a task may listen before it parks.
     pub(crate) listens: Cell<bool>,
-    /// `source`: what the outermost poke of the thread has still to do.
+    /// `source`: the work that the thread's outermost poke does after its own, or null if the
+    /// thread is in no poke.
     pub(crate) poking: Cell<*const ()>,
     /// `task`: the header of the running task.
     pub(crate) task: Cell<*const ()>,

@@ -30,12 +30,13 @@
 //!    hears of everything (1), and `uring` looks once in [`LOOK_EVERY`].
 //!
 //! # Why no connection is left behind
-//! Claim: while an acceptor is listened for, each connection in the queue has been reported and not
-//! attempted yet, or will be reported. The claim holds when a driver begins to listen (2). A
-//! connection that arrives is reported (1). A report makes an acceptor attempt the accept at once
-//! (3), and if there is a connection it is taken, or others are told in its place (5). Attempts by
-//! tasks that were not told, by threads in poll(2) and by other processes only take connections
-//! away. If no acceptor is listened for, the workers with acceptors are awake, and look (6).
+//! Claim: while a driver listens for an acceptor, each connection in the queue will be reported, or
+//! has been reported and the accept of that report is still to come. The claim holds when a driver
+//! begins to listen (2). A connection that arrives is reported (1). After a report, an acceptor
+//! attempts the accept at once (3). The attempt takes a connection, or other acceptors are told
+//! (5). Attempts by tasks that were not told, by threads in poll(2) and by other processes only
+//! take connections away. If no driver listens for an acceptor, the workers with acceptors are
+//! awake, and look (6).
 //!
 //! A worker that has taken a connection, and then computes for long before it comes to its
 //! acceptor, would still hold up that connection. So acceptors come first (3): when a worker has

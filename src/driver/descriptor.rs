@@ -23,14 +23,14 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
-/// An fd, which use of its number this is, and what drivers remember of it. The code that makes an
-/// op of it keeps the fd open.
+/// An fd, and the notes that drivers keep about it. The generation tells apart the successive open
+/// files that have the same fd number. The code that starts an op on the fd keeps it open.
 #[derive(Debug)]
 pub(crate) struct Descriptor {
     pub(super) fd: RawFd,
     /// See [`generation`](Descriptor::generation); 0 while it has none.
     generation: AtomicU64,
-    /// The identity of the thread whose last read has left nothing behind, or 0. Relaxed: see the
+    /// The identity of the thread whose last read has emptied the file, or 0. Relaxed: see the
     /// module.
     drained_by: AtomicUsize,
     /// The file in memory that this names instead of an fd.

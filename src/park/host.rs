@@ -150,9 +150,8 @@ pub fn no_suspend<T>(body: impl FnOnce() -> T) -> T {
 /// A flag in the count of `no_suspend` sections that is set during a last look.
 const LOOKING: u32 = 1 << 31;
 
-/// A flag in the count of `no_suspend` sections that is set on the thread of a simulation. A call
-/// that may wait looks at the count in any case, so it finds the way to what is different in a
-/// simulation without a look of its own.
+/// A flag in the count of `no_suspend` sections that is set on the thread of a simulation. Each
+/// call that may wait reads the count. A flag in it needs no other read on the fast path.
 const SIMULATED: u32 = 1 << 30;
 
 /// A flag in the count of `no_suspend` sections that is set on workers whose tasks must not wait in

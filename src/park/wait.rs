@@ -35,18 +35,19 @@
 //! | cancellation | its worker claims the waiter, or calls the [`Mode`]'s hook | not noticed |
 //! | enclosing limits | cancellations | deadlines: see [`Limits`](super::Limits) |
 //!
-//! Before a cancellable wait parks, it asks whether the task has been cancelled. The flag
-//! `is_clear` in the task's [`Parker`](super::Parker) saves the question:
+//! Before a cancellable wait parks, it asks whether the task has been cancelled. It skips this if
+//! the flag `is_clear` in the task's [`Parker`](super::Parker) is set:
 //!
 //! | event, always on the task's own worker | `is_clear` |
 //! |---|---|
 //! | the task starts | false |
 //! | its innermost cancel node changes | false |
 //! | a request has reached it, or its message has arrived | false |
-//! | a wait asks, and is told that the task has not been cancelled | true |
+//! | a wait has asked, and the task has not been cancelled | true |
 //!
-//! The question also links the task's cancel nodes. So from then on each request sends a message.
-//! It is handled either before the wait reads the flag, or when the task is parked.
+//! A wait that asks also links the task's cancel nodes. From then on, each cancel request sends a
+//! message to the worker. The worker handles it either before the wait reads the flag, or after the
+//! task has parked.
 //!
 //! # Waits in two halves
 //! The processor predicts that a return goes back to its most recent call. After a switch, that

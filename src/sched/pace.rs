@@ -15,17 +15,23 @@
 //! [`FIRST_ALLOWANCE`](crate::task::FIRST_ALLOWANCE), and more is added in the same turn while its
 //! operations are quick.
 //!
-//! | the allowance is used up | what happens |
-//! |---|---|
-//! | within a stretch of a look | It grows. If it is the whole budget, the task makes room. |
-//! | later, and the look was in this turn | It is reduced to what fits, and the task makes room. |
-//! | later, and other tasks may have run since the look | It becomes 0, and the task makes room. |
-//! | at a turn's first operation, since it is 0 | The task goes on after a look, or a recent one. |
+//! When the allowance is used up, the time since the worker's last look decides:
 //!
-//! A task that waits before its allowance is used up is not measured by this. So while turns take
-//! longer than [`LONG`] on average, no allowance counts: each suspended task is measured from its
-//! first operation on, as if its allowance were 0. The readings of the clock take less than a
-//! hundredth of such turns.
+//! | time since the last look | what happens |
+//! |---|---|
+//! | at most a stretch | The allowance grows. If it is the whole budget, the task makes room. |
+//! | longer, with the look in this turn | The allowance is reduced to what fits into a stretch, |
+//! | | because the task was slow. The task makes room. |
+//! | longer, with the look in an earlier turn | The allowance becomes 0, because other tasks may |
+//! | | have taken the time. The task makes room. |
+//!
+//! A task with an allowance of 0 is measured at the first operation of its next turn. It goes on if
+//! the last look is recent, or otherwise after a new look.
+//!
+//! A task that waits before its allowance is used up is never measured in this way. Therefore,
+//! while turns take longer than [`LONG`] on average, allowances are ignored: each suspended task is
+//! measured from its first operation, as if its allowance were 0. Reading the clock takes less than
+//! a hundredth of such turns.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -128,8 +128,8 @@ impl Worker {
         }
         // SAFETY: T1: put into the chain above.
         unsafe { target.send_inbound(batch) };
-        // A target that is about to be busy for long must not keep the tasks, so a watcher may be
-        // needed.
+        // The target may be about to run a long task. Then a watcher takes these tasks from its
+        // inbox.
         self.pool.note_spawn();
         moves
     }

@@ -7,13 +7,14 @@
 //!
 //! At most one idle worker *watches*. It naps for `WATCH_FIRST`, then twice as long, up to
 //! `WATCH_LAST`. After each nap it steals tasks that were queued before the nap and still are. It
-//! takes `STEAL_FIRST` at first, and twice as many each time that the last ones were worth the
-//! trip: they took long enough, and the owner did not run many more in that time. After tasks that
-//! were not, it naps longer. After tasks that wait, it takes no more than the owner keeps. An owner
-//! that takes no task out of its queue for `LEFT_LYING` is away, perhaps blocked by foreign code.
-//! Then the watcher takes tasks that wait without such limits, and all tasks if the owner has not
-//! spawned meanwhile either. It also takes all of an inbox of placed tasks that was not emptied
-//! during a nap.
+//! takes `STEAL_FIRST` tasks at first. The theft has paid if these tasks ran for long enough, and
+//! the owner ran few others in that time. The watcher then takes twice as many the next time, and
+//! otherwise naps longer. If the stolen tasks wait, it takes at most as many as the owner keeps.
+//!
+//! An owner that takes no task out of its queue for `LEFT_LYING` may be blocked by foreign code.
+//! The watcher then takes tasks that wait without this limit. If the owner has not spawned in that
+//! time either, the watcher takes all of its tasks. It also takes all tasks of an inbox that the
+//! owner did not empty during a nap.
 //!
 //! After `WATCH_PATIENCE` naps without a spawn it sets `watch_wanted` and sleeps for good. The next
 //! spawn wakes a worker to watch again: one system call for many spawns. No fence orders the flag

@@ -4,14 +4,14 @@
 //! stays the same until it is taken out. Each entry has a larger number than those before it. An
 //! entry that was taken out leaves a gap. A Fenwick tree counts the entries that are left, so each
 //! operation takes a number of steps that is logarithmic in the number of tasks. The gaps are
-//! closed when they are the larger part.
+//! closed when there are more gaps than entries.
 #![expect(unsafe_code, reason = "keeps tasks by pointer")]
 
 use std::ptr;
 
 use crate::task::Header;
 
-/// How many gaps there may be in any case.
+/// The number of gaps that are kept even if few entries are left.
 const GAPS: usize = 32;
 
 /// See the module.
@@ -43,7 +43,8 @@ fn lowest_bit(index: usize) -> usize {
 }
 
 impl Runnable {
-    /// Creates a list of tasks with these ordinals, for a director that is asked without a run.
+    /// Creates a list with these ordinals and no tasks, for callers that only need a director's
+    /// choice.
     pub(crate) fn of(ordinals: &[u64]) -> Runnable {
         let mut runnable = Runnable::default();
         ordinals.iter().for_each(|ordinal| runnable.push(ptr::null(), *ordinal));
@@ -75,7 +76,7 @@ impl Runnable {
         self.count_last();
     }
 
-    /// Adds the element of the last entry, which is left, to the tree.
+    /// Adds the tree's element for the last entry, which has just been pushed.
     fn count_last(&mut self) {
         let index = self.counts.len() + 1;
         let (mut count, mut below) = (1, index - 1);

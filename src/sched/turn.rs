@@ -68,8 +68,8 @@ impl Worker {
         false
     }
 
-    /// Looks around if that is due, which it is now and then while there are tasks to run. Returns
-    /// true when the root is to run.
+    /// Called when the current number of turns is over. Looks around if that is due. Returns true
+    /// if the root is to run.
     #[inline(never)]
     fn look_after_turns<const RESTRAINED: bool>(&self) -> bool {
         let now = clock::now();

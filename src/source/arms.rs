@@ -48,16 +48,16 @@ pub struct Arms<'a> {
     wanted: usize,
     /// Whether an item became available during the registration.
     ready: bool,
-    /// Whether predicates may only be called by the waiting side.
+    /// Whether only the waiting task may call the predicates, and no notifier.
     asks_itself: bool,
     /// Whether these are registrations without a wait: see [`Arms::watching`].
     watches: bool,
-    /// The only list to wait in, because a value is being made for a wait in it, or will be once
-    /// nothing else is registered: see [`Arms::wait_only_for`].
+    /// If set, the only list that the wait registers in. A sender makes a value for a wait in this
+    /// list, now or when no other registration is left: see [`Arms::wait_only_for`].
     only: Option<*const WaitList>,
     /// The earliest time at which a source becomes ready by itself.
     deadline: Option<Instant>,
-    /// Whether the wait is over, or has been given up.
+    /// Whether the wait has ended, or was abandoned before it parked.
     over: Cell<bool>,
     /// The lifetime of every list that a node is in, and of the data that nodes point to.
     _lists: PhantomData<&'a WaitList>,

@@ -57,7 +57,8 @@ pub(crate) trait Choice {
         self.attempt()
     }
 
-    /// Returns whether there is at most one source. Then a single look is a look at one moment.
+    /// Returns whether there is at most one source. If so, one attempt shows the state of all
+    /// sources at one moment.
     fn is_single(&self) -> bool {
         false
     }

@@ -297,8 +297,9 @@ fn may_go_on() -> bool {
     })
 }
 
-/// Returns what [`may_go_on`] does outside of a simulation, whose mark is put aside for it. That
-/// function is not split, because its callers then take more instructions.
+/// Returns what [`may_go_on`] returns outside of a simulation. It removes the simulation's mark for
+/// the duration of that call. `may_go_on` is not split into two functions, because that adds
+/// instructions to its callers.
 fn may_go_on_in_simulation() -> bool {
     let mark = local::with(|local| local.no_suspend.replace(0));
     let may = may_go_on();

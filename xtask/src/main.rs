@@ -46,7 +46,7 @@ cargo xtask <check>
   public      the public items of each published package are those of the stored list; --write stores today's
   deny        licences, sources and versions of the dependencies, by cargo-deny (.ci/prepare installs it)
   typos       spelling, by typos (.ci/prepare installs it)
-  numbers     the README's numbers are those of the newest results in bench/results/; --write writes them
+  numbers     bench/RESULTS.md, its plot and the README's table are those of the newest results; --write writes them
   loom        the waiting protocols, model-checked
   abort       the tests for programs in which panics abort
   baton       the behaviour tests with each coroutine on a thread of its own

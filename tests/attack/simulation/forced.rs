@@ -1,4 +1,5 @@
-//! What a wait leaves behind that has no error, and ends by a panic because its run has failed.
+//! The state of locks and other objects after a wait without an error value was ended by a panic,
+//! because its run had failed.
 
 use super::{SECOND, report};
 use crate::common::{OnDrop, alone};
@@ -7,7 +8,7 @@ use ecru::sync::{Condvar, Mutex, Notify, OnceLock, RwLock, poison};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-/// Counts those that are inside of a lock.
+/// Counts the tasks that are inside of a lock.
 struct Inside<'a>(&'a AtomicUsize);
 
 impl Inside<'_> {

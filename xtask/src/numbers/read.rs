@@ -11,11 +11,12 @@ const ROUNDS: u64 = 9;
 pub(super) struct Run {
     /// The path below `bench/results`.
     pub(super) file: String,
-    pub(super) machine: String,
+    pub(super) processor: String,
+    pub(super) kernel: String,
     pub(super) first_edition: bool,
     /// The sort key for the age of a processor's runs.
     age: (String, String),
-    /// Whether the README may quote it.
+    /// Whether its numbers may be published.
     counts: bool,
     rows: Vec<Row>,
 }
@@ -24,7 +25,6 @@ pub(super) struct Run {
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) name: String,
-    pub(super) title: String,
     pub(super) metric: String,
     pub(super) unit: String,
     /// ecru's median.
@@ -54,7 +54,6 @@ pub(super) enum Goal {
 
 /// The newest result of each row on one processor.
 pub(super) struct Processor<'a> {
-    pub(super) folder: &'a str,
     /// The newest run among those of the rows.
     pub(super) newest: &'a Run,
     pub(super) rows: Vec<(&'a Row, &'a Run)>,
@@ -96,7 +95,8 @@ fn run(file: &str, value: &Value) -> Run {
     let rows = value["rows"].as_array().into_iter().flatten();
     Run {
         file: file.to_owned(),
-        machine: format!("{}, {}", text("processor"), text("kernel")),
+        processor: text("processor"),
+        kernel: text("kernel"),
         first_edition,
         // A run that began later is newer. A file of the first edition without a starting time is
         // older than all others.
@@ -123,7 +123,6 @@ fn metrics_of(row: &Value, first_edition: bool) -> Vec<Row> {
             let goals = goals.iter().filter(|(metric, _)| *metric == about);
             Some(Row {
                 name: name.into(),
-                title: row["title"].as_str()?.into(),
                 metric: about.into(),
                 unit: metric["unit"].as_str()?.into(),
                 own,
@@ -173,7 +172,8 @@ fn ratios(row: &Value, metric: usize) -> Option<(f64, Vec<Peer>)> {
                     .filter_map(|(peer, own)| Some(peer? / own?)),
             )?,
         };
-        Some(Peer { name: name.into(), low, median, high })
+        // A ratio to a cost of zero says nothing.
+        high.is_finite().then(|| Peer { name: name.into(), low, median, high })
     });
     let mut peers: Vec<_> = peers.collect();
     peers.sort_by(|one, other| one.median.total_cmp(&other.median));
@@ -205,7 +205,7 @@ pub(super) fn newest(runs: &[Run]) -> Vec<Processor<'_>> {
     for run in runs.iter().filter(|run| run.counts) {
         folders.entry(run.file.split('/').next().unwrap_or_default()).or_default().push(run);
     }
-    let processors = folders.into_iter().filter_map(|(folder, mut runs)| {
+    let processors = folders.into_values().filter_map(|mut runs| {
         runs.sort_by(|one, other| other.age.cmp(&one.age));
         let mut rows: Vec<(&Row, &Run)> = vec![];
         for run in &runs {
@@ -213,7 +213,7 @@ pub(super) fn newest(runs: &[Run]) -> Vec<Processor<'_>> {
             let new = run.rows.iter().filter(|row| !known.contains(&row.name));
             rows.extend(new.map(|row| (row, *run)));
         }
-        Some(Processor { folder, newest: runs.first()?, rows })
+        Some(Processor { newest: runs.first()?, rows })
     });
     processors.collect()
 }
@@ -313,13 +313,5 @@ pub(super) mod tests {
         assert_eq!(quoted(&[first("a/first-edition/x.json", "c0ffee-dirty", 1.0)]), None);
         let (_, problems) = runs(&[second("a/x.json", "1", changes[0])]);
         assert!(problems[0].contains("a/x.json"), "{problems:?}");
-    }
-
-    #[test]
-    fn processors_are_apart() {
-        let files = [second("a/x.json", "1", |_| {}), second("b/x.json", "2", |_| {})];
-        let (runs, _) = runs(&files);
-        let folders: Vec<_> = newest(&runs).iter().map(|one| one.folder).collect();
-        assert_eq!(folders, ["a", "b"]);
     }
 }
