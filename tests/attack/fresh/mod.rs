@@ -2,6 +2,7 @@
 //! shutdown ends, servers, combined sources, and dumps.
 
 mod hooks;
+mod io;
 mod servers;
 mod sockets;
 
