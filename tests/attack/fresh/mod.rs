@@ -3,8 +3,10 @@
 
 mod hooks;
 mod io;
+mod names;
 mod servers;
 mod sockets;
+mod sources;
 
 use ecru::{DriverKind, Placement};
 

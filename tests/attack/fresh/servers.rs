@@ -127,8 +127,8 @@ fn no_stack_and_a_handler_that_panics() {
     });
 }
 
-/// A refused connection at the moment when the server is cancelled, or stops with no grace. There is
-/// no stack for waiting for the stop either: the server ends and says so, instead of going on
+/// A refused connection at the moment when the server is cancelled, or stops with no grace. There
+/// is no stack for waiting for the stop either: the server ends and says so, instead of going on
 /// without it.
 #[test]
 fn refusals_while_the_server_stops() {

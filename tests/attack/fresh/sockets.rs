@@ -181,7 +181,7 @@ fn shutting_the_reading_side() {
     });
 }
 
-/// Tasks of several runtimes and threads wait on clones of one socket. Some are cancelled meanwhile.
+/// Tasks of two runtimes wait on clones of one socket. Some are cancelled meanwhile.
 #[test]
 fn many_senders_of_two_runtimes() {
     let (ours, _theirs) = full();
