@@ -82,8 +82,8 @@ fn hooks_that_wait_for_a_thread() {
 
 /// The hook uses files, sockets, processes, parallel calls and dumps.
 #[test]
-fn hooks_that_use_the_whole_library() {
-    alone("fresh::hooks::hooks_that_use_the_whole_library", || {
+fn hooks_that_use_the_whole_library_slow() {
+    alone("fresh::hooks::hooks_that_use_the_whole_library_slow", || {
         let calls = set_hook(|| {
             static FILES: AtomicUsize = AtomicUsize::new(0);
             let (id, number) = (std::process::id(), FILES.fetch_add(1, SeqCst));

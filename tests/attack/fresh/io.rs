@@ -55,7 +55,7 @@ fn read_in_slices(mut reader: impl Read) -> Vec<u8> {
 
 /// All bytes arrive in order, whatever the lists look like.
 #[test]
-fn lists_of_thousands_of_slices() {
+fn lists_of_thousands_of_slices_slow() {
     let bytes: Vec<u8> = (0..20_000_u32).map(|n| (n % 251) as u8).collect();
     let bytes = &bytes[..];
     on_each_driver(2, || {

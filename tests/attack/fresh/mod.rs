@@ -1,6 +1,7 @@
 //! A third round of attacks: on waits in panic hooks and initializers, pipelines, sends that a
 //! shutdown ends, servers, combined sources, and dumps.
 
+mod dumps;
 mod hooks;
 mod io;
 mod names;
