@@ -49,7 +49,13 @@ impl Pipe {
             if !state.bytes.is_empty() || state.ended || nothing_wanted {
                 let mut count = 0;
                 for buffer in &mut *buffers {
-                    count += state.bytes.read(buffer)?;
+                    let mut rest = &mut buffer[..];
+                    // One read ends where the bytes wrap around in the deque.
+                    while !rest.is_empty() && !state.bytes.is_empty() {
+                        let part = state.bytes.read(rest)?;
+                        count += part;
+                        rest = &mut rest[part..];
+                    }
                 }
                 let rest = !state.bytes.is_empty();
                 drop(state);

@@ -253,7 +253,8 @@ impl<'l, L: Listener> Server<'l, L> {
         };
         let cancelled = scope(|s| {
             if connections.on_error.is_some() {
-                s.spawn_daemon(|| {
+                // If it gets no stack, the handler is called at the end.
+                s.spawn_hushed_daemon(|| {
                     refusals.iter().for_each(|peer| connections.tell_of_refusal(peer))
                 });
             }
@@ -278,10 +279,11 @@ impl<'l, L: Listener> Server<'l, L> {
                 })
             });
             if let Some(grace) = grace {
-                s.spawn_daemon(move || {
-                    if time::sleep(grace).is_ok() {
-                        s.cancel();
-                    }
+                let connections = CancelsConnections(s);
+                s.spawn_hushed_daemon(move || {
+                    // Even if this task does not begin, the connections do not go on for longer.
+                    let _connections = connections;
+                    let _ = time::sleep(grace);
                 });
             }
             // If this task is not cancelled, accepting ended by the stop or because the listener is
@@ -307,6 +309,15 @@ impl<'l, L: Listener> Server<'l, L> {
 struct StopsAccepting(CancelHandle);
 
 impl Drop for StopsAccepting {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Cancels the connections when it is dropped.
+struct CancelsConnections<'scope, 'env>(&'scope Scope<'scope, 'env>);
+
+impl Drop for CancelsConnections<'_, '_> {
     fn drop(&mut self) {
         self.0.cancel();
     }

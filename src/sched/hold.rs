@@ -14,7 +14,7 @@
 //! | for a closure on another thread, or one of several sources | while anything is pending here |
 //! | for a task or a lock that belongs to another worker or a thread | yes |
 //! | for a task or a lock that belongs to this worker | no |
-//! | for anything else | not known while another worker has started tasks, or runs; otherwise no |
+//! | for anything else | not known, because any thread of the program may end it |
 #![expect(unsafe_code, reason = "takes a task out of a queue by pointer")]
 
 use std::fmt::Write;
@@ -126,13 +126,6 @@ impl Worker {
         match self.party(waiter) {
             Party::Elsewhere => {}
             Party::Here => self.give_up_hook(header, waiter),
-            Party::Unknown if !self.others_are_active() => {
-                let end = format!(
-                    "Worker {} is the only one that is active, and nothing has ended the wait, so the process is aborted",
-                    self.index
-                );
-                abort(self.describe_hook(header, waiter, &end));
-            }
             Party::Unknown if lasted >= PATIENCE_MAX => {
                 abort(self.describe_hook(
                     header,
@@ -148,13 +141,6 @@ impl Worker {
             )),
             Party::Unknown => {}
         }
-    }
-
-    /// Returns whether another worker has started tasks, or runs.
-    fn others_are_active(&self) -> bool {
-        self.pool.workers.iter().enumerate().any(|(index, worker)| {
-            index != self.index && (worker.live() > 0 || !worker.is_asleep())
-        })
     }
 
     fn party(&self, waiter: &Waiter) -> Party {

@@ -6,6 +6,7 @@ use std::panic::Location;
 use super::builder::{Options, TaskBuilder};
 use super::core::{self, ScopeCore, Start};
 use super::join::JoinHandle;
+use super::joinable::Internals;
 use crate::base::short_trace;
 use crate::source::Source;
 use crate::task::{self, Body, CancelReason, Failure};
@@ -269,6 +270,16 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         U: Send + 'scope,
     {
         self.core.spawn(Plain(f), Options::default(), Start::Beside(places))
+    }
+
+    /// Spawns a daemon whose failure is not reported, for instance that it gets no stack.
+    #[track_caller]
+    pub(crate) fn spawn_hushed_daemon<F>(&'scope self, f: F)
+    where
+        F: FnOnce() + Send + 'scope,
+    {
+        let options = Options { daemon: true, ..Options::default() };
+        self.core.spawn(Plain(f), options, Start::Anywhere).task().0.hush();
     }
 
     /// Returns a builder that sets the name or the stack size of a task before it is spawned.

@@ -90,8 +90,9 @@ pub trait Source {
     }
 
     /// Returns a source of only those values for which `accepts` returns true. The other values
-    /// stay where they are, for other receivers. Receivers, references to them, and races of these
-    /// have this method.
+    /// stay where they are, for other receivers. Only the value at the front of a channel's buffer
+    /// is offered, so a refused value is in front of those behind it until another receiver has
+    /// taken it. Receivers, references to them, and races of these have this method.
     ///
     /// Disconnection is always reported, but only when there are no more values, as by the receiver
     /// itself. A buffered value that `accepts` refuses counts as a value: until another receiver

@@ -9,6 +9,8 @@ mod common;
 mod coroutines;
 mod forced_ends;
 #[cfg(not(ecru_baton))]
+mod fresh;
+#[cfg(not(ecru_baton))]
 mod initializers;
 mod lent_yielders;
 mod placement;

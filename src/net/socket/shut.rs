@@ -7,15 +7,22 @@
 //! The send is kept before its last attempt, and the shutdown reads the list after the kernel has
 //! shut the socket. The list has a lock. So either the attempt finds the socket shut, or the
 //! shutdown finds the send.
+//!
+//! A plain thread waits in poll(2), which no other thread ends. It attempts its send again and
+//! again, so that it finds the socket shut soon.
 #![expect(unsafe_code, reason = "performs ops on borrowed buffers")]
 
 use super::Socket;
+use crate::base::clock;
 use crate::driver::Op;
 use crate::sched::io::{attempt, perform_before};
 use crate::scope::cancel_scope;
-use crate::task::Cancelled;
+use crate::task::{self, Cancelled};
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a plain thread waits for room before it attempts its send again.
+const STEP: Duration = Duration::from_millis(10);
 
 impl Socket {
     /// Sends on a Unix socket.
@@ -31,6 +38,10 @@ impl Socket {
         if let Some(result) = unsafe { attempt(&op) } {
             return result;
         }
+        if task::current_header().is_none() {
+            // SAFETY: the caller upholds the same contract.
+            return unsafe { send_in_steps(op, deadline) };
+        }
         loop {
             let (result, is_ended) = cancel_scope(|handle| {
                 let kept = self.settings.waiting_sends().keep(handle);
@@ -42,6 +53,22 @@ impl Socket {
                 Err(error) if is_ended && Cancelled::find(&error).is_some() => {}
                 result => return result,
             }
+        }
+    }
+}
+
+/// Sends on a plain thread.
+///
+/// # Safety
+/// The caller must uphold the contract of [`perform_before`].
+unsafe fn send_in_steps(op: Op<'_>, deadline: Option<Instant>) -> io::Result<u32> {
+    loop {
+        let step = clock::now() + STEP;
+        let until = deadline.map_or(step, |deadline| deadline.min(step));
+        // SAFETY: the caller upholds the same contract.
+        match unsafe { perform_before(op, Some(until)) } {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut && deadline != Some(until) => {}
+            result => return result,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of `doc/behaviour/over.md`.
 
+mod attacks;
 mod merges;
 mod pipelines;
 mod pipes;
