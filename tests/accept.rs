@@ -14,7 +14,7 @@ use std::sync::{Barrier, Mutex, Once};
 use std::thread;
 use std::time::Instant;
 
-use common::{OnDrop, Watchdog, alone, listen, ms, until};
+use common::{OnDrop, Watchdog, alone, listen, ms, settle, until};
 use ecru::diag::TaskInfo;
 use ecru::net::TcpListener;
 use ecru::task::{Leave, SwitchHook, set_switch_hook};
@@ -110,14 +110,20 @@ fn listen_together() -> (TcpListener, SocketAddr) {
 
 /// Makes `connections` connections one after another, for `acceptors` tasks that all wait at first.
 /// Returns the number of turns that the tasks took, and the bytes of the acceptors that served.
-fn turns_for(address: SocketAddr, acceptors: usize, connections: usize) -> (usize, Vec<u8>) {
+///
+/// `wait` is called after each connection.
+fn turns_for(
+    address: SocketAddr,
+    acceptors: usize,
+    connections: usize,
+    wait: impl Fn(),
+) -> (usize, Vec<u8>) {
     until_waiting(acceptors);
     let before = TURNS.load(SeqCst);
     let serve_one = |_| {
         let client = thread::spawn(move || be_served(address));
         until(|| client.is_finished());
-        // An acceptor that does not wait yet could take the next connection out of turn.
-        until_waiting(acceptors);
+        wait();
         client.join().unwrap()
     };
     let served = (0..connections).map(serve_one).collect();
@@ -143,7 +149,7 @@ fn serve_13_one_wake_up_for_each_connection_slow() {
                     serve(listener, n as u8);
                 });
             }
-            let (turns, served) = turns_for(address, ACCEPTORS, CONNECTIONS);
+            let (turns, served) = turns_for(address, ACCEPTORS, CONNECTIONS, settle);
             assert_eq!(served.len(), CONNECTIONS);
             // If each connection woke all acceptors, the turns would be eight times the
             // connections.
@@ -166,7 +172,9 @@ fn serve_14_acceptors_of_one_worker_take_turns() {
                 let listener = &listener;
                 s.spawn_daemon(move || serve(listener, n as u8));
             }
-            let (turns, served) = turns_for(address, ACCEPTORS, ACCEPTORS * ROUNDS);
+            // An acceptor that does not wait yet could take the next connection out of turn.
+            let wait = || until_waiting(ACCEPTORS);
+            let (turns, served) = turns_for(address, ACCEPTORS, ACCEPTORS * ROUNDS, wait);
             assert!(turns <= 2 * ACCEPTORS * ROUNDS, "{turns} turns");
             for round in served.chunks(ACCEPTORS) {
                 assert_eq!(round, &served[..ACCEPTORS], "{served:?}");

@@ -75,7 +75,7 @@ fn dumps_by_a_thread_while_runs_come_and_go() {
             for round in 0..40_u32 {
                 let sum = runtime.run(|| {
                     ecru::par::map(0..20, |n: u32| {
-                        if n % 5 == 0 {
+                        if n.is_multiple_of(5) {
                             ecru::yield_now().unwrap();
                         }
                         n + round

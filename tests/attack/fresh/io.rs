@@ -61,7 +61,7 @@ fn lists_of_thousands_of_slices_slow() {
     on_each_driver(2, || {
         for capacity in [0, 1, 7, 4096, usize::MAX] {
             let (reader, writer) = ecru::io::memory_pipe(capacity);
-            let some = if capacity < 4096 { &bytes[..200] } else { &bytes[..] };
+            let some = if capacity < 4096 { &bytes[..200] } else { bytes };
             ecru::scope(|s| {
                 s.spawn(move || write_in_slices(writer, some));
                 assert_eq!(read_in_slices(&reader), some);

@@ -302,7 +302,7 @@ fn a_shutdown_where_nothing_may_wait() {
                 let _shuts = super::OnDrop(|| ours.shutdown(Shutdown::Both).unwrap());
                 crate::common::quiet_panic("with a socket")
             });
-            panics.join().map(|()| ()).unwrap_err();
+            panics.join().unwrap_err();
             assert_eq!(send.join().unwrap(), ErrorKind::BrokenPipe);
         });
     });

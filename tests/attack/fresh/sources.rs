@@ -200,7 +200,7 @@ fn operands_of_many_kinds() {
             tx[1].clone().send(8).unwrap();
             let got = loop {
                 break select! {
-                    recv(*&&rx[0]) -> n => n,
+                    recv(&rx[0]) -> n => n,
                     wait(if on { &rx[1] } else { ends.receiver(1) }) -> n => n.unwrap(),
                     default(if on { HOUR } else { 2 * HOUR }) => unreachable!(),
                 };
