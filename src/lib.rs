@@ -57,6 +57,7 @@ mod sched;
 pub mod schedule;
 mod scope;
 pub mod signal;
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod source;
 pub mod sync;

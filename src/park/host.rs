@@ -153,6 +153,7 @@ const LOOKING: u32 = 1 << 31;
 /// A flag in the count of `no_suspend` sections that is set on the thread of a simulation. A call
 /// that may wait looks at the count in any case, so it finds the way to what is different in a
 /// simulation without a look of its own.
+#[cfg(feature = "sim")]
 const SIMULATED: u32 = 1 << 30;
 
 /// A flag in the count of `no_suspend` sections that is set on workers whose tasks must not wait in
@@ -160,9 +161,13 @@ const SIMULATED: u32 = 1 << 30;
 const SEARCHED: u32 = 1 << 29;
 
 /// The flags that do not refuse a wait by themselves.
+#[cfg(feature = "sim")]
 const MARKS: u32 = SIMULATED | SEARCHED;
+#[cfg(not(feature = "sim"))]
+const MARKS: u32 = SEARCHED;
 
 /// Marks the current thread as that of a simulation until the returned guard is dropped.
+#[cfg(feature = "sim")]
 pub(crate) fn enter_simulation() -> Mark {
     Mark::set(SIMULATED)
 }
