@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(feature = "sim")]
 use crate::base::simulated;
 use crate::park::About;
+#[cfg(any(debug_assertions, feature = "sim"))]
 use crate::task;
 
 /// Stores the caller as the holder of a lock of a simulation, at its caller's place.
