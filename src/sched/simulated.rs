@@ -441,8 +441,8 @@ impl Worker {
         }
     }
 
-    /// Blocks until the wait of `header`, which is inside the panic hook, is over. Time goes on, but
-    /// no task runs.
+    /// Blocks until the wait of `header`, which is inside the panic hook, is over. Time goes on,
+    /// but no task runs.
     pub(super) fn hold_simulated(&self, simulation: &Simulation, header: &Header, waiter: &Waiter) {
         let mut wait = Wait::Poll;
         loop {

@@ -1,8 +1,8 @@
 //! The state of a simulation's thread, and what the code of that thread asks of it.
 //!
-//! A simulation has one thread. The cell [`simulated`](crate::base::local::Local::simulated) names its
-//! state, and is null on every other thread. So the state consists of plain cells. Only the alarms
-//! may be dropped on another thread.
+//! A simulation has one thread. The cell [`simulated`](crate::base::local::Local::simulated) names
+//! its state, and is null on every other thread. So the state consists of plain cells. Only the
+//! alarms may be dropped on another thread.
 //!
 //! - The *virtual time* is the time when the simulation began and what has passed since. It stands
 //!   still while tasks run. Only the scheduler and its driver move it, when no task can run.

@@ -1,6 +1,6 @@
-//! The timers of a simulated worker. Virtual time jumps, and deadlines are met to the nanosecond. So
-//! these timers lie in a tree of exact times instead of a wheel, and those of one time in the order
-//! in which they were set.
+//! The timers of a simulated worker. Virtual time jumps, and deadlines are met to the nanosecond.
+//! So these timers lie in a tree of exact times instead of a wheel, and those of one time in the
+//! order in which they were set.
 #![expect(unsafe_code, reason = "timers live on stacks")]
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Closures that block, in a simulation. They run on the simulation's thread, which is the only one.
+//! Closures that block, in a simulation. They run on the simulation's thread, the only one.
 #![expect(unsafe_code, reason = "runs a closure on a stack of its own")]
 
 use std::mem::ManuallyDrop;
