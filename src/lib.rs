@@ -34,9 +34,13 @@
 //! | calls that block, code that must not wait | [`unblock`], [`no_suspend`] |
 //! | futures | [`block_on`] |
 //! | coroutines and generators | [`coroutine`] |
-//! | simulation: virtual time, and interleavings from a seed | [`sim`] |
+//! | simulation: virtual time, and interleavings from a seed | [`sim`], with the feature `sim` |
 //! | diagnostics | [`diag`], [`TaskTree`] |
 
+#![cfg_attr(
+    not(feature = "sim"),
+    allow(rustdoc::broken_intra_doc_links, reason = "the pages link to `sim`, which is left out")
+)]
 #![deny(clippy::print_stderr)] // `base::report` prints instead: no full pipe can hang it
 
 mod base;
@@ -57,6 +61,7 @@ mod sched;
 pub mod schedule;
 mod scope;
 pub mod signal;
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod source;
 pub mod sync;

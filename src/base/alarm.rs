@@ -10,17 +10,21 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Weak};
+#[cfg(feature = "sim")]
+use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Instant;
 
 pub(crate) use super::service::Ring;
 use super::service::{Due, Key, service};
+#[cfg(feature = "sim")]
 use super::simulated::{self, Alarms};
 
 /// An alarm that is set until this is dropped. Dropping it does not wait for a call that has begun.
 pub(crate) struct Alarm {
     key: Key,
     /// The alarms of the simulation in which it was set. `None` if the service makes the call.
+    #[cfg(feature = "sim")]
     simulation: Option<Arc<Alarms>>,
 }
 
@@ -46,11 +50,16 @@ impl Alarm {
     }
 
     fn begin(due: Instant, what: Weak<dyn Ring>, is_awaited: bool) -> io::Result<Alarm> {
+        #[cfg(feature = "sim")]
         if let Some(alarms) = simulated::alarms() {
             return Ok(Alarm { key: alarms.set(due, what), simulation: Some(alarms) });
         }
         let key = service().set_alarm(due, Due { what, is_awaited })?;
-        Ok(Alarm { key, simulation: None })
+        Ok(Alarm {
+            key,
+            #[cfg(feature = "sim")]
+            simulation: None,
+        })
     }
 
     /// Returns the time of the alarm.
@@ -61,13 +70,12 @@ impl Alarm {
 
 impl Drop for Alarm {
     fn drop(&mut self) {
-        match &self.simulation {
-            Some(alarms) => alarms.remove(&self.key),
-            None => {
-                let alarm = service().lock().alarms.remove(&self.key);
-                drop(alarm);
-            }
+        #[cfg(feature = "sim")]
+        if let Some(alarms) = &self.simulation {
+            return alarms.remove(&self.key);
         }
+        let alarm = service().lock().alarms.remove(&self.key);
+        drop(alarm);
     }
 }
 

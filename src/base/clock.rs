@@ -16,6 +16,7 @@ pub(crate) fn now() -> Instant {
 
 /// Returns the current time. In a simulation this is the virtual time, which is the same on all
 /// hosts.
+#[cfg(feature = "sim")]
 pub(crate) fn common_now() -> Instant {
     simulated::common_now().unwrap_or_else(std_now)
 }

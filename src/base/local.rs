@@ -24,6 +24,7 @@ pub(crate) struct Local {
     /// `base::sync`: the locks under which user code of this thread runs, innermost first.
     pub(crate) asking: Cell<*const ()>,
     /// `base::simulated`: the simulation whose thread this is. Null on all other threads.
+    #[cfg(feature = "sim")]
     pub(crate) simulated: Cell<*const ()>,
     /// `base::random`: the state of the generator, or 0 while it has not been seeded.
     pub(crate) random: Cell<u64>,
@@ -79,6 +80,7 @@ impl Local {
             blocks: Cell::new(ptr::null()),
             thread: Cell::new(0),
             asking: Cell::new(ptr::null()),
+            #[cfg(feature = "sim")]
             simulated: Cell::new(ptr::null()),
             random: Cell::new(0),
             open_frames: Cell::new(0),

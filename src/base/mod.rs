@@ -20,6 +20,7 @@
 pub(crate) mod alarm;
 pub(crate) mod blocks;
 pub(crate) mod clock;
+#[cfg(feature = "sim")]
 pub(crate) mod drift;
 pub(crate) mod handler;
 pub(crate) mod hash;

@@ -107,6 +107,7 @@ fn give_up(pool: &Arc<Pool>) {
 
 /// Looks at all tasks of a simulated run, passes the result to `take`, and cancels the root. Does
 /// so in a task of the run. Returns false if there is no run.
+#[cfg(feature = "sim")]
 pub(crate) fn examine(pool: &Arc<Pool>, take: impl FnOnce(TaskTree) + Send + 'static) -> bool {
     let own = Arc::clone(pool);
     let looks = move || {

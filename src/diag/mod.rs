@@ -34,5 +34,9 @@ mod tree;
 pub use trace::StackTrace;
 pub use tree::{BusyTask, TaskInfo, TaskState, TaskTree, Wait};
 
-pub(crate) use deadlock::{examine, found, noticed, patience, verdict};
-pub(crate) use dump::{dump, running_on};
+#[cfg(feature = "sim")]
+pub(crate) use deadlock::examine;
+pub(crate) use deadlock::{found, noticed, patience, verdict};
+pub(crate) use dump::dump;
+#[cfg(feature = "sim")]
+pub(crate) use dump::running_on;

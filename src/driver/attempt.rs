@@ -4,7 +4,6 @@
 
 use super::descriptor::Descriptor;
 use super::op::{FileOp, Manner, Op, check};
-use super::sim::told;
 use super::{file, stream};
 use std::io;
 
@@ -41,9 +40,17 @@ pub(crate) unsafe fn at_once(op: &Op<'_>) -> AtOnce {
     match unsafe { without_waiting(op) } {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => AtOnce::WouldWait,
         Err(error) if matches!(op, Op::File(op) if op.is_left_open_by(&error)) => AtOnce::Unknown,
-        Err(error) => AtOnce::Done(Err(told(error))),
+        Err(error) => AtOnce::Done(Err(reported(error))),
         outcome => AtOnce::Done(outcome),
     }
+}
+
+/// Returns the error that a call reports.
+#[inline(always)]
+fn reported(error: io::Error) -> io::Error {
+    #[cfg(feature = "sim")]
+    let error = super::sim::told(error);
+    error
 }
 
 /// Returns whether to attempt the op before it is handed to a driver. An attempt is always correct,
@@ -143,6 +150,7 @@ pub(super) fn forget_hint(fd: &Descriptor) {
 unsafe fn call(op: &Op<'_>) -> io::Result<u32> {
     #[cfg(test)]
     ATTEMPTS.set(ATTEMPTS.get() + 1);
+    #[cfg(feature = "sim")]
     if let Some(file) = op.descriptor().file() {
         // SAFETY: the caller's promise, passed on.
         return unsafe { file.attempt(op) };

@@ -13,6 +13,7 @@
 //! correctness: `uring` and `thread` hand the next read to the kernel, which looks at what is
 //! there. `poll` relies on the hint only under the conditions that its module lists.
 
+#[cfg(feature = "sim")]
 use super::sim::File;
 use crate::base::local;
 use crate::base::sync::StaticU64;
@@ -21,6 +22,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+#[cfg(feature = "sim")]
 use std::sync::{Arc, OnceLock};
 
 /// An fd, and the notes that drivers keep about it. The generation tells apart the successive open
@@ -34,6 +36,7 @@ pub(crate) struct Descriptor {
     /// module.
     drained_by: AtomicUsize,
     /// The file in memory that this names instead of an fd.
+    #[cfg(feature = "sim")]
     file: Option<Arc<File>>,
 }
 
@@ -49,6 +52,7 @@ pub(crate) struct OwnedDescriptor {
 enum Owned {
     Kernel(OwnedFd),
     /// The fd that stands for a file in memory where one is asked for.
+    #[cfg(feature = "sim")]
     InMemory(OnceLock<OwnedFd>),
 }
 
@@ -58,6 +62,7 @@ impl OwnedDescriptor {
     }
 
     /// Returns the descriptor of a file in memory.
+    #[cfg(feature = "sim")]
     pub(super) fn in_memory(file: Arc<File>) -> OwnedDescriptor {
         let name = Descriptor { file: Some(file), ..Descriptor::of(&-1) };
         OwnedDescriptor { name, owned: Owned::InMemory(OnceLock::new()) }
@@ -65,6 +70,7 @@ impl OwnedDescriptor {
 
     /// Returns another descriptor of the same file in memory, or `None` if this is one of the
     /// kernel.
+    #[cfg(feature = "sim")]
     pub(super) fn share(&self) -> Option<OwnedDescriptor> {
         self.name.file.clone().map(OwnedDescriptor::in_memory)
     }
@@ -75,6 +81,9 @@ impl OwnedDescriptor {
     /// An accept on this listener has returned this result, which has not been adopted yet.
     #[expect(unsafe_code, reason = "owns an fd by its number")]
     pub(crate) unsafe fn accepted(listener: &Descriptor, result: u32) -> OwnedDescriptor {
+        #[cfg(not(feature = "sim"))]
+        let _ = listener;
+        #[cfg(feature = "sim")]
         if let Some(file) = listener.file() {
             return file.accepted(result);
         }
@@ -97,6 +106,7 @@ impl OwnedDescriptor {
     pub(super) fn kernel(&self) -> io::Result<BorrowedFd<'_>> {
         match &self.owned {
             Owned::Kernel(fd) => Ok(fd.as_fd()),
+            #[cfg(feature = "sim")]
             Owned::InMemory(_) => Err(io::Error::from_raw_os_error(libc::EBADF)),
         }
     }
@@ -104,6 +114,7 @@ impl OwnedDescriptor {
     pub(crate) fn into_fd(self) -> OwnedFd {
         match self.owned {
             Owned::Kernel(fd) => fd,
+            #[cfg(feature = "sim")]
             Owned::InMemory(fd) => {
                 let fd = fd.into_inner().unwrap_or_else(|| placeholder(&self.name));
                 if let Some(file) = &self.name.file {
@@ -120,12 +131,14 @@ impl AsFd for OwnedDescriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.owned {
             Owned::Kernel(fd) => fd.as_fd(),
+            #[cfg(feature = "sim")]
             Owned::InMemory(fd) => fd.get_or_init(|| placeholder(&self.name)).as_fd(),
         }
     }
 }
 
 /// Opens the fd that stands for a file in memory.
+#[cfg(feature = "sim")]
 #[cold]
 fn placeholder(name: &Descriptor) -> OwnedFd {
     name.file.as_ref().expect("it has no fd of its own").placeholder()
@@ -139,11 +152,13 @@ impl Descriptor {
             fd: fd.as_raw_fd(),
             generation: AtomicU64::new(0),
             drained_by: AtomicUsize::new(0),
+            #[cfg(feature = "sim")]
             file: None,
         }
     }
 
     /// Returns the file in memory that this names, if it does not name an fd.
+    #[cfg(feature = "sim")]
     #[inline(always)]
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_deref()
@@ -180,11 +195,11 @@ impl Descriptor {
 
     /// Returns the number of the fd, or `simulated(number)` for a file in memory, for `Debug`.
     pub(crate) fn shown(&self) -> impl fmt::Debug {
-        let number = match &self.file {
-            None => return Shown::Fd(self.fd),
-            Some(file) => file.shown_number(),
-        };
-        Shown::Simulated(number)
+        #[cfg(feature = "sim")]
+        if let Some(file) = &self.file {
+            return Shown::Simulated(file.shown_number());
+        }
+        Shown::Fd(self.fd)
     }
 
     /// Returns whether some thread's last read has left nothing behind.
@@ -218,6 +233,7 @@ fn here() -> usize {
 /// What is shown of a descriptor.
 enum Shown {
     Fd(RawFd),
+    #[cfg(feature = "sim")]
     Simulated(u64),
 }
 
@@ -225,6 +241,7 @@ impl fmt::Debug for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Shown::Fd(fd) => fmt::Debug::fmt(fd, f),
+            #[cfg(feature = "sim")]
             Shown::Simulated(number) => write!(f, "simulated({number})"),
         }
     }

@@ -56,6 +56,7 @@ mod op;
 mod peer;
 mod poll;
 pub(crate) mod request;
+#[cfg(feature = "sim")]
 mod sim;
 mod stream;
 #[cfg(test)]
@@ -66,7 +67,9 @@ mod waker;
 mod watch;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+#[cfg(feature = "sim")]
+use std::time::Instant;
 
 pub use kind::DriverKind;
 pub(crate) use {
@@ -77,14 +80,16 @@ pub(crate) use {
     kind::{Choice, check, choose},
     op::{Backing, CURSOR, FileCall, FileOp, Interest, Manner, Op, clamp_buffers, clamp_length},
     peer::peer_of,
-    request::perform::request,
-    sim::{
-        DiskFaults, DrawnFault, FaultKind, HostId, LinkSettings, NetworkFaults, ROOT_NAME, Struck,
-        Trouble, World, needs_kernel,
-    },
+    request::perform::{needs_kernel, request},
     thread::Thread,
     waker::Waker,
     watch::Watch,
+};
+
+#[cfg(feature = "sim")]
+pub(crate) use sim::{
+    DiskFaults, DrawnFault, FaultKind, HostId, LinkSettings, NetworkFaults, ROOT_NAME, Struck,
+    Trouble, World,
 };
 
 /// The caller's name for an op in flight.
@@ -184,6 +189,7 @@ pub(crate) trait Driver {
 pub(crate) enum AnyDriver {
     Uring(uring::Uring),
     Poll(poll::Poll),
+    #[cfg(feature = "sim")]
     Sim(sim::Sim),
 }
 
@@ -204,6 +210,7 @@ pub(crate) fn open(choice: &Choice, waker: Option<Waker>) -> io::Result<AnyDrive
 ///
 /// # Panics
 /// Panics outside of simulations.
+#[cfg(feature = "sim")]
 pub(crate) fn open_simulated() -> AnyDriver {
     AnyDriver::Sim(sim::Sim::open())
 }
@@ -214,6 +221,7 @@ macro_rules! forward {
         match $self {
             AnyDriver::Uring($driver) => $call,
             AnyDriver::Poll($driver) => $call,
+            #[cfg(feature = "sim")]
             AnyDriver::Sim($driver) => $call,
         }
     };
@@ -227,6 +235,7 @@ impl AnyDriver {
     }
 
     /// Returns when something will happen in the simulated world, or `None` if nothing will.
+    #[cfg(feature = "sim")]
     pub(crate) fn next_event(&self) -> Option<Instant> {
         if let AnyDriver::Sim(driver) = self { driver.next() } else { None }
     }
@@ -236,6 +245,7 @@ impl AnyDriver {
         match self {
             AnyDriver::Uring(driver) => driver.acceptors(),
             AnyDriver::Poll(driver) => driver.acceptors(),
+            #[cfg(feature = "sim")]
             AnyDriver::Sim(_) => unreachable!("it has none"),
         }
     }

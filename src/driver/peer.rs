@@ -8,6 +8,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, getpeername};
 /// Returns the address of the other side. Returns `None` if the descriptor is not that of a
 /// connected socket, or if the other side has no name.
 pub(crate) fn peer_of(fd: &Descriptor) -> Option<String> {
+    #[cfg(feature = "sim")]
     if let Some(file) = fd.file() {
         return file.peer();
     }

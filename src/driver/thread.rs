@@ -35,6 +35,7 @@ impl Driver for Thread {
             return Started::Blocking;
         }
         // poll(2) does not know of files in memory.
+        #[cfg(feature = "sim")]
         if flight.op().descriptor().file().is_some() {
             return Started::Done(Err(io::ErrorKind::Unsupported.into()));
         }

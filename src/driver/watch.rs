@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::descriptor::OwnedDescriptor;
-use super::request;
-use super::request::RingWhenReadable;
+#[cfg(feature = "sim")]
+use super::{request, request::RingWhenReadable};
 use crate::base::alarm::{Alarm, Ring};
 use crate::base::clock;
 use crate::base::service::Registration;
@@ -35,6 +35,7 @@ impl Watch {
         let (registration, retry) = &mut *state;
         let armed = fd.is_some_and(|fd| {
             // The service knows nothing of files in memory.
+            #[cfg(feature = "sim")]
             if fd.name().file().is_some() {
                 return request(RingWhenReadable { fd, what: Weak::clone(&what) }).unwrap_or(false);
             }

@@ -152,6 +152,7 @@ const LOOKING: u32 = 1 << 31;
 
 /// A flag in the count of `no_suspend` sections that is set on the thread of a simulation. Each
 /// call that may wait reads the count. A flag in it needs no other read on the fast path.
+#[cfg(feature = "sim")]
 const SIMULATED: u32 = 1 << 30;
 
 /// A flag in the count of `no_suspend` sections that is set on workers whose tasks must not wait in
@@ -159,9 +160,13 @@ const SIMULATED: u32 = 1 << 30;
 const SEARCHED: u32 = 1 << 29;
 
 /// The flags that do not refuse a wait by themselves.
+#[cfg(feature = "sim")]
 const MARKS: u32 = SIMULATED | SEARCHED;
+#[cfg(not(feature = "sim"))]
+const MARKS: u32 = SEARCHED;
 
 /// Marks the current thread as that of a simulation until the returned guard is dropped.
+#[cfg(feature = "sim")]
 pub(crate) fn enter_simulation() -> Mark {
     Mark::set(SIMULATED)
 }

@@ -112,10 +112,11 @@ pub use host::no_suspend;
 pub use wait_list::WaitList;
 
 pub(crate) use gathering::{Entry, Gathering, Read};
+#[cfg(feature = "sim")]
+pub(crate) use host::enter_simulation;
 pub(crate) use host::{
-    Host, Limits, enter_host, enter_simulation, enter_worker, give_up_last_look, host,
-    is_plain_thread, is_unrestricted, last_look, listens, may_listen, may_suspend,
-    refuse_if_no_suspend, set_limits,
+    Host, Limits, enter_host, enter_worker, give_up_last_look, host, is_plain_thread,
+    is_unrestricted, last_look, listens, may_listen, may_suspend, refuse_if_no_suspend, set_limits,
 };
 pub(crate) use parker::{Intent, Parker, TraceSlot};
 pub(crate) use wait::{

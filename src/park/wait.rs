@@ -184,6 +184,9 @@ impl Wait {
         let on_cancel = match self.mode {
             Mode::Cancellable => Some(Waiter::cancel as unsafe fn(*const Waiter)),
             Mode::Uninterruptible => None,
+            #[cfg(not(feature = "sim"))]
+            Mode::Unfailing => None,
+            #[cfg(feature = "sim")]
             Mode::Unfailing => Some(Waiter::cancel_by_force as unsafe fn(*const Waiter)),
             Mode::Hook(hook) => Some(hook),
         };

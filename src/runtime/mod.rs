@@ -15,5 +15,6 @@ mod tests;
 
 pub use builder::RuntimeBuilder;
 pub use handle::{NotRunning, RuntimeHandle};
+#[cfg(feature = "sim")]
 pub(crate) use run::run_simulated;
 pub use run::{Runtime, run, spawn};

@@ -20,7 +20,9 @@ use crate::coroutine::Stack;
 use crate::diag;
 use crate::driver::DriverKind;
 use crate::park;
-use crate::sched::{self, Director, Placement, Pool, Settings, Worker};
+use crate::sched::{self, Pool, Scheduling, Settings, Worker};
+#[cfg(feature = "sim")]
+use crate::sched::{Director, Placement};
 use crate::scope::{JoinHandle, Options, Plain, ScopeCore};
 use crate::signal::{self, Listening};
 use crate::task::cancel::CancelByService;
@@ -77,6 +79,7 @@ pub struct Runtime {
 /// ```
 #[track_caller]
 pub fn run<T>(root: impl FnOnce() -> T) -> T {
+    #[cfg(feature = "sim")]
     assert!(
         !sched::is_simulated(),
         "`ecru::run` called inside a simulation, which is a run already; use `ecru::scope` there instead"
@@ -120,25 +123,25 @@ impl Runtime {
     /// ```
     #[track_caller]
     pub fn run<T>(&self, root: impl FnOnce() -> T) -> T {
+        #[cfg(feature = "sim")]
         assert!(
             !sched::is_simulated(),
             "`Runtime::run` called inside a simulation, which is a run already; use `ecru::scope` there instead"
         );
-        self.run_at(Location::caller(), None, root)
+        self.run_at(Location::caller(), Scheduling::default(), root)
     }
 
-    /// Runs `root` as [`Runtime::run`] does. If there is a `director`, the run is simulated, and
-    /// the runtime has one worker.
+    /// Runs `root` as [`Runtime::run`] does. If the run is simulated, the runtime has one worker.
     fn run_at<T>(
         &self,
         at: &'static Location<'static>,
-        director: Option<Box<dyn Director>>,
+        scheduling: Scheduling,
         root: impl FnOnce() -> T,
     ) -> T {
         let mut root = Some(root);
         let mut value = None;
         let mut body = || value = root.take().map(short_trace::begin);
-        let verdict = self.__rust_end_short_backtrace(&mut body, director, at);
+        let verdict = self.__rust_end_short_backtrace(&mut body, scheduling, at);
         if let Some(text) = verdict {
             // The cause matters more than the value that the root returned after its cancellation.
             task::drop_quietly(value);
@@ -159,10 +162,10 @@ impl Runtime {
     fn __rust_end_short_backtrace(
         &self,
         root: &mut dyn FnMut(),
-        director: Option<Box<dyn Director>>,
+        scheduling: Scheduling,
         at: &'static Location<'static>,
     ) -> Option<String> {
-        self.run_body(root, director, at)
+        self.run_body(root, scheduling, at)
     }
 
     /// Runs the part of a run that does not depend on the body's type, so it is compiled once.
@@ -171,7 +174,7 @@ impl Runtime {
     fn run_body(
         &self,
         root: &mut dyn FnMut(),
-        director: Option<Box<dyn Director>>,
+        scheduling: Scheduling,
         at: &'static Location<'static>,
     ) -> Option<String> {
         assert!(
@@ -218,7 +221,7 @@ impl Runtime {
         header.running.set(&raw const running);
         // SAFETY: T1: the header stays in this frame until the call has returned.
         unsafe {
-            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, director, || {
+            Worker::run_root(Arc::clone(&self.pool), &raw const header, stack, scheduling, || {
                 self.root(root, at)
             })
         }
@@ -329,6 +332,7 @@ impl Drop for Runtime {
 ///
 /// # Panics
 /// Panics in the same cases as [`run`].
+#[cfg(feature = "sim")]
 pub(crate) fn run_simulated<T>(
     at: &'static Location<'static>,
     director: Box<dyn Director>,
@@ -350,7 +354,7 @@ pub(crate) fn run_simulated<T>(
     match Runtime::new(settings) {
         Ok(runtime) => {
             begun(&runtime.pool);
-            runtime.run_at(at, Some(director), root)
+            runtime.run_at(at, Scheduling::by(director), root)
         }
         Err(error) => panic!("the simulation could not set up its runtime: {error}"),
     }

@@ -23,7 +23,6 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use super::host::ending_at;
-use super::simulation::Simulation;
 use super::worker::{Outer, Worker, current};
 use crate::base::sync::atomic::Ordering;
 use crate::base::{clock, report};
@@ -45,10 +44,7 @@ pub(super) fn hold(waiter: &Waiter, deadline: Option<Instant>) {
     let wait = || {
         let outer = Outer::leave_for(ptr::null(), 0);
         let noted = task::noted();
-        match &worker.simulation {
-            None => worker.hold(header, waiter, deadline.is_some()),
-            Some(simulation) => worker.hold_simulated(simulation, header, waiter),
-        }
+        worker.hold(header, waiter, deadline.is_some());
         task::note_again(noted);
         outer.come_back();
     };
@@ -70,6 +66,10 @@ enum Party {
 impl Worker {
     /// Blocks until the wait of `header`, which runs here, is over.
     fn hold(&self, header: &Header, waiter: &Waiter, has_deadline: bool) {
+        #[cfg(feature = "sim")]
+        if let Some(simulation) = &self.simulation {
+            return self.hold_simulated(simulation, header, waiter);
+        }
         let since = clock::now();
         let mut judgement = (!has_deadline).then(|| since + PATIENCE);
         loop {
@@ -101,19 +101,6 @@ impl Worker {
             self.shared.wake_up();
         } else {
             self.shared.sleep(until);
-        }
-    }
-
-    /// As [`Worker::hold`], in a simulation. Time goes on, but no task runs.
-    fn hold_simulated(&self, simulation: &Simulation, header: &Header, waiter: &Waiter) {
-        let mut wait = Wait::Poll;
-        loop {
-            self.look_simulated(simulation, wait);
-            if waiter.is_over() && self.ready.take(header) {
-                return;
-            }
-            let Some(next) = self.next_simulated() else { self.give_up_hook(header, waiter) };
-            wait = Wait::For(next.saturating_duration_since(clock::common_now()));
         }
     }
 
@@ -180,7 +167,7 @@ impl Worker {
         found
     }
 
-    fn give_up_hook(&self, header: &Header, waiter: &Waiter) -> ! {
+    pub(super) fn give_up_hook(&self, header: &Header, waiter: &Waiter) -> ! {
         let end = format!(
             "Only another task of worker {} could end the wait, so the process is aborted",
             self.index

@@ -69,6 +69,7 @@ pub(crate) fn inspect(mut each: impl FnMut(&Header, Doing<'_>)) -> usize {
         }
     };
     worker.ready.for_each(&mut each_unstarted);
+    #[cfg(feature = "sim")]
     if let Some(simulation) = &worker.simulation {
         simulation.for_each_runnable(&mut each_unstarted);
     }

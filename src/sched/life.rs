@@ -9,15 +9,15 @@ use std::thread;
 use super::host::HOST;
 use super::pool::Pool;
 use super::shared::WorkerShared;
+#[cfg(feature = "sim")]
 use super::simulated::SIMULATED_HOST;
-use super::simulation::Director;
-use super::worker::Worker;
+use super::worker::{Scheduling, Worker};
 use crate::base::local;
 use crate::base::sync::atomic::Ordering;
 use crate::coroutine::panics;
 use crate::coroutine::stack::Stack;
 use crate::coroutine::switch::{Fiber, Suspender};
-use crate::park;
+use crate::park::{self, Host};
 use crate::task::{self, Header, cancel};
 
 impl Worker {
@@ -36,8 +36,7 @@ impl Worker {
             }
         }
         task::hear_of_hook();
-        let host = if self.simulation.is_some() { &SIMULATED_HOST } else { &HOST };
-        let _host = park::enter_host(host);
+        let _host = park::enter_host(self.host());
         let _mark = park::enter_worker();
         let here = 0_u8;
         let outer = panics::enter_run((&raw const here).cast());
@@ -48,6 +47,15 @@ impl Worker {
         });
         self.shared.board.open();
         body()
+    }
+
+    /// Returns what carries out the waits of this worker's tasks.
+    fn host(&self) -> &'static Host {
+        #[cfg(feature = "sim")]
+        if self.simulation.is_some() {
+            return &SIMULATED_HOST;
+        }
+        &HOST
     }
 
     /// Runs a background worker until its pool stops.
@@ -61,8 +69,8 @@ impl Worker {
     }
 
     /// Makes the calling thread the first worker and runs the root task's `body` on its own stack.
-    /// Does not wait for what `body` leaves behind: no task may be left. If there is a `director`,
-    /// the run is simulated, and the pool has one worker.
+    /// Does not wait for what `body` leaves behind: no task may be left. If the run is
+    /// simulated, the pool has one worker.
     ///
     /// # Safety
     /// T1: `root` is a header for this call alone and lives until it returns.
@@ -70,13 +78,10 @@ impl Worker {
         pool: Arc<Pool>,
         root: *const Header,
         stack: Stack,
-        director: Option<Box<dyn Director>>,
+        scheduling: Scheduling,
         body: impl FnOnce() -> T,
     ) -> T {
-        let worker = match director {
-            None => Worker::new(pool, 0),
-            Some(director) => Worker::simulated(pool, director),
-        };
+        let worker = Worker::of_root(pool, scheduling);
         worker.root.set(root);
         // SAFETY: T1, the caller's promise.
         let header = unsafe { &*root };
@@ -123,6 +128,7 @@ impl Worker {
 
     /// Runs tasks until the root is next. This is the root's scheduler.
     fn schedule(&self, suspender: &Suspender<(), ()>) {
+        #[cfg(feature = "sim")]
         if let Some(simulation) = &self.simulation {
             return self.schedule_simulated(simulation, suspender);
         }
@@ -141,10 +147,11 @@ impl Worker {
 
     /// Returns the budget of the root's first stretch.
     fn first_budget(&self, root: &Header) -> u32 {
-        match &self.simulation {
-            None => self.pace.budget_of(root.running()),
-            Some(simulation) => simulation.begin(root),
+        #[cfg(feature = "sim")]
+        if let Some(simulation) = &self.simulation {
+            return simulation.begin(root);
         }
+        self.pace.budget_of(root.running())
     }
 }
 

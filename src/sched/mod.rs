@@ -37,9 +37,12 @@
 //! - state of a part: [`deque`], [`ready`], [`timers`], [`restraint`], [`pace`], [`quiescence`],
 //!   [`placement`], [`blocking`], [`runnable`], [`shared`]
 //! - state of the whole: [`idle_state`], [`pool`], [`flights`], [`simulation`], [`worker`]
-//! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`],
-//!   [`idle`], [`turn`], [`simulated`], [`life`]
+//! - what a worker does: [`interrupt`], [`look`], [`placing`], [`running`], [`host`], [`idle`],
+//!   [`turn`], [`simulated`], [`life`]
 //! - what tasks ask of their worker: [`mod@spawn`], [`mod@unblock`], [`io`], [`inspect`]
+//!
+//! [`runnable`], [`steering`], [`simulation`] and [`simulated`] belong to simulated runs, and are
+//! compiled with the feature `sim` only.
 
 mod blocking;
 mod deque;
@@ -60,12 +63,16 @@ mod pool;
 mod quiescence;
 mod ready;
 mod restraint;
+#[cfg(feature = "sim")]
 mod runnable;
 mod running;
 mod shared;
+#[cfg(feature = "sim")]
 mod simulated;
+#[cfg(feature = "sim")]
 mod simulation;
 mod spawn;
+#[cfg(feature = "sim")]
 mod steering;
 mod timers;
 mod turn;
@@ -75,18 +82,22 @@ mod worker;
 pub(crate) use host::{cancel_timer, set_timer, tell, try_yield};
 pub use placement::Placement;
 pub(crate) use pool::{Deadlock, Pool, Settings, WORKERS_MAX};
+#[cfg(feature = "sim")]
 pub(crate) use runnable::Runnable;
+#[cfg(feature = "sim")]
 pub(crate) use simulated::{
     cancel_through_shields, decision_point, end_waits, is_interfered_with, is_simulated,
     move_timers, settle,
 };
+#[cfg(feature = "sim")]
 pub(crate) use simulation::Director;
 pub(crate) use spawn::{
     Remote, current_pool, pool_here, run_if_unstarted, spawn, spawn_beside, spawn_local, spawn_on,
     spawn_only, workers_here,
 };
+#[cfg(feature = "sim")]
 pub(crate) use steering::{After, Choice, Stop};
 pub(crate) use timers::Timer;
 pub(crate) use unblock::look_up;
 pub use unblock::unblock;
-pub(crate) use worker::{Worker, current_worker};
+pub(crate) use worker::{Scheduling, Worker, current_worker};

@@ -25,6 +25,7 @@ impl ReadyQueue {
     }
 
     /// Returns whether this task was appended last, and is still in the queue.
+    #[cfg(feature = "sim")]
     pub(super) fn ends_with(&self, task: *const Header) -> bool {
         self.last.get() == task
     }

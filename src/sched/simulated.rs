@@ -441,6 +441,20 @@ impl Worker {
         }
     }
 
+    /// Blocks until the wait of `header`, which is inside the panic hook, is over. Time goes on,
+    /// but no task runs.
+    pub(super) fn hold_simulated(&self, simulation: &Simulation, header: &Header, waiter: &Waiter) {
+        let mut wait = Wait::Poll;
+        loop {
+            self.look_simulated(simulation, wait);
+            if waiter.is_over() && self.ready.take(header) {
+                return;
+            }
+            let Some(next) = self.next_simulated() else { self.give_up_hook(header, waiter) };
+            wait = Wait::For(next.saturating_duration_since(clock::common_now()));
+        }
+    }
+
     /// Moves everything that is ready to the list of the tasks that can run.
     fn gather(&self, simulation: &Simulation) {
         let mut runnable = simulation.runnable.borrow_mut();

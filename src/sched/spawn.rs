@@ -7,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::placement::Placement;
 use super::pool::Pool;
 use super::shared::Chain;
+#[cfg(feature = "sim")]
 use super::simulated::decide;
 use super::worker::{self, Worker};
 use crate::base::sync::atomic::Ordering;
@@ -63,6 +64,7 @@ unsafe fn queue<const MAY_YIELD: bool>(task: *const Header, pool: *const ()) -> 
     if worker.pool.settings.placement == Placement::Spread {
         // SAFETY: T1, the caller's promise.
         unsafe { spread(worker, task) };
+        #[cfg(feature = "sim")]
         if MAY_YIELD {
             decide(worker);
         }
@@ -96,14 +98,15 @@ pub(crate) unsafe fn spawn_local(task: *const Header, pool: *const ()) -> bool {
 /// T1, as [`spawn`].
 #[inline(never)]
 unsafe fn spread(worker: &Worker, task: *const Header) {
+    #[cfg(feature = "sim")]
     if worker.simulation.is_some() {
         // SAFETY: T1, the caller's promise. Its `worker` stays null, as in `spawn_local`, so that
         // no join starts it out of turn.
         unsafe { worker.ready.push(task) };
-    } else {
-        // SAFETY: T1, the caller's promise.
-        unsafe { send(&worker.pool, task) };
+        return;
     }
+    // SAFETY: T1, the caller's promise.
+    unsafe { send(&worker.pool, task) };
 }
 
 /// Queues a task that is to start on the worker that comes `places` after the current one. Returns

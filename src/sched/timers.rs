@@ -13,18 +13,20 @@
 //!
 //! Only the worker's own thread touches its wheel.
 //!
-//! # In a simulation
-//! Virtual time jumps, and deadlines are met to the nanosecond. So the timers of a simulated worker
-//! lie in a tree of exact times instead of a wheel ([`Timers::exact`]), and those of one time in
-//! the order in which they were set.
+//! The timers of a simulated worker lie in a tree of exact times instead (`exact`).
 #![expect(unsafe_code, reason = "timers live on stacks")]
 
-use std::cell::{Cell, RefCell};
+#[cfg(feature = "sim")]
+mod exact;
+
+use std::cell::Cell;
+#[cfg(feature = "sim")]
+use std::cell::RefCell;
+#[cfg(feature = "sim")]
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::base::list::{Link, List};
-use crate::base::simulated;
 
 /// A timer, on the stack of the task that waits for it.
 #[derive(Debug)]
@@ -32,18 +34,14 @@ use crate::base::simulated;
 pub(crate) struct Timer {
     link: Link,
     tick: Cell<u64>,
-    /// The level and the slot that it is in, [`NOWHERE`] if it is not set, or [`IN_TREE`].
+    /// The level and the slot that it is in, [`NOWHERE`] if it is not set, or more than any slot
+    /// if it is in a tree of exact times.
     place: Cell<u32>,
     /// Called on the worker's thread when the timer rings. The timer is no longer set then.
     ring: unsafe fn(*const Timer),
 }
 
 const NOWHERE: u32 = u32::MAX;
-/// The place of a timer that lies in the tree of exact times. The number of the clock by which it
-/// was set is added.
-const IN_TREE: u32 = 1 << 16;
-/// The current tick of a wheel that is not used, because there is a tree instead.
-const UNUSED: u64 = u64::MAX;
 const TICK_SHIFT: u32 = 16;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -74,6 +72,7 @@ pub(crate) struct Timers {
     set: Cell<usize>,
     levels: Box<[Level; LEVELS]>,
     /// The timers of a simulated worker, by their deadlines in nanoseconds since `start`.
+    #[cfg(feature = "sim")]
     tree: RefCell<BTreeMap<u64, List>>,
 }
 
@@ -86,16 +85,9 @@ impl Timers {
             now: Cell::new(0),
             set: Cell::new(0),
             levels: Box::new(std::array::from_fn(|_| level())),
+            #[cfg(feature = "sim")]
             tree: RefCell::new(BTreeMap::new()),
         }
-    }
-
-    /// Creates the timers of a simulated worker. [`Timers::next_exact`] and [`Timers::ring_exact`]
-    /// take the places of [`Timers::next`] and [`Timers::ring`].
-    pub(crate) fn exact(start: Instant) -> Timers {
-        let timers = Timers::new(start);
-        timers.now.set(UNUSED);
-        timers
     }
 
     #[inline]
@@ -117,7 +109,8 @@ impl Timers {
         let tick = (nanos >> TICK_SHIFT) + u64::from(nanos & ((1 << TICK_SHIFT) - 1) != 0);
         let tick = tick.min(LAST_TICK);
         let soonest = self.now.get().wrapping_add(1);
-        if soonest == UNUSED.wrapping_add(1) {
+        #[cfg(feature = "sim")]
+        if soonest == exact::NO_TICK {
             // SAFETY: W1, the caller's promise.
             unsafe { self.set_exact(timer, nanos) };
             return;
@@ -163,101 +156,6 @@ impl Timers {
             self.empty_slot(level, slot);
         }
         self.now.set(until.max(self.now.get()));
-    }
-
-    /// Puts a timer into the tree of a simulated worker. Its deadline is so many nanoseconds after
-    /// the worker's start, by the clock of the running code.
-    ///
-    /// # Safety
-    /// W1: as [`Timers::set`].
-    #[cold]
-    #[inline(never)]
-    unsafe fn set_exact(&self, timer: &Timer, nanos: u64) {
-        let deadline = self.start + Duration::from_nanos(nanos);
-        let place = IN_TREE + u32::from(simulated::clock_here());
-        // SAFETY: W1, the caller's promise.
-        unsafe { self.enter_tree(timer, simulated::common_time(deadline), place) };
-    }
-
-    /// Puts a timer into the tree for a virtual time.
-    ///
-    /// # Safety
-    /// W1: as [`Timers::set`].
-    unsafe fn enter_tree(&self, timer: &Timer, time: Instant, place: u32) {
-        let nanos = self.nanos_to(time);
-        timer.tick.set(nanos);
-        timer.place.set(place);
-        let mut tree = self.tree.borrow_mut();
-        let list = tree.entry(nanos).or_insert_with(List::new);
-        // SAFETY: L3 by W1: the timer is in no list and stays where it is, and the tree belongs to
-        // this thread.
-        unsafe { list.push_back(&raw const timer.link) };
-        self.set.set(self.set.get() + 1);
-    }
-
-    /// Takes a timer out of the tree, in which it is.
-    #[cold]
-    #[inline(never)]
-    fn leave_tree(&self, timer: &Timer) {
-        let mut tree = self.tree.borrow_mut();
-        let nanos = timer.tick.get();
-        let list = tree.get(&nanos).expect("a timer in the tree has a list");
-        // SAFETY: L3: its place says that the timer is in this list.
-        unsafe { list.remove(&raw const timer.link) };
-        if list.is_empty() {
-            tree.remove(&nanos);
-        }
-    }
-
-    /// Changes the virtual times of those timers of a simulated worker that were set by a clock.
-    pub(crate) fn move_exact(&self, clock: u16, moved: impl Fn(Instant) -> Instant) {
-        let place = IN_TREE + u32::from(clock);
-        let mut found = Vec::new();
-        for list in self.tree.borrow().values() {
-            let mut at = list.first().cast::<Timer>();
-            // SAFETY: W1: a timer in the tree stays until it is taken out.
-            while let Some(timer) = unsafe { at.as_ref() } {
-                if timer.place.get() == place {
-                    found.push(at);
-                }
-                at = timer.link.next().cast();
-            }
-        }
-        for timer in found {
-            // SAFETY: W1, as above.
-            let timer = unsafe { &*timer };
-            let time = moved(self.start + Duration::from_nanos(timer.tick.get()));
-            self.cancel(timer);
-            // SAFETY: W1: it was set, and so it stays where it is until it rings or is cancelled.
-            unsafe { self.enter_tree(timer, time, place) };
-        }
-    }
-
-    /// Returns the deadline of the first timer of a simulated worker.
-    pub(crate) fn next_exact(&self) -> Option<Instant> {
-        let tree = self.tree.borrow();
-        let (nanos, _) = tree.first_key_value()?;
-        Some(self.start + Duration::from_nanos(*nanos))
-    }
-
-    /// Rings every timer of a simulated worker that is due at `time`, including those that are set
-    /// meanwhile.
-    pub(crate) fn ring_exact(&self, time: Instant) {
-        if self.is_empty() {
-            return;
-        }
-        let until = self.nanos_to(time);
-        loop {
-            let first = match self.tree.borrow().first_key_value() {
-                Some((nanos, list)) if *nanos <= until => list.first().cast::<Timer>(),
-                _ => return,
-            };
-            // SAFETY: W1: a timer in the tree stays until it is taken out.
-            let timer = unsafe { &*first };
-            self.cancel(timer);
-            // SAFETY: W1: the function was made for this timer, which is not set any more.
-            unsafe { (timer.ring)(first) };
-        }
     }
 
     fn tick_of(&self, time: Instant) -> u64 {
@@ -342,7 +240,12 @@ impl Timers {
     #[inline]
     fn leave(&self, timer: &Timer) {
         let place = timer.place.replace(NOWHERE) as usize;
-        let Some(state) = self.levels.get(place / SLOTS) else { return self.leave_tree(timer) };
+        let Some(state) = self.levels.get(place / SLOTS) else {
+            #[cfg(feature = "sim")]
+            return self.leave_tree(timer);
+            #[cfg(not(feature = "sim"))]
+            unreachable!("the timer is in a slot");
+        };
         let list = &state.slots[place % SLOTS];
         // SAFETY: L3: `place` says that the timer is in this list.
         unsafe { list.remove(&raw const timer.link) };
@@ -382,6 +285,7 @@ mod tests {
         Alarm { timer: Timer::new(ring), rang: Cell::new(false) }
     }
 
+    #[cfg(feature = "sim")]
     #[test]
     fn exact_timers_ring_at_their_nanosecond_and_in_the_order_of_their_setting() {
         let start = Instant::now();

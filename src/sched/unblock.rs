@@ -1,17 +1,16 @@
 //! Closures that block. They run on threads of the blocking pool while their task waits or goes on.
 #![expect(unsafe_code, reason = "runs closures that borrow from a parked stack")]
 
+#[cfg(feature = "sim")]
+mod in_place;
+
 use std::any::Any;
-use std::mem::ManuallyDrop;
 use std::panic::{self, AssertUnwindSafe};
 use std::ptr;
 
 use super::blocking::Job;
-use super::simulation::Simulation;
 use super::worker;
 use crate::base::local;
-use crate::coroutine::Stack;
-use crate::coroutine::switch::{Fiber, FiberState, Suspender};
 use crate::park::{self, Mode, Single, Wait, What};
 use crate::task::cancel::CancelNode;
 use crate::task::{self, Kept, Leave};
@@ -71,8 +70,9 @@ where
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return on_this_stack(closure);
     };
+    #[cfg(feature = "sim")]
     if let Some(simulation) = &worker.simulation {
-        return in_place(simulation, closure);
+        return in_place::in_place(simulation, closure);
     }
     // A scope that the closure opens hangs below the task's own node, so requests must reach that
     // node.
@@ -110,31 +110,6 @@ where
         }
     }
     match frame.result.take().expect("the job has run") {
-        Ok(value) => value,
-        Err(payload) => panic::resume_unwind(payload),
-    }
-}
-
-/// The size of the stack on which a simulation runs a closure. It is that of a thread.
-const SIMULATED_STACK: usize = 8 << 20;
-
-/// Runs a closure in a simulated task, on a stack of its own. Its waits are waits of the task.
-#[inline(never)]
-fn in_place<F: FnOnce() -> T, T>(simulation: &Simulation, closure: F) -> T {
-    // Elsewhere other tasks run meanwhile.
-    task::spend_budget();
-    let stack = simulation.take_large_stack().or_else(|| Stack::new(SIMULATED_STACK).ok());
-    // Less stack is better than none.
-    let Some(stack) = stack else { return on_this_stack(closure) };
-    let body = |_: &Suspender<(), ()>, ()| panic::catch_unwind(AssertUnwindSafe(closure));
-    // SAFETY: C-contract of `Fiber::new`: the fiber ends in the call below, or this frame, which it
-    // borrows from, never runs again. It is not dropped before.
-    let mut fiber = ManuallyDrop::new(unsafe { Fiber::new(stack, body) });
-    let FiberState::Complete(result) = fiber.resume(()) else {
-        unreachable!("only its task suspends it")
-    };
-    simulation.keep_large_stack(ManuallyDrop::into_inner(fiber).into_stack());
-    match result {
         Ok(value) => value,
         Err(payload) => panic::resume_unwind(payload),
     }
@@ -183,6 +158,7 @@ pub(crate) fn look_up<F: FnOnce() + Send + 'static>(closure: F) -> Result<Expect
     let Some(worker) = worker::current().filter(|_| task::current_header().is_some()) else {
         return Err(closure);
     };
+    #[cfg(feature = "sim")]
     if worker.simulation.is_some() {
         return Err(closure);
     }

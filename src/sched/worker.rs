@@ -15,6 +15,7 @@ use super::pool::Pool;
 use super::ready::ReadyQueue;
 use super::restraint::Restraint;
 use super::shared::WorkerShared;
+#[cfg(feature = "sim")]
 use super::simulation::{Director, Simulation};
 use super::timers::Timers;
 use crate::base::blocks::Blocks;
@@ -22,6 +23,7 @@ use crate::base::list::Pile;
 use crate::base::{clock, local};
 use crate::coroutine::stack::StackCache;
 use crate::coroutine::switch::Fiber;
+#[cfg(feature = "sim")]
 use crate::driver;
 use crate::task::Header;
 
@@ -65,7 +67,23 @@ pub(crate) struct Worker {
     /// The run is over: the scheduler returns.
     pub(super) finished: Cell<bool>,
     /// How a simulated run is scheduled. `None` on all other workers.
+    #[cfg(feature = "sim")]
     pub(super) simulation: Option<Box<Simulation>>,
+}
+
+/// What chooses the tasks of a run: its workers, or the director of a simulation.
+#[derive(Default)]
+pub(crate) struct Scheduling {
+    #[cfg(feature = "sim")]
+    director: Option<Box<dyn Director>>,
+}
+
+impl Scheduling {
+    /// Lets a director choose.
+    #[cfg(feature = "sim")]
+    pub(crate) fn by(director: Box<dyn Director>) -> Scheduling {
+        Scheduling { director: Some(director) }
+    }
 }
 
 /// Returns the worker that the current thread is.
@@ -108,13 +126,28 @@ impl Worker {
             unblocking: Cell::new(0),
             root_asked: Cell::new(false),
             finished: Cell::new(false),
+            #[cfg(feature = "sim")]
             simulation: None,
             pool,
         }
     }
 
+    /// Creates the first worker of a run.
+    pub(super) fn of_root(pool: Arc<Pool>, scheduling: Scheduling) -> Worker {
+        let Scheduling {
+            #[cfg(feature = "sim")]
+            director,
+        } = scheduling;
+        #[cfg(feature = "sim")]
+        if let Some(director) = director {
+            return Worker::simulated(pool, director);
+        }
+        Worker::new(pool, 0)
+    }
+
     /// Creates the worker of a simulated run.
-    pub(super) fn simulated(pool: Arc<Pool>, director: Box<dyn Director>) -> Worker {
+    #[cfg(feature = "sim")]
+    fn simulated(pool: Arc<Pool>, director: Box<dyn Director>) -> Worker {
         let worker = Worker::new(pool, 0);
         worker.io.borrow_mut().driver = Some(driver::open_simulated());
         Worker {

@@ -71,16 +71,23 @@ pub struct PanicPayload {
     payload: Mutex<Box<dyn Any + Send>>,
     message: Option<String>,
     /// Where it was thrown, and in which task, if the message does not say it.
+    #[cfg(feature = "sim")]
     origin: Option<String>,
 }
 
 impl PanicPayload {
     pub(crate) fn new(payload: Box<dyn Any + Send>) -> PanicPayload {
         let message = task::text_of(&*payload).map(String::from);
-        PanicPayload { payload: Mutex::new(payload), message, origin: None }
+        PanicPayload {
+            payload: Mutex::new(payload),
+            message,
+            #[cfg(feature = "sim")]
+            origin: None,
+        }
     }
 
     /// Keeps a payload together with where it was thrown.
+    #[cfg(feature = "sim")]
     pub(crate) fn thrown(
         payload: Box<dyn Any + Send>,
         origin: impl Into<Option<String>>,
@@ -92,6 +99,7 @@ impl PanicPayload {
     }
 
     /// Returns where the panic was thrown, and in which task, if the message does not say it.
+    #[cfg(feature = "sim")]
     pub(crate) fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }

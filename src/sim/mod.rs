@@ -1,5 +1,7 @@
 //! Deterministic simulation: the same program, in virtual time, as a seed decides.
 //!
+//! This module requires the feature `sim`, which a package enables in its dev-dependencies.
+//!
 //! A [`Simulation`] runs a program that uses this library as it is. Time in it is virtual, so a
 //! test that sleeps for an hour takes no time. Which task runs next is decided by a seed, so a test
 //! that fails for a seed fails for it each time.

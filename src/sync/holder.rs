@@ -6,15 +6,19 @@
 //! of `unlock` fails. So a lock has at most one such record, and it belongs to its present holder.
 //! On the fast path of `lock`, the look that finds `no_suspend` also finds the simulation.
 
+#[cfg(any(debug_assertions, feature = "sim"))]
 use std::panic::Location;
 #[cfg(debug_assertions)]
 use std::sync::{Mutex, PoisonError};
 
+#[cfg(feature = "sim")]
 use crate::base::simulated;
 use crate::park::About;
+#[cfg(any(debug_assertions, feature = "sim"))]
 use crate::task;
 
 /// Stores the caller as the holder of a lock of a simulation, at its caller's place.
+#[cfg(feature = "sim")]
 #[cold]
 #[track_caller]
 pub(super) fn note(lock: *const ()) {
@@ -22,10 +26,12 @@ pub(super) fn note(lock: *const ()) {
 }
 
 /// Describes the holder of a lock of a simulation for a dump, if it is known to this thread.
+#[cfg(feature = "sim")]
 pub(super) fn describe_noted(lock: *const ()) -> Option<String> {
     simulated::holder_of(lock).map(|(identity, at)| describe(identity, at))
 }
 
+#[cfg(any(debug_assertions, feature = "sim"))]
 fn describe(identity: u64, at: &Location<'_>) -> String {
     match task::task_of(identity) {
         Some(task) => format!(", which task {task} acquired at {at}"),

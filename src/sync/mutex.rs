@@ -35,7 +35,9 @@ use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::thread;
 
-use super::holder::{self, Holder};
+#[cfg(feature = "sim")]
+use super::holder;
+use super::holder::Holder;
 use super::line;
 use crate::base::simulated;
 use crate::base::sync::SpinLock;
@@ -46,6 +48,7 @@ use crate::task::{self, Cancelled};
 
 const LOCKED: u32 = 1;
 const WAITERS: u32 = 2;
+#[cfg(feature = "sim")]
 const NOTED: u32 = 4;
 
 /// The lock without the value.
@@ -133,6 +136,7 @@ impl RawMutex {
     #[track_caller]
     fn note(&self) {
         self.holder.set();
+        #[cfg(feature = "sim")]
         if simulated::is_simulated() {
             holder::note(self.address());
             self.word.fetch_or(NOTED, Ordering::Relaxed);
@@ -255,14 +259,15 @@ impl RawMutex {
     pub(super) fn unlock(&self) {
         self.holder.clear();
         let unlocked = self.word.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed);
-        if let Err(word) = unlocked {
-            self.unlock_slowly(word);
+        if unlocked.is_err() {
+            self.unlock_slowly();
         }
     }
 
     #[cold]
-    fn unlock_slowly(&self, word: u32) {
-        if word & NOTED != 0 {
+    fn unlock_slowly(&self) {
+        #[cfg(feature = "sim")]
+        if self.word.load(Ordering::Relaxed) & NOTED != 0 {
             simulated::forget_holder(self.address());
         }
         let mut woken = Woken::none();
@@ -291,13 +296,13 @@ unsafe fn describe(mutex: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*mutex.cast::<RawMutex>() };
     let name = simulated::object_name(mutex);
-    let is_noted = raw.word.load(Ordering::Relaxed) & NOTED != 0;
-    let noted = if is_noted { holder::describe_noted(mutex) } else { None };
-    let about = match noted {
-        Some(holder) => About::Object(format!("({name}){holder}")),
-        None => raw.holder.describe(&name),
-    };
-    ("a lock", about)
+    #[cfg(feature = "sim")]
+    if raw.word.load(Ordering::Relaxed) & NOTED != 0
+        && let Some(holder) = holder::describe_noted(mutex)
+    {
+        return ("a lock", About::Object(format!("({name}){holder}")));
+    }
+    ("a lock", raw.holder.describe(&name))
 }
 
 /// A mutual exclusion lock around a value.

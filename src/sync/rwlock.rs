@@ -23,7 +23,9 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr;
 
-use super::holder::{self, Holder};
+#[cfg(feature = "sim")]
+use super::holder;
+use super::holder::Holder;
 use super::line;
 use super::mutex::TryLockError;
 use crate::base::simulated;
@@ -36,6 +38,7 @@ const WRITER: usize = 1;
 const WAITERS: usize = 2;
 const READER: usize = 4;
 /// The largest bit. It is set only together with `WRITER`.
+#[cfg(feature = "sim")]
 const NOTED: usize = 1 << (usize::BITS - 1);
 
 /// The kind of access that a waiter wants. Its number is the data of the waiter's node in the
@@ -129,6 +132,7 @@ impl RawRwLock {
     fn note(&self, access: Access) {
         if access == Access::Write {
             self.holder.set();
+            #[cfg(feature = "sim")]
             if simulated::is_simulated() {
                 holder::note(self.address());
                 self.word.fetch_or(NOTED, Ordering::Relaxed);
@@ -141,6 +145,7 @@ impl RawRwLock {
     }
 
     /// Forgets the writer, which is about to release the lock, if it has been recorded.
+    #[cfg(feature = "sim")]
     #[cold]
     fn forget_if_noted(&self) {
         if self.word.load(Ordering::Relaxed) & NOTED != 0 {
@@ -260,6 +265,7 @@ impl RawRwLock {
 
     #[cold]
     fn unlock_slowly(&self, access: Access) {
+        #[cfg(feature = "sim")]
         self.forget_if_noted();
         let mut woken = Woken::none();
         let line = self.line.lock();
@@ -273,6 +279,7 @@ impl RawRwLock {
     /// Turns the writer into a reader, and admits the waiting readers whose turn it is.
     fn downgrade(&self) {
         self.holder.clear();
+        #[cfg(feature = "sim")]
         self.forget_if_noted();
         let before = self.word.fetch_add(READER - WRITER, Ordering::Release);
         if before & WAITERS != 0 {
@@ -296,9 +303,15 @@ unsafe fn describe(lock: *const (), _: usize) -> (&'static str, About) {
     // SAFETY: O1, the caller's promise.
     let raw = unsafe { &*lock.cast::<RawRwLock>() };
     let word = raw.word.load(Ordering::Relaxed);
-    let noted = if word & NOTED == 0 { None } else { holder::describe_noted(lock) };
     let name = simulated::object_name(lock);
-    let holders = match (word & !NOTED) / READER {
+    #[cfg(feature = "sim")]
+    let (word, noted) = {
+        let is_noted = word & NOTED != 0;
+        (word & !NOTED, if is_noted { holder::describe_noted(lock) } else { None })
+    };
+    #[cfg(not(feature = "sim"))]
+    let noted = None;
+    let holders = match word / READER {
         0 => match noted {
             Some(holder) => holder,
             None => return ("a lock", raw.holder.describe(&name)),

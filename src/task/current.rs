@@ -300,7 +300,7 @@ fn may_go_on() -> bool {
 /// Returns what [`may_go_on`] returns outside of a simulation. It removes the simulation's mark for
 /// the duration of that call. `may_go_on` is not split into two functions, because that adds
 /// instructions to its callers.
-fn may_go_on_in_simulation() -> bool {
+fn may_go_on_in_spite_of_mark() -> bool {
     let mark = local::with(|local| local.no_suspend.replace(0));
     let may = may_go_on();
     local::with(|local| local.no_suspend.set(mark));
@@ -311,10 +311,10 @@ fn may_go_on_in_simulation() -> bool {
 #[track_caller]
 fn begin_wait_slowly() -> Result<(), Cancelled> {
     if !park::is_unrestricted() {
-        // Each wait in a simulation comes here.
+        // Each wait on a thread with a mark comes here, as in a simulation.
         let is_permitted = park::may_suspend();
         park::refuse_if_no_suspend();
-        if is_permitted && may_go_on_in_simulation() {
+        if is_permitted && may_go_on_in_spite_of_mark() {
             return Ok(());
         }
     }
@@ -396,8 +396,9 @@ pub(crate) fn answer(cancelled: Cancelled) -> Cancelled {
 
 /// Unwinds the task if its simulation ends its waits [by force](simulated::ends_by_force), unless
 /// the task unwinds already.
-#[cold]
+#[cfg_attr(feature = "sim", cold)]
 pub(crate) fn unwind_by_force() {
+    #[cfg(feature = "sim")]
     if simulated::ends_by_force() {
         if !is_unwinding_for_certain() {
             simulated::unwind();
@@ -408,6 +409,7 @@ pub(crate) fn unwind_by_force() {
 }
 
 /// Returns whether the running task is known to unwind, also inside a shield.
+#[cfg(feature = "sim")]
 fn is_unwinding_for_certain() -> bool {
     thread::panicking() && !panics::some_at_rest()
 }

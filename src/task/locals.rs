@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use super::current;
+#[cfg(feature = "sim")]
 use super::header::Header;
 
 /// A key of [`task_local!`](crate::task_local). Its address is its identity.
@@ -110,6 +111,7 @@ impl<T: Sync + 'static> LocalKey<T> {
     ///
     /// # Safety
     /// T5: the task has not ended, and it does not run on another thread.
+    #[cfg(feature = "sim")]
     pub(crate) unsafe fn bound_in(&'static self, task: &Header) -> Option<T>
     where
         T: Copy,

@@ -122,14 +122,14 @@ fn sleep_inner(deadline: Option<Instant>) -> Result<(), Cancelled> {
 #[inline(always)] // see `sched::try_yield`
 #[track_caller]
 pub fn yield_now() -> Result<(), Cancelled> {
-    if park::is_unrestricted() { yield_once() } else { yield_in_simulation() }
+    if park::is_unrestricted() { yield_once() } else { yield_with_care() }
 }
 
 /// Yields where a call that may wait needs a closer look: in a simulation, for example. Inside
 /// `no_suspend` the call is refused.
 #[cold]
 #[track_caller]
-fn yield_in_simulation() -> Result<(), Cancelled> {
+fn yield_with_care() -> Result<(), Cancelled> {
     park::refuse_if_no_suspend();
     yield_once()?;
     // Without this, a task that yields for ever under fresh shields would not end with its run.

@@ -138,13 +138,22 @@ pub(crate) fn alone_with(
     Some(output)
 }
 
+/// Returns whether the caller runs in a simulation. Some programs with these helpers are built
+/// without the simulator.
+fn is_simulated() -> bool {
+    #[cfg(feature = "sim")]
+    return ecru::sim::is_simulated();
+    #[cfg(not(feature = "sim"))]
+    false
+}
+
 /// Lets other tasks run until `condition` holds. It ignores cancellation.
 #[track_caller]
 pub(crate) fn until(mut condition: impl FnMut() -> bool) {
     let start = ecru::time::now();
     while !condition() {
         assert!(since(start) < PATIENCE / 2, "what is waited for does not happen");
-        if ecru::sim::is_simulated() {
+        if is_simulated() {
             // Virtual time stands still while a task can run.
             let _ = ecru::shield(|| ecru::sleep(ms(1)));
         } else {
@@ -155,7 +164,8 @@ pub(crate) fn until(mut condition: impl FnMut() -> bool) {
 
 /// Lets other tasks run for a while, so that tasks that are about to wait do so.
 pub(crate) fn settle() {
-    if ecru::sim::is_simulated() {
+    #[cfg(feature = "sim")]
+    if is_simulated() {
         return ecru::sim::settle();
     }
     // On a slow machine such a task may have been preempted. Preempted tasks are let in one at a

@@ -12,6 +12,10 @@
 //!   and have no row of their own.
 //! - A method, such as `.elapsed`, whatever type it is called on.
 //!
+//! The modules called `sim`, `simulated` and `simulation` are the simulator. They are declared with the feature
+//! `sim`, so that nothing else can name them in a build without it. The exception is
+//! `base::simulated`, which has constant answers for such a build.
+//!
 //! The modules of a row may be parts of modules, such as `base::clock`.
 
 use crate::outcome::Outcome;
@@ -131,6 +135,7 @@ impl Check<'_> {
                     continue;
                 }
             };
+            self.problems.extend(unconditional(file, &parsed, &module));
             for path in named(&parsed, &module)
                 .iter()
                 .filter(|path| seen.insert((path.line, path.segments.clone())))
@@ -235,6 +240,30 @@ fn doors_to(doors: &BTreeMap<Door, BTreeSet<Right>>, path: &[String]) -> BTreeSe
         _ => {}
     }
     found
+}
+
+fn is_simulator(module: &str) -> bool {
+    matches!(module, "sim" | "simulated" | "simulation")
+}
+
+/// Returns a problem for each module of the simulator that a file declares without the feature.
+fn unconditional(file: &str, parsed: &syn::File, module: &[String]) -> Vec<String> {
+    let mut problems = vec![];
+    for item in &parsed.items {
+        let syn::Item::Mod(item) = item else { continue };
+        let name = item.ident.to_string();
+        let is_conditional = item.attrs.iter().any(|attribute| {
+            attribute.path().is_ident("cfg")
+                && matches!(&attribute.meta, syn::Meta::List(list)
+                    if list.tokens.to_string().contains("feature = \"sim\""))
+        });
+        let has_answers = module == ["base"] && name == "simulated";
+        let is_inside = module.iter().any(|part| is_simulator(part));
+        if is_simulator(&name) && !is_conditional && !has_answers && !is_inside {
+            problems.push(format!("{file}: `mod {name}` is declared without the feature `sim`"));
+        }
+    }
+    problems
 }
 
 /// Returns whether src/ has this module, or a part of it.
@@ -382,6 +411,15 @@ mod tests {
             "fn f() { ecru::net::go(); }",
         ] {
             with(source, &[]).complains("`park` (layer 1) names `net` (layer 2)");
+        }
+    }
+
+    #[test]
+    fn the_simulator_needs_its_feature() {
+        with("mod sim;", &[]).complains("src/park/mod.rs: `mod sim` is declared without");
+        with("#[cfg(test)] mod simulation;", &[]).complains("`mod simulation` is declared without");
+        for source in ["#[cfg(feature = \"sim\")] mod sim;", "mod simple;"] {
+            assert_eq!(with(source, &[]).problems, [""; 0]);
         }
     }
 

@@ -39,6 +39,7 @@ cargo xtask <check>
   unsafe      every unsafe block cites an invariant of doc/unsafe.md
   behaviour   the tables under doc/behaviour/ are what the doc comments of the tests say; --write writes them
   language    comments and documents without the words that they keep out
+  without-sim nothing of the simulator is compiled without the feature `sim`
   seeds       doc/seeds.md: every link and every test that it names is there
   examples    every example ends by itself and well
   ecosystem   the same for those with other people's crates, and real servers
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         ["numbers", "--write"] => vec![("numbers", numbers::check(root, true))],
         ["examples"] => vec![("examples", steps::examples(root, &tree))],
         ["ecosystem"] => vec![("ecosystem", steps::ecosystem(root, &tree))],
+        ["without-sim"] => vec![("without-sim", steps::without_sim(root))],
         ["loom"] => vec![("loom", steps::loom(root))],
         ["miri", ref topics @ ..] => vec![("miri", steps::miri(root, topics))],
         ["asan", ref suites @ ..] => vec![("asan", steps::asan(root, suites))],

@@ -10,7 +10,7 @@ use std::process::Command;
 /// `cargo xtask loom` runs the models beside the protocols, in every interleaving with at most two
 /// preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
-    let mut command = cargo(root, &["test", "--release", "--lib", "loom"]);
+    let mut command = cargo(root, &["test", "--release", "--package", "ecru", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
     if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
         command.env("LOOM_MAX_PREEMPTIONS", "2");
@@ -171,7 +171,7 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     }
     for name in &names {
         println!("--- {name}");
-        match run(&mut cargo(root, &["run", "--quiet", "--example", name])) {
+        match run(&mut cargo(root, &["run", "--quiet", "--package", "ecru", "--example", name])) {
             Ok(said) if said.lines.is_empty() => problems.push(format!("{name} printed nothing")),
             Ok(_) => {}
             Err(problem) => problems.push(problem),
@@ -181,8 +181,38 @@ pub(crate) fn examples(root: &Path, tree: &Tree) -> Outcome {
     Outcome { cases: names.len(), summary, problems }
 }
 
-/// `cargo xtask ecosystem` does the same for the examples that use other crates, in workspace
-/// members of their own.
+/// Symbols that only the simulator has.
+const OF_SIM: [&str; 3] = ["ecru::sim", "driver::sim", "simulat"];
+
+/// `cargo xtask without-sim` checks that nothing of the simulator is compiled without its feature:
+/// no other code names it, nothing is left over that only it used, and an optimized program has none
+/// of its symbols.
+pub(crate) fn without_sim(root: &Path) -> Outcome {
+    let clippy =
+        ["clippy", "--quiet", "--package", "ecru", "--all-targets", "--", "-D", "warnings"];
+    let build = ["build", "--quiet", "--release", "--package", "ecru", "--example", "01_hello"];
+    let ran = run(&mut cargo(root, &clippy)).and_then(|_| run(&mut cargo(root, &build)));
+    let program = target_folder(root, "release/examples/01_hello");
+    let symbols = ran.and_then(|_| {
+        let said = Command::new("nm").arg("-C").arg(program).output();
+        let said = said.map_err(|error| format!("nm could not be run: {error}"))?;
+        Ok(String::from_utf8_lossy(&said.stdout).into_owned())
+    });
+    let symbols = match symbols {
+        Ok(symbols) => symbols,
+        Err(problem) => return Outcome::broken(problem),
+    };
+    let cases = symbols.lines().filter(|line| line.contains("ecru::")).count();
+    let problems = of_sim(&symbols).map(|line| format!("01_hello has `{line}`")).collect();
+    Outcome { cases, summary: format!("{cases} symbols of ecru, none of the simulator"), problems }
+}
+
+fn of_sim(symbols: &str) -> impl Iterator<Item = &str> {
+    symbols.lines().filter(|line| OF_SIM.iter().any(|word| line.contains(word)))
+}
+
+/// `cargo xtask ecosystem` runs the examples that use other crates, in workspace members of
+/// their own.
 pub(crate) fn ecosystem(root: &Path, tree: &Tree) -> Outcome {
     let members =
         [("ecru-ecosystem", "tests/ecosystem/examples/"), ("ecru-hyper", "crates/hyper/examples/")];
@@ -258,7 +288,7 @@ fn outcome(ran: Result<(usize, &str), String>) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{compare_list, tests};
+    use super::{compare_list, of_sim, tests};
     use crate::process::Said;
 
     #[test]
@@ -266,6 +296,12 @@ mod tests {
         assert!(!tests("tests", Ok(Said::default())).stands());
         assert!(!tests("tests", Err("broken".into())).stands());
         assert!(tests("tests", Ok(Said { passed: 1, ..Said::default() })).stands());
+    }
+
+    #[test]
+    fn symbols_of_the_simulator_are_found() {
+        let symbols = "0 T ecru::scope::Scope::spawn\n1 T ecru::sim::test\n2 t ecru::base::simulated::on::now\n";
+        assert_eq!(of_sim(symbols).count(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Simulated programs: what a step costs, and how fast virtual time passes.
 
-#[cfg(feature = "ecru")]
+#[cfg(feature = "sim")]
 mod on_ecru;
 
 use std::path::Path;
@@ -18,7 +18,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const ROUNDS: usize = 1_000;
 
 /// The clients of the task server, and the requests of each.
-#[cfg(feature = "ecru")]
+#[cfg(feature = "sim")]
 const TASK_SERVER: (u64, u64) = (40, 20);
 
 /// The rows of the topic.
@@ -124,7 +124,7 @@ fn turmoil(connections: usize, rounds: usize) -> Sample {
     }
 }
 
-#[cfg(feature = "ecru")]
+#[cfg(feature = "sim")]
 fn ecru(family: &str, connections: usize) -> Vec<Contender> {
     let contender = match family {
         "sim-step" => Contender::timed(ECRU, on_ecru::step),
@@ -141,7 +141,7 @@ fn ecru(family: &str, connections: usize) -> Vec<Contender> {
 }
 
 /// This build measures the peers alone.
-#[cfg(not(feature = "ecru"))]
+#[cfg(not(feature = "sim"))]
 fn ecru(_family: &str, _connections: usize) -> Vec<Contender> {
     let _known = ECRU;
     Vec::new()

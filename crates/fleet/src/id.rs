@@ -52,10 +52,18 @@ impl JobId {
     }
 }
 
+/// Returns any number. In a simulation its seed decides, if the feature `sim` is on.
+pub(crate) fn any_number() -> u64 {
+    #[cfg(feature = "sim")]
+    return ecru::sim::random_u64();
+    #[cfg(not(feature = "sim"))]
+    fastrand::u64(..)
+}
+
 /// Returns 26 random characters, in practice different each time in the whole fleet. In a simulation
 /// its seed decides them.
 pub(crate) fn unique() -> String {
-    let draw = |_| fastrand::Rng::with_seed(ecru::sim::random_u64()).alphanumeric();
+    let draw = |_| fastrand::Rng::with_seed(any_number()).alphanumeric();
     (0..26).map(draw).collect()
 }
 

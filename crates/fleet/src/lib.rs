@@ -145,7 +145,7 @@
 //!
 //! # Tests
 //! [`Fleet::local`] works in simulations ([`ecru::sim`]): leases end in virtual time, and each
-//! seed is another interleaving.
+//! seed is another interleaving. For that, enable the feature `sim` of this crate.
 
 mod calls;
 mod codec;

@@ -13,9 +13,13 @@ use std::time::Duration;
 use ecru::channel::{Receiver, RecvError, Select, SendError, Sender, TrySendError};
 use ecru::{Cancelled, Source};
 
-/// Returns a number below `bound`, which is not 0. In a simulation, its seed decides.
+/// Returns a number below `bound`, which is not 0. In a simulation, its seed decides, if the feature
+/// `sim` is on.
 pub(crate) fn any_below(bound: usize) -> usize {
-    (ecru::sim::random_u64() % bound as u64) as usize
+    #[cfg(feature = "sim")]
+    return (ecru::sim::random_u64() % bound as u64) as usize;
+    #[cfg(not(feature = "sim"))]
+    fastrand::usize(..bound)
 }
 
 struct PendingSend<U> {

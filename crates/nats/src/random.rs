@@ -1,10 +1,14 @@
-//! Random numbers. In a simulation its seed decides them, so that a run with a client can be repeated.
+//! Random numbers. In a simulation its seed decides them, so that a run with a client can be
+//! repeated. That needs the feature `sim`.
 
 use fastrand::Rng;
 
 /// Returns a generator that differs each time.
 pub(crate) fn generator() -> Rng {
-    Rng::with_seed(ecru::sim::random_u64())
+    #[cfg(feature = "sim")]
+    return Rng::with_seed(ecru::sim::random_u64());
+    #[cfg(not(feature = "sim"))]
+    Rng::new()
 }
 
 /// Returns random letters and digits. Each is drawn anew, so that the name has more randomness than

@@ -42,17 +42,25 @@ pub(crate) fn unblock<T: Send>(body: impl FnOnce() -> T + Send) -> T {
     ecru::shield(|| ecru::unblock(body))
 }
 
+/// Whether this is a simulation of the tests. The program is built without the simulator.
+fn is_simulated() -> bool {
+    #[cfg(test)]
+    return ecru::sim::is_simulated();
+    #[cfg(not(test))]
+    false
+}
+
 /// Whether these are facts of the same file. Simulated files have no inode numbers. A simulation has
 /// one run of the program at a time, so its files are not exchanged.
 pub(crate) fn is_same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino()) || ecru::sim::is_simulated()
+    (one.dev(), one.ino()) == (other.dev(), other.ino()) || is_simulated()
 }
 
 /// Renames a file. Fails with `AlreadyExists` if there is a file with the new name.
 pub(crate) fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
-    if ecru::sim::is_simulated() {
+    if is_simulated() {
         if fs::symlink_metadata(to).is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }

@@ -10,9 +10,9 @@
 use crate::journal::{Journal, Record};
 use crate::message::{self, Answer, CALL, Connection, Entry, Request};
 use ecru::net::{TcpListener, TcpStream};
+use ecru::sleep;
 use ecru::sync::{Condvar, Mutex, MutexGuard};
 use ecru::time::now;
-use ecru::{sim, sleep};
 use std::io::{self, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -267,7 +267,7 @@ impl Node<'_> {
     /// Becomes a candidate whenever no leader has been heard for a while.
     fn stand_for_election(&self) -> io::Result<()> {
         loop {
-            let patience = PATIENCE + Duration::from_millis(sim::random_u64() % 300);
+            let patience = PATIENCE + Duration::from_millis(any_number() % 300);
             sleep(patience)?;
             let mut state = self.state.lock();
             if state.role == Role::Leader || now().duration_since(state.heard) < patience {
@@ -346,4 +346,12 @@ impl Node<'_> {
             self.changed.wait_timeout_while(&mut state, HEARTBEAT, has_all)?;
         }
     }
+}
+
+/// Returns any number. In a simulation its seed decides.
+fn any_number() -> u64 {
+    #[cfg(feature = "sim")]
+    return ecru::sim::random_u64();
+    #[cfg(not(feature = "sim"))]
+    fastrand::u64(..)
 }

@@ -1,5 +1,6 @@
 //! Directories: their creation and their entries.
 
+#[cfg(feature = "sim")]
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fmt;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Listing {
     Kernel(std::fs::ReadDir),
     /// The entries that are left of a directory in memory.
+    #[cfg(feature = "sim")]
     InMemory {
         directory: PathBuf,
         left: VecDeque<DirectoryEntry>,
@@ -22,6 +24,7 @@ pub(crate) enum Listing {
 pub(crate) enum DirectoryEntry {
     Kernel(std::fs::DirEntry),
     /// An entry of a directory in memory.
+    #[cfg(feature = "sim")]
     InMemory {
         path: PathBuf,
         inode: u64,
@@ -33,6 +36,7 @@ impl Listing {
     pub(in crate::driver) fn next(&mut self) -> io::Result<Option<DirectoryEntry>> {
         match self {
             Listing::Kernel(listing) => Ok(listing.next().transpose()?.map(DirectoryEntry::Kernel)),
+            #[cfg(feature = "sim")]
             Listing::InMemory { left, .. } => Ok(left.pop_front()),
         }
     }
@@ -42,6 +46,7 @@ impl DirectoryEntry {
     pub(crate) fn path(&self) -> PathBuf {
         match self {
             DirectoryEntry::Kernel(entry) => entry.path(),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { path, .. } => path.clone(),
         }
     }
@@ -49,6 +54,7 @@ impl DirectoryEntry {
     pub(crate) fn file_name(&self) -> OsString {
         match self {
             DirectoryEntry::Kernel(entry) => entry.file_name(),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { path, .. } => {
                 path.file_name().unwrap_or_default().to_os_string()
             }
@@ -58,6 +64,7 @@ impl DirectoryEntry {
     pub(crate) fn ino(&self) -> u64 {
         match self {
             DirectoryEntry::Kernel(entry) => entry.ino(),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { inode, .. } => *inode,
         }
     }
@@ -68,6 +75,7 @@ impl fmt::Debug for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listing::Kernel(listing) => listing.fmt(f),
+            #[cfg(feature = "sim")]
             Listing::InMemory { directory, .. } => {
                 f.debug_tuple("ReadDir").field(directory).finish()
             }
@@ -79,12 +87,14 @@ impl fmt::Debug for DirectoryEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DirectoryEntry::Kernel(entry) => entry.fmt(f),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { path, .. } => f.debug_tuple("DirEntry").field(path).finish(),
         }
     }
 }
 
 /// Returns the error of a request to the kernel about an entry of a directory in memory.
+#[cfg(feature = "sim")]
 fn not_of_kernel<T>() -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
@@ -109,6 +119,7 @@ requests! {
     MetadataOfEntry<'a> { entry: &'a DirectoryEntry } -> Metadata {
         match entry {
             DirectoryEntry::Kernel(entry) => entry.metadata(),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { .. } => not_of_kernel(),
         }
     }
@@ -117,12 +128,13 @@ requests! {
     KindOfEntry<'a> { entry: &'a DirectoryEntry } -> FileType {
         match entry {
             DirectoryEntry::Kernel(entry) => entry.file_type(),
+            #[cfg(feature = "sim")]
             DirectoryEntry::InMemory { .. } => not_of_kernel(),
         }
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, feature = "sim", not(loom)))]
 mod tests {
     use super::*;
 

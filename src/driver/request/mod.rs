@@ -11,7 +11,7 @@
 //!
 //! Some requests carry kernel types as plain data: address families, flags, kinds of files.
 //!
-//! On a thread of a simulated program, the [world](super::sim) answers instead of the kernel.
+//! On a thread of a simulated program, a world (`driver::sim`) answers instead of the kernel.
 
 /// Declares requests. A declaration has the request's name and fields, the type of its answer, and
 /// the call.
@@ -34,6 +34,7 @@ macro_rules! requests {
                 $call
             }
 
+            #[cfg(feature = "sim")]
             fn simulate(self, world: &$crate::driver::sim::World) -> std::io::Result<$answer> {
                 $crate::driver::sim::answers::Answer::answer(world, self).map_err($crate::driver::sim::told)
             }

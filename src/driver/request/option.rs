@@ -2,21 +2,32 @@
 
 use super::perform::Request;
 use crate::driver::OwnedDescriptor;
-use crate::driver::sim::World;
-use crate::driver::sim::answers::Answer;
+#[cfg(feature = "sim")]
+use crate::driver::sim::{World, answers::Answer};
 use rustix::net::sockopt::{self, Timeout};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+#[cfg(feature = "sim")]
+mod kept;
+#[cfg(feature = "sim")]
+pub(crate) use kept::{OptionData, OptionValue};
+
 /// An option of a socket.
 pub(crate) trait SocketOption {
     /// The option, for code that keeps the values of many options.
+    #[cfg(feature = "sim")]
     const KIND: OptionKind;
 
     /// The option's value.
+    #[cfg(feature = "sim")]
     type Value: OptionData;
+
+    /// The option's value.
+    #[cfg(not(feature = "sim"))]
+    type Value: Copy;
 
     fn get(self, socket: BorrowedFd<'_>) -> rustix::io::Result<Self::Value>;
 
@@ -37,6 +48,7 @@ impl<O: SocketOption> Request for GetOption<'_, O> {
         Ok(self.option.get(self.socket.kernel()?)?)
     }
 
+    #[cfg(feature = "sim")]
     fn simulate(self, world: &World) -> io::Result<O::Value> {
         world.answer(self)
     }
@@ -57,52 +69,10 @@ impl<O: SocketOption> Request for SetOption<'_, O> {
         Ok(self.option.set(self.socket.kernel()?, self.value)?)
     }
 
+    #[cfg(feature = "sim")]
     fn simulate(self, world: &World) -> io::Result<()> {
         world.answer(self)
     }
-}
-
-/// The value of an option, for code that keeps the values of many options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OptionValue {
-    Flag(bool),
-    Number(u32),
-    Size(usize),
-    Time(Duration),
-    Limit(Option<Duration>),
-}
-
-/// The types of options' values.
-pub(crate) trait OptionData: Copy {
-    fn into_value(self) -> OptionValue;
-
-    /// Returns `None` if the value is of another type.
-    fn from_value(value: OptionValue) -> Option<Self>;
-}
-
-macro_rules! option_data {
-    ($($type:ty => $kind:ident),*) => { $(
-        impl OptionData for $type {
-            fn into_value(self) -> OptionValue {
-                OptionValue::$kind(self)
-            }
-
-            fn from_value(value: OptionValue) -> Option<$type> {
-                match value {
-                    OptionValue::$kind(value) => Some(value),
-                    _ => None,
-                }
-            }
-        }
-    )* };
-}
-
-option_data! {
-    bool => Flag,
-    u32 => Number,
-    usize => Size,
-    Duration => Time,
-    Option<Duration> => Limit
 }
 
 /// Declares options. A declaration has the option's name, the type of its value, and the calls that
@@ -110,6 +80,7 @@ option_data! {
 macro_rules! options {
     ($( $(#[$doc:meta])* $name:ident: $value:ty = $get:expr, $set:expr; )*) => {
         /// The name of an option.
+        #[cfg(feature = "sim")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum OptionKind {
             $($name,)*
@@ -120,6 +91,7 @@ macro_rules! options {
         pub(crate) struct $name;
 
         impl SocketOption for $name {
+            #[cfg(feature = "sim")]
             const KIND: OptionKind = OptionKind::$name;
 
             type Value = $value;

@@ -1,10 +1,12 @@
 //! Pipes and other means of notification.
 
+#[cfg(feature = "sim")]
 use crate::base::alarm::Ring;
 use crate::driver::OwnedDescriptor;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::pipe::{PipeFlags, pipe_with};
+#[cfg(feature = "sim")]
 use std::sync::Weak;
 
 requests! {
@@ -36,13 +38,6 @@ requests! {
         Ok(())
     }
 
-    /// Rings `what` once when a file in memory is readable. Returns false if that does not happen,
-    /// for instance because the descriptor is not that of a file in memory.
-    RingWhenReadable<'a> { fd: &'a OwnedDescriptor, what: Weak<dyn Ring> } -> bool {
-        let _ = (fd, what);
-        Ok(false)
-    }
-
     /// Creates an empty set of descriptors. The set's own fd is readable while a member is.
     OpenReadableSet {} -> OwnedDescriptor {
         Ok(OwnedDescriptor::new(epoll::create(CreateFlags::CLOEXEC)?))
@@ -56,5 +51,15 @@ requests! {
     /// Removes a member from a set.
     RemoveFromSet<'a> { set: &'a OwnedDescriptor, member: &'a OwnedDescriptor } -> () {
         Ok(epoll::delete(set.kernel()?, member.kernel()?)?)
+    }
+}
+
+#[cfg(feature = "sim")]
+requests! {
+    /// Rings `what` once when a file in memory is readable. Returns false if that does not happen,
+    /// for instance because the descriptor is not that of a file in memory.
+    RingWhenReadable<'a> { fd: &'a OwnedDescriptor, what: Weak<dyn Ring> } -> bool {
+        let _ = (fd, what);
+        Ok(false)
     }
 }

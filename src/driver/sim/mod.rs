@@ -37,6 +37,7 @@ mod socket;
 mod world;
 
 use super::flight::{Flying, InFlight};
+use super::request::perform::unsupported;
 use super::{Completion, Driver, Op, Started, Thread, Token, Wait, Waker};
 use crate::base::{clock, simulated};
 use crate::task;
@@ -206,19 +207,4 @@ pub(super) fn told(error: io::Error) -> io::Error {
         Some(libc::ECANCELED) if simulated::is_simulated() => task::cancelled_wait().into(),
         _ => error,
     }
-}
-
-/// Checks that a call may use the kernel. Calls that cannot be simulated begin with this.
-///
-/// # Errors
-/// Returns an error of kind `Unsupported` that names the call if it is made in a simulation.
-#[inline]
-pub(crate) fn needs_kernel(call: &str) -> io::Result<()> {
-    if simulated::is_simulated() { Err(unsupported(call)) } else { Ok(()) }
-}
-
-/// Returns the error of a call that cannot be simulated.
-#[cold]
-fn unsupported(call: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, format!("{call} is not possible in a simulation"))
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::parking::park;
 use super::{Mode, Outcome};
+#[cfg(feature = "sim")]
 use crate::base::simulated;
 use crate::park::waiter::{ABORTED, CANCELLED, LOOK_AGAIN, PENDING, TIMED_OUT, WOKEN};
 use crate::park::{Waiter, What};
@@ -57,6 +58,7 @@ impl Waiter {
     ///
     /// # Safety
     /// S4: as [`Waiter::cancel`].
+    #[cfg(feature = "sim")]
     pub(in crate::park) unsafe fn cancel_by_force(this: *const Waiter) {
         if simulated::interrupts_by_force() {
             // SAFETY: S4, the caller's promise.

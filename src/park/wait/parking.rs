@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::{Mode, Outcome};
+#[cfg(feature = "sim")]
 use crate::base::simulated;
 use crate::coroutine::panics;
 use crate::park::Waiter;
@@ -132,6 +133,7 @@ pub(crate) fn end_parked(unwinding: bool) {
 fn block(waiter: &Waiter, deadline: Option<Instant>, mode: Mode) -> Outcome<()> {
     // This is a destructor that runs on a simulation's thread after its tasks have ended. Nothing
     // would end the wait.
+    #[cfg(feature = "sim")]
     if simulated::is_simulated()
         && matches!(mode, Mode::Cancellable | Mode::Unfailing)
         && waiter.claim(CANCELLED)

@@ -99,4 +99,6 @@ mod walk;
 pub(crate) use by_service::CancelByService;
 pub(crate) use node::{CancelNode, DeadlineNode, HookNode, Kind, ShieldNode};
 pub use reason::{CancelReason, Cancelled};
-pub(crate) use walk::{ask, cancel, flagged_by, hang, pierce, reach, unlink};
+#[cfg(feature = "sim")]
+pub(crate) use walk::pierce;
+pub(crate) use walk::{ask, cancel, flagged_by, hang, reach, unlink};

@@ -152,6 +152,7 @@ pub(crate) fn cancel(node: &CancelNode, reason: CancelReason) -> bool {
 /// # Safety
 /// K1: the node and its parents are alive, and this is the thread of the node's task, which does
 /// not run or is the caller.
+#[cfg(feature = "sim")]
 pub(crate) unsafe fn pierce(node: *const CancelNode, root: &CancelNode, reason: CancelReason) {
     let (mut at, mut outermost) = (node, ptr::null::<CancelNode>());
     // SAFETY: K1, by this function's contract.

@@ -23,7 +23,7 @@ macro_rules! not_simulated {
                 _: $request,
             ) -> std::io::Result<<$request as $crate::driver::request::perform::Request>::Answer>
             {
-                Err($crate::driver::sim::unsupported($call))
+                Err($crate::driver::request::perform::unsupported($call))
             }
         }
     )* };

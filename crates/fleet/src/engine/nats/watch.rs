@@ -156,7 +156,7 @@ impl RunResults {
             ack_policy: AckPolicy::None,
             inactive_threshold: Some(UNUSED),
             replicas: 1,
-            ..ConsumerConfig::new(&format!("watch-{:016x}", ecru::sim::random_u64()))
+            ..ConsumerConfig::new(&format!("watch-{:016x}", crate::id::any_number()))
         };
         let consumer = self.js.create_consumer(&self.stream, &config).map_err(failed)?;
         let left = consumer.info().map_err(failed)?.num_pending;

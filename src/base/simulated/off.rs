@@ -1,0 +1,47 @@
+//! The answers where there are no simulations: in a build without the feature `sim`. `on` describes
+//! the functions.
+
+use std::time::Instant;
+
+#[inline(always)]
+pub(crate) fn is_simulated() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn now() -> Option<Instant> {
+    None
+}
+
+#[inline(always)]
+pub(crate) fn aside<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
+#[inline(always)]
+pub(crate) fn task_number() -> Option<u64> {
+    None
+}
+
+#[inline(always)]
+pub(crate) fn shown_number(number: u64) -> u64 {
+    number
+}
+
+#[cold]
+pub(crate) fn object_name(object: *const ()) -> String {
+    format!("{object:p}")
+}
+
+#[inline(always)]
+pub(crate) fn forget_objects() {}
+
+#[inline(always)]
+pub(crate) fn is_silent() -> bool {
+    false
+}
+
+#[inline(always)]
+pub(crate) fn is_cut_off() -> bool {
+    false
+}

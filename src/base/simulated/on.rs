@@ -1,0 +1,532 @@
+//! The state of a simulation's thread, and what the code of that thread asks of it.
+//!
+//! A simulation has one thread. The cell [`simulated`](crate::base::local::Local::simulated) names
+//! its state, and is null on every other thread. So the state consists of plain cells. Only the
+//! alarms may be dropped on another thread.
+//!
+//! - The *virtual time* is the time when the simulation began and what has passed since. It stands
+//!   still while tasks run. Only the scheduler and its driver move it, when no task can run.
+//! - Each host has a *clock*, which shows the virtual time, or drifts from it ([`Drift`]). The code
+//!   of a host reads that clock, and the times of its timers and alarms are those of that clock.
+//!   They are converted when they are set. A clock has the number of its host.
+//! - The *wall clock* of a simulation begins at [`BEGIN`], and advances with the virtual time.
+//! - *Alarms* ring on the simulation's thread, in the order of their times. Alarms for the same
+//!   time ring in the order in which they were set. The scheduler calls [`ring_due`] outside of any
+//!   task.
+//! - *Tasks* are numbered from 0 in each simulation, so that their numbers are the same in each
+//!   run. The numbers remain unique in the process by what is added to them ([`task_number`]).
+//! - The crate `ecru-sim-libc` replaces functions of libc. On a simulation's thread they show the
+//!   wall clock and draw from [`entropy`]. Code of this library that needs the real ones there, or
+//!   starts a thread, does so in [`aside`].
+#![expect(unsafe_code, reason = "the thread-local block stores an untyped pointer")]
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::panic::{self, AssertUnwindSafe, Location};
+use std::ptr;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use crate::base::alarm::Ring;
+use crate::base::drift::Drift;
+use crate::base::hash::HashMap;
+use crate::base::service::Key;
+use crate::base::sync::StaticU64;
+use crate::base::sync::atomic::Ordering;
+use crate::base::{local, random};
+
+/// When simulations begin, by the wall clocks of their hosts: on 1 January 2000, after the epoch.
+pub(crate) const BEGIN: Duration = Duration::from_secs(946_684_800);
+
+/// The state of a simulation's thread. See the module.
+pub(crate) struct Simulated {
+    start: Cell<Instant>,
+    now: Cell<Instant>,
+    /// The state of the generator behind [`entropy`].
+    entropy: Cell<u64>,
+    /// The clocks that drift.
+    clocks: RefCell<BTreeMap<u16, Drift>>,
+    /// Returns the number of the clock of the running code. Set by the layer that starts
+    /// simulations.
+    here: Cell<fn() -> u16>,
+    /// The clock of the alarm that rings.
+    ringing: Cell<Option<u16>>,
+    alarms: Arc<Alarms>,
+    /// What the numbers of its tasks begin with.
+    prefix: u64,
+    tasks: Cell<u32>,
+    /// The addresses of objects, by the numbers that stand for them: see [`object_name`].
+    objects: RefCell<BTreeMap<usize, usize>>,
+    /// The holders of locks, by the addresses of the locks: see [`note_holder`].
+    holders: RefCell<HashMap<u64, (u64, &'static Location<'static>)>>,
+    /// Panics of tasks are not reported.
+    is_silent: Cell<bool>,
+    /// See [`ends_by_force`].
+    ends_by_force: Cell<bool>,
+    /// See [`set_cut_off`].
+    cut_off: Cell<CutOff>,
+    /// See [`interrupts_by_force`].
+    interrupts_by_force: Cell<bool>,
+    /// The part that belongs to the driver.
+    world: RefCell<Option<Arc<dyn Any + Send + Sync>>>,
+    /// The part that belongs to the layer that starts simulations.
+    course: RefCell<Option<Rc<dyn Any>>>,
+}
+
+/// Whether the running task is *cut off*: its host has crashed, and nothing that it does counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CutOff {
+    No,
+    /// Its waits are cancelled.
+    Cancelled,
+    /// Its waits are ended by force.
+    ByForce,
+}
+
+/// Set in each number of a simulated task. One bit above it is left, which
+/// [`current_identity`](crate::task) needs.
+const MARK: u64 = 1 << 62;
+
+impl Simulated {
+    /// Creates the state of a simulation that begins at this time.
+    pub(crate) fn new(start: Instant) -> Simulated {
+        static RUNS: StaticU64 = StaticU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed) % (1 << 30);
+        Simulated {
+            start: Cell::new(start),
+            now: Cell::new(start),
+            entropy: Cell::new(0),
+            clocks: RefCell::default(),
+            here: Cell::new(|| 0),
+            ringing: Cell::new(None),
+            alarms: Arc::default(),
+            prefix: MARK | run << 32,
+            tasks: Cell::new(0),
+            objects: RefCell::default(),
+            holders: RefCell::default(),
+            is_silent: Cell::new(false),
+            ends_by_force: Cell::new(false),
+            cut_off: Cell::new(CutOff::No),
+            interrupts_by_force: Cell::new(false),
+            world: RefCell::new(None),
+            course: RefCell::new(None),
+        }
+    }
+
+    /// Returns the number of the clock that the running code reads.
+    fn clock_here(&self) -> u16 {
+        self.ringing.get().unwrap_or_else(|| (self.here.get())())
+    }
+
+    /// Returns the clock that the running code reads, if it drifts.
+    fn drift_here(&self) -> Option<Drift> {
+        // The clocks are borrowed while one of them is set, which allocates. An allocator that
+        // reads the time then sees the virtual time.
+        if self.clocks.try_borrow().ok()?.is_empty() {
+            return None;
+        }
+        let clock = self.clock_here();
+        self.clocks.try_borrow().ok()?.get(&clock).copied()
+    }
+
+    /// Sets when the simulation begins, before its clock has been moved.
+    pub(crate) fn begin_at(&self, start: Instant) {
+        self.start.set(start);
+        self.now.set(start);
+    }
+
+    /// Sets what decides the numbers of [`entropy`].
+    pub(crate) fn seed_entropy(&self, seed: u64) {
+        self.entropy.set(seed);
+    }
+
+    /// Makes the current thread the simulation's, until the returned guard is dropped.
+    ///
+    /// # Panics
+    /// Panics if the thread is that of a simulation already.
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        let before = local::with(|local| local.simulated.replace(ptr::from_ref(self).cast()));
+        assert!(before.is_null(), "a thread has one simulation at a time");
+        Entered { simulated: PhantomData }
+    }
+}
+
+impl fmt::Debug for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulated").field("now", &self.now).finish_non_exhaustive()
+    }
+}
+
+/// Ends the simulation of a thread when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Entered<'s> {
+    /// Neither `Send` nor longer than the state.
+    simulated: PhantomData<(&'s Simulated, *const ())>,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        local::with(|local| local.simulated.set(ptr::null()));
+    }
+}
+
+/// Returns whether the current thread is that of a simulation.
+#[inline(always)]
+pub(crate) fn is_simulated() -> bool {
+    !local::with(|local| local.simulated.get()).is_null()
+}
+
+/// Calls `f` with the state of the current thread's simulation. Returns `None` on other threads.
+#[inline]
+fn with<R>(f: impl FnOnce(&Simulated) -> R) -> Option<R> {
+    let simulated = local::with(|local| local.simulated.get()).cast::<Simulated>();
+    // SAFETY: V2: the state stays as long as the cell names it.
+    unsafe { simulated.as_ref() }.map(f)
+}
+
+/// Returns the virtual time as the clock of the running code shows it. Returns `None` outside of
+/// simulations.
+#[inline(always)]
+pub(crate) fn now() -> Option<Instant> {
+    if is_simulated() { virtual_now() } else { None }
+}
+
+#[cold]
+#[inline(never)]
+fn virtual_now() -> Option<Instant> {
+    with(|simulated| {
+        let now = simulated.now.get();
+        simulated.drift_here().map_or(now, |drift| drift.shown_at(now))
+    })
+}
+
+/// Returns the virtual time. Returns `None` outside of simulations.
+pub(crate) fn common_now() -> Option<Instant> {
+    with(|simulated| simulated.now.get())
+}
+
+/// Returns the virtual time at which the clock of the running code shows this time. Outside of
+/// simulations this is the time itself.
+pub(crate) fn common_time(shown: Instant) -> Instant {
+    with(Simulated::drift_here).flatten().map_or(shown, |drift| drift.time_of(shown))
+}
+
+/// Returns the number of the clock of the running code.
+pub(crate) fn clock_here() -> u16 {
+    with(Simulated::clock_here).unwrap_or(0)
+}
+
+/// Sets the function that returns the number of the clock of the running code.
+pub(crate) fn set_here(here: fn() -> u16) {
+    with(|simulated| simulated.here.set(here));
+}
+
+/// Sets by how many microseconds a clock advances in a second of virtual time. Returns the clock as
+/// it was and as it is.
+pub(crate) fn set_rate(clock: u16, rate: u64) -> Option<(Drift, Drift)> {
+    with(|simulated| {
+        let now = simulated.now.get();
+        let mut clocks = simulated.clocks.borrow_mut();
+        let old = clocks.get(&clock).copied().unwrap_or_else(|| Drift::none(now));
+        let new = old.at_rate(now, rate);
+        clocks.insert(clock, new);
+        simulated.alarms.move_those_of(clock, |time| new.time_of(old.shown_at(time)));
+        (old, new)
+    })
+}
+
+/// Returns when the simulation began.
+pub(crate) fn start() -> Option<Instant> {
+    with(|simulated| simulated.start.get())
+}
+
+/// Returns what the wall clock of the running code shows, as the time since the epoch. Returns
+/// `None` outside of simulations. Never panics and never allocates, because libc's functions call
+/// this anywhere.
+pub(crate) fn wall_clock() -> Option<Duration> {
+    with(|simulated| {
+        let now = simulated.now.get();
+        let shown = simulated.drift_here().map_or(now, |drift| drift.shown_at(now));
+        BEGIN + shown.saturating_duration_since(simulated.start.get())
+    })
+}
+
+/// Returns a number that takes the place of the operating system's randomness. Returns `None`
+/// outside of simulations. Never panics and never allocates, as [`wall_clock`].
+pub(crate) fn entropy() -> Option<u64> {
+    with(|simulated| random::any_of(&simulated.entropy))
+}
+
+/// Calls `f` as if the current thread were not that of a simulation. So std's clocks, its waits
+/// with a time limit and its threads are real in it, whatever has been interposed.
+pub(crate) fn aside<R>(f: impl FnOnce() -> R) -> R {
+    /// Restores the cell, also during unwinding.
+    struct Back(*const ());
+    impl Drop for Back {
+        fn drop(&mut self) {
+            local::with(|local| local.simulated.set(self.0));
+        }
+    }
+    let _back = Back(local::with(|local| local.simulated.replace(ptr::null())));
+    f()
+}
+
+/// Moves the virtual clock forward to this time, unless it is later already.
+pub(crate) fn advance_to(time: Instant) {
+    with(|simulated| simulated.now.set(simulated.now.get().max(time)));
+}
+
+/// Returns the number for a new task, which is unique in the process. Returns `None` outside of
+/// simulations.
+pub(crate) fn task_number() -> Option<u64> {
+    with(|simulated| {
+        let number = simulated.tasks.get();
+        simulated.tasks.set(number + 1);
+        simulated.prefix | u64::from(number)
+    })
+}
+
+/// Returns a task's number as a person is to see it: without what makes it unique in the process.
+pub(crate) fn shown_number(number: u64) -> u64 {
+    if number & MARK == 0 { number } else { number & u64::from(u32::MAX) }
+}
+
+/// Returns what stands for an object in a dump. That is its address, or in a simulation a number,
+/// so that each run with a seed has the same text. The objects are numbered as a dump names them.
+#[cold]
+pub(crate) fn object_name(object: *const ()) -> String {
+    let number = with(|simulated| {
+        let mut objects = simulated.objects.borrow_mut();
+        let next = objects.len() + 1;
+        *objects.entry(object.addr()).or_insert(next)
+    });
+    number.map_or_else(|| format!("{object:p}"), |number| format!("#{number}"))
+}
+
+/// Begins to number objects from 1, for another dump: an object may be where another one was.
+pub(crate) fn forget_objects() {
+    with(|simulated| simulated.objects.borrow_mut().clear());
+}
+
+/// Records which task or thread holds a lock, by its identity, and where it has acquired it. The
+/// lock [forgets](forget_holder) that before it is released.
+pub(crate) fn note_holder(lock: *const (), identity: u64, at: &'static Location<'static>) {
+    with(|simulated| simulated.holders.borrow_mut().insert(lock.addr() as u64, (identity, at)));
+}
+
+/// Forgets the holder of a lock.
+#[cold]
+pub(crate) fn forget_holder(lock: *const ()) {
+    with(|simulated| simulated.holders.borrow_mut().remove(&(lock.addr() as u64)));
+}
+
+/// Returns what was recorded of the holder of a lock. `None` outside of simulations.
+pub(crate) fn holder_of(lock: *const ()) -> Option<(u64, &'static Location<'static>)> {
+    with(|simulated| simulated.holders.borrow().get(&(lock.addr() as u64)).copied())?
+}
+
+/// Returns whether panics are not to be reported, because the run is over, or because the running
+/// task is [cut off](CutOff).
+pub(crate) fn is_silent() -> bool {
+    with(|simulated| simulated.is_silent.get() || simulated.cut_off.get() != CutOff::No)
+        .unwrap_or(false)
+}
+
+/// Sets whether panics of tasks are reported.
+pub(crate) fn set_silent(is_silent: bool) {
+    with(|simulated| simulated.is_silent.set(is_silent));
+}
+
+/// Returns whether the waits of the simulation's tasks are ended by force. That is so when the run
+/// has failed and its tasks do not end by themselves. A wait that cannot return an error then ends
+/// by [`unwind`].
+pub(crate) fn ends_by_force() -> bool {
+    with(|simulated| simulated.ends_by_force.get()).unwrap_or(false)
+}
+
+/// Makes [`ends_by_force`] return `true` from now on.
+pub(crate) fn end_by_force() {
+    with(|simulated| simulated.ends_by_force.set(true));
+}
+
+/// Returns whether the running task is [cut off](CutOff).
+pub(crate) fn is_cut_off() -> bool {
+    with(|simulated| simulated.cut_off.get() != CutOff::No).unwrap_or(false)
+}
+
+/// Returns whether the waits of the running task are ended by force because it is
+/// [cut off](CutOff).
+pub(crate) fn is_cut_off_by_force() -> bool {
+    with(|simulated| simulated.cut_off.get() == CutOff::ByForce).unwrap_or(false)
+}
+
+/// Sets whether the task whose turn it is has been cut off.
+pub(crate) fn set_cut_off(cut_off: CutOff) {
+    with(|simulated| simulated.cut_off.set(cut_off));
+}
+
+/// Returns whether a request to cancel also ends waits that cannot return an error.
+pub(crate) fn interrupts_by_force() -> bool {
+    with(|simulated| simulated.ends_by_force.get() || simulated.interrupts_by_force.get())
+        .unwrap_or(false)
+}
+
+/// Makes [`interrupts_by_force`] return `true` during a call of `f`, which does not panic.
+pub(crate) fn interrupting_by_force(f: impl FnOnce()) {
+    with(|simulated| simulated.interrupts_by_force.set(true));
+    f();
+    with(|simulated| simulated.interrupts_by_force.set(false));
+}
+
+/// Unwinds a task whose wait was ended by force. No panic is reported.
+#[cold]
+pub(crate) fn unwind() -> ! {
+    let text = "the simulation has failed, or the host has crashed: this wait ends by a panic";
+    panic::resume_unwind(Box::new(String::from(text)))
+}
+
+/// Stores the driver's part of the simulation.
+pub(crate) fn set_world(world: Arc<dyn Any + Send + Sync>) {
+    with(|simulated| simulated.world.replace(Some(world)));
+}
+
+/// Returns the driver's part of the simulation, or `None` outside of simulations.
+#[cold]
+pub(crate) fn world<T: Send + Sync + 'static>() -> Option<Arc<T>> {
+    with(|simulated| simulated.world.borrow().clone())??.downcast().ok()
+}
+
+/// Stores the part of the layer that starts simulations.
+pub(crate) fn set_course(course: Rc<dyn Any>) {
+    with(|simulated| simulated.course.replace(Some(course)));
+}
+
+/// Returns the part of the layer that starts simulations, or `None` outside of simulations.
+pub(crate) fn course<T: 'static>() -> Option<Rc<T>> {
+    with(|simulated| simulated.course.borrow().clone())??.downcast().ok()
+}
+
+/// The alarms of a simulation.
+#[derive(Default)]
+pub(crate) struct Alarms {
+    queue: Mutex<AlarmQueue>,
+}
+
+#[derive(Default)]
+struct AlarmQueue {
+    /// The alarms in the order of their virtual times and their numbers, and their clocks.
+    set: BTreeMap<Key, (u16, Weak<dyn Ring>)>,
+    /// Their virtual times by their numbers.
+    times: BTreeMap<u64, Instant>,
+    next: u64,
+}
+
+impl AlarmQueue {
+    fn take(&mut self, key: &Key) -> Option<(u16, Weak<dyn Ring>)> {
+        self.times.remove(&key.1);
+        self.set.remove(key)
+    }
+}
+
+impl Alarms {
+    fn lock(&self) -> MutexGuard<'_, AlarmQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets an alarm for a time of the running code's clock. The key has that time.
+    pub(in crate::base) fn set(&self, due: Instant, what: Weak<dyn Ring>) -> Key {
+        (due, self.set_at(common_time(due), what))
+    }
+
+    /// Sets an alarm for a virtual time. Returns its number.
+    fn set_at(&self, time: Instant, what: Weak<dyn Ring>) -> u64 {
+        let clock = clock_here();
+        let mut queue = self.lock();
+        let number = queue.next;
+        queue.next += 1;
+        queue.set.insert((time, number), (clock, what));
+        queue.times.insert(number, time);
+        number
+    }
+
+    /// Takes an alarm back, unless it has rung.
+    pub(in crate::base) fn remove(&self, (_, number): &Key) {
+        let mut queue = self.lock();
+        let Some(&time) = queue.times.get(number) else { return };
+        let what = queue.take(&(time, *number));
+        drop(queue);
+        drop(what);
+    }
+
+    /// Changes the times of the alarms of a clock.
+    fn move_those_of(&self, clock: u16, moved: impl Fn(Instant) -> Instant) {
+        let mut queue = self.lock();
+        let own = queue.set.iter().filter(|(_, (other, _))| *other == clock);
+        for key in Vec::from_iter(own.map(|(key, _)| *key)) {
+            let Some(alarm) = queue.set.remove(&key) else { continue };
+            let time = moved(key.0);
+            queue.set.insert((time, key.1), alarm);
+            queue.times.insert(key.1, time);
+        }
+    }
+
+    /// Returns the time of the first alarm.
+    fn next(&self) -> Option<Instant> {
+        self.lock().set.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    /// Takes the first alarm if its time has come, with its clock.
+    fn take_due(&self, now: Instant) -> Option<(u16, Weak<dyn Ring>)> {
+        let mut queue = self.lock();
+        let key = *queue.set.first_key_value().map(|(key, _)| key).filter(|key| key.0 <= now)?;
+        queue.take(&key)
+    }
+}
+
+impl fmt::Debug for Alarms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alarms").field("next", &self.next()).finish_non_exhaustive()
+    }
+}
+
+/// Returns the alarms of the current thread's simulation, or `None` outside of simulations.
+pub(in crate::base) fn alarms() -> Option<Arc<Alarms>> {
+    with(|simulated| Arc::clone(&simulated.alarms))
+}
+
+/// Returns the time of the simulation's first alarm, or `None` if no alarm is set.
+pub(crate) fn next_alarm() -> Option<Instant> {
+    with(|simulated| simulated.alarms.next())?
+}
+
+/// Rings `what` when the scheduler rings alarms the next time.
+pub(crate) fn ring_soon(what: Weak<dyn Ring>) {
+    with(|simulated| simulated.alarms.set_at(simulated.now.get(), what));
+}
+
+/// Rings the alarms whose time has come, also those that are set meanwhile.
+pub(crate) fn ring_due() {
+    let Some((alarms, now)) =
+        with(|simulated| (Arc::clone(&simulated.alarms), simulated.now.get()))
+    else {
+        return;
+    };
+    while let Some((clock, what)) = alarms.take_due(now) {
+        let Some(what) = what.upgrade() else { continue };
+        with(|simulated| simulated.ringing.set(Some(clock)));
+        // This may drop the last reference to `what`, and with it values of the user.
+        let rung = panic::catch_unwind(AssertUnwindSafe(|| {
+            what.ring();
+            drop(what);
+        }));
+        if let Err(payload) = rung {
+            let _ = ManuallyDrop::new(payload);
+        }
+    }
+    with(|simulated| simulated.ringing.set(None));
+}
