@@ -344,7 +344,8 @@ where
         match listener.__accept() {
             Ok((stream, peer)) => {
                 shortage = Shortage::default();
-                let arrival = Arrival { peer: Some(peer), refused: &connections.refused };
+                let refused = connections.on_error.is_some().then_some(&connections.refused);
+                let arrival = Arrival { peer: Some(peer), refused };
                 let task = s.builder().__spawned_at(at).spawn(move || {
                     if connections.serve(stream, arrival.begin()).is_break() {
                         s.cancel();
@@ -379,7 +380,8 @@ where
 /// The address of a connection that was accepted and whose function has not begun.
 struct Arrival<'scope, P> {
     peer: Option<P>,
-    refused: &'scope Sender<P>,
+    /// Missing if nobody is told.
+    refused: Option<&'scope Sender<P>>,
 }
 
 impl<P> Arrival<'_, P> {
@@ -392,8 +394,10 @@ impl<P> Drop for Arrival<'_, P> {
     fn drop(&mut self) {
         // A task that was cancelled before it began drops its closure itself. That of a task
         // without a stack is dropped by the scheduler, where no handler may run.
-        if let Some(peer) = self.peer.take().filter(|_| task::current_header().is_none()) {
-            let _ = self.refused.try_send(peer);
+        if let (Some(peer), Some(refused)) = (self.peer.take(), self.refused)
+            && task::current_header().is_none()
+        {
+            let _ = refused.try_send(peer);
         }
     }
 }

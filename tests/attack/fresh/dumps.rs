@@ -8,7 +8,7 @@ use ecru::coroutine::{Coroutine, Generator, Yielder};
 use ecru::{Placement, Runtime, RuntimeHandle, channel};
 
 use super::OnDrop;
-use crate::common::{Watchdog, forever, ms, panic_text, quiet_panic, run_on, settle, until};
+use crate::common::{Watchdog, forever, ms, panic_text, quiet_panic, run_on, settle};
 
 /// Tasks that use up their turns, parked coroutines and unwinding tasks go on beside tasks that do
 /// nothing but make dumps.
@@ -189,25 +189,19 @@ fn outer_again(outer: &Runtime) -> u32 {
     ecru::unblock(|| outer.run(|| ecru::unblock(|| 8)))
 }
 
-/// Two hundred lookups are abandoned at once; the pool is free for other closures at once, and the
-/// worker still notices that it has nothing to do.
+/// Two hundred lookups are abandoned at once. Other closures of the pool and later lookups go on.
 #[test]
 fn lookups_that_are_abandoned() {
     for workers in [1, 2] {
         run_on(workers, || {
-            let looked = AtomicUsize::new(0);
             ecru::scope(|s| {
                 for _ in 0..200 {
-                    s.spawn(|| {
-                        _ = ecru::net::TcpStream::connect("localhost:1");
-                        looked.fetch_add(1, SeqCst);
-                    });
+                    s.spawn(|| drop(ecru::net::TcpStream::connect("localhost:1")));
                 }
                 settle();
                 s.cancel();
                 assert_eq!(ecru::unblock(|| 7), 7);
             });
-            until(|| looked.load(SeqCst) <= 200);
             let error = ecru::net::TcpStream::connect("localhost:1").unwrap_err();
             assert!(ecru::Cancelled::find(&error).is_none(), "{error:?}");
         });
