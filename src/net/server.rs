@@ -380,7 +380,7 @@ where
 /// The address of a connection that was accepted and whose function has not begun.
 struct Arrival<'scope, P> {
     peer: Option<P>,
-    /// Missing if nobody is told.
+    /// `None` if there is no handler.
     refused: Option<&'scope Sender<P>>,
 }
 
