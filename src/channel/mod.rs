@@ -30,6 +30,11 @@
 //! # Order
 //! The values of one sender arrive in the order in which it sent them. Waiters are served in the
 //! order in which they arrived.
+//!
+//! # Calls that do not wait
+//! `try_send`, `try_recv` and `try_select` never let another task run. A task that repeats one of
+//! them until it succeeds keeps its worker, and the task that it waits for may need that worker.
+//! Such a loop must contain a wait, for example [`yield_now`](crate::yield_now).
 
 mod blocking;
 mod clockwork;

@@ -116,6 +116,9 @@ impl<T> Receiver<T> {
     /// [`no_suspend`](crate::no_suspend), or while a task unwinds, waiting is not possible, and
     /// such a select does not count.
     ///
+    /// A loop that repeats this call must contain a wait, see
+    /// [Calls that do not wait](crate::channel#calls-that-do-not-wait).
+    ///
     /// # Errors
     /// Returns [`TryRecvError::Empty`] if no value is there at the moment, and
     /// [`TryRecvError::Disconnected`] if the channel is empty and disconnected.

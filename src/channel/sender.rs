@@ -105,6 +105,9 @@ impl<T> Sender<T> {
 
     /// Sends a value if that needs no wait, because there is space or a receiver waits.
     ///
+    /// A loop that repeats this call must contain a wait, see
+    /// [Calls that do not wait](crate::channel#calls-that-do-not-wait).
+    ///
     /// # Errors
     /// Returns [`TrySendError::Full`] if the send would wait, and [`TrySendError::Disconnected`] if
     /// the channel is disconnected. Both hold the value.

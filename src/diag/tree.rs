@@ -24,9 +24,14 @@ const INDENT_MAX: usize = 32;
 /// ecru::run(|| {
 ///     ecru::scope(|s| {
 ///         let slow = s.builder().name("slow").spawn(|| ecru::sleep(Duration::from_secs(3600)));
-///         while !ecru::RuntimeHandle::current().dump().tasks().any(|task|
-///         task.waits_on().is_some()) { ecru::yield_now().unwrap(); } println!("{}",
-///         ecru::RuntimeHandle::current().dump()); slow.cancel(); }); });
+///         let handle = ecru::RuntimeHandle::current();
+///         while !handle.dump().tasks().any(|task| task.waits_on().is_some()) {
+///             ecru::yield_now().unwrap();
+///         }
+///         println!("{}", handle.dump());
+///         slow.cancel();
+///     });
+/// });
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct TaskTree {

@@ -117,10 +117,11 @@ pub struct RaceIndexed<S> {
 /// ```
 /// use ecru::{Source, source};
 ///
-/// let slow = source::race_indexed([source::never().or(source::never()),
-/// source::never().or(source::never())]); assert_eq!(slow.try_take(), None::<(usize, u32)>); let
-/// quick = source::race_indexed([source::ready("only")]); assert_eq!(quick.wait(), Ok((0,
-/// "only")));
+/// let never = || source::never().or(source::never());
+/// let slow = source::race_indexed([never(), never()]);
+/// assert_eq!(slow.try_take(), None::<(usize, u32)>);
+/// let quick = source::race_indexed([source::ready("only")]);
+/// assert_eq!(quick.wait(), Ok((0, "only")));
 /// ```
 pub fn race_indexed<I>(sources: I) -> RaceIndexed<I::Item>
 where

@@ -96,6 +96,9 @@ impl<'a> Select<'a> {
     /// another select would send; see [`Receiver::try_recv`]. A send to such a channel is not
     /// possible while the only receivers have a [`filter`](crate::Source::filter).
     ///
+    /// A loop that repeats this call must contain a wait, see
+    /// [Calls that do not wait](crate::channel#calls-that-do-not-wait).
+    ///
     /// # Errors
     /// Returns [`TrySelectError`] if no operation was possible.
     ///
