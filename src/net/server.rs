@@ -12,12 +12,14 @@
 //! ```text
 //!   stop source ─► accepting is cancelled ─► grace ─► connections are cancelled ─► all ended: Ok
 //!   listener unusable ─► the same, with its error
-//!   `on_panic` panics ─► accepting and connections are cancelled ─► all ended: its panic
+//!   `on_panic` or the stop source panics ─► accepting and connections are cancelled
+//!                                        ─► all ended: its panic
 //!   caller cancelled ─► accepting and connections are cancelled ─► all ended: Err(Cancelled)
 //! ```
 
 use super::server_errors::{Refusal, Shortage};
 use super::{TcpListener, TcpStream, UnixListener, UnixStream};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use crate::channel::{self, Sender};
 use crate::sched;
 use crate::scope::{CancelHandle, Internals, PanicPayload, Scope, cancel_scope, scope};
@@ -218,11 +220,13 @@ impl<'l, L: Listener> Server<'l, L> {
     /// - `Cancelled` if the caller was cancelled.
     /// - The error that made the listener unusable, for instance that it was shut down. Before it
     ///   is returned, the server stops as on request.
+    /// - `OutOfMemory` if no stack could be mapped for the task that waits for
+    ///   [`stop_when`](Server::stop_when).
     /// - `InvalidInput` for a limit of 0.
     ///
     /// # Panics
-    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, which ends the
-    ///   server. A panic of a connection does not end it, and is not resumed.
+    /// - Resumes a panic of the handler that [`on_panic`](Server::on_panic) has set, or of the source
+    ///   of [`stop_when`](Server::stop_when), either of which ends the server. A panic of a connection does not end it, and is not resumed.
     /// - Panics on a thread that runs no tasks.
     ///
     /// # Cancellation
@@ -251,7 +255,9 @@ impl<'l, L: Listener> Server<'l, L> {
             panic: Mutex::default(),
             over: Mutex::default(),
         };
+        let lacks_stack = AtomicBool::new(false);
         let cancelled = scope(|s| {
+            let connections = &connections;
             if connections.on_error.is_some() {
                 // If it gets no stack, the handler is called at the end.
                 s.spawn_hushed_daemon(|| {
@@ -261,12 +267,15 @@ impl<'l, L: Listener> Server<'l, L> {
             let end = cancel_scope(|accepting| {
                 let accepting = connections.accepting.get_or_init(|| accepting);
                 if let Some(stop) = stop {
-                    let accepting = StopsAccepting(accepting.clone());
-                    s.spawn_daemon(move || {
+                    let waits = WaitsForStop { accepting: accepting.clone(), lacks: &lacks_stack };
+                    s.spawn_hushed_daemon(move || {
                         // Even if this task alone is cancelled, or does not begin, the server
                         // stops: nothing else would ever stop it.
-                        let _accepting = accepting;
-                        let _ = stop();
+                        let _waits = waits;
+                        if let Err(payload) = catch_unwind(AssertUnwindSafe(stop)) {
+                            connections.end_with(payload);
+                            s.cancel();
+                        }
                     });
                 }
                 let accept = || accept_all(s, at, listener, &room, &connections);
@@ -293,6 +302,10 @@ impl<'l, L: Listener> Server<'l, L> {
         refusals.try_iter().for_each(|peer| connections.tell_of_refusal(peer));
         let result = match (connections.over.into_inner(), cancelled) {
             (Ok(Some(error)), _) => Err(error),
+            (_, None) if lacks_stack.into_inner() => {
+                let text = "no stack could be mapped for the task that waits for `stop_when`; raise the process's limit on memory or mappings";
+                Err(io::Error::new(io::ErrorKind::OutOfMemory, text))
+            }
             (_, Some(cancelled)) => Err(cancelled.into()),
             (_, None) => Ok(()),
         };
@@ -305,12 +318,20 @@ impl<'l, L: Listener> Server<'l, L> {
     }
 }
 
-/// Cancels the accepting tasks when it is dropped.
-struct StopsAccepting(CancelHandle);
+/// Cancels the accepting tasks when it is dropped, which is when the wait for the stop ends.
+struct WaitsForStop<'l> {
+    accepting: CancelHandle,
+    /// Set if the wait did not begin because its task got no stack.
+    lacks: &'l AtomicBool,
+}
 
-impl Drop for StopsAccepting {
+impl Drop for WaitsForStop<'_> {
     fn drop(&mut self) {
-        self.0.cancel();
+        // The same distinction as for an `Arrival`.
+        if task::current_header().is_none() {
+            self.lacks.store(true, Ordering::Relaxed);
+        }
+        self.accepting.cancel();
     }
 }
 
@@ -411,7 +432,7 @@ struct Connections<'l, L: Listener, F> {
     refused: Sender<L::Peer>,
     /// Ends accepting. Set before anything is accepted.
     accepting: OnceLock<CancelHandle>,
-    /// The first panic of `on_panic`'s handler.
+    /// The first panic of `on_panic`'s handler or of the source that stops the server.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
     /// The error that made the listener unusable.
     over: Mutex<Option<io::Error>>,

@@ -1,7 +1,7 @@
 //! What happens when no stack can be mapped, in `serve` and elsewhere.
 
 use crate::streams::{assert_cancelled, listen};
-use crate::support::{Watchdog, alone, forever, panic_text, settle, until};
+use crate::support::{HOUR, Watchdog, alone, forever, panic_text, settle, until};
 use ecru::channel;
 use ecru::net::TcpStream;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -118,6 +118,32 @@ fn serve_20_no_stack_for_a_connection_and_no_handler() {
                 assert_cancelled(&server.join().unwrap().unwrap_err());
             });
         });
+    });
+}
+
+/// - given: a process that can map no more stacks
+/// - when: a server is started that a source is to stop
+/// - then: `serve` returns `OutOfMemory`, because nothing could stop the server
+#[test]
+fn serve_22_no_stack_for_the_wait_for_the_stop() {
+    alone("no_stack::serve_22_no_stack_for_the_wait_for_the_stop", || {
+        for workers in [1, 2] {
+            with_large_stacks(workers, || {
+                let (listener, _) = listen();
+                let (_stop, stopped) = channel::bounded::<()>(0);
+                let _limited = Limited::new();
+                ecru::scope(|s| {
+                    // The stacks that were mapped before are in use.
+                    let held: Vec<_> =
+                        (0..4).map(|_| s.spawn(|| drop(ecru::sleep(HOUR)))).collect();
+                    settle();
+                    let error = listener.server().stop_when(stopped).serve(hold).unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+                    s.cancel();
+                    held.into_iter().for_each(|task| _ = task.join());
+                });
+            });
+        }
     });
 }
 
