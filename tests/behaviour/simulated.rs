@@ -70,7 +70,9 @@ fn simulate<T: Send>(seed: u64, body: impl FnOnce() -> T + Send) -> T {
     let _watchdog = common::Watchdog::new();
     let strategy =
         if seed.is_multiple_of(2) { Strategy::Random } else { Strategy::Pct { depth: 3 } };
-    let report = Simulation::new(seed).strategy(strategy).max_time(LONGEST).run(body);
+    // On a busy machine a step that computes may take long.
+    let simulation = Simulation::new(seed).strategy(strategy).max_step_time(common::PATIENCE / 2);
+    let report = simulation.max_time(LONGEST).run(body);
     println!("ecru::sim: 1 runs");
     let said = report.to_string();
     match report.result {

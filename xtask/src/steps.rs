@@ -10,7 +10,7 @@ use std::process::Command;
 /// `cargo xtask loom` runs the models beside the protocols, in every interleaving with at most two
 /// preemptions.
 pub(crate) fn loom(root: &Path) -> Outcome {
-    let mut command = cargo(root, &["test", "--release", "--package", "ecru", "--lib", "loom"]);
+    let mut command = cargo(root, &["test", "--profile", "loom", "--package", "ecru", "--lib", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target_folder(root, "loom"));
     if std::env::var_os("LOOM_MAX_PREEMPTIONS").is_none() {
         command.env("LOOM_MAX_PREEMPTIONS", "2");

@@ -6,6 +6,9 @@
 //! | `behaviour` of `ecru-flow` | the same |
 //! | `simulation` | its tests make simulations themselves, with as many seeds as `ECRU_SIM_SEEDS` says |
 //!
+//! Without `--runs`, the programs `behaviour` run with two seeds, unoptimized: that shows whether the
+//! lists below are right. `cargo test` has run the program `simulation` then.
+//!
 //! Each test says how many simulations it has made, in a line of its own. Tests of a program
 //! `behaviour` that make none are listed in `not_simulated.md` beside it, with their reasons. A test
 //! that is neither simulated nor listed is a problem, and so is a listed one that could be
@@ -21,8 +24,9 @@ use program::{Pass, Program};
 use std::path::Path;
 use std::time::Instant;
 
-/// How many simulations are run unless another number is asked for.
-pub(crate) const USUAL: &str = "10000";
+/// With how many seeds the programs are run unless a number of simulations is asked for. Even seeds
+/// pick tasks at random, odd ones by priorities.
+const USUAL_SEEDS: usize = 2;
 
 /// The least number of seeds for tests that make simulations themselves: as many as they have in
 /// other runs.
@@ -32,10 +36,18 @@ const OWN_SEEDS: usize = 16;
 const TRIES: usize = 4;
 
 /// Runs the behaviour tests in at least as many simulations as `runs` says, and the suite whose tests
-/// make their own.
-pub(crate) fn check(root: &Path, tree: &Tree, runs: &str) -> Outcome {
-    let Ok(wanted) = runs.parse::<usize>() else {
-        return Outcome::broken(format!("--runs is `{runs}`, which is not a number"));
+/// make their own, in optimized builds. Without a number, runs the behaviour tests with
+/// [`USUAL_SEEDS`], in the builds that `cargo test` has made.
+pub(crate) fn check(root: &Path, tree: &Tree, runs: Option<&str>) -> Outcome {
+    let wanted = match runs.map(str::parse) {
+        Some(Err(_)) => {
+            return Outcome::broken(format!(
+                "--runs is `{}`, which is not a number",
+                runs.unwrap_or("")
+            ));
+        }
+        Some(Ok(wanted)) => Some(wanted),
+        None => None,
     };
     swarm(root, tree, wanted).unwrap_or_else(Outcome::broken)
 }
@@ -80,13 +92,17 @@ impl Suite {
     }
 }
 
-fn swarm(root: &Path, tree: &Tree, wanted: usize) -> Result<Outcome, String> {
-    let [behaviour, simulation] = Program::build(root, None, ["behaviour", "simulation"])?;
-    let [flow] = Program::build(root, Some("ecru-flow"), ["behaviour"])?;
+fn swarm(root: &Path, tree: &Tree, wanted: Option<usize>) -> Result<Outcome, String> {
+    let profile = if wanted.is_some() { "quick" } else { "test" };
+    let [behaviour, simulation] = Program::build(root, profile, None, ["behaviour", "simulation"])?;
+    let [flow] = Program::build(root, profile, Some("ecru-flow"), ["behaviour"])?;
     let suites =
         [Suite::read(tree, behaviour, list::PAGE)?, Suite::read(tree, flow, list::FLOW_PAGE)?];
-    let mut problems: Vec<String> =
-        suites.iter().flat_map(|suite| suite.list.unknown(&suite.tests)).collect();
+    // Some listed tests are compiled only in optimized builds.
+    let mut problems: Vec<String> = match wanted {
+        Some(_) => suites.iter().flat_map(|suite| suite.list.unknown(&suite.tests)).collect(),
+        None => Vec::new(),
+    };
 
     let begun = Instant::now();
     let passes = |seed| suites.iter().map(|suite| suite.pass(seed)).collect::<Result<Vec<_>, _>>();
@@ -94,11 +110,17 @@ fn swarm(root: &Path, tree: &Tree, wanted: usize) -> Result<Outcome, String> {
     for (suite, pass) in suites.iter().zip(&first) {
         problems.extend(suite.unlisted(pass));
     }
-    let each = first.iter().map(Pass::simulations).sum::<usize>().max(1);
-    let own_seeds = (wanted / each).max(OWN_SEEDS);
-    let own = simulation.pass(&[], &[("ECRU_SIM_SEEDS", own_seeds)])?;
+    let own = match wanted {
+        Some(wanted) => {
+            let each = first.iter().map(Pass::simulations).sum::<usize>().max(1);
+            let seeds = (wanted / each).max(OWN_SEEDS);
+            let own = simulation.pass(&[], &[("ECRU_SIM_SEEDS", seeds)])?;
+            problems.extend(own.problems(&simulation, "ECRU_SIM_SEEDS", seeds));
+            own
+        }
+        None => Pass::default(),
+    };
     let mut failed: Vec<String> = own.failed.clone();
-    problems.extend(own.problems(&simulation, "ECRU_SIM_SEEDS", own_seeds));
     let (mut cases, mut seeds) = (0, 0);
     let mut next = first;
     loop {
@@ -108,8 +130,9 @@ fn swarm(root: &Path, tree: &Tree, wanted: usize) -> Result<Outcome, String> {
             failed.extend(pass.failed);
         }
         seeds += 1;
+        let is_over = wanted.map_or(seeds == USUAL_SEEDS, |wanted| cases >= wanted);
         // Problems of many seeds have few causes.
-        if cases >= wanted || problems.len() > 20 {
+        if is_over || problems.len() > 20 {
             break;
         }
         next = passes(seeds)?;
@@ -159,6 +182,6 @@ mod tests {
 
     #[test]
     fn a_number_that_is_none_is_refused() {
-        check(Path::new("/"), &Tree::default(), "many").complains("`many`");
+        check(Path::new("/"), &Tree::default(), Some("many")).complains("`many`");
     }
 }

@@ -11,9 +11,6 @@ use std::thread;
 /// What a line begins with in which a test says how many simulations it has made.
 const LINE: &str = "ecru::sim: ";
 
-/// The build in which simulations run.
-const PROFILE: &str = "quick";
-
 /// How many seconds a test may take that is tried alone.
 const PATIENCE: &str = "20";
 
@@ -34,6 +31,7 @@ pub(super) struct Program {
     name: &'static str,
     path: PathBuf,
     root: PathBuf,
+    profile: String,
 }
 
 /// What a test program has printed.
@@ -51,10 +49,11 @@ impl Program {
     /// Builds test programs.
     pub(super) fn build<const N: usize>(
         root: &Path,
+        profile: &str,
         package: Option<&'static str>,
         names: [&'static str; N],
     ) -> Result<[Program; N], String> {
-        let mut command = cargo(root, &["test", "--no-run", "--profile", PROFILE]);
+        let mut command = cargo(root, &["test", "--no-run", "--profile", profile]);
         command.args(["--message-format", "json-render-diagnostics"]);
         command.args(package.iter().flat_map(|package| ["--package", package]));
         command.args(names.iter().flat_map(|name| ["--test", name]));
@@ -73,6 +72,7 @@ impl Program {
             name: names.next().unwrap_or_default(),
             path: path.unwrap_or_default(),
             root: root.to_owned(),
+            profile: profile.to_owned(),
         }))
     }
 
@@ -177,8 +177,8 @@ impl Pass {
         let package =
             program.package.map_or_else(String::new, |package| format!(" --package {package}"));
         let begin = format!(
-            "{variable}={value} cargo test --profile {PROFILE}{package} --test {} --",
-            program.name
+            "{variable}={value} cargo test --profile {}{package} --test {} --",
+            program.profile, program.name
         );
         match &self.failed[..] {
             [] if self.succeeded => vec![],
